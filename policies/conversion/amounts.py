@@ -1,0 +1,119 @@
+"""Amounts: how many GPUs each container asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.conversion.rules import AMOUNT, PROFILE, UNEQUAL
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.nvidia.resources import parse_resource
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from policies.decision import Finding
+    from policies.kubernetes.paths import FieldPath
+    from policies.kubernetes.pods import Container, Pod
+
+__all__ = ["Amounts", "asks", "gpu_resources", "limit_path", "read_amounts"]
+
+_MOST = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What a pod asks for, and what is wrong with it."""
+
+    of: dict[str, dict[str, int]]
+    """Devices by container name and resource name; containers that name no GPU resource are left out."""
+    findings: tuple[Finding, ...]
+
+
+def gpu_resources(container: Container) -> list[str]:
+    """The GPU resources that a container names in limits or requests, sorted."""
+    return sorted(name for name in {*container.limits, *container.requests} if parse_resource(name) is not None)
+
+
+def asks(pod: Pod) -> bool:
+    """Whether any container names a GPU resource."""
+    return any(gpu_resources(container) for container in pod.all_containers)
+
+
+def limit_path(container: Container, resource: str) -> FieldPath:
+    """Where a container's limit of a resource is, or its request where it has no limit."""
+    section = "limits" if resource in container.limits else "requests"
+    return container.path / "resources" / section / resource
+
+
+def read_amounts(pod: Pod) -> Amounts:
+    """Read every GPU amount of a pod: whole numbers, the same in limits and requests."""
+    findings: list[Finding] = []
+    amounts: dict[str, dict[str, int]] = {}
+    for container in pod.all_containers:
+        for resource in gpu_resources(container):
+            limit = _read(container, "limits", resource, findings)
+            request = _read(container, "requests", resource, findings)
+            if limit is None and request is None:
+                continue
+            if limit != request:
+                findings.append(_unequal(container, resource, limit, request))
+                continue
+            findings.extend(_profile_problem(container, resource, limit or 0))
+            amounts.setdefault(container.name, {})[resource] = limit or 0
+    return Amounts(amounts, tuple(findings))
+
+
+def _read(container: Container, section: str, resource: str, findings: list[Finding]) -> int | None:
+    """The amount in one section; None where it is absent or was found unreadable."""
+    amounts = container.limits if section == "limits" else container.requests
+    if resource not in amounts:
+        return None
+    value: Any = amounts[resource]
+    path = container.path / "resources" / section / resource
+    shown = f'"{value}"' if isinstance(value, str) else "null" if value is None else str(value)
+    if len(shown) > 40:
+        shown = shown[:37] + "..."
+    try:
+        number: Fraction = parse_quantity(value)
+    except QuantityError as error:
+        findings.append(AMOUNT.finding(path, f"{shown} {error}"))
+        return None
+    if number.denominator != 1:
+        findings.append(AMOUNT.finding(path, f"{shown} is not a whole number of devices"))
+        return None
+    if number < 0:
+        findings.append(AMOUNT.finding(path, f"{shown} is negative"))
+        return None
+    return min(int(number), _MOST)
+
+
+def _unequal(container: Container, resource: str, limit: int | None, request: int | None) -> Finding:
+    path = container.path / "resources"
+    if limit is None:
+        return UNEQUAL.finding(
+            path / "requests" / resource, f"asks for {request} without a limit, and GPUs need one", "write the limit"
+        )
+    if request is None:
+        return UNEQUAL.finding(path / "limits" / resource, f"is {limit}, and there is no equal request")
+    return UNEQUAL.finding(path / "requests" / resource, f"is {request} while the limit is {limit}")
+
+
+def _profile_problem(container: Container, resource: str, count: int) -> list[Finding]:
+    parsed = parse_resource(resource)
+    if parsed is None or not parsed.mig or not count:
+        return []
+    path = limit_path(container, resource)
+    if parsed.profile is None:
+        spelt = resource.removeprefix("nvidia.com/mig-").removesuffix(".shared")
+        return [PROFILE.finding(path, f'"{spelt}" is no MIG profile')]
+    if parsed.profile.shares_gpu_instance:
+        whole = f"nvidia.com/mig-{parsed.profile.gpu_slices}g.{parsed.profile.memory_gb}gb"
+        return [
+            PROFILE.finding(
+                path,
+                f"{parsed.profile} is a compute instance smaller than its GPU instance, which no DRA driver publishes",
+                f"ask for {whole}",
+            )
+        ]
+    return []

@@ -1,0 +1,153 @@
+"""What a pod asked for before it was converted: the input of its template, and the record it carries.
+
+The record is an annotation, and annotations can be written by anybody. It is believed only where it proves itself: the
+template built from it must have the name that the pod refers to, and the containers must refer to its requests.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from policies.conversion.constraints import NodeConstraints
+from policies.conversion.line import ContainerAsk, Piece, lay_out
+from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS
+from policies.dra.templates import DeviceRequest, claim_template
+from policies.kubernetes.names import is_dns_label
+from policies.kubernetes.pods import has_pod_constraints_shape
+from policies.nvidia.labels import Subject, profile_is
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.predicates import TRUE, Predicate, all_of
+from policies.nvidia.resources import parse_resource
+
+if TYPE_CHECKING:
+    from policies.decision import Template
+
+__all__ = ["RECORD", "Asked"]
+
+RECORD = "gpu-admission.io/converted"
+"""The annotation that holds the record."""
+
+WholeGPU = Literal["gpu", "mig", "shared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Everything that a pod's template is made from; equal askings give equal templates."""
+
+    containers: tuple[ContainerAsk, ...]
+    """In the order in which they start; those that ask for nothing are left out."""
+    constraints: NodeConstraints = field(default_factory=NodeConstraints)
+    """The conditions on GPU labels that were in the pod's node selector and affinity."""
+    gpu: WholeGPU = "gpu"
+    """What `nvidia.com/gpu` meant: a whole GPU, a MIG device (single strategy), or a share (time-slicing, MPS)."""
+    profile: MIGProfile | None = None
+    """The profile of those MIG devices, where the nodes told it and not the pod's own selector."""
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The requests of the claim.
+
+        Raises:
+            TooManyDevicesError: more than a claim can hold.
+        """
+        return lay_out(self.containers)
+
+    def subject(self, resource: str) -> Subject:
+        """The kind of device that a resource stands for here."""
+        parsed = parse_resource(resource)
+        if parsed is not None and parsed.mig:
+            return Subject("mig", parsed.profile)
+        return Subject("mig-single", self.profile) if self.gpu == "mig" else Subject("gpu")
+
+    def device_class(self, resource: str) -> str:
+        """The DeviceClass that a resource becomes."""
+        return GPU_CLASS if self.subject(resource).kind == "gpu" else MIG_CLASS
+
+    def shares(self, resource: str) -> bool:
+        """Whether a resource is a share of a GPU."""
+        parsed = parse_resource(resource)
+        return parsed is not None and (parsed.shared or (not parsed.mig and self.gpu == "shared"))
+
+    def predicate(self, resource: str) -> Predicate:
+        """What a device must be like to serve a resource of this pod.
+
+        Raises:
+            ConstraintError: a condition on node labels has no equivalent.
+        """
+        subject = self.subject(resource)
+        profile = profile_is(subject.profile) if subject.profile else TRUE
+        return all_of([profile, self.constraints.predicate(subject)])
+
+    def template(self, namespace: str) -> Template:
+        """The template of this pod.
+
+        Raises:
+            ConstraintError: a condition on node labels has no equivalent.
+            TooManyDevicesError: more devices than a claim can hold.
+        """
+        predicates = {piece.resource: self.predicate(piece.resource) for piece in self.pieces}
+        return claim_template(
+            namespace,
+            [
+                DeviceRequest(
+                    piece.request,
+                    self.device_class(piece.resource),
+                    piece.count,
+                    predicates[piece.resource],
+                    self.shares(piece.resource),
+                )
+                for piece in self.pieces
+            ],
+        )
+
+    def record(self) -> str:
+        """The annotation's value: JSON, with what is not the default."""
+        document: dict[str, Any] = {
+            "containers": [
+                {"name": ask.name, "kind": ask.kind, "resources": dict(sorted(ask.resources.items()))}
+                for ask in self.containers
+            ]
+        }
+        if self.constraints.node_selector:
+            document["nodeSelector"] = dict(sorted(self.constraints.node_selector.items()))
+        if self.constraints.terms is not None:
+            document["nodeSelectorTerms"] = self.constraints.terms
+        if self.gpu != "gpu":
+            document["gpu"] = self.gpu
+        if self.profile is not None:
+            document["profile"] = str(self.profile)
+        return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def from_record(cls, text: str) -> Asked | None:
+        """Read a record; None where it is none that `record` writes."""
+        try:
+            document = json.loads(text)
+            asked = cls(
+                containers=tuple(
+                    ContainerAsk(item["name"], item["kind"], item["resources"]) for item in document["containers"]
+                ),
+                constraints=NodeConstraints(document.get("nodeSelector", {}), document.get("nodeSelectorTerms")),
+                gpu=document.get("gpu", "gpu"),
+                profile=MIGProfile.parse(document["profile"]) if "profile" in document else None,
+            )
+            return asked if asked._sound() and json.loads(asked.record()) == document else None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def _sound(self) -> bool:
+        return (
+            all(
+                is_dns_label(ask.name)
+                and ask.kind in ("container", "init", "sidecar")
+                and all(
+                    parse_resource(resource) is not None and type(count) is int and count >= 0
+                    for resource, count in ask.resources.items()
+                )
+                for ask in self.containers
+            )
+            and self.gpu in ("gpu", "mig", "shared")
+            and has_pod_constraints_shape(self.constraints.node_selector, self.constraints.terms)
+        )

@@ -1,0 +1,46 @@
+"""Finds pods that escaped: asked after all mutation, when what is there is what will be stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.conversion.amounts import asks, gpu_resources, limit_path, read_amounts
+from policies.conversion.convert import convert
+from policies.conversion.rules import ESCAPED, STILL_ASKS
+from policies.dra.templates import is_our_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.decision import Finding
+    from policies.kubernetes.pods import Pod
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["check"]
+
+
+def check(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
+    """What is wrong with a pod of a converting namespace that still asks the device plugin.
+
+    A pod that conversion leaves alone may ask; one that holds a claim of ours, or that conversion would change, may not.
+    """
+    if not asks(pod) or pod.past_scheduling:
+        return
+    ours = {claim.get("name") for claim in pod.resource_claims if is_our_name(claim.get("resourceClaimTemplateName"))}
+    uses_ours = any(claim.get("name") in ours for container in pod.all_containers for claim in container.claims)
+    converted = None if uses_ours else convert(pod, namespace, view, settings)
+    if converted is not None and (converted.obstacles or converted.template is None):
+        return
+    amounts = read_amounts(pod).of
+    for container in pod.all_containers:
+        for resource in gpu_resources(container):
+            if amounts.get(container.name, {}).get(resource) == 0:
+                continue
+            path = limit_path(container, resource)
+            if uses_ours:
+                yield STILL_ASKS.finding(
+                    path, "is asked of the device plugin, and the pod holds a converted claim as well"
+                )
+            else:
+                yield ESCAPED.finding(path, "is still asked of the device plugin; the pod has not been converted")

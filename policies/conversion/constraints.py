@@ -1,0 +1,196 @@
+"""Conditions on node labels that are conditions on GPUs: read from a pod, translated, taken out of it.
+
+A node selector and the expressions of one affinity term are AND-ed, terms are OR-ed. What belongs to GPUs can leave a
+disjunction of terms in two cases only: all terms agree on the rest, or all agree on the GPU part.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.names import is_label_value
+from policies.kubernetes.nodes import REQUIRED
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.pods import SPEC
+from policies.nvidia.labels import SharedGPUError, UntranslatableError, is_gpu_label, translate
+from policies.nvidia.predicates import TRUE, Predicate, all_of, any_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from policies.nvidia.labels import Subject
+    from policies.patch import Editor
+
+__all__ = ["ConstraintError", "NodeConstraints"]
+
+_SELECTOR = SPEC / "nodeSelector"
+_AFFINITY = FieldPath([*SPEC, *REQUIRED])
+_TERMS = _AFFINITY / "nodeSelectorTerms"
+_INTEGER = re.compile(r"-?[0-9]{1,9}")
+
+Term = dict[str, Any]
+
+
+class ConstraintError(ValueError):
+    """A condition that no selector on devices equals."""
+
+    def __init__(self, path: FieldPath, reason: str, *, shared: bool = False, mixed: bool = False) -> None:
+        self.path = path
+        self.shared = shared
+        """Whether it selects shared GPUs."""
+        self.mixed = mixed
+        """Whether it is the combination of terms, not one condition, that has no equivalent."""
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConstraints:
+    """The GPU part of a pod's node selector, and its required affinity terms where they have a GPU part."""
+
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    terms: list[Term] | None = None
+    """All `nodeSelectorTerms` as the pod has them; None where none speaks of GPUs."""
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> NodeConstraints:
+        """Read them from a pod's spec."""
+        selector = {key: value for key, value in (spec.get("nodeSelector") or {}).items() if is_gpu_label(key)}
+        terms = lookup(spec, (*REQUIRED, "nodeSelectorTerms")) or []
+        return cls(selector, terms if any(_gpu_part(term) for term in terms) else None)
+
+    def __bool__(self) -> bool:
+        """Whether anything speaks of GPUs."""
+        return bool(self.node_selector) or self.terms is not None
+
+    def selected(self, key: str) -> Iterator[tuple[FieldPath, str]]:
+        """The values that a label is required to have, with their places: by selector and by every `In`."""
+        if key in self.node_selector:
+            yield _SELECTOR / key, self.node_selector[key]
+        for path, expression in self._expressions():
+            if expression.get("key") == key and expression.get("operator") == "In":
+                for value in expression.get("values") or []:
+                    yield path, value
+
+    def predicate(self, subject: Subject) -> Predicate:
+        """What a device must be like for its node to have been selected.
+
+        Raises:
+            ConstraintError: no predicate on devices is exact.
+        """
+        selector = [
+            _translate(_SELECTOR / key, {"key": key, "operator": "In", "values": [value]}, subject)
+            for key, value in self.node_selector.items()
+        ]
+        return all_of([*selector, self._affinity(subject)])
+
+    def _affinity(self, subject: Subject) -> Predicate:
+        if self.terms is None:
+            return TRUE
+        predicates = [
+            all_of(_translate(path, expression, subject) for path, expression in self._of_term(index))
+            for index, _ in self._live()
+        ]
+        if not self._rests_agree() and any(predicate != predicates[0] for predicate in predicates):
+            reason = (
+                "the terms differ in what they ask of the node and in what they ask of the GPU, so neither part can be "
+                "taken out of them"
+            )
+            raise ConstraintError(_TERMS, reason, mixed=True)
+        return any_of(predicates)
+
+    def remove(self, editor: Editor) -> None:
+        """Take the GPU part out of the pod; call it only where `predicate` found an exact translation."""
+        if self.node_selector and len(self.node_selector) == len(lookup(editor.document, _SELECTOR)):
+            editor.remove(_SELECTOR)
+        else:
+            for key in self.node_selector:
+                editor.remove(_SELECTOR / key)
+        if self.terms is None:
+            return
+        rests = [(index, _rest(term)) for index, term in self._live()]
+        if any(not rest for _, rest in rests):
+            _remove_affinity(editor)
+            return
+        if self._rests_agree():
+            for index in range(len(self.terms) - 1, -1, -1):
+                if index != rests[0][0]:
+                    editor.remove(_TERMS / index)
+            rests = [(0, rests[0][1])]
+        for index, _ in rests:
+            _remove_gpu_part(editor, _TERMS / index)
+
+    def _live(self) -> list[tuple[int, Term]]:
+        """The terms that can match at all: one without expressions matches nothing and adds nothing."""
+        return [
+            (index, term)
+            for index, term in enumerate(self.terms or [])
+            if term.get("matchExpressions") or term.get("matchFields")
+        ]
+
+    def _rests_agree(self) -> bool:
+        rests = [_rest(term) for _, term in self._live()]
+        return all(rest == rests[0] for rest in rests)
+
+    def _of_term(self, index: int) -> list[tuple[FieldPath, Term]]:
+        expressions = (self.terms or [])[index].get("matchExpressions") or []
+        path = _TERMS / index / "matchExpressions"
+        return [
+            (path / position, expression)
+            for position, expression in enumerate(expressions)
+            if is_gpu_label(expression.get("key", ""))
+        ]
+
+    def _expressions(self) -> Iterator[tuple[FieldPath, Term]]:
+        for index in range(len(self.terms or [])):
+            yield from self._of_term(index)
+
+
+def _gpu_part(term: Term) -> list[Term]:
+    return [item for item in term.get("matchExpressions") or [] if is_gpu_label(item.get("key", ""))]
+
+
+def _rest(term: Term) -> list[Any]:
+    """What a term asks of the node itself, in an order that can be compared."""
+    expressions = [item for item in term.get("matchExpressions") or [] if not is_gpu_label(item.get("key", ""))]
+    return sorted(
+        [repr(sorted(item.items())) for item in expressions]
+        + ["field " + repr(sorted(item.items())) for item in term.get("matchFields") or []]
+    )
+
+
+def _translate(path: FieldPath, expression: Term, subject: Subject) -> Predicate:
+    key, operator, values = expression["key"], expression.get("operator", ""), expression.get("values") or []
+    if operator in ("In", "NotIn") and not values:
+        raise ConstraintError(path, f"{operator} needs at least one value")
+    if operator in ("Gt", "Lt") and not (len(values) == 1 and _INTEGER.fullmatch(values[0])):
+        raise ConstraintError(path, f"{operator} needs exactly one whole number")
+    for value in values:
+        if not is_label_value(value):
+            raise ConstraintError(
+                path, f'"{value}" can be no label\'s value: at most 63 letters, digits, "-", "_", "."'
+            )
+    try:
+        return translate(key, operator, values, subject)
+    except UntranslatableError as error:
+        raise ConstraintError(path, f"{key} {error}", shared=isinstance(error, SharedGPUError)) from error
+
+
+def _remove_gpu_part(editor: Editor, term: FieldPath) -> None:
+    path = term / "matchExpressions"
+    expressions = lookup(editor.document, path) or []
+    positions = [place for place, item in enumerate(expressions) if is_gpu_label(item.get("key", ""))]
+    if positions and len(positions) == len(expressions):
+        editor.remove(path)
+    else:
+        for position in reversed(positions):
+            editor.remove(path / position)
+
+
+def _remove_affinity(editor: Editor) -> None:
+    """Take the required affinity away, and its parents where nothing else is in them."""
+    path = _AFFINITY
+    while len(path) > len(SPEC) + 1 and len(lookup(editor.document, path[:-1])) == 1:
+        path = FieldPath(path[:-1])
+    editor.remove(path)

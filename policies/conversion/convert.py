@@ -1,0 +1,180 @@
+"""Converts one pod: from `nvidia.com/gpu` in limits to a claim made from a template."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.conversion.amounts import asks, gpu_resources, limit_path, read_amounts
+from policies.conversion.asked import RECORD, Asked
+from policies.conversion.constraints import ConstraintError, NodeConstraints
+from policies.conversion.exemptions import exemptions, ignored_opt_out
+from policies.conversion.line import ContainerAsk, TooManyDevicesError
+from policies.conversion.meaning import GPU, Meaning, meaning_of_gpu
+from policies.conversion.record import converted_by, remove_readded, remove_resources
+from policies.conversion.rules import LABEL, SHARED, TERMS, TOO_LONG, TOO_MANY
+from policies.conversion.surroundings import (
+    class_problems,
+    offers_shares,
+    quota_problems,
+    template_problems,
+    twice,
+    unsatisfied,
+)
+from policies.decision import MANAGED
+from policies.dra.deviceclasses import MIG_CLASS
+from policies.dra.templates import LONGEST_EXPRESSION, selectors
+from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.pods import SPEC
+from policies.patch import Editor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.conversion.amounts import Amounts
+    from policies.decision import Finding, Template
+    from policies.kubernetes.pods import Pod
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["Conversion", "convert"]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What converting a pod comes to."""
+
+    obstacles: tuple[Finding, ...] = ()
+    """Why it cannot or must not be converted; the pod stays as it is unless one of them refuses it."""
+    notices: tuple[Finding, ...] = ()
+    """What else there is to say about the converted pod."""
+    edits: Editor | None = None
+    """The converted pod; None where there is nothing to convert."""
+    template: Template | None = None
+
+
+def convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Conversion:
+    """Convert a pod that is being created in a namespace that opted in.
+
+    Converting a converted pod changes nothing, but for taking out what was added again.
+    """
+    if pod.past_scheduling or not asks(pod):
+        return Conversion()
+    earlier = converted_by(pod, namespace)
+    if earlier is not None:
+        edits, findings = remove_readded(pod, earlier)
+        return Conversion(obstacles=findings, edits=edits)
+    if exempt := tuple(exemptions(pod, settings)):
+        return Conversion(obstacles=exempt)
+    amounts = read_amounts(pod)
+    if amounts.findings:
+        return Conversion(obstacles=amounts.findings)
+    places = _places(pod, amounts)
+    asked, obstacles = _ask(pod, amounts, places, view)
+    if obstacles:
+        return Conversion(obstacles=obstacles)
+    edits = Editor(pod.document)
+    if not places:
+        _remove_resources(pod, edits)
+        return Conversion(edits=edits)
+    template = asked.template(namespace)
+    obstacles = (*class_problems(asked, view, places), *template_problems(template, view))
+    if obstacles:
+        return Conversion(obstacles=obstacles)
+    _rewrite(pod, asked, template.name, edits, keep_labels=settings.conversion.keep_translated_labels)
+    notices = (
+        *quota_problems(asked, view, namespace, places, settings),
+        *unsatisfied(asked, view, places, settings),
+        *twice(view, next(iter(places.values()))),
+        *ignored_opt_out(pod, settings),
+    )
+    return Conversion(notices=notices, edits=edits, template=template)
+
+
+def _places(pod: Pod, amounts: Amounts) -> dict[str, FieldPath]:
+    """Where each resource is first asked for, leaving out what is asked for zero times."""
+    places: dict[str, FieldPath] = {}
+    for container in pod.all_containers:
+        for resource, count in amounts.of.get(container.name, {}).items():
+            if count:
+                places.setdefault(resource, limit_path(container, resource))
+    return dict(sorted(places.items()))
+
+
+def _ask(
+    pod: Pod, amounts: Amounts, places: dict[str, FieldPath], view: ClusterView
+) -> tuple[Asked, tuple[Finding, ...]]:
+    """What the pod asks for in full, and why that cannot be told to a claim."""
+    constraints = NodeConstraints.of(pod.spec) if places else NodeConstraints()
+    meaning = meaning_of_gpu(pod.spec, constraints, view, places[GPU]) if GPU in places else Meaning()
+    containers = tuple(
+        ContainerAsk(container.name, container.kind, amounts.of[container.name])
+        for container in pod.all_containers
+        if container.name in amounts.of
+    )
+    asked = Asked(containers, constraints, meaning.kind, meaning.profile)
+    if meaning.finding is not None:
+        return asked, (meaning.finding,)
+    return asked, (*_sharing_problems(asked, places, view), *_template_problems(asked, places))
+
+
+def _sharing_problems(asked: Asked, places: dict[str, FieldPath], view: ClusterView) -> Iterator[Finding]:
+    for resource, path in places.items():
+        device_type = "mig" if asked.device_class(resource) == MIG_CLASS else "gpu"
+        if asked.shares(resource) and not offers_shares(view, device_type):
+            what = "every node that hands it out shares its GPUs" if resource == GPU else "is a share of a GPU"
+            yield SHARED.finding(
+                path, f"{what}, and no ResourceSlice offers shares; the pod stays with the device plugin"
+            )
+
+
+def _template_problems(asked: Asked, places: dict[str, FieldPath]) -> Iterator[Finding]:
+    try:
+        predicates = {resource: asked.predicate(resource) for resource in places}
+        pieces = asked.pieces
+    except ConstraintError as error:
+        broken = SHARED if error.shared else TERMS if error.mixed else LABEL
+        yield broken.finding(error.path, str(error))
+        return
+    except TooManyDevicesError as error:
+        yield TOO_MANY.finding(next(iter(places.values())), str(error))
+        return
+    for resource in sorted({piece.resource for piece in pieces}):
+        for expression in selectors(predicates[resource]):
+            size = len(expression.encode())
+            if size > LONGEST_EXPRESSION:
+                text = f"its conditions on node labels become a CEL expression of {size} bytes, and {LONGEST_EXPRESSION} are allowed"
+                yield TOO_LONG.finding(places[resource], text)
+
+
+def _rewrite(pod: Pod, asked: Asked, template_name: str, edits: Editor, *, keep_labels: bool) -> None:
+    claim = _free_claim_name(pod)
+    pieces = asked.pieces
+    for container in pod.all_containers:
+        uses = [{"name": claim, "request": piece.request} for piece in pieces if container.name in piece.containers]
+        edits.extend(container.path / "resources" / "claims", uses)
+    _remove_resources(pod, edits)
+    edits.extend(SPEC / "resourceClaims", [{"name": claim, "resourceClaimTemplateName": template_name}])
+    if not keep_labels:
+        asked.constraints.remove(edits)
+    _mark(pod, edits, ("metadata", "annotations", RECORD), asked.record())
+    _mark(pod, edits, ("metadata", "labels", MANAGED), "true")
+
+
+def _free_claim_name(pod: Pod) -> str:
+    taken = {claim.get("name") for claim in pod.resource_claims}
+    names = ("gpu", *(f"gpu-{number}" for number in range(1, len(taken) + 1)))
+    return next(name for name in names if name not in taken)
+
+
+def _remove_resources(pod: Pod, edits: Editor) -> None:
+    for container in pod.all_containers:
+        remove_resources(container, gpu_resources(container), edits)
+
+
+def _mark(pod: Pod, edits: Editor, path: tuple[str, str, str], value: str) -> None:
+    marks = pod.annotations if path[1] == "annotations" else pod.labels
+    if path[2] not in marks:
+        edits.add(FieldPath(path), value)
+    elif marks[path[2]] != value:
+        edits.replace(FieldPath(path), value)

@@ -1,0 +1,52 @@
+"""Pods that conversion leaves alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.conversion.rules import KUEUE, OPT_OUT_REFUSED, OPTED_OUT, OTHER_SCHEDULER
+from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.pods import SPEC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.decision import Finding
+    from policies.kubernetes.pods import Pod
+    from policies.settings import GPUAdmissionPolicy
+
+__all__ = ["OPT_IN", "exemptions", "ignored_opt_out"]
+
+OPT_IN = "gpu-admission.io/dra"
+"""The label that opts a namespace in, and with the value `disabled` a pod out."""
+
+_KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+_LABELS = FieldPath(["metadata", "labels"])
+
+
+def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
+    """Reasons to leave the pod as it is, one finding each; none when it is to be converted."""
+    scheduler = pod.spec.get("schedulerName") or "default-scheduler"
+    if scheduler not in settings.conversion.schedulers:
+        known = ", ".join(settings.conversion.schedulers)
+        yield OTHER_SCHEDULER.finding(
+            SPEC / "schedulerName",
+            f'"{scheduler}" is not known to allocate claims (known: {known}), so this pod is not converted',
+        )
+    if _KUEUE_QUEUE in pod.labels and not pod.controlled:
+        yield KUEUE.finding(
+            _LABELS / _KUEUE_QUEUE,
+            "Kueue counts this pod by the resources it asks for now, so it is not converted",
+        )
+    if pod.labels.get(OPT_IN) == "disabled" and settings.conversion.allow_pod_opt_out:
+        yield OPTED_OUT.finding(
+            _LABELS / OPT_IN, 'is "disabled", so this pod is not converted and stays with the device plugin'
+        )
+
+
+def ignored_opt_out(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
+    """A word to a pod that opts out where the administrator does not allow it."""
+    if pod.labels.get(OPT_IN) == "disabled" and not settings.conversion.allow_pod_opt_out:
+        yield OPT_OUT_REFUSED.finding(
+            _LABELS / OPT_IN, 'is "disabled", but pods may not opt out of conversion in this cluster'
+        )

@@ -1,0 +1,149 @@
+"""The line of devices: which request of the claim stands for which part of which container's GPUs.
+
+Under the device plugin init containers hand their devices on: a pod never holds more than its effective request. A
+claim holds all its devices from start to end, so containers must refer to the same ones. The devices of one resource
+lie on a line: app containers first, then sidecars from the last started to the first, then what only init containers
+need. The devices that are free when an init container starts are then the line without the sidecars started before it,
+and the init container takes them from the front. The line is cut where such an amount ends; each piece is one request.
+
+Source of the effective request: k8s.io/component-helpers/resource PodRequests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+from policies.dra.templates import MOST_DEVICES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["ContainerAsk", "Piece", "TooManyDevicesError", "lay_out"]
+
+
+class TooManyDevicesError(ValueError):
+    """The pod asks for more devices than a claim can hold; the text says how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerAsk:
+    """What one container asks for."""
+
+    name: str
+    kind: Literal["container", "init", "sidecar"]
+    resources: Mapping[str, int]
+    """Devices by resource name; 0 asks for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of devices on the line of one resource: one request of the claim."""
+
+    request: str
+    resource: str
+    count: int
+    containers: tuple[str, ...]
+    """The containers that use it."""
+
+
+@dataclass(slots=True)
+class _Range:
+    """Devices that one container owns; nobody holds them longer."""
+
+    owner: str
+    start: int
+    end: int
+    users: list[tuple[str, int, int]]
+
+
+def lay_out(asks: Sequence[ContainerAsk]) -> tuple[Piece, ...]:
+    """Cut the devices of a pod into requests. `asks` are in the order in which containers start.
+
+    Raises:
+        TooManyDevicesError: more than a claim can hold.
+    """
+    resources = sorted({resource for ask in asks for resource, count in ask.resources.items() if count})
+    total = sum(_effective(asks, resource) for resource in resources)
+    if total > MOST_DEVICES:
+        raise TooManyDevicesError(f"the pod needs {total} devices at once, and a claim can hold {MOST_DEVICES}")
+    cut = [(resource, piece) for resource in resources for piece in _pieces(asks, resource)]
+    names = _request_names([ask.name for ask in asks], [owner for _, (owner, _, _) in cut])
+    return tuple(
+        Piece(name, resource, count, containers)
+        for name, (resource, (_, count, containers)) in zip(names, cut, strict=True)
+    )
+
+
+def _effective(asks: Sequence[ContainerAsk], resource: str) -> int:
+    """The most devices of a resource that the pod ever holds at once."""
+    most = running = 0
+    for ask in asks:
+        count = ask.resources.get(resource, 0)
+        if ask.kind == "init":
+            most = max(most, running + count)
+        else:
+            running += count
+    return max(most, running)
+
+
+def _pieces(asks: Sequence[ContainerAsk], resource: str) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+    """Owner, length and users of each piece of one resource's line, from the front."""
+    for owned in _ranges(asks, resource):
+        cuts = sorted({owned.start, owned.end, *(end for _, _, end in owned.users if end < owned.end)})
+        for start, end in pairwise(cuts):
+            users = [name for name, first, last in owned.users if first <= start and end <= last]
+            yield owned.owner, end - start, tuple(users)
+
+
+def _ranges(asks: Sequence[ContainerAsk], resource: str) -> list[_Range]:
+    """The line of one resource with who uses which part, from the front."""
+    owners = [ask for ask in asks if ask.kind == "container"]
+    owners += [ask for ask in reversed(asks) if ask.kind == "sidecar"]
+    line: list[_Range] = []
+    position = 0
+    for ask in owners:
+        if count := ask.resources.get(resource, 0):
+            line.append(_Range(ask.name, position, position + count, [(ask.name, position, position + count)]))
+            position += count
+    started: set[str] = set()
+    for ask in asks:
+        if ask.kind == "sidecar":
+            started.add(ask.name)
+        elif ask.kind == "init" and ask.resources.get(resource, 0):
+            _take(line, ask, ask.resources[resource], started)
+    return line
+
+
+def _take(line: list[_Range], ask: ContainerAsk, count: int, held: set[str]) -> None:
+    """Give an init container the first devices that no running sidecar holds; grow the line where it needs more."""
+    for owned in line:
+        if owned.owner in held or not count:
+            continue
+        taken = min(count, owned.end - owned.start)
+        owned.users.append((ask.name, owned.start, owned.start + taken))
+        count -= taken
+    if count:
+        end = line[-1].end if line else 0
+        line.append(_Range(ask.name, end, end + count, [(ask.name, end, end + count)]))
+
+
+def _request_names(containers: Sequence[str], owners: Sequence[str]) -> list[str]:
+    """A name for each piece: its owner's, numbered where an owner has several; DNS labels, all different.
+
+    A name that is too long, or that another container or piece could have, is shortened and made unique by a hash.
+    """
+    numbers: dict[str, int] = {}
+    names: list[str] = []
+    for owner in owners:
+        number = numbers.get(owner, 0)
+        numbers[owner] = number + 1
+        suffix = f"-{number}" if owners.count(owner) > 1 else ""
+        name = owner + suffix
+        if len(name) > 63 or (suffix and name in containers):
+            digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+            name = f"{owner[: 63 - len(suffix) - 9].rstrip('-')}-{digest}{suffix}"
+        names.append(name)
+    return names

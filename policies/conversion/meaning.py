@@ -1,0 +1,111 @@
+"""What `nvidia.com/gpu` means to a pod: a whole GPU, a MIG device, or a share of a GPU.
+
+The name alone does not tell. Under the MIG strategy `single` a node hands out MIG devices by it, and under time-slicing
+or MPS it hands out shares. The pod's own selector tells first, then the nodes that it could have run on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.conversion.rules import AMBIGUOUS
+from policies.kubernetes.nodes import allocatable, labels_of, pod_selects
+from policies.nvidia.labels import PRODUCT
+from policies.nvidia.products import Product
+from policies.view import UNKNOWN, ClusterView, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from policies.conversion.asked import WholeGPU
+    from policies.conversion.constraints import NodeConstraints
+    from policies.decision import Finding
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.paths import FieldPath
+    from policies.nvidia.mig import MIGProfile
+
+__all__ = ["GPU", "Meaning", "meaning_of_gpu"]
+
+GPU = "nvidia.com/gpu"
+_SHARING = "nvidia.com/gpu.sharing-strategy"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What `nvidia.com/gpu` stands for."""
+
+    kind: WholeGPU = "gpu"
+    profile: MIGProfile | None = None
+    """The profile of the MIG devices, where the nodes tell it and the pod does not."""
+    finding: Finding | None = None
+    """Set where it stands for more than one thing."""
+
+
+def meaning_of_gpu(spec: Mapping[str, Any], constraints: NodeConstraints, view: ClusterView, at: FieldPath) -> Meaning:
+    """Find out for a pod; `at` is where it asks. Without any node that tells, it is a whole GPU."""
+    selected = list(constraints.selected(PRODUCT))
+    if selected:
+        return _meaning_of_selection([(path, Product.parse(value)) for path, value in selected])
+    nodes = view.derive(_plugin_nodes)
+    if nodes is UNKNOWN:
+        return Meaning()
+    products = Counter(_product(node) for node in nodes if pod_selects(spec, node))
+    return _meaning_of_nodes(products, at)
+
+
+def _meaning_of_selection(selected: list[tuple[FieldPath, Product]]) -> Meaning:
+    if all(product.profile is None for _, product in selected):
+        return Meaning()
+    if all(product.profile is not None for _, product in selected):
+        return Meaning("mig")
+    path = selected[0][0]
+    text = "selects nodes with whole GPUs and nodes with MIG devices, and nvidia.com/gpu is not the same on both"
+    return Meaning(finding=AMBIGUOUS.finding(path, text, "name products of one kind only"))
+
+
+def _meaning_of_nodes(products: Counter[Product], at: FieldPath) -> Meaning:
+    profiles = {product.profile for product in products if not product.invalid}
+    if len(profiles) > 1:
+        return Meaning(finding=_ambiguous(products, at))
+    profile = next(iter(profiles), None)
+    if products and all(product.shared for product in products):
+        return Meaning("shared")
+    return Meaning("mig", profile) if profile else Meaning()
+
+
+def _ambiguous(products: Counter[Product], at: FieldPath) -> Finding:
+    kinds: Counter[MIGProfile | None] = Counter()
+    for product, count in products.items():
+        if not product.invalid:
+            kinds[product.profile] += count
+    told = [
+        f"{'a MIG ' + str(profile) + ' device' if profile else 'a whole GPU'} on {_nodes(count)}"
+        for profile, count in sorted(kinds.items(), key=lambda item: str(item[0] or ""))
+    ]
+    forms = [f"nvidia.com/mig-{profile.label} for a MIG device" for profile in sorted(filter(None, kinds))]
+    whole = sorted({product.name for product in products if product.profile is None and product.name})
+    if whole:
+        forms.append(f'nodeSelector {PRODUCT}: "{whole[0]}" for a whole GPU')
+    return AMBIGUOUS.finding(
+        at, f"stands for {' and '.join(told)}, and the pod does not choose", "write " + " or ".join(forms)
+    )
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _plugin_nodes(view: ClusterView) -> list[Object] | Unknown:
+    """The nodes whose device plugin hands out GPUs as `nvidia.com/gpu`."""
+    nodes = view.list("Node")
+    return UNKNOWN if nodes is UNKNOWN else [node for node in nodes if allocatable(node, GPU) != "0"]
+
+
+def _product(node: Object) -> Product:
+    labels = labels_of(node)
+    product = Product.parse(str(labels.get(PRODUCT, "")))
+    shared = product.shared or labels.get(_SHARING) in ("time-slicing", "mps")
+    return Product(product.name, product.profile, shared, product.invalid)

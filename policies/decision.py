@@ -1,0 +1,103 @@
+"""What a review comes to: findings, a patch, templates, a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from policies.kubernetes.paths import FieldPath
+
+__all__ = ["MANAGED", "Decision", "Finding", "Operation", "Severity", "Template"]
+
+MANAGED = "gpu-admission.io/managed"
+"""The label on everything that gpu-admission made or changed."""
+
+Operation = dict[str, Any]
+"""One operation of a JSON Patch (RFC 6902) in its wire form."""
+
+
+class Severity(StrEnum):
+    """What a finding does to a request."""
+
+    DENY = "deny"
+    """The request is refused."""
+    WARN = "warn"
+    """The request passes; its author is told."""
+    AUDIT = "audit"
+    """The request passes; the audit log and the metrics know."""
+    OFF = "off"
+    """The finding is not made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a rule has to say about one place of an object."""
+
+    rule: str
+    """The rule's id, `GA301`."""
+    severity: Severity
+    path: FieldPath
+    message: str
+    """What is there and why it matters, without the path and without a full stop."""
+    remedy: str
+    """What to do instead, an imperative without a full stop."""
+
+    def __str__(self) -> str:
+        return f"{self.text} [{self.rule}]"
+
+    @property
+    def text(self) -> str:
+        """Path, message and remedy as one sentence of a refusal."""
+        where = f"{self.path}: " if self.path else ""
+        return f"{where}{self.message}; {self.remedy}" if self.remedy else f"{where}{self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A ResourceClaimTemplate that a pod refers to and that must exist before the pod is stored."""
+
+    namespace: str
+    name: str
+    spec: dict[str, Any]
+    """The template's `spec`: metadata for the claims made from it, and their ResourceClaimSpec."""
+
+    def manifest(self) -> dict[str, Any]:
+        """The object to create."""
+        return {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {
+                "name": self.name,
+                "namespace": self.namespace,
+                "labels": {MANAGED: "true"},
+            },
+            "spec": self.spec,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer to a request, as data."""
+
+    findings: tuple[Finding, ...] = ()
+    patch: tuple[Operation, ...] = ()
+    """What to change, in order; empty on refusals and in entries that only validate."""
+    object: Any = None
+    """The object as it is after the patch."""
+    warnings: tuple[str, ...] = ()
+    """Lines for the author, each at most 120 characters of printable text."""
+    templates: tuple[Template, ...] = ()
+    annotations: dict[str, str] = field(default_factory=dict)
+    """For the API server's audit log; keys are qualified-name parts."""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether no finding denies the request."""
+        return all(finding.severity is not Severity.DENY for finding in self.findings)
+
+    @property
+    def denials(self) -> tuple[Finding, ...]:
+        """The findings that refuse the request."""
+        return tuple(finding for finding in self.findings if finding.severity is Severity.DENY)

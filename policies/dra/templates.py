@@ -1,0 +1,78 @@
+"""ResourceClaimTemplates: written by us, named by their content.
+
+The canonical form behind a name is the template's `spec` as JSON with sorted keys, no white space and no escapes but
+those JSON demands, in UTF-8. The name is `gpu-` and the first 16 hexadecimal digits of its SHA-256. Everything that the
+API server would default is written out, so that what is stored equals what was hashed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.decision import MANAGED, Template
+from policies.nvidia.predicates import TRUE, AllOf, Predicate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["LONGEST_EXPRESSION", "MOST_DEVICES", "DeviceRequest", "claim_template", "is_our_name", "selectors"]
+
+MOST_DEVICES = 32
+"""Requests, and devices over all requests, that one claim can have (resource/v1 AllocationResultsMaxSize)."""
+LONGEST_EXPRESSION = 10 * 1024
+"""Bytes of one CEL expression (resource/v1 CELSelectorExpressionMaxLength)."""
+_MOST_SELECTORS = 32
+
+_OUR_NAME = re.compile(r"gpu-[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """One request of a claim: so many devices of a class that meet a predicate."""
+
+    name: str
+    device_class: str
+    count: int
+    predicate: Predicate = TRUE
+    shares: bool = False
+    """Whether one share of each device is asked for instead of the whole (`shares` capacity, ConsumableShares)."""
+
+    def manifest(self) -> dict[str, Any]:
+        """The request in its wire form."""
+        exactly: dict[str, Any] = {
+            "deviceClassName": self.device_class,
+            "allocationMode": "ExactCount",
+            "count": self.count,
+        }
+        if expressions := selectors(self.predicate):
+            exactly["selectors"] = [{"cel": {"expression": expression}} for expression in expressions]
+        if self.shares:
+            exactly["capacity"] = {"requests": {"shares": "1"}}
+        return {"name": self.name, "exactly": exactly}
+
+
+def selectors(predicate: Predicate) -> list[str]:
+    """The CEL expressions of a request: one for each part of a conjunction, because they are read one by one."""
+    if predicate == TRUE:
+        return []
+    parts = predicate.parts if isinstance(predicate, AllOf) else (predicate,)
+    return [part.cel() for part in parts] if len(parts) <= _MOST_SELECTORS else [predicate.cel()]
+
+
+def claim_template(namespace: str, requests: Sequence[DeviceRequest]) -> Template:
+    """The template with these requests, under the name that its content gives it."""
+    spec = {
+        "metadata": {"labels": {MANAGED: "true"}},
+        "spec": {"devices": {"requests": [request.manifest() for request in requests]}},
+    }
+    canonical = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return Template(namespace, f"gpu-{hashlib.sha256(canonical).hexdigest()[:16]}", spec)
+
+
+def is_our_name(name: object) -> bool:
+    """Whether a template of this name could be ours."""
+    return isinstance(name, str) and _OUR_NAME.fullmatch(name) is not None

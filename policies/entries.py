@@ -1,0 +1,36 @@
+"""The webhook entries: one concern each, with its own path and its own failure mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["ENTRIES", "Entry"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One webhook as the API server knows it: `<name>.gpu-admission.io`, called at `POST /<name>`."""
+
+    name: str
+    mutating: bool
+    failure_policy: Literal["Fail", "Ignore"]
+    """What a failed call means, and with it what a handler that fails must answer."""
+    side_effects: Literal["None", "NoneOnDryRun"] = "None"
+
+    @property
+    def webhook(self) -> str:
+        """The name that kubectl shows in a refusal."""
+        return f"{self.name}.gpu-admission.io"
+
+
+ENTRIES = {
+    entry.name: entry
+    for entry in (
+        Entry("conversion", mutating=True, failure_policy="Fail", side_effects="NoneOnDryRun"),
+        Entry("preview", mutating=True, failure_policy="Ignore"),
+        Entry("placement", mutating=True, failure_policy="Ignore"),
+        Entry("conversion-check", mutating=False, failure_policy="Fail"),
+    )
+}
+"""In the order in which the API server asks them: mutating entries one after the other, then the validating."""

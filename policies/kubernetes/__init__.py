@@ -1,0 +1,1 @@
+"""Words of Kubernetes: field paths, quantities, pods, selectors, tolerations, names, ResourceSlices."""

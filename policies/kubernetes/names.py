@@ -1,0 +1,26 @@
+"""Names: what Kubernetes accepts as a label, a label value, a DNS label."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["is_dns_label", "is_label_value"]
+
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def is_label_value(text: object) -> bool:
+    """Whether a node could carry this label value.
+
+    Source: k8s.io/apimachinery/pkg/util/validation.IsValidLabelValue.
+    """
+    return isinstance(text, str) and len(text) <= 63 and _LABEL_VALUE.fullmatch(text) is not None
+
+
+def is_dns_label(text: object) -> bool:
+    """Whether this can name a container, a pod claim or a request of a claim.
+
+    Source: k8s.io/apimachinery/pkg/util/validation.IsDNS1123Label.
+    """
+    return isinstance(text, str) and len(text) <= 63 and _DNS_LABEL.fullmatch(text) is not None

@@ -1,0 +1,83 @@
+"""Nodes: which of them a pod may run on, by its node selector and required affinity."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["REQUIRED", "allocatable", "expression_matches", "labels_of", "pod_selects"]
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+
+REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+
+
+def labels_of(node: Object) -> Mapping[str, str]:
+    """A node's labels."""
+    labels = lookup(node, ("metadata", "labels"))
+    return labels if isinstance(labels, dict) else {}
+
+
+def allocatable(node: Object, resource: str) -> str:
+    """How much of an extended resource the node's kubelet offers, as text; "0" where it offers none."""
+    return str(lookup(node, ("status", "allocatable", resource)) or "0")
+
+
+def pod_selects(spec: Mapping[str, Any], node: Object) -> bool:
+    """Whether a pod's node selector and required node affinity let it run on the node.
+
+    Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity: terms are OR-ed, expressions within a term AND-ed,
+    a term without any expression matches nothing.
+    """
+    labels = labels_of(node)
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    required = lookup(spec, REQUIRED)
+    if required is None:
+        return True
+    fields = {"metadata.name": lookup(node, ("metadata", "name")) or ""}
+    return any(_term_matches(term, labels, fields) for term in required.get("nodeSelectorTerms") or [])
+
+
+def _term_matches(term: Mapping[str, Any], labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
+    expressions = term.get("matchExpressions") or []
+    field_expressions = term.get("matchFields") or []
+    return bool(expressions or field_expressions) and (
+        all(expression_matches(expression, labels) for expression in expressions)
+        and all(expression_matches(expression, fields) for expression in field_expressions)
+    )
+
+
+def expression_matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether labels satisfy one expression of a node selector term; an unknown operator matches nothing.
+
+    Source: k8s.io/apimachinery/pkg/labels Requirement.Matches.
+    """
+    key, values = expression.get("key", ""), expression.get("values") or []
+    match expression.get("operator"):
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case "Gt" | "Lt" as operator:
+            return len(values) == 1 and _compare(operator, labels.get(key), values[0])
+        case _:
+            return False
+
+
+def _compare(operator: str, label: str | None, bound: str) -> bool:
+    if not (_INTEGER.fullmatch(label or "") and _INTEGER.fullmatch(bound)):
+        return False
+    difference = int(label or "") - int(bound)
+    return difference > 0 if operator == "Gt" else difference < 0

@@ -1,0 +1,55 @@
+"""Field paths: where in an object something is."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["FieldPath", "lookup"]
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class FieldPath(tuple[str | int, ...]):
+    """A place in a JSON document: mapping keys and list indexes, outermost first.
+
+    It prints as Kubernetes prints field paths (`spec.containers[0].resources.limits[nvidia.com/gpu]`) and converts to
+    the JSON Pointer that a patch needs.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, steps: Iterable[str | int] = ()) -> Self:
+        """Make a path of `steps`."""
+        return super().__new__(cls, steps)
+
+    def __truediv__(self, step: str | int) -> FieldPath:
+        return FieldPath((*self, step))
+
+    def __str__(self) -> str:
+        text = ""
+        for step in self:
+            if isinstance(step, int) or not _IDENTIFIER.fullmatch(step):
+                text += f"[{step}]"
+            else:
+                text += f".{step}" if text else step
+        return text
+
+    def pointer(self) -> str:
+        """The path as a JSON Pointer (RFC 6901)."""
+        return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in self)
+
+
+def lookup(document: Any, path: Iterable[str | int]) -> Any:
+    """The value at `path`, or None where the path leads nowhere."""
+    for step in path:
+        if isinstance(step, str) and isinstance(document, dict):
+            document = document.get(step)
+        elif isinstance(step, int) and isinstance(document, list) and -len(document) <= step < len(document):
+            document = document[step]
+        else:
+            return None
+    return document

@@ -1,0 +1,59 @@
+"""Quantities: exact arithmetic on `1`, `1000m`, `80Gi`, `1e3`."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+__all__ = ["QuantityError", "parse_quantity"]
+
+# Kubernetes keeps quantities in 64 bits with 9 decimals; this bounds the work that a hostile literal can cause while
+# leaving room for everything that Kubernetes itself can store.
+_MOST_CHARACTERS = 64
+_LARGEST_EXPONENT = 64
+
+_SUFFIXES = {
+    "": Fraction(1),
+    **{letter: Fraction(10) ** power for letter, power in zip("num", (-9, -6, -3), strict=True)},
+    **{letter: Fraction(10) ** power for letter, power in zip("kMGTPE", range(3, 21, 3), strict=True)},
+    **{f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
+}
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE]([+-]?[0-9]+)|([A-Za-z]{0,2}))")
+
+
+class QuantityError(ValueError):
+    """The text is not a quantity."""
+
+
+def parse_quantity(value: object) -> Fraction:
+    """Read a quantity as Kubernetes does, exactly.
+
+    Numbers are accepted beside text because YAML and JSON give `nvidia.com/gpu: 1` as a number.
+
+    Raises:
+        QuantityError: `value` is not a quantity, or larger than any that Kubernetes can store.
+
+    Source: k8s.io/apimachinery/pkg/api/resource/quantity.go.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise QuantityError("is not a quantity")
+    text = repr(value) if isinstance(value, float) else value if isinstance(value, str) else _integer_text(value)
+    if len(text) > _MOST_CHARACTERS:
+        raise QuantityError(f"is longer than the {_MOST_CHARACTERS} characters a quantity can have")
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise QuantityError("is not a quantity")
+    number, exponent, suffix = match.groups()
+    if exponent is not None:
+        power = int(exponent)
+        if abs(power) > _LARGEST_EXPONENT:
+            raise QuantityError(f"has an exponent beyond {_LARGEST_EXPONENT}")
+        return Fraction(number) * Fraction(10) ** power
+    if suffix not in _SUFFIXES:
+        raise QuantityError(f'has the unknown suffix "{suffix}"')
+    return Fraction(number) * _SUFFIXES[suffix]
+
+
+def _integer_text(value: int) -> str:
+    """Spell an integer without tripping over Python's limit on digits."""
+    return str(value) if value.bit_length() <= 4 * _MOST_CHARACTERS else "9" * (_MOST_CHARACTERS + 1)

@@ -1,0 +1,319 @@
+"""How a node label is read: what each kind of label says of a device."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from policies.nvidia.predicates import (
+    TRUE,
+    CapacityIs,
+    Predicate,
+    Present,
+    ProfileSlices,
+    TextIn,
+    VersionIs,
+    VersionPart,
+    all_of,
+)
+from policies.nvidia.products import Product
+
+if TYPE_CHECKING:
+    from policies.nvidia.mig import MIGProfile
+
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+_PADDED_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+class UntranslatableError(ValueError):
+    """A condition on a label that no condition on a device equals; the text gives the reason."""
+
+
+class SharedGPUError(UntranslatableError):
+    """The condition selects GPUs that are shared between pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What kind of device a label is translated for."""
+
+    kind: Literal["gpu", "mig", "mig-single"]
+    """A whole GPU, a MIG device asked for by its profile, or one asked for as `nvidia.com/gpu` (single strategy)."""
+    profile: MIGProfile | None = None
+
+
+class Label(Protocol):
+    """How one label is read; each method raises UntranslatableError where no predicate is exact."""
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        """The device could be on a node where the label has this value."""
+        ...
+
+    def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
+        """The device could be on a node where the label is greater or less than a number."""
+        ...
+
+    def present(self, subject: Subject) -> Predicate:
+        """The device could be on a node that has the label."""
+        ...
+
+
+def profile_is(profile: MIGProfile) -> Predicate:
+    """The device is a MIG device of this profile."""
+    return TextIn("profile", (str(profile),), name="MIG profile")
+
+
+class Unordered:
+    """A label whose values are not numbers."""
+
+    def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
+        raise UntranslatableError("is no number, so Gt and Lt never match it")
+
+
+@dataclass(frozen=True, slots=True)
+class ProductLabel(Unordered):
+    """`gpu.product`: compared on the label's side, because a dash in a label may stand for a dash or for a blank."""
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        product = Product.parse(value)
+        if product.invalid:
+            raise UntranslatableError("names a node whose MIG devices are misconfigured; no wanted device is like that")
+        if product.shared:
+            raise SharedGPUError("names GPUs that are shared between pods (suffix -SHARED); a claim gets a whole GPU")
+        if product.profile is not None and subject.kind != "mig-single":
+            raise UntranslatableError(
+                f"names nodes that hand out MIG {product.profile} devices as nvidia.com/gpu; "
+                f"the pod asks for {'whole GPUs' if subject.kind == 'gpu' else 'MIG devices by their profile'}"
+            )
+        if product.profile is None and subject.kind == "mig-single":
+            raise UntranslatableError("names nodes with whole GPUs; the pod asks for MIG devices")
+        name = TextIn("productName", (product.name,), "dashed", "product")
+        return all_of([name, profile_is(product.profile)]) if product.profile else name
+
+    def present(self, subject: Subject) -> Predicate:
+        return Present("productName")
+
+
+@dataclass(frozen=True, slots=True)
+class Family(Unordered):
+    """`gpu.family`: the architecture in lower case."""
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        if value == "undefined":
+            raise UntranslatableError('is "undefined" on GPUs that GFD does not know; no architecture equals that')
+        return TextIn("architecture", (value,), "lower dashed", "family")
+
+    def present(self, subject: Subject) -> Predicate:
+        return Present("architecture")
+
+
+@dataclass(frozen=True, slots=True)
+class VersionNumber:
+    """One number of a version. Drivers write `05` where the attribute holds 5, and nothing where it holds 0."""
+
+    attribute: str
+    part: Literal["major", "minor", "patch"]
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        if value == "" and self.part == "patch":
+            return VersionPart(self.attribute, self.part, "==", 0)
+        if not _PADDED_NUMBER.fullmatch(value):
+            raise UntranslatableError(f'is a number on every node; "{value}" is none')
+        return VersionPart(self.attribute, self.part, "==", int(value))
+
+    def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
+        return VersionPart(self.attribute, self.part, comparison, number)
+
+    def present(self, subject: Subject) -> Predicate:
+        return Present(self.attribute)
+
+
+@dataclass(frozen=True, slots=True)
+class FullVersion(Unordered):
+    """A version of two or three numbers."""
+
+    attribute: str
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        numbers = value.split(".")
+        if len(numbers) not in (2, 3) or not all(_PADDED_NUMBER.fullmatch(number) for number in numbers):
+            raise UntranslatableError(f'is a version on every node; "{value}" is none')
+        major, minor, patch = (*map(int, numbers), 0)[:3]
+        return VersionIs(self.attribute, (major, minor, patch))
+
+    def present(self, subject: Subject) -> Predicate:
+        return Present(self.attribute)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """`gpu.memory`: whole mebibytes, rounded down; of the GPU, or of its MIG devices under the single strategy."""
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        self._check(subject)
+        if not _NUMBER.fullmatch(value):
+            raise UntranslatableError(f'is a number of mebibytes on every node; "{value}" is none')
+        return CapacityIs("memory", ((">=", f"{value}Mi"), ("<", f"{int(value) + 1}Mi")))
+
+    def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
+        self._check(subject)
+        if comparison == ">":
+            return CapacityIs("memory", ((">=", f"{number + 1}Mi"),))
+        return CapacityIs("memory", (("<", f"{number}Mi"),))
+
+    def present(self, subject: Subject) -> Predicate:
+        self._check(subject)
+        return CapacityIs("memory", ())
+
+    @staticmethod
+    def _check(subject: Subject) -> None:
+        if subject.kind == "mig":
+            raise UntranslatableError("tells the memory of the whole GPU; a MIG device knows only its own")
+
+
+@dataclass(frozen=True, slots=True)
+class MIGCapacity:
+    """A number that describes MIG devices: `gpu.multiprocessors`, `gpu.engines.copy` under the single strategy."""
+
+    capacity: str
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        self.check(subject)
+        if not _NUMBER.fullmatch(value):
+            raise UntranslatableError(f'is a number on every node; "{value}" is none')
+        return CapacityIs(self.capacity, (("==", value),))
+
+    def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
+        self.check(subject)
+        return CapacityIs(self.capacity, ((comparison, str(number)),))
+
+    def present(self, subject: Subject) -> Predicate:
+        self.check(subject)
+        return CapacityIs(self.capacity, ())
+
+    @staticmethod
+    def check(subject: Subject) -> None:
+        if subject.kind != "mig-single":
+            raise UntranslatableError("exists only on nodes that hand out MIG devices as nvidia.com/gpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Slices(Unordered):
+    """`gpu.slices.gi` and `.ci`: the number a MIG profile begins with; devices whose two numbers differ do not exist."""
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        MIGCapacity.check(subject)
+        if not _NUMBER.fullmatch(value):
+            raise UntranslatableError(f'is a number on every node; "{value}" is none')
+        return ProfileSlices(int(value))
+
+    def present(self, subject: Subject) -> Predicate:
+        MIGCapacity.check(subject)
+        return Present("profile")
+
+
+@dataclass(frozen=True, slots=True)
+class OfProfile(Unordered):
+    """A label of one MIG profile (`mig-1g.5gb.count`): exact only where the pod asks for that very profile."""
+
+    profile: MIGProfile
+    rest: str
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        inner = self._inner(subject)
+        if inner is None:
+            raise UntranslatableError("counts devices of the node; no device knows how many there are")
+        return inner.equals(value, Subject("mig-single", self.profile))
+
+    def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
+        inner = self._inner(subject)
+        if inner is None:
+            raise UntranslatableError("counts devices of the node; no device knows how many there are")
+        return inner.compares(comparison, number, Subject("mig-single", self.profile))
+
+    def present(self, subject: Subject) -> Predicate:
+        self._inner(subject)
+        return profile_is(self.profile)
+
+    def _inner(self, subject: Subject) -> Label | None:
+        if subject.kind != "mig" or subject.profile != self.profile:
+            raise UntranslatableError(
+                f"says that the node has {self.profile} devices, which this pod does not ask for; a device knows nothing "
+                "of its neighbours"
+            )
+        if self.rest == "product":
+            return ProductLabel()
+        if self.rest == "sharing-strategy":
+            return SharingStrategy()
+        if self.rest in ("slices.gi", "slices.ci"):
+            return Slices()
+        return Memory() if self.rest == "memory" else MIG_CAPACITIES.get(self.rest)
+
+
+@dataclass(frozen=True, slots=True)
+class SharingStrategy(Unordered):
+    """`gpu.sharing-strategy`: what a claim holds is not shared."""
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        if value == "none":
+            return TRUE
+        raise SharedGPUError(f'"{value}" selects GPUs that are shared between pods; a claim gets a whole GPU')
+
+    def present(self, subject: Subject) -> Predicate:
+        return TRUE
+
+
+@dataclass(frozen=True, slots=True)
+class Implied(Unordered):
+    """A label that every node with such a device has, with one value."""
+
+    value: str
+    kinds: tuple[str, ...]
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        if value == self.value and subject.kind in self.kinds:
+            return TRUE
+        raise UntranslatableError(f'"{value}" contradicts what the pod asks for; no node with such a device has it')
+
+    def present(self, subject: Subject) -> Predicate:
+        return self.equals(self.value, subject)
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy(Unordered):
+    """`mig.strategy`: how resources are named, which what the pod asks for implies."""
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        if {"mixed": "mig", "single": "mig-single"}.get(value) == subject.kind:
+            return TRUE
+        raise UntranslatableError("only tells how the device plugin names resources; no device has such an attribute")
+
+    def present(self, subject: Subject) -> Predicate:
+        return self.equals("", subject)
+
+
+@dataclass(frozen=True, slots=True)
+class NoEquivalent:
+    """A label that no attribute of a device equals."""
+
+    reason: str
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        raise UntranslatableError(self.reason)
+
+    def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
+        raise UntranslatableError(self.reason)
+
+    def present(self, subject: Subject) -> Predicate:
+        raise UntranslatableError(self.reason)
+
+
+MIG_CAPACITIES: dict[str, Label] = {
+    "multiprocessors": MIGCapacity("multiprocessors"),
+    "engines.copy": MIGCapacity("copyEngines"),
+    "engines.decoder": MIGCapacity("decoders"),
+    "engines.encoder": MIGCapacity("encoders"),
+    "engines.jpeg": MIGCapacity("jpegEngines"),
+    "engines.ofa": MIGCapacity("ofaEngines"),
+}

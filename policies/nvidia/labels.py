@@ -1,0 +1,153 @@
+"""Node labels of GPU Feature Discovery, and what they say of a device.
+
+A label speaks of a node, an attribute of a device; a translation is exact when every device that the device plugin
+could have handed out on a labelled node meets the predicate, and no other. Where there is no such predicate the
+translation is refused with the reason.
+
+Sources: github.com/NVIDIA/k8s-device-plugin internal/lm and docs/gpu-feature-discovery (labels),
+github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go (attributes).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.nvidia.label_readings import (
+    MIG_CAPACITIES,
+    Family,
+    FullVersion,
+    Implied,
+    Label,
+    Memory,
+    NoEquivalent,
+    OfProfile,
+    ProductLabel,
+    SharedGPUError,
+    SharingStrategy,
+    Slices,
+    Strategy,
+    Subject,
+    UntranslatableError,
+    VersionNumber,
+    profile_is,
+)
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.predicates import FALSE, Predicate, any_of, negate
+from policies.nvidia.products import Product
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["PRODUCT", "SharedGPUError", "Subject", "UntranslatableError", "is_gpu_label", "profile_is", "translate"]
+
+PRODUCT = "nvidia.com/gpu.product"
+_PREFIX = "nvidia.com/"
+
+
+def is_gpu_label(key: str) -> bool:
+    """Whether a node label is one that describes GPUs: GPU Feature Discovery's or the GPU Operator's."""
+    return key.startswith(_PREFIX) and _label(key.removeprefix(_PREFIX)) is not None
+
+
+def translate(key: str, operator: str, values: Sequence[str], subject: Subject) -> Predicate:
+    """The predicate on devices that one expression on a node label becomes.
+
+    `NotIn` and `DoesNotExist` also hold where the label is missing, so the guarded positive is negated.
+
+    Raises:
+        UntranslatableError: there is none; the text says why.
+    """
+    label = _label(key.removeprefix(_PREFIX))
+    if label is None:
+        raise UntranslatableError("is no label of a GPU")
+    match operator:
+        case "In":
+            return any_of(label.equals(value, subject) for value in values)
+        case "NotIn":
+            return negate(any_of(_excluded(label, value, subject) for value in values))
+        case "Exists":
+            return label.present(subject)
+        case "DoesNotExist":
+            return negate(label.present(subject))
+        case "Gt" | "Lt":
+            return label.compares(">" if operator == "Gt" else "<", int(values[0]), subject)
+        case _:
+            raise UntranslatableError(f'has the unknown operator "{operator}"')
+
+
+def _excluded(label: Label, value: str, subject: Subject) -> Predicate:
+    """What `NotIn` negates: a value that no device of a claim can have excludes nothing."""
+    if isinstance(label, ProductLabel):
+        product = Product.parse(value)
+        if product.invalid or product.shared or (product.profile is not None) != (subject.kind == "mig-single"):
+            return FALSE
+    if isinstance(label, SharingStrategy) and value != "none":
+        return FALSE
+    return label.equals(value, subject)
+
+
+_OF_THE_NODE = "describes the node and not the GPU; no device has such an attribute"
+_LABELS: dict[str, Label] = {
+    "gpu.product": ProductLabel(),
+    "gpu.family": Family(),
+    "gpu.memory": Memory(),
+    "gpu.compute.major": VersionNumber("cudaComputeCapability", "major"),
+    "gpu.compute.minor": VersionNumber("cudaComputeCapability", "minor"),
+    "cuda.driver.major": VersionNumber("driverVersion", "major"),
+    "cuda.driver.minor": VersionNumber("driverVersion", "minor"),
+    "cuda.driver.rev": VersionNumber("driverVersion", "patch"),
+    "cuda.driver-version.major": VersionNumber("driverVersion", "major"),
+    "cuda.driver-version.minor": VersionNumber("driverVersion", "minor"),
+    "cuda.driver-version.revision": VersionNumber("driverVersion", "patch"),
+    "cuda.driver-version.full": FullVersion("driverVersion"),
+    "cuda.runtime.major": VersionNumber("cudaDriverVersion", "major"),
+    "cuda.runtime.minor": VersionNumber("cudaDriverVersion", "minor"),
+    "cuda.runtime-version.major": VersionNumber("cudaDriverVersion", "major"),
+    "cuda.runtime-version.minor": VersionNumber("cudaDriverVersion", "minor"),
+    "cuda.runtime-version.full": FullVersion("cudaDriverVersion"),
+    "gpu.present": Implied("true", ("gpu", "mig", "mig-single")),
+    "gpu.sharing-strategy": SharingStrategy(),
+    "mig.strategy": Strategy(),
+    "mig.capable": NoEquivalent("tells whether some GPU of the node can do MIG; no device has such an attribute"),
+    "gpu.count": NoEquivalent("counts the GPUs of the node; no device knows how many there are"),
+    "gpu.replicas": NoEquivalent("counts how many pods share a GPU; a claim holds a GPU alone"),
+    "mps.capable": NoEquivalent("tells whether the node shares GPUs by MPS; a claim holds a GPU alone"),
+    "gpu.mode": NoEquivalent(_OF_THE_NODE),
+    "gpu.machine": NoEquivalent(_OF_THE_NODE),
+    "gfd.timestamp": NoEquivalent(_OF_THE_NODE),
+    "gpu.clique": NoEquivalent(
+        "tells the node's NVLink domain, which no GPU attribute does; a ComputeDomain asks for one"
+    ),
+    "vgpu.present": NoEquivalent(_OF_THE_NODE),
+    "vgpu.host-driver-version": NoEquivalent(_OF_THE_NODE),
+    "vgpu.host-driver-branch": NoEquivalent(_OF_THE_NODE),
+    "mig.config": NoEquivalent("names a configuration of the MIG manager; ask for the MIG profile itself"),
+    "mig.config.state": NoEquivalent("is the MIG manager's progress; no device has such an attribute"),
+    "gpu.slices.gi": Slices(),
+    "gpu.slices.ci": Slices(),
+    **{f"gpu.{name}": label for name, label in MIG_CAPACITIES.items()},
+}
+
+
+def _label(name: str) -> Label | None:
+    if name in _LABELS:
+        return _LABELS[name]
+    if name.startswith("gpu.deploy."):
+        return NoEquivalent("steers the GPU Operator's own pods; no device has such an attribute")
+    return _profile_label(name)
+
+
+_PROFILE_PROPERTIES = (
+    *("product", "count", "replicas", "sharing-strategy", "memory", "slices.gi", "slices.ci"),
+    *MIG_CAPACITIES,
+)
+
+
+def _profile_label(name: str) -> Label | None:
+    if not name.startswith("mig-"):
+        return None
+    for rest in _PROFILE_PROPERTIES:
+        profile = MIGProfile.from_label(name.removeprefix("mig-").removesuffix("." + rest))
+        if name.endswith("." + rest) and profile is not None:
+            return OfProfile(profile, rest)
+    return None

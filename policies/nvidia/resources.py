@@ -1,0 +1,58 @@
+"""Extended resources: the names under which the device plugin hands out GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from policies.nvidia.mig import MIGProfile
+
+__all__ = ["DOMAIN", "IMPLICIT_PREFIX", "GPUResource", "asks_for_gpu", "is_gpu_class", "parse_resource"]
+
+DOMAIN = "nvidia.com/"
+IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
+"""The prefix under which every DeviceClass is an extended resource since Kubernetes 1.36 (KEP-5004)."""
+
+_GPU = "nvidia.com/gpu"
+_MIG = "nvidia.com/mig-"
+_SHARED = ".shared"
+
+
+@dataclass(frozen=True, slots=True)
+class GPUResource:
+    """An extended resource that stands for GPUs.
+
+    Source: github.com/NVIDIA/k8s-device-plugin api/config/v1 (`gpu`, `mig-<profile>`, suffix `.shared` when
+    `renameByDefault` is set).
+    """
+
+    name: str
+    mig: bool
+    profile: MIGProfile | None
+    """For MIG resources; None where the name holds no profile that exists in this form."""
+    shared: bool
+
+
+def parse_resource(name: str) -> GPUResource | None:
+    """What a resource name of the device plugin stands for; None for every other resource."""
+    base, shared = (name.removesuffix(_SHARED), True) if name.endswith(_SHARED) else (name, False)
+    if base == _GPU:
+        return GPUResource(name, mig=False, profile=None, shared=shared)
+    if base.startswith(_MIG):
+        return GPUResource(name, mig=True, profile=MIGProfile.from_label(base.removeprefix(_MIG)), shared=shared)
+    return None
+
+
+def asks_for_gpu(name: str) -> bool:
+    """Whether a resource of this name brings a GPU to a container: by device plugin or by an implicit class name."""
+    if name.startswith(IMPLICIT_PREFIX):
+        return is_gpu_class(name.removeprefix(IMPLICIT_PREFIX))
+    return parse_resource(name) is not None
+
+
+def is_gpu_class(name: str) -> bool:
+    """Whether a DeviceClass of this name is one that NVIDIA's GPU driver ships or documents.
+
+    Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu deployments/helm, demo/specs/extended-resources
+    (`gpu.nvidia.com`, `mig.nvidia.com`, `vfio.gpu.nvidia.com`, `mig-1g-12gb.gpu.nvidia.com`).
+    """
+    return name in ("gpu.nvidia.com", "mig.nvidia.com") or name.endswith(".gpu.nvidia.com")

@@ -1,0 +1,51 @@
+"""An admission question, parsed once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
+
+__all__ = ["ANONYMOUS", "Operation", "Request", "UserInfo"]
+
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+@dataclass(frozen=True, slots=True)
+class UserInfo:
+    """Who asks, as the API server authenticated them."""
+
+    username: str = ""
+    groups: tuple[str, ...] = ()
+
+
+ANONYMOUS = UserInfo()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One admission question: somebody wants to do something to one object.
+
+    `object` and `old_object` are the JSON from the wire. `namespace` is the request's: before admission the object's
+    own may be missing, and offline it is.
+    """
+
+    object: Object | None
+    old_object: Object | None = None
+    operation: Operation = "CREATE"
+    group: str = ""
+    kind: str = "Pod"
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    user: UserInfo = ANONYMOUS
+    dry_run: bool = False
+    uid: str = ""
+    entry: str = ""
+    """The webhook entry that was called; empty for everything the API server would call, in its order."""
+
+    def of(self, document: Any) -> Request:
+        """The same question about another form of the object, as a later webhook would see it."""
+        return replace(self, object=document)

@@ -1,0 +1,190 @@
+"""The one decision function."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.conversion import check, convert
+from policies.conversion.exemptions import OPT_IN
+from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN, STRATEGY
+from policies.decision import Decision, Severity
+from policies.entries import ENTRIES
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.patch import Editor
+from policies.placement import gets_gpu, tolerate_gpu_nodes
+from policies.view import UNKNOWN, ClusterView, Unknown
+from policies.warnings import warning_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from policies.decision import Finding
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+
+__all__ = ["review"]
+
+_STRATEGY_LABEL = "gpu-admission.io/dra-strategy"
+
+
+def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """Decide on a request: whether it may pass, as what, and what there is to say.
+
+    With `request.entry`, answers as that webhook entry; the API server has decided by namespace and kind that it is
+    the one to ask. Without, answers as all of them together: each entry that the API server would call, in its order,
+    sees the object as the ones before left it.
+    """
+    if request.entry:
+        return _REVIEWS[request.entry](request, view, settings)
+    decision = Decision(object=request.object)
+    for entry in ENTRIES:
+        if _is_called(entry, request, view):
+            answer = _REVIEWS[entry](request.of(decision.object), view, settings)
+            decision = _joined(decision, answer)
+            if not decision.allowed:
+                return replace(decision, patch=(), object=request.object, templates=())
+    findings = settings.judge(_unknown_namespace(request, view), request.namespace)
+    return _joined(decision, _say(Decision(findings=findings, object=decision.object)))
+
+
+def _is_called(entry: str, request: Request, view: ClusterView) -> bool:
+    """Whether the API server would call an entry: rules, namespace selectors and matchConditions of the webhooks."""
+    if not _creates_pod(request):
+        return False
+    if entry == "placement":
+        return True
+    mode = _namespace_label(request.namespace, OPT_IN, view)
+    return mode == ("preview" if entry == "preview" else "enabled")
+
+
+def _creates_pod(request: Request) -> bool:
+    return (request.operation, request.group, request.kind, request.subresource) == ("CREATE", "", "Pod", "")
+
+
+def _namespace_label(namespace: str, label: str, view: ClusterView) -> str | Unknown | None:
+    found = view.get("Namespace", namespace)
+    if found is UNKNOWN:
+        return UNKNOWN
+    value = lookup(found, ("metadata", "labels", label))
+    return value if isinstance(value, str) else None
+
+
+def _unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:
+    if not _creates_pod(request) or view.get("Namespace", request.namespace) is not UNKNOWN:
+        return
+    try:
+        pod = Pod.read(request.object)
+    except MalformedPodError:
+        return
+    if gets_gpu(pod, request.namespace, view):
+        yield NAMESPACE_UNKNOWN.finding(
+            FieldPath(["metadata", "namespace"]),
+            f'namespace "{request.namespace}" is in none of the files, so the pod is taken as not converted',
+        )
+
+
+def _for_pods(
+    entry: Callable[[Pod, Request, ClusterView, GPUAdmissionPolicy], Decision],
+) -> Callable[[Request, ClusterView, GPUAdmissionPolicy], Decision]:
+    """An entry that reviews pods being created, and lets everything else pass."""
+
+    def answer(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+        if not _creates_pod(request):
+            return Decision(object=request.object)
+        try:
+            pod = Pod.read(request.object)
+        except MalformedPodError as error:
+            findings = [MALFORMED.finding(path, sentence) for path, sentence in error.problems]
+            return _say(Decision(findings=settings.judge(findings, request.namespace), object=request.object))
+        return _say(entry(pod, request, view, settings))
+
+    return answer
+
+
+def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    strategy = _namespace_label(request.namespace, _STRATEGY_LABEL, view)
+    if isinstance(strategy, str) and strategy != "template" and gets_gpu(pod, request.namespace, view):
+        text = f'is "{strategy}", and the strategies of this version are: template'
+        path = FieldPath(["metadata", "labels", _STRATEGY_LABEL])
+        finding = STRATEGY.finding(path, f'of namespace "{request.namespace}" {text}')
+        return Decision(findings=settings.judge([finding], request.namespace), object=request.object)
+    conversion = convert(pod, request.namespace, view, settings)
+    findings = settings.judge((*conversion.obstacles, *conversion.notices), request.namespace)
+    decision = Decision(findings=findings, object=request.object)
+    if conversion.obstacles or conversion.edits is None or not decision.allowed:
+        return decision
+    edits = conversion.edits
+    if conversion.template is not None:
+        tolerate_gpu_nodes(pod, edits)
+    templates = (conversion.template,) if conversion.template else ()
+    annotations = {"template": conversion.template.name} if conversion.template else {}
+    return replace(
+        decision,
+        patch=tuple(edits.operations),
+        object=edits.document,
+        templates=templates,
+        annotations=annotations,
+    )
+
+
+def _preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """What conversion would do, as warnings; nothing is changed and nothing refused."""
+    would = _conversion(pod, request, view, settings)
+    said = [
+        replace(finding, severity=Severity.WARN, message=f"would be refused: {finding.message}")
+        if finding.severity is Severity.DENY
+        else finding
+        for finding in would.findings
+    ]
+    warnings = [
+        f"would be converted to ResourceClaimTemplate {template.name}: "
+        + ", ".join(
+            f"{request['exactly']['count']} x {request['exactly']['deviceClassName']} ({request['name']})"
+            for request in template.spec["spec"]["devices"]["requests"]
+        )
+        for template in would.templates
+    ]
+    return Decision(findings=tuple(said), object=request.object, warnings=warning_lines(warnings))
+
+
+def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    edits = Editor(request.object)
+    if not pod.past_scheduling and gets_gpu(pod, request.namespace, view):
+        tolerate_gpu_nodes(pod, edits)
+    return Decision(patch=tuple(edits.operations), object=edits.document)
+
+
+def _conversion_check(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    findings = settings.judge(check(pod, request.namespace, view, settings), request.namespace)
+    return Decision(findings=findings, object=request.object)
+
+
+_REVIEWS = {
+    "conversion": _for_pods(_conversion),
+    "preview": _for_pods(_preview),
+    "placement": _for_pods(_placement),
+    "conversion-check": _for_pods(_conversion_check),
+}
+
+
+def _say(decision: Decision) -> Decision:
+    """Add to a decision what its author and the audit log are told."""
+    warned = [f"{finding.rule} {finding.text}" for finding in decision.findings if finding.severity is Severity.WARN]
+    annotations = dict(decision.annotations)
+    if decision.findings:
+        annotations["findings"] = ", ".join(f"{finding.rule}={finding.severity}" for finding in decision.findings)
+    return replace(decision, warnings=(*decision.warnings, *warning_lines(warned)), annotations=annotations)
+
+
+def _joined(first: Decision, then: Decision) -> Decision:
+    """The decision of two entries asked one after the other."""
+    return Decision(
+        findings=tuple(dict.fromkeys((*first.findings, *then.findings))),
+        patch=(*first.patch, *then.patch),
+        object=then.object,
+        warnings=tuple(dict.fromkeys((*first.warnings, *then.warnings))),
+        templates=(*first.templates, *then.templates),
+        annotations={**first.annotations, **then.annotations},
+    )

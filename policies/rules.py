@@ -1,0 +1,88 @@
+"""The registry of rules: what each forbids, why, and what to do instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+from policies.decision import Finding, Severity
+
+if TYPE_CHECKING:
+    from policies.kubernetes.paths import FieldPath
+
+__all__ = ["Rule", "all_rules", "get_rule", "rule"]
+
+_RULES: dict[str, Rule] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that is right or wrong, with its reasons.
+
+    A rule is told to people three times: in a refusal (the finding's message and remedy), in the table of
+    `gpu-admission rules`, and in full by `gpu-admission rules ID`.
+    """
+
+    id: str
+    title: str
+    default: Severity
+    why: str
+    remedy: str
+    source: str
+    """Where the outside knowledge comes from: an upstream file, a page of documentation, a design decision."""
+    wrong: str
+    """An example that breaks the rule, YAML."""
+    right: str
+    """The same example put right."""
+    setting: str = ""
+    """The setting that names this rule's severity, beside `spec.rules`."""
+
+    def finding(
+        self, path: FieldPath, message: str, remedy: str | None = None, *, severity: Severity | None = None
+    ) -> Finding:
+        """A finding of this rule; `remedy` and `severity` where the occasion knows better than the rule."""
+        return Finding(self.id, severity or self.default, path, message, self.remedy if remedy is None else remedy)
+
+
+def rule(
+    rule_id: str,
+    title: str,
+    *,
+    default: Severity,
+    why: str,
+    remedy: str,
+    source: str,
+    wrong: str,
+    right: str,
+    setting: str = "",
+) -> Rule:
+    """Register a rule under its id.
+
+    Raises:
+        ValueError: the id is taken.
+    """
+    if rule_id in _RULES:
+        raise ValueError(f"rule {rule_id} is registered twice")
+    texts = {"why": why, "wrong": wrong, "right": right}
+    made = Rule(
+        rule_id,
+        title,
+        default,
+        remedy=remedy,
+        source=source,
+        setting=setting,
+        **{name: dedent(text).strip() for name, text in texts.items()},
+    )
+    _RULES[rule_id] = made
+    return made
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Every registered rule, by id."""
+    return tuple(_RULES[rule_id] for rule_id in sorted(_RULES))
+
+
+def get_rule(rule_id: str) -> Rule | None:
+    """The rule of that id, or None."""
+    return _RULES.get(rule_id)

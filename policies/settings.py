@@ -1,0 +1,142 @@
+"""GPUAdmissionPolicy: what the administrator can choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from policies.decision import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pydantic import TypeAdapter
+
+__all__ = ["DEFAULTS", "Conversion", "GPUAdmissionPolicy", "RuleOverride", "SettingsError", "parse_settings"]
+
+API_VERSION = "gpu-admission.io/v1alpha1"
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+# Read by pydantic when a document is parsed, and only then: importing pydantic costs more than reviewing a pod.
+_MODEL: dict[str, Any] = {"extra": "forbid", "alias_generator": _camel, "strict": False}
+
+
+class SettingsError(ValueError):
+    """A document that is no valid GPUAdmissionPolicy; `problems` holds (field path, sentence) pairs."""
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(f"{path}: {sentence}" if path else sentence for path, sentence in problems))
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOverride:
+    """Another severity for one rule."""
+
+    __pydantic_config__ = _MODEL
+
+    rule: Annotated[str, "GA and three digits"]
+    severity: Severity
+    namespaces: tuple[str, ...] = ("*",)
+    """Where it holds, as shell patterns (`team-*`); later overrides win over earlier ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How pods are converted to DRA."""
+
+    __pydantic_config__ = _MODEL
+
+    schedulers: tuple[str, ...] = ("default-scheduler",)
+    """Schedulers that allocate claims; pods of others are left alone."""
+    allow_pod_opt_out: bool = True
+    """Whether the pod label `gpu-admission.io/dra: disabled` is honoured."""
+    keep_translated_labels: bool = False
+    """Whether node labels that became device selectors stay in the pod as well; they vanish from nodes without GFD."""
+    native_quota: Literal["deny", "warn"] = "deny"
+    """What happens when conversion would switch a ResourceQuota of the namespace off."""
+    unsatisfiable: Literal["warn", "deny"] = "warn"
+    """What happens when no device of the cluster matches now."""
+
+
+@dataclass(frozen=True, slots=True)
+class GPUAdmissionPolicy:
+    """The administrator's choices: the `spec` of the one GPUAdmissionPolicy, named `default`."""
+
+    __pydantic_config__ = _MODEL
+
+    rules: tuple[RuleOverride, ...] = ()
+    conversion: Conversion = field(default_factory=Conversion)
+
+    def severity_of(self, rule: str, default: Severity, namespace: str) -> Severity:
+        """The severity of a rule in a namespace; `default` where nothing overrides it."""
+        for override in reversed(self.rules):
+            if override.rule == rule and any(fnmatchcase(namespace, pattern) for pattern in override.namespaces):
+                return override.severity
+        return default
+
+    def judge(self, findings: Iterable[Finding], namespace: str) -> tuple[Finding, ...]:
+        """The findings with the severities that hold in a namespace, without those that are off."""
+        judged = (
+            replace(finding, severity=self.severity_of(finding.rule, finding.severity, namespace))
+            for finding in findings
+        )
+        return tuple(finding for finding in judged if finding.severity is not Severity.OFF)
+
+
+DEFAULTS = GPUAdmissionPolicy()
+
+
+def parse_settings(document: Any) -> GPUAdmissionPolicy:
+    """Read a GPUAdmissionPolicy object.
+
+    Raises:
+        SettingsError: with every problem of the document.
+    """
+    from pydantic import ValidationError  # noqa: PLC0415 - see _MODEL
+
+    if not isinstance(document, dict):
+        raise SettingsError([("", "a GPUAdmissionPolicy is a mapping with apiVersion, kind, metadata and spec")])
+    problems = []
+    if document.get("apiVersion") != API_VERSION:
+        problems.append(("apiVersion", f'is {_shown(document.get("apiVersion"))}; write "{API_VERSION}"'))
+    if document.get("kind") != "GPUAdmissionPolicy":
+        problems.append(("kind", f'is {_shown(document.get("kind"))}; write "GPUAdmissionPolicy"'))
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if name != "default":
+        problems.append(("metadata.name", f'is {_shown(name)}; a cluster has one GPUAdmissionPolicy, named "default"'))
+    try:
+        policy = _adapter().validate_python(document.get("spec") or {})
+    except ValidationError as error:
+        problems += [_problem(detail) for detail in error.errors(include_url=False, include_context=False)]
+    if problems:
+        raise SettingsError(problems)
+    return policy
+
+
+@cache
+def _adapter() -> TypeAdapter[GPUAdmissionPolicy]:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - see _MODEL
+
+    return TypeAdapter(GPUAdmissionPolicy)
+
+
+def _shown(value: Any) -> str:
+    return "missing" if value is None else f'"{value}"' if isinstance(value, str) else "not text"
+
+
+def _problem(detail: Any) -> tuple[str, str]:
+    path = "spec"
+    for step in detail["loc"]:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    if detail["type"] == "unexpected_keyword_argument":
+        return path, "is no setting; see docs/settings.md for those there are"
+    return path, detail["msg"][:1].lower() + detail["msg"][1:]

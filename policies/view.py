@@ -1,0 +1,73 @@
+"""The cluster as policies see it: facts that may be unknown."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["UNKNOWN", "ClusterView", "Unknown", "UnknownCluster"]
+
+T = TypeVar("T")
+
+
+class Unknown(Enum):
+    """The type of `UNKNOWN`; an enum so that type checkers can tell it from every other value."""
+
+    UNKNOWN = "unknown"
+
+
+UNKNOWN: Final[Literal[Unknown.UNKNOWN]] = Unknown.UNKNOWN
+"""The answer to a question about something the view cannot see: not None, not empty, not zero."""
+
+
+class ClusterView(Protocol):
+    """Read-only facts about a cluster at one moment.
+
+    A rule states what it does when a fact is unknown, and its message names the missing object. Objects are raw JSON
+    and belong to the view: nobody changes them.
+    """
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None when it certainly does not exist."""
+        ...
+
+    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
+        """All objects of a kind, of one namespace where one is given."""
+        ...
+
+    def server_version(self) -> tuple[int, int] | Unknown:
+        """Major and minor version of the API server."""
+        ...
+
+    def derive(self, function: Callable[[ClusterView], T]) -> T:
+        """`function(view)`, remembered for as long as the facts it read stay the same.
+
+        Decisions often need a digest of many objects (which GPUs exist, how many of each); reading 5,000 nodes for
+        every pod would not do.
+        """
+        ...
+
+
+class UnknownCluster:
+    """A view that knows nothing: what a command has that is given no cluster."""
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """Unknown, whatever is asked for."""
+        return UNKNOWN
+
+    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
+        """Unknown, whatever is asked for."""
+        return UNKNOWN
+
+    def server_version(self) -> tuple[int, int] | Unknown:
+        """Unknown."""
+        return UNKNOWN
+
+    def derive(self, function: Callable[[ClusterView], T]) -> T:
+        """`function(self)`; there is nothing to remember."""
+        return function(self)

@@ -1,0 +1,1 @@
+"""Serves: everything that talks to the outside."""

@@ -1,0 +1,97 @@
+"""A view of a cluster from its manifests: what a folder of files, or the files under review, tell."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import lookup
+from policies.view import UNKNOWN, ClusterView, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["ManifestsView", "unwrap_lists"]
+
+T = TypeVar("T")
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
+_NAMESPACED = frozenset({"Pod", "ResourceClaim", "ResourceClaimTemplate", "ResourceQuota", "ConfigMap", "LimitRange"})
+
+
+class ManifestsView:
+    """Facts from objects that were read before.
+
+    `cluster` is what a cluster is known to hold: of a kind that occurs there, what is not there does not exist; of
+    every other kind nothing is known. An empty list (`kind: PodList, items: []`) makes its kind known. `reviewed` adds
+    the objects under review, which refer to each other but say nothing about what else exists.
+
+    The output of `kubectl version -o yaml` among `cluster` gives the API server's version.
+    """
+
+    def __init__(self, cluster: Iterable[Object] = (), reviewed: Iterable[Object] = ()) -> None:
+        self._objects: defaultdict[str, dict[tuple[str, str], Object]] = defaultdict(dict)
+        self._known: set[str] = set()
+        self._version: tuple[int, int] | Unknown = UNKNOWN
+        self._derived: dict[Any, Any] = {}
+        for document in cluster:
+            self._add_known(document)
+        for document in reviewed:
+            for item in unwrap_lists(document):
+                self._add(item)
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None only where all objects of the kind are known."""
+        found = self._objects[kind].get((namespace, name)) if kind in self._objects else None
+        return found if found is not None or kind in self._known else UNKNOWN
+
+    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
+        """All objects of a kind, where they are known."""
+        if kind not in self._known:
+            return UNKNOWN
+        return [item for (where, _), item in self._objects[kind].items() if not namespace or where == namespace]
+
+    def server_version(self) -> tuple[int, int] | Unknown:
+        """The version that `kubectl version` told."""
+        return self._version
+
+    def derive(self, function: Callable[[ClusterView], T]) -> T:
+        """`function(self)`, computed once: manifests do not change."""
+        if function not in self._derived:
+            self._derived[function] = function(self)
+        derived: T = self._derived[function]
+        return derived
+
+    def _add_known(self, document: Object) -> None:
+        version = lookup(document, ("serverVersion", "gitVersion"))
+        if isinstance(version, str) and (match := _VERSION.match(version)):
+            self._version = int(match.group(1)), int(match.group(2))
+        kind = document.get("kind")
+        if isinstance(kind, str) and kind.endswith("List") and kind != "List":
+            self._known.add(kind.removesuffix("List"))
+        for item in unwrap_lists(document):
+            self._add(item)
+            self._known.add(item["kind"])
+
+    def _add(self, item: Object) -> None:
+        kind = item["kind"]
+        namespace = (namespace_of(item) or "default") if kind in _NAMESPACED else ""
+        self._objects[kind][namespace, name_of(item)] = item
+
+
+def unwrap_lists(document: Any) -> Iterable[Object]:
+    """The objects in a document: itself, or the items of a `List` or of a typed list such as `NodeList`."""
+    if not isinstance(document, dict):
+        return
+    kind, items = document.get("kind"), document.get("items")
+    if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
+        for item in items:
+            if isinstance(item, dict) and kind != "List":
+                item = {"kind": kind.removesuffix("List"), "apiVersion": document.get("apiVersion"), **item}
+            yield from unwrap_lists(item)
+    elif isinstance(kind, str):
+        yield document
