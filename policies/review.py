@@ -6,15 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.conversion import check, convert
-from policies.conversion.exemptions import OPT_IN
-from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN, STRATEGY
+from policies.conversion.opt_in import Mode, mode_of
+from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN
 from policies.decision import Decision, Severity
 from policies.entries import ENTRIES
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.patch import Editor
 from policies.placement import gets_gpu, tolerate_gpu_nodes
-from policies.view import UNKNOWN, ClusterView, Unknown
 from policies.warnings import warning_lines
 
 if TYPE_CHECKING:
@@ -23,10 +22,9 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
 
 __all__ = ["review"]
-
-_STRATEGY_LABEL = "gpu-admission.io/dra-strategy"
 
 
 def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
@@ -55,24 +53,15 @@ def _is_called(entry: str, request: Request, view: ClusterView) -> bool:
         return False
     if entry == "placement":
         return True
-    mode = _namespace_label(request.namespace, OPT_IN, view)
-    return mode == ("preview" if entry == "preview" else "enabled")
+    return mode_of(request.namespace, view) is (Mode.PREVIEW if entry == "preview" else Mode.ENABLED)
 
 
 def _creates_pod(request: Request) -> bool:
     return (request.operation, request.group, request.kind, request.subresource) == ("CREATE", "", "Pod", "")
 
 
-def _namespace_label(namespace: str, label: str, view: ClusterView) -> str | Unknown | None:
-    found = view.get("Namespace", namespace)
-    if found is UNKNOWN:
-        return UNKNOWN
-    value = lookup(found, ("metadata", "labels", label))
-    return value if isinstance(value, str) else None
-
-
 def _unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:
-    if not _creates_pod(request) or view.get("Namespace", request.namespace) is not UNKNOWN:
+    if not _creates_pod(request) or mode_of(request.namespace, view) is not Mode.UNKNOWN:
         return
     try:
         pod = Pod.read(request.object)
@@ -104,12 +93,6 @@ def _for_pods(
 
 
 def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    strategy = _namespace_label(request.namespace, _STRATEGY_LABEL, view)
-    if isinstance(strategy, str) and strategy != "template" and gets_gpu(pod, request.namespace, view):
-        text = f'is "{strategy}", and the strategies of this version are: template'
-        path = FieldPath(["metadata", "labels", _STRATEGY_LABEL])
-        finding = STRATEGY.finding(path, f'of namespace "{request.namespace}" {text}')
-        return Decision(findings=settings.judge([finding], request.namespace), object=request.object)
     conversion = convert(pod, request.namespace, view, settings)
     findings = settings.judge((*conversion.obstacles, *conversion.notices), request.namespace)
     decision = Decision(findings=findings, object=request.object)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.conversion.constraints import NodeConstraints
@@ -32,7 +33,7 @@ RECORD = "gpu-admission.io/converted"
 WholeGPU = Literal["gpu", "mig", "shared"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Asked:
     """Everything that a pod's template is made from; equal askings give equal templates."""
 
@@ -45,7 +46,7 @@ class Asked:
     profile: MIGProfile | None = None
     """The profile of those MIG devices, where the nodes told it and not the pod's own selector."""
 
-    @property
+    @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """The requests of the claim.
 
@@ -53,6 +54,16 @@ class Asked:
             TooManyDevicesError: more than a claim can hold.
         """
         return lay_out(self.containers)
+
+    @cached_property
+    def predicates(self) -> dict[str, Predicate]:
+        """What a device must be like to serve each resource of this pod.
+
+        Raises:
+            ConstraintError: a condition on node labels has no equivalent.
+            TooManyDevicesError: more devices than a claim can hold.
+        """
+        return {piece.resource: self._predicate(self.subject(piece.resource)) for piece in self.pieces}
 
     def subject(self, resource: str) -> Subject:
         """The kind of device that a resource stands for here."""
@@ -70,13 +81,7 @@ class Asked:
         parsed = parse_resource(resource)
         return parsed is not None and (parsed.shared or (not parsed.mig and self.gpu == "shared"))
 
-    def predicate(self, resource: str) -> Predicate:
-        """What a device must be like to serve a resource of this pod.
-
-        Raises:
-            ConstraintError: a condition on node labels has no equivalent.
-        """
-        subject = self.subject(resource)
+    def _predicate(self, subject: Subject) -> Predicate:
         profile = profile_is(subject.profile) if subject.profile else TRUE
         return all_of([profile, self.constraints.predicate(subject)])
 
@@ -87,7 +92,6 @@ class Asked:
             ConstraintError: a condition on node labels has no equivalent.
             TooManyDevicesError: more devices than a claim can hold.
         """
-        predicates = {piece.resource: self.predicate(piece.resource) for piece in self.pieces}
         return claim_template(
             namespace,
             [
@@ -95,7 +99,7 @@ class Asked:
                     piece.request,
                     self.device_class(piece.resource),
                     piece.count,
-                    predicates[piece.resource],
+                    self.predicates[piece.resource],
                     self.shares(piece.resource),
                 )
                 for piece in self.pieces

@@ -11,6 +11,7 @@ from policies.conversion.constraints import ConstraintError, NodeConstraints
 from policies.conversion.exemptions import exemptions, ignored_opt_out
 from policies.conversion.line import ContainerAsk, TooManyDevicesError
 from policies.conversion.meaning import GPU, Meaning, meaning_of_gpu
+from policies.conversion.opt_in import strategy_problems
 from policies.conversion.record import converted_by, remove_readded, remove_resources
 from policies.conversion.rules import LABEL, SHARED, TERMS, TOO_LONG, TOO_MANY
 from policies.conversion.surroundings import (
@@ -64,7 +65,7 @@ def convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionP
     if earlier is not None:
         edits, findings = remove_readded(pod, earlier)
         return Conversion(obstacles=findings, edits=edits)
-    if exempt := tuple(exemptions(pod, settings)):
+    if exempt := (*exemptions(pod, settings), *strategy_problems(namespace, view)):
         return Conversion(obstacles=exempt)
     amounts = read_amounts(pod)
     if amounts.findings:
@@ -130,8 +131,7 @@ def _sharing_problems(asked: Asked, places: dict[str, FieldPath], view: ClusterV
 
 def _template_problems(asked: Asked, places: dict[str, FieldPath]) -> Iterator[Finding]:
     try:
-        predicates = {resource: asked.predicate(resource) for resource in places}
-        pieces = asked.pieces
+        predicates = asked.predicates
     except ConstraintError as error:
         broken = SHARED if error.shared else TERMS if error.mixed else LABEL
         yield broken.finding(error.path, str(error))
@@ -139,8 +139,8 @@ def _template_problems(asked: Asked, places: dict[str, FieldPath]) -> Iterator[F
     except TooManyDevicesError as error:
         yield TOO_MANY.finding(next(iter(places.values())), str(error))
         return
-    for resource in sorted({piece.resource for piece in pieces}):
-        for expression in selectors(predicates[resource]):
+    for resource, predicate in predicates.items():
+        for expression in selectors(predicate):
             size = len(expression.encode())
             if size > LONGEST_EXPRESSION:
                 text = f"its conditions on node labels become a CEL expression of {size} bytes, and {LONGEST_EXPRESSION} are allowed"

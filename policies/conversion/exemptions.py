@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.conversion.opt_in import OPT_IN
 from policies.conversion.rules import KUEUE, OPT_OUT_REFUSED, OPTED_OUT, OTHER_SCHEDULER
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import SPEC
@@ -15,10 +16,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.settings import GPUAdmissionPolicy
 
-__all__ = ["OPT_IN", "exemptions", "ignored_opt_out"]
-
-OPT_IN = "gpu-admission.io/dra"
-"""The label that opts a namespace in, and with the value `disabled` a pod out."""
+__all__ = ["exemptions", "ignored_opt_out"]
 
 _KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 _LABELS = FieldPath(["metadata", "labels"])

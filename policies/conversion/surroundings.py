@@ -106,7 +106,7 @@ def unsatisfied(
         if wanted_type is None:
             continue
         candidates = [group for group in groups if group.type == wanted_type]
-        predicate = asked.predicate(resource)
+        predicate = asked.predicates[resource]
         if not any(predicate.matches(group.device) for group in candidates):
             yield UNSATISFIABLE.finding(
                 path,

@@ -288,7 +288,7 @@ def all_of(parts: Iterable[Predicate]) -> Predicate:
     flat = [inner for part in parts for inner in (part.parts if isinstance(part, AllOf) else (part,))]
     if FALSE in flat:
         return FALSE
-    ordered = _ordered(flat)
+    ordered = _ordered(flat) if len(flat) > 1 else tuple(flat)
     return ordered[0] if len(ordered) == 1 else AllOf(ordered)
 
 
@@ -297,7 +297,7 @@ def any_of(parts: Iterable[Predicate]) -> Predicate:
     flat = [inner for part in parts for inner in (part.parts if isinstance(part, AnyOf) else (part,))]
     if TRUE in flat:
         return TRUE
-    ordered = _ordered(_merge_texts(flat))
+    ordered = _ordered(_merge_texts(flat)) if len(flat) > 1 else tuple(flat)
     return ordered[0] if len(ordered) == 1 else AnyOf(ordered)
 
 
