@@ -23,14 +23,14 @@ from policies.nvidia.predicates import TRUE, Predicate, all_of
 from policies.nvidia.resources import parse_resource
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from policies.decision import Template
 
 __all__ = ["RECORD", "Asked"]
 
 RECORD = "gpu-admission.io/converted"
 """The annotation that holds the record."""
-
-WholeGPU = Literal["gpu", "mig", "shared"]
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,12 @@ class Asked:
     """In the order in which they start; those that ask for nothing are left out."""
     constraints: NodeConstraints = field(default_factory=NodeConstraints)
     """The conditions on GPU labels that were in the pod's node selector and affinity."""
-    gpu: WholeGPU = "gpu"
-    """What `nvidia.com/gpu` meant: a whole GPU, a MIG device (single strategy), or a share (time-slicing, MPS)."""
+    gpu: Literal["gpu", "mig"] = "gpu"
+    """What `nvidia.com/gpu` meant: a whole GPU, or a MIG device (single strategy)."""
     profile: MIGProfile | None = None
     """The profile of those MIG devices, where the nodes told it and not the pod's own selector."""
+    shares: Mapping[str, int] = field(default_factory=dict)
+    """How many shares of a device a resource stands for, where the driver shares devices between claims."""
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -76,11 +78,6 @@ class Asked:
         """The DeviceClass that a resource becomes."""
         return GPU_CLASS if self.subject(resource).kind == "gpu" else MIG_CLASS
 
-    def shares(self, resource: str) -> bool:
-        """Whether a resource is a share of a GPU."""
-        parsed = parse_resource(resource)
-        return parsed is not None and (parsed.shared or (not parsed.mig and self.gpu == "shared"))
-
     def _predicate(self, subject: Subject) -> Predicate:
         profile = profile_is(subject.profile) if subject.profile else TRUE
         return all_of([profile, self.constraints.predicate(subject)])
@@ -100,7 +97,7 @@ class Asked:
                     self.device_class(piece.resource),
                     piece.count,
                     self.predicates[piece.resource],
-                    self.shares(piece.resource),
+                    self.shares.get(piece.resource, 0),
                 )
                 for piece in self.pieces
             ],
@@ -122,6 +119,8 @@ class Asked:
             document["gpu"] = self.gpu
         if self.profile is not None:
             document["profile"] = str(self.profile)
+        if self.shares:
+            document["shares"] = dict(sorted(self.shares.items()))
         return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
@@ -136,6 +135,7 @@ class Asked:
                 constraints=NodeConstraints(document.get("nodeSelector", {}), document.get("nodeSelectorTerms")),
                 gpu=document.get("gpu", "gpu"),
                 profile=MIGProfile.parse(document["profile"]) if "profile" in document else None,
+                shares=document.get("shares", {}),
             )
             return asked if asked._sound() and json.loads(asked.record()) == document else None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -152,6 +152,7 @@ class Asked:
                 )
                 for ask in self.containers
             )
-            and self.gpu in ("gpu", "mig", "shared")
+            and self.gpu in ("gpu", "mig")
+            and all(type(count) is int and count > 0 for count in self.shares.values())
             and has_pod_constraints_shape(self.constraints.node_selector, self.constraints.terms)
         )

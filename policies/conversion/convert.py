@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from policies.conversion.amounts import asks, gpu_resources, limit_path, read_amounts
@@ -14,16 +14,15 @@ from policies.conversion.meaning import GPU, Meaning, meaning_of_gpu
 from policies.conversion.opt_in import strategy_problems
 from policies.conversion.record import converted_by, remove_readded, remove_resources
 from policies.conversion.rules import LABEL, SHARED, TERMS, TOO_LONG, TOO_MANY
+from policies.conversion.shares import shares_asked
 from policies.conversion.surroundings import (
     class_problems,
-    offers_shares,
     quota_problems,
     template_problems,
     twice,
     unsatisfied,
 )
 from policies.decision import MANAGED
-from policies.dra.deviceclasses import MIG_CLASS
 from policies.dra.templates import LONGEST_EXPRESSION, selectors
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import SPEC
@@ -116,17 +115,8 @@ def _ask(
     asked = Asked(containers, constraints, meaning.kind, meaning.profile)
     if meaning.finding is not None:
         return asked, (meaning.finding,)
-    return asked, (*_sharing_problems(asked, places, view), *_template_problems(asked, places))
-
-
-def _sharing_problems(asked: Asked, places: dict[str, FieldPath], view: ClusterView) -> Iterator[Finding]:
-    for resource, path in places.items():
-        device_type = "mig" if asked.device_class(resource) == MIG_CLASS else "gpu"
-        if asked.shares(resource) and not offers_shares(view, device_type):
-            what = "every node that hands it out shares its GPUs" if resource == GPU else "is a share of a GPU"
-            yield SHARED.finding(
-                path, f"{what}, and no ResourceSlice offers shares; the pod stays with the device plugin"
-            )
+    shares, problems = shares_asked(asked, places, view, shared_gpu=meaning.shared)
+    return replace(asked, shares=shares), (*problems, *_template_problems(asked, places))
 
 
 def _template_problems(asked: Asked, places: dict[str, FieldPath]) -> Iterator[Finding]:

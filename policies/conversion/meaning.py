@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from policies.conversion.rules import AMBIGUOUS
 from policies.kubernetes.nodes import allocatable, labels_of, pod_selects
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from policies.conversion.asked import WholeGPU
     from policies.conversion.constraints import NodeConstraints
     from policies.decision import Finding
     from policies.kubernetes.objects import Object
@@ -37,9 +36,11 @@ _SHARING = "nvidia.com/gpu.sharing-strategy"
 class Meaning:
     """What `nvidia.com/gpu` stands for."""
 
-    kind: WholeGPU = "gpu"
+    kind: Literal["gpu", "mig"] = "gpu"
     profile: MIGProfile | None = None
     """The profile of the MIG devices, where the nodes tell it and the pod does not."""
+    shared: bool = False
+    """Whether every node that the pod could have run on hands out shares of its GPUs."""
     finding: Finding | None = None
     """Set where it stands for more than one thing."""
 
@@ -71,9 +72,8 @@ def _meaning_of_nodes(products: Counter[Product], at: FieldPath) -> Meaning:
     if len(profiles) > 1:
         return Meaning(finding=_ambiguous(products, at))
     profile = next(iter(profiles), None)
-    if products and all(product.shared for product in products):
-        return Meaning("shared")
-    return Meaning("mig", profile) if profile else Meaning()
+    shared = bool(products) and all(product.shared for product in products)
+    return Meaning("mig", profile, shared) if profile else Meaning(shared=shared)
 
 
 def _ambiguous(products: Counter[Product], at: FieldPath) -> Finding:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from policies.decision import Finding, Template
     from policies.settings import GPUAdmissionPolicy
 
-__all__ = ["class_problems", "offers_shares", "quota_problems", "template_problems", "twice", "unsatisfied"]
+__all__ = ["class_problems", "quota_problems", "template_problems", "twice", "unsatisfied"]
 
 _IMPLICIT_QUOTA_SINCE = (1, 36)
 
@@ -132,15 +132,6 @@ def _existing(groups: list[DeviceGroup], wanted_type: str) -> str:
     told = [f"{product} on {len(names)} node{'s' * (len(names) > 1)}" for product, names in sorted(nodes.items())]
     rest = f" and {len(told) - 5} more products" if len(told) > 5 else ""
     return f"the cluster has {', '.join(told[:5])}{rest}"
-
-
-def offers_shares(view: ClusterView, device_class_type: str) -> bool:
-    """Whether devices of this type can be shared by claims (ConsumableShares)."""
-    groups = view.derive(inventory)
-    return groups is not UNKNOWN and any(
-        group.type == device_class_type and group.device.shareable and f"{DRIVER}/shares" in group.device.capacity
-        for group in groups
-    )
 
 
 def twice(view: ClusterView, path: FieldPath) -> Iterator[Finding]:

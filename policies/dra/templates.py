@@ -38,8 +38,8 @@ class DeviceRequest:
     device_class: str
     count: int
     predicate: Predicate = TRUE
-    shares: bool = False
-    """Whether one share of each device is asked for instead of the whole (`shares` capacity, ConsumableShares)."""
+    shares: int = 0
+    """How many shares of each device are asked for, where the driver shares devices (`shares`, ConsumableShares)."""
 
     def manifest(self) -> dict[str, Any]:
         """The request in its wire form."""
@@ -51,7 +51,7 @@ class DeviceRequest:
         if expressions := selectors(self.predicate):
             exactly["selectors"] = [{"cel": {"expression": expression}} for expression in expressions]
         if self.shares:
-            exactly["capacity"] = {"requests": {"shares": "1"}}
+            exactly["capacity"] = {"requests": {"shares": str(self.shares)}}
         return {"name": self.name, "exactly": exactly}
 
 

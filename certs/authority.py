@@ -1,0 +1,183 @@
+"""A certificate authority of our own, and the certificates it issues.
+
+The extensions are those that Go's verifier (the API server) and OpenSSL's strict mode (the default of Python 3.13)
+ask for: basicConstraints and keyUsage marked critical, subject and authority key identifiers, an extended key usage.
+Every key is ECDSA P-256 and every serial number is random, so that two authorities made under one name never
+issue the same issuer and serial twice.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from certs.keypair import BadKeyPair, KeyPair
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+AUTHORITY_LIFETIME = timedelta(days=3650)
+ISSUED_LIFETIME = timedelta(days=365)
+CLOCK_SKEW = timedelta(hours=1)
+"""How far a certificate's validity begins in the past, for peers whose clock is behind ours."""
+
+SERVING_SUBJECT = "gpu-admission webhook"
+"""The common name of serving certificates. Clients verify SANs; a service's name can exceed the 64 characters here."""
+
+
+def make_authority(common_name: str, *, now: datetime, lifetime: timedelta = AUTHORITY_LIFETIME) -> KeyPair:
+    """Make a self-signed authority that may issue certificates for servers and clients, and no further authorities.
+
+    Args:
+        common_name: The authority's subject, 1 to 64 characters.
+        now: The present moment, with a time zone.
+        lifetime: How long it is valid from now.
+
+    Raises:
+        ValueError: The common name is too long or empty.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _subject(common_name)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    certificate = (
+        _builder(subject, key, now, now + lifetime)
+        .issuer_name(subject)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(authority=True), critical=True)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
+        .sign(key, SHA256())
+    )
+    return _pair(certificate, key)
+
+
+def issue_serving(
+    authority: KeyPair, names: Sequence[str], *, now: datetime, lifetime: timedelta = ISSUED_LIFETIME
+) -> KeyPair:
+    """Issue a certificate with which a server answers for the given names.
+
+    Args:
+        authority: The issuer, from `make_authority`.
+        names: DNS names and IP addresses; what parses as an IP address becomes one.
+        now: The present moment, with a time zone.
+        lifetime: How long it is valid from now; cut to the authority's own end, behind which nobody would accept it.
+
+    Raises:
+        BadKeyPair: The authority is no authority, or is not valid now.
+        ValueError: There is no name, or one is not ASCII (write IDNA's A-label).
+    """
+    if not names:
+        raise ValueError("A serving certificate needs at least one DNS name or IP address: clients check nothing else.")
+    alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    return _issue(authority, SERVING_SUBJECT, ExtendedKeyUsageOID.SERVER_AUTH, now, lifetime, alternatives)
+
+
+def issue_client(
+    authority: KeyPair, common_name: str, *, now: datetime, lifetime: timedelta = ISSUED_LIFETIME
+) -> KeyPair:
+    """Issue a certificate with which a client shows who it is.
+
+    Args:
+        authority: The issuer, from `make_authority`.
+        common_name: The name the client is known by, 1 to 64 characters.
+        now: The present moment, with a time zone.
+        lifetime: How long it is valid from now; cut to the authority's own end.
+
+    Raises:
+        BadKeyPair: The authority is no authority, or is not valid now.
+        ValueError: The common name is too long or empty.
+    """
+    return _issue(authority, common_name, ExtendedKeyUsageOID.CLIENT_AUTH, now, lifetime)
+
+
+def _issue(
+    authority: KeyPair,
+    common_name: str,
+    usage: x509.ObjectIdentifier,
+    now: datetime,
+    lifetime: timedelta,
+    *extensions: x509.ExtensionType,
+) -> KeyPair:
+    authority.check(now)
+    issuer = authority.chain[0]
+    issuer_key = authority.private_key
+    if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
+        raise BadKeyPair("The authority's key is not ECDSA; make the authority with this program.")
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = (
+        _builder(_subject(common_name), key, now, min(now + lifetime, issuer.not_valid_after_utc))
+        .issuer_name(issuer.subject)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(_identifier_of(issuer), critical=False)
+    )
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return _pair(builder.sign(issuer_key, SHA256()), key)
+
+
+def _identifier_of(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    try:
+        constraints = issuer.extensions.get_extension_for_class(x509.BasicConstraints).value
+        subject_key = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound as error:
+        raise BadKeyPair(
+            "The issuer has no basicConstraints or key identifier; make it with make_authority."
+        ) from error
+    if not constraints.ca:
+        raise BadKeyPair("The issuer is not an authority (basicConstraints CA:FALSE); issue with the CA's key pair.")
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(subject_key)
+
+
+def _builder(
+    subject: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, end: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(end)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _subject(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _key_usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
+    return KeyPair(
+        certificate.public_bytes(Encoding.PEM),
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+    )

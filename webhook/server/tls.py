@@ -1,0 +1,225 @@
+"""TLS for the webhook server: contexts that take a new certificate without a lost request.
+
+A `load_cert_chain` that fails on a live `ssl.SSLContext` leaves it unable to handshake (CPython 3.11 to 3.13), so
+every pair gets a fresh context, and only one that could be built is put into service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from certs import BadKeyPair, KeyPair, parse_certificates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    from certs import KeyPairFiles
+
+__all__ = ["BadClientCA", "FileWatcher", "ReloadingContext", "peer_name", "server_context"]
+
+POLL_SECONDS = 10.0
+"""How often files are read again. The kubelet brings a changed Secret after up to a minute or two anyway."""
+
+_logger = logging.getLogger("gpu_admission.tls")
+
+
+class BadClientCA(ValueError):  # noqa: N818 - named like BadKeyPair, its neighbour
+    """The bundle that client certificates are to be verified against cannot be used."""
+
+
+def server_context(pair: KeyPair, client_ca: bytes | None = None) -> ssl.SSLContext:
+    """Build a context that serves one key pair: TLS 1.2 or newer, HTTP/1.1, Python's default ciphers.
+
+    With `client_ca`, clients may show a certificate, which must then verify (kubelet probes have none, and still get
+    their answer); whether a caller without one may do what it asks for is for the handler to say. Without it, client
+    certificates are not asked for.
+
+    Args:
+        pair: What to serve. Dates are not looked at; `KeyPair.check` does that.
+        client_ca: PEM certificates of the authorities that issue client certificates.
+
+    Raises:
+        BadKeyPair: The pair cannot be parsed, or OpenSSL does not take it.
+        BadClientCA: `client_ca` holds no certificates, or damaged ones.
+    """
+    # Not create_default_context: what that one verifies strictly changes with the version of Python.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    # A resumed session repeats the identities of an earlier handshake. API servers do not resume (client-go's
+    # TLSConfigFor sets no session cache), so nothing is lost by TLS 1.3 showing both certificates on every connection.
+    # Python has no such switch for TLS 1.2.
+    context.num_tickets = 0
+    _load(context, pair)
+    if client_ca is not None:
+        _trust(context, client_ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def _trust(context: ssl.SSLContext, client_ca: bytes) -> None:
+    try:
+        authorities = parse_certificates(client_ca)
+    except BadKeyPair as error:
+        raise BadClientCA(f"The bundle of client CAs cannot be used: {error}") from error
+    for number, authority in enumerate(authorities, start=1):
+        try:
+            context.load_verify_locations(cadata=authority.public_bytes(Encoding.DER))
+        except ssl.SSLError as error:
+            raise BadClientCA(
+                f"The bundle of client CAs cannot be used: OpenSSL cannot read certificate {number} of"
+                f" {len(authorities)}; remove it or copy it again."
+            ) from error
+
+
+def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
+    # OpenSSL is given what was parsed, not the PEM as it came: so it serves what was checked, and never finds an
+    # encrypted key, for which it would ask for a password on the terminal.
+    key = pair.private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    chain = b"".join(certificate.public_bytes(Encoding.PEM) for certificate in pair.chain)
+    # Python loads certificates from paths only. This one is memory: no disk sees the key, and a container with a
+    # read-only root file system needs no writable folder.
+    with os.fdopen(os.memfd_create("key-pair"), "wb") as memory:
+        memory.write(key + chain)
+        memory.flush()
+        try:
+            context.load_cert_chain(f"/proc/self/fd/{memory.fileno()}")
+        except ssl.SSLError as error:
+            reason = (error.reason or "unreadable encoding").replace("_", " ").lower()
+            raise BadKeyPair(f"OpenSSL does not take the key pair: {reason}; issue one with ECDSA P-256.") from error
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class ReloadingContext:
+    """A server context whose certificate can be replaced while connections are open.
+
+    The server gets `context` once and keeps it. At every handshake, with or without SNI, that context hands the
+    connection over to the one that serves at the moment. Open connections stay with the context they began with.
+
+    OpenSSL takes only part of the settings from the context it is handed over to: certificate, key, trusted
+    authorities, ALPN. Whether a client certificate is asked for, protocol versions and session tickets stay those of
+    `context`; but Python asks the new one whether a peer's certificate counts as verified. So both sorts are built
+    with the same `client_ca`.
+    """
+
+    def __init__(
+        self, pair: KeyPair, client_ca: bytes | None = None, *, clock: Callable[[], datetime] = _utc_now
+    ) -> None:
+        """Check the first pair and serve it.
+
+        Args:
+            pair: The pair to begin with.
+            client_ca: As in `server_context`; it stays the same for all pairs to come.
+            clock: Tells the present moment, with a time zone.
+
+        Raises:
+            BadKeyPair: The pair cannot be used now.
+            BadClientCA: The client CAs cannot be used.
+        """
+        self._client_ca = client_ca
+        self._clock = clock
+        pair.check(clock())
+        self.context: ssl.SSLContext = server_context(pair, client_ca)
+        """The context to give to the server. It is never changed again, so it can always handshake."""
+        self._serving = (pair, self.context)
+        self.context.sni_callback = self._hand_over
+
+    @property
+    def pair(self) -> KeyPair:
+        """The pair that new connections get."""
+        return self._serving[0]
+
+    def replace(self, pair: KeyPair) -> None:
+        """Serve another pair from the next handshake on; safe to call from any thread.
+
+        Raises:
+            BadKeyPair: The pair cannot be used now. The one from before keeps serving.
+        """
+        pair.check(self._clock())
+        self._serving = (pair, server_context(pair, self._client_ca))
+
+    def _hand_over(self, connection: ssl.SSLObject, _server_name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = self._serving[1]
+
+
+class FileWatcher:
+    """Brings a changed key pair from its files into service.
+
+    Files that cannot be read or do not make a usable pair change nothing: they are logged once, and read again at
+    every poll, since a half-written file will be complete and a certificate of tomorrow will be valid.
+    """
+
+    def __init__(self, files: KeyPairFiles, reloading: ReloadingContext) -> None:
+        self._files = files
+        self._reloading = reloading
+        self._refused: tuple[KeyPair | None, str] | None = None
+
+    def poll(self) -> None:
+        """Look at the files once, and serve what they hold if that is new and usable. Blocks on the file system."""
+        pair = None
+        try:
+            pair = self._files.read()
+            if pair != self._reloading.pair:
+                self._reloading.replace(pair)
+                self._log_served(pair)
+        except (BadKeyPair, OSError) as error:  # OSError: out of file descriptors, as a busy server can be for a while
+            self._log_refused(pair, str(error))
+        else:
+            self._refused = None
+
+    async def watch(self, interval: float = POLL_SECONDS) -> NoReturn:
+        """Poll for ever; cancel the task to end it.
+
+        Args:
+            interval: Seconds between two looks.
+        """
+        while True:
+            await asyncio.sleep(interval)
+            await asyncio.to_thread(self.poll)
+
+    def _log_served(self, pair: KeyPair) -> None:
+        _logger.info(
+            "Now serving the key pair in %s: SHA-256 %s, for %s, valid until %s.",
+            self._files,
+            pair.fingerprint,
+            ", ".join(pair.names) or "no name",
+            _written(pair.not_after),
+        )
+
+    def _log_refused(self, pair: KeyPair | None, reason: str) -> None:
+        if self._refused == (pair, reason):
+            return
+        self._refused = (pair, reason)
+        _logger.error(
+            "Refused the key pair in %s; the one from before, valid until %s, keeps serving. %s",
+            self._files,
+            _written(self._reloading.pair.not_after),
+            reason,
+        )
+
+
+def _written(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def peer_name(transport: asyncio.BaseTransport | None) -> str | None:
+    """Say who is at the other end: the common name of the client certificate that the handshake verified.
+
+    None for a client without a certificate, on a connection that is gone already or is not TLS, and for a
+    certificate that does not have exactly one common name, since there would be no telling which one is meant.
+    """
+    certificate = transport.get_extra_info("peercert") if transport is not None else None
+    subject = certificate.get("subject", ()) if certificate else ()
+    names = [value for attributes in subject for kind, value in attributes if kind == "commonName"]
+    return names[0] if len(names) == 1 else None
