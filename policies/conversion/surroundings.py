@@ -13,7 +13,7 @@ from policies.kubernetes.nodes import allocatable
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import SPEC
-from policies.nvidia.predicates import DRIVER, TRUE, Predicate
+from policies.nvidia.predicates import TRUE, Predicate
 from policies.nvidia.resources import parse_resource
 from policies.view import UNKNOWN, ClusterView, Unknown
 

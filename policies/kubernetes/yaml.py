@@ -1,0 +1,192 @@
+"""The loader of all YAML and JSON that people wrote: manifests on disk, and configuration embedded in ConfigMaps.
+
+It reads what Kubernetes would read, and beyond that it
+
+- knows the line and the column of every key and every value, so that a finding can point at its cause;
+- refuses duplicate keys, where Kubernetes' own reader silently takes the last one;
+- bounds size, depth and the number of values before they cost anything;
+- goes on with the next document after a broken one, so that all problems of a file can be shown at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from policies.kubernetes.yaml_events import Mark, Piece, YAMLError, pieces
+from policies.kubernetes.yaml_nodes import Budget, Node, compose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "Document",
+    "Limits",
+    "Position",
+    "YAMLError",
+    "load_document",
+    "load_documents",
+    "scan_documents",
+]
+
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a text may cost.
+
+    Attributes:
+        size: Bytes of the whole text, in UTF-8.
+        depth: Mappings and lists inside each other.
+        nodes: Keys and values of all documents together, aliases counted as often as they are used.
+    """
+
+    size: int = 8 * 1024 * 1024
+    depth: int = 100
+    nodes: int = 1_000_000
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a text.
+
+    Attributes:
+        line: The line, counted from 1.
+        column: The column in characters, counted from 1.
+    """
+
+    line: int
+    column: int
+
+
+class Document:
+    """One document of a text.
+
+    Values that come from an alias share one Python object with their anchor, so a document is for reading only.
+
+    Attributes:
+        value: The document as JSON would have it: a dict with string keys, a list, a string, an int, a float, a bool
+            or None.
+    """
+
+    __slots__ = ("_line", "_root", "value")
+
+    def __init__(self, root: Node, line: int) -> None:
+        self.value: Any = root.value
+        self._root = root
+        self._line = line
+
+    def position(self, path: Sequence[str | int]) -> Position:
+        """Where the value at a path begins.
+
+        A path consists of the keys and indices that lead to the value. If it does not exist, this is the place of its
+        nearest ancestor that does, as for a field that is missing.
+        """
+        return self._position(self._nearest(path)[0].mark)
+
+    def key_position(self, path: Sequence[str | int]) -> Position:
+        """Where the key of the value at a path begins; where there is no such key, the same as ``position``."""
+        node, exists = self._nearest(path)
+        return self._position(node.key_mark if exists and node.key_mark is not None else node.mark)
+
+    def _position(self, mark: Mark) -> Position:
+        return Position(self._line + mark.line + 1, mark.column + 1)
+
+    def _nearest(self, path: Sequence[str | int]) -> tuple[Node, bool]:
+        node = self._root
+        for step in path:
+            child = node.child(step)
+            if child is None:
+                return node, False
+            node = child
+        return node, True
+
+
+def load_documents(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> list[Document]:
+    """The documents of a text; those that hold nothing but comments are left out.
+
+    Raises:
+        YAMLError: for the first problem.
+    """
+    documents = []
+    for outcome in _read(text, limits):
+        if isinstance(outcome, YAMLError):
+            raise outcome
+        documents.append(outcome)
+    return documents
+
+
+def load_document(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Document:
+    """The only document of a text; its value is None if the text holds nothing.
+
+    Raises:
+        YAMLError: for the first problem, and at a second document.
+    """
+    documents: list[Document] = []
+    for outcome in _read(text, limits):
+        if isinstance(outcome, YAMLError):
+            raise outcome
+        if documents:
+            place = outcome.position(())
+            raise YAMLError("a second document begins here; only one is expected", place.line, place.column)
+        documents.append(outcome)
+    return documents[0] if documents else Document(Node(None, yaml.Mark("", 0, 0, 0, None, 0)), 0)
+
+
+def scan_documents(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[list[Document], list[YAMLError]]:
+    """The documents of a text that can be read, and a problem for each that cannot.
+
+    Reading ends early only when the text as a whole passes the limit of its size or of its nodes.
+    """
+    documents, errors = [], []
+    for outcome in _read(text, limits):
+        if isinstance(outcome, YAMLError):
+            errors.append(outcome)
+        else:
+            documents.append(outcome)
+    return documents, errors
+
+
+def _read(text: str | bytes, limits: Limits) -> Iterator[Document | YAMLError]:
+    try:
+        characters = _characters(text, limits.size)
+    except YAMLError as error:
+        yield error
+        return
+    budget = Budget(limits.nodes)
+    for piece in pieces(characters):
+        try:
+            for root in compose(piece, budget, limits.depth):
+                yield Document(root, piece.line)
+        except YAMLError as error:
+            budget.left -= 1
+            # A new one, because the traceback of this one would keep the parser and the piece in memory.
+            yield YAMLError(error.message, error.line, error.column)
+        if budget.left < 0:
+            return
+
+
+def _characters(text: str | bytes, limit: int) -> str:
+    if len(text) > limit:
+        raise YAMLError(f"the text is larger than {limit} bytes", 1, 1)
+    if isinstance(text, bytes):
+        try:
+            return text.decode().removeprefix(_BYTE_ORDER_MARK)
+        except UnicodeDecodeError as error:
+            message = f"the text is not UTF-8: the byte 0x{text[error.start]:02x} at offset {error.start} does not fit"
+            raise YAMLError(message, 1, 1) from None
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        Piece(text, 0).fail_at(f"the character U+{code:04X} is half of a character", error.start)
+    if size > limit:
+        raise YAMLError(f"the text is larger than {limit} bytes", 1, 1)
+    return text.removeprefix(_BYTE_ORDER_MARK)

@@ -1,0 +1,245 @@
+"""The text of YAML or JSON as a stream of parser events.
+
+A text is cut at its ``---`` lines first, because a parser cannot go on after a mistake and people want to hear about
+the mistakes of all documents at once. A piece that is JSON is read as JSON: YAML 1.1 is not quite a superset of it
+(surrogate pairs, tabs, keys beyond 1,024 characters). Everything else goes through libyaml, whose terse problems are
+put into sentences here. Events are pulled one by one, so nothing in this module recurses however deep a text nests.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Mark", "Piece", "YAMLError", "pieces"]
+
+_PARSER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+
+# What libyaml and PyYAML count as the end of a line.
+_BREAKS = "\n\r\x85\u2028\u2029"
+_DOCUMENT_START = re.compile(f"\n---(?=[ \t{_BREAKS}]|\\Z)")
+_UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+_JSON_START = re.compile(r"(?:---)?[ \t\r\n]*(?=[\[{])")
+_JSON_TOKEN = re.compile(r'\r\n?|\n|[\[\]{}]|"(?:[^"\\]++|\\.)*+"|[^ \t\r\n\[\]{},:"]+')
+
+_SENTENCES = {
+    "mapping values are not allowed in this context": (
+        'a "key: value" pair cannot stand here: check the indentation, or quote the text if ": " belongs to it'
+    ),
+    "block sequence entries are not allowed in this context": 'a "- " item cannot stand here: check the indentation',
+    "did not find expected key": (
+        "expected another key of the mapping that begins at line {line}: check the indentation and the quotes"
+    ),
+    "did not find expected '-' indicator": (
+        'expected another "- " item of the list that begins at line {line}: check the indentation'
+    ),
+    "did not find expected ',' or ']'": 'expected "," or "]" in the list that begins at line {line}',
+    "did not find expected ',' or '}'": 'expected "," or "}}" in the mapping that begins at line {line}',
+    "did not find expected node content": "expected a value here",
+    "did not find expected <document start>": 'expected the end of the document; another one begins with a line "---"',
+    "did not find expected alphabetic or numeric character": (
+        'expected a name after "&" or "*"; quote the text if the sign belongs to it'
+    ),
+    "found a tab character where an indentation space is expected": "a tab cannot indent; use spaces",
+    "found unknown escape character": (
+        "no such escape in double quotes: write two backslashes for one, or use single quotes"
+    ),
+}
+# These are noticed far behind the mistake; it sits where the text in question begins.
+_SENTENCES_ABOUT_THE_BEGINNING = {
+    "could not find expected ':'": 'expected ":" after this key',
+    "found unexpected end of stream": "the quoted text that begins here is never closed",
+    "found unexpected document indicator": "the quoted text that begins here is never closed",
+}
+
+
+class Mark(Protocol):
+    """A place in a piece, both numbers counted from 0; libyaml and PyYAML have a class of their own each."""
+
+    line: int
+    column: int
+
+
+class YAMLError(ValueError):
+    """A text, or a document in it, that cannot be read.
+
+    Attributes:
+        message: What is wrong, in one sentence without a full stop.
+        line: The line of the problem, counted from 1.
+        column: The column of the problem in characters, counted from 1.
+    """
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(message, line, column)
+        self.message = message
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a text, from one ``---`` line up to the next: as a rule one document.
+
+    Attributes:
+        text: The part, beginning at the first column of a line.
+        line: How many lines lie before it.
+    """
+
+    text: str
+    line: int
+
+    def events(self) -> Iterator[yaml.Event]:
+        """The events of the piece; their marks count lines within the piece, from 0.
+
+        Raises:
+            YAMLError: when the parser reaches a mistake.
+        """
+        start = self._start_of_json()
+        events = self._yaml_events() if start is None else self._json_events(start)
+        return self._without_half_characters(events) if "\\u" in self.text or "\\U" in self.text else events
+
+    def fail(self, message: str, mark: Mark) -> NoReturn:
+        """Refuse the piece for what stands at a mark.
+
+        Raises:
+            YAMLError: always.
+        """
+        raise YAMLError(message, self.line + mark.line + 1, mark.column + 1) from None
+
+    def fail_at(self, message: str, index: int) -> NoReturn:
+        """Refuse the piece for the character at an index.
+
+        Raises:
+            YAMLError: always.
+        """
+        self.fail(message, _mark(self.text, index))
+
+    def _yaml_events(self) -> Iterator[yaml.Event]:
+        parser = _PARSER(self.text)
+        end: Mark = _mark(self.text, 0)
+        try:
+            while (event := parser.get_event()) is not None:
+                end = cast("Mark", event.end_mark)
+                yield event
+        except yaml.reader.ReaderError:
+            index = next((match.start() for match in _UNREADABLE.finditer(self.text)), 0)
+            self.fail_at(f"the character U+{ord(self.text[index]):04X} is not allowed in YAML", index)
+        except yaml.MarkedYAMLError as error:
+            self._fail_as_parser(error)
+        except (ValueError, OverflowError):
+            # Escapes that name no character slip through the parsers into Python's own conversions.
+            self.fail("an escape behind this place names no character of Unicode", end)
+
+    def _fail_as_parser(self, error: yaml.MarkedYAMLError) -> NoReturn:
+        problem = str(error.problem)
+        mark = cast("yaml.Mark", error.problem_mark)
+        begin = error.context_mark or mark
+        if problem in _SENTENCES_ABOUT_THE_BEGINNING:
+            self.fail(_SENTENCES_ABOUT_THE_BEGINNING[problem], begin)
+        if problem == "found character that cannot start any token":
+            character = self.text[mark.index]
+            self.fail(
+                "a tab cannot indent; use spaces"
+                if character == "\t"
+                else f"{character} cannot begin a value; quote it",
+                mark,
+            )
+        line = self.line + begin.line + 1
+        if problem in _SENTENCES:
+            sentence = _SENTENCES[problem].format(line=line)
+        else:
+            sentence = f"{problem} ({error.context} at line {line})" if error.context else problem
+        # A parser that runs out of text points behind its end, at a line that no editor shows.
+        self.fail_at(sentence, min(mark.index, len(self.text.rstrip())))
+
+    def _start_of_json(self) -> int | None:
+        start = _JSON_START.match(self.text)
+        if start is None:
+            return None
+        try:
+            _, end = _JSON.raw_decode(self.text, start.end())
+        except (ValueError, RecursionError):
+            return None
+        return None if self.text[end:].strip(" \t\r\n") else start.end()
+
+    def _json_events(self, start: int) -> Iterator[yaml.Event]:
+        """The events of a text that is known to be one JSON value."""
+        first = _mark(self.text, start)
+        line, line_start = first.line, start - first.column
+        yield yaml.DocumentStartEvent(first, first)
+        for token in _JSON_TOKEN.finditer(self.text, start):
+            word = token[0]
+            if word in ("\n", "\r", "\r\n"):
+                line, line_start = line + 1, token.end()
+                continue
+            mark = yaml.Mark("", token.start(), line, token.start() - line_start, None, 0)
+            if word == "{":
+                yield yaml.MappingStartEvent(None, None, implicit=True, start_mark=mark)
+            elif word == "[":
+                yield yaml.SequenceStartEvent(None, None, implicit=True, start_mark=mark)
+            elif word == "}":
+                yield yaml.MappingEndEvent(mark)
+            elif word == "]":
+                yield yaml.SequenceEndEvent(mark)
+            elif word.startswith('"'):
+                text = json.loads(word) if "\\" in word else word[1:-1]
+                yield yaml.ScalarEvent(None, None, (False, True), text, mark)
+            else:
+                yield yaml.ScalarEvent(None, None, (True, False), word, mark)
+        yield yaml.DocumentEndEvent(first)
+
+    def _without_half_characters(self, events: Iterator[yaml.Event]) -> Iterator[yaml.Event]:
+        for event in events:
+            if isinstance(event, yaml.ScalarEvent) and (half := _SURROGATE.search(event.value)):
+                message = f"the escape \\u{ord(half[0]):04x} is half of a character; write both halves, or the character itself"
+                self.fail(message, cast("Mark", event.start_mark))
+            yield event
+
+
+def pieces(text: str) -> Iterator[Piece]:
+    """A text cut before its ``---`` lines.
+
+    A ``---`` in the first column begins a document wherever it stands: no scalar of YAML may contain one. It is no cut
+    where it only ends the directives (``%YAML 1.1``) of its document.
+    """
+    begin = previous = line = 0
+    for marker in _DOCUMENT_START.finditer(text):
+        end = marker.start() + 1
+        since_previous = text[previous:end]
+        previous = end
+        if since_previous.startswith("%") or "\n%" in since_previous:
+            continue
+        yield Piece(text[begin:end], line)
+        line += _line_breaks(text[begin:end])
+        begin = end
+    yield Piece(text[begin:], line)
+
+
+def _mark(text: str, index: int) -> yaml.Mark:
+    before = text[:index]
+    line_start = max(map(before.rfind, _BREAKS)) + 1
+    return yaml.Mark("", index, _line_breaks(before), index - line_start, None, 0)
+
+
+def _line_breaks(text: str) -> int:
+    return sum(map(text.count, _BREAKS)) - text.count("\r\n")
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+# Only judges whether a text is JSON: numbers stay text, which keeps very long ones from being converted.
+_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)

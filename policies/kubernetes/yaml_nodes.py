@@ -1,0 +1,267 @@
+"""Parser events put together to values, with the place of each.
+
+PyYAML's own composer recurses, keeps the last of duplicate keys and follows aliases without counting. This one walks
+over the events with a stack of its own and refuses a document at the first event that breaks a rule or a limit, so
+that a hostile text costs no more than the part of it that was looked at.
+
+Merge keys (``<<``) work as in go-yaml v2: keys are set in the order in which they stand, so a merge overrides what was
+written before it and is overridden by what follows. (``mapping`` and ``merge`` in decode.go of go.yaml.in/yaml/v2.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, cast
+
+import yaml
+
+from policies.kubernetes import yaml_scalars as scalars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from policies.kubernetes.yaml_events import Mark, Piece
+
+__all__ = ["Budget", "Node", "compose"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Node:
+    """A value, where it stands, and the nodes inside it.
+
+    Attributes:
+        value: The value; an alias shares it with its anchor.
+        mark: Where the value begins; for an alias, where the alias stands.
+        key_mark: Where the key of the value begins, if the value belongs to a mapping.
+        children: The nodes of a mapping by key, those of a list by index; None for a scalar.
+    """
+
+    __slots__ = ("children", "key_mark", "mark", "value")
+
+    def __init__(self, value: Any, mark: Mark, children: dict[str, Node] | list[Node] | None = None) -> None:
+        self.value = value
+        self.mark = mark
+        self.key_mark: Mark | None = None
+        self.children = children
+
+    def child(self, step: str | int) -> Node | None:
+        """The node under a key of a mapping or at an index of a list, if there is one."""
+        if isinstance(self.children, dict):
+            return self.children.get(step) if isinstance(step, str) else None
+        if isinstance(self.children, list) and isinstance(step, int) and 0 <= step < len(self.children):
+            return self.children[step]
+        return None
+
+
+class Budget:
+    """How many values the documents of a text may still hold, aliases counted as often as they are used."""
+
+    __slots__ = ("left", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.left = limit
+
+
+def compose(piece: Piece, budget: Budget, depth: int) -> Iterator[Node]:
+    """The documents of a piece that hold anything.
+
+    Raises:
+        YAMLError: at the first problem; what follows in this piece is not read.
+    """
+    events = piece.events()
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            root = _Composition(piece, budget, depth).read(events)
+            if root is not None:
+                yield root
+
+
+@dataclass(slots=True)
+class _Anchor:
+    scalar: scalars.Scalar = None
+    node: Node | None = None
+    size: int = 1
+    height: int = 0
+    is_open: bool = False
+
+
+class _Collection:
+    """A mapping or a list whose end has not been read yet."""
+
+    __slots__ = ("anchor", "expects_key", "given", "height", "key", "key_mark", "left_before", "merges", "node")
+
+    def __init__(self, node: Node, anchor: _Anchor | None, left_before: int) -> None:
+        self.node = node
+        self.anchor = anchor
+        self.left_before = left_before
+        self.height = 1
+        self.expects_key = isinstance(node.children, dict)
+        self.given: dict[str, Mark] = {}
+        self.key = ""
+        self.key_mark: Mark | None = None
+        self.merges = False
+
+
+class _Composition:
+    """One document while it is read."""
+
+    def __init__(self, piece: Piece, budget: Budget, depth: int) -> None:
+        self._piece = piece
+        self._budget = budget
+        self._depth = depth
+        self._open: list[_Collection] = []
+        self._anchors: dict[str, _Anchor] = {}
+        self._root: Node | None = None
+
+    def read(self, events: Iterator[yaml.Event]) -> Node | None:
+        for event in events:
+            mark = cast("Mark", event.start_mark)  # optional only in PyYAML's types
+            if isinstance(event, yaml.ScalarEvent):
+                self._read_scalar(event, mark)
+            elif isinstance(event, yaml.CollectionStartEvent):
+                self._begin(event, mark)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self._end()
+            elif isinstance(event, yaml.AliasEvent):
+                self._read_alias(event, mark)
+            else:
+                break
+        return self._root
+
+    def _read_scalar(self, event: yaml.ScalarEvent, mark: Mark) -> None:
+        self._count(1, mark)
+        is_plain = event.tag is None and event.implicit[0]
+        if not self._open and is_plain and not event.value and event.anchor is None:
+            return  # a document of comments only
+        if is_plain and event.value == "<<" and self._open and self._open[-1].expects_key:
+            self._open[-1].merges = True
+            self._open[-1].expects_key = False
+            return
+        scalar: scalars.Scalar = event.value
+        if event.tag is not None:
+            scalar = self._checked(mark, scalars.tagged, event.tag, event.value)
+        elif is_plain:
+            scalar = scalars.plain(event.value)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = _Anchor(scalar)
+        self._add_scalar(scalar, mark)
+
+    def _read_alias(self, event: yaml.AliasEvent, mark: Mark) -> None:
+        name = cast("str", event.anchor)
+        anchor = self._anchors.get(name)
+        if anchor is None:
+            self._piece.fail(f"the alias {scalars.shown(name)} has no anchor of that name before it", mark)
+        if anchor.is_open:
+            self._piece.fail(f"the alias {scalars.shown(name)} stands inside its own anchor", mark)
+        self._count(anchor.size, mark)
+        if anchor.node is None:
+            self._add_scalar(anchor.scalar, mark)
+            return
+        self._check_place(anchor.node.children, anchor.height, mark)
+        if self._open and self._open[-1].merges and isinstance(anchor.node.children, list):
+            self._refuse_merge(mark)
+        self._add(Node(anchor.node.value, mark, anchor.node.children), anchor.height)
+
+    def _begin(self, event: yaml.CollectionStartEvent, mark: Mark) -> None:
+        is_mapping = isinstance(event, yaml.MappingStartEvent)
+        node = Node({}, mark, {}) if is_mapping else Node([], mark, [])
+        left_before = self._budget.left
+        self._count(1, mark)
+        self._check_place(node.children, 1, mark)
+        if event.tag not in (None, "!"):
+            self._check_tag(str(event.tag), "a mapping" if is_mapping else "a list", mark)
+        anchor = None
+        if event.anchor is not None:
+            anchor = self._anchors[event.anchor] = _Anchor(node=node, is_open=True)
+        self._open.append(_Collection(node, anchor, left_before))
+
+    def _end(self) -> None:
+        ended = self._open.pop()
+        if ended.anchor is not None:
+            ended.anchor.is_open = False
+            ended.anchor.size = ended.left_before - self._budget.left
+            ended.anchor.height = ended.height
+        self._add(ended.node, ended.height)
+
+    def _add_scalar(self, scalar: scalars.Scalar, mark: Mark) -> None:
+        if self._open and self._open[-1].expects_key:
+            self._add_key(self._checked(mark, scalars.key, scalar), mark)
+        else:
+            self._add(Node(self._checked(mark, scalars.value, scalar), mark), 0)
+
+    def _add_key(self, key: str, mark: Mark) -> None:
+        mapping = self._open[-1]
+        first = mapping.given.setdefault(key, mark)
+        if first is not mark:
+            line = self._piece.line + first.line + 1
+            self._piece.fail(f"duplicate key {scalars.shown(key)}: first given at line {line}", mark)
+        mapping.key = key
+        mapping.key_mark = mark
+        mapping.expects_key = False
+
+    def _add(self, node: Node, height: int) -> None:
+        if not self._open:
+            self._root = node
+            return
+        parent = self._open[-1]
+        children = parent.node.children
+        if parent.merges:
+            self._merge(parent, node)
+            parent.height = max(parent.height, height)
+            return
+        if isinstance(children, dict):
+            node.key_mark = parent.key_mark
+            children[parent.key] = node
+            parent.node.value[parent.key] = node.value
+            parent.expects_key = True
+        elif children is not None:
+            children.append(node)
+            parent.node.value.append(node.value)
+        parent.height = max(parent.height, height + 1)
+
+    def _merge(self, mapping: _Collection, node: Node) -> None:
+        sources = node.children if isinstance(node.children, list) else [node]
+        # The first of several mappings wins.
+        for source in reversed(sources):
+            if not isinstance(source.children, dict):
+                self._refuse_merge(source.mark)
+            cast("dict[str, Node]", mapping.node.children).update(source.children)
+            mapping.node.value.update(source.value)
+        mapping.merges = False
+        mapping.expects_key = True
+
+    def _count(self, values: int, mark: Mark) -> None:
+        self._budget.left -= values
+        if self._budget.left < 0:
+            limit = self._budget.limit
+            message = f"more than {limit} values, aliases counted as often as they are used; the rest is not read"
+            self._piece.fail(message, mark)
+
+    def _check_place(self, children: dict[str, Node] | list[Node] | None, height: int, mark: Mark) -> None:
+        """A collection may stand here: not as a key, and not too deep."""
+        if len(self._open) + height > self._depth:
+            self._piece.fail(f"nested deeper than {self._depth} levels", mark)
+        if self._open and self._open[-1].expects_key:
+            if isinstance(children, dict):
+                self._piece.fail(
+                    'a mapping cannot be a key; a template such as "{{ .Values.name }}" must be rendered first, or quoted',
+                    mark,
+                )
+            self._piece.fail("a list cannot be a key", mark)
+
+    def _check_tag(self, tag: str, kind: str, mark: Mark) -> None:
+        expected = self._checked(mark, scalars.kind_of_tag, tag)
+        if expected != kind:
+            self._piece.fail(f"{kind} stands here, but its tag asks for {expected}", mark)
+
+    def _refuse_merge(self, mark: Mark) -> NoReturn:
+        self._piece.fail('the merge key "<<" takes a mapping or a list of mappings', mark)
+
+    def _checked(self, mark: Mark, convert: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return convert(*args, **kwargs)
+        except ValueError as error:
+            self._piece.fail(str(error), mark)
