@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from policies.conversion.rules import AMBIGUOUS
-from policies.kubernetes.nodes import allocatable, labels_of, pod_selects
+from policies.kubernetes.nodes import REQUIRED, allocatable, labels_of, pod_selects
+from policies.kubernetes.paths import lookup
 from policies.nvidia.labels import PRODUCT
 from policies.nvidia.products import Product
 from policies.view import UNKNOWN, ClusterView, Unknown
@@ -50,10 +51,12 @@ def meaning_of_gpu(spec: Mapping[str, Any], constraints: NodeConstraints, view: 
     selected = list(constraints.selected(PRODUCT))
     if selected:
         return _meaning_of_selection([(path, Product.parse(value)) for path, value in selected])
-    nodes = view.derive(_plugin_nodes)
-    if nodes is UNKNOWN:
+    products = view.derive(_plugin_products)
+    if products is UNKNOWN or all(product.profile is None and not product.shared for product in products):
         return Meaning()
-    products = Counter(_product(node) for node in nodes if pod_selects(spec, node))
+    if spec.get("nodeSelector") or lookup(spec, REQUIRED):
+        nodes = view.derive(_plugin_nodes)
+        products = Counter(product for node, product in nodes if pod_selects(spec, node))
     return _meaning_of_nodes(products, at)
 
 
@@ -98,10 +101,17 @@ def _nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
 
 
-def _plugin_nodes(view: ClusterView) -> list[Object] | Unknown:
-    """The nodes whose device plugin hands out GPUs as `nvidia.com/gpu`."""
+def _plugin_nodes(view: ClusterView) -> list[tuple[Object, Product]]:
+    """The nodes whose device plugin hands out GPUs as `nvidia.com/gpu`, and what they say these are."""
     nodes = view.list("Node")
-    return UNKNOWN if nodes is UNKNOWN else [node for node in nodes if allocatable(node, GPU) != "0"]
+    return [] if nodes is UNKNOWN else [(node, _product(node)) for node in nodes if allocatable(node, GPU) != "0"]
+
+
+def _plugin_products(view: ClusterView) -> Counter[Product] | Unknown:
+    """How many such nodes there are of each product: in most clusters enough to answer for every pod."""
+    if view.list("Node") is UNKNOWN:
+        return UNKNOWN
+    return Counter(product for _, product in view.derive(_plugin_nodes))
 
 
 def _product(node: Object) -> Product:
