@@ -9,7 +9,7 @@ from policies.conversion import check, convert
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN
 from policies.decision import Decision, Severity
-from policies.entries import ENTRIES
+from policies.entries import ENTRIES, Entry
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.patch import Editor
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["review"]
+__all__ = ["entries_called", "review"]
 
 
 def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
@@ -37,23 +37,25 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
     if request.entry:
         return _REVIEWS[request.entry](request, view, settings)
     decision = Decision(object=request.object)
-    for entry in ENTRIES:
-        if _is_called(entry, request, view):
-            answer = _REVIEWS[entry](request.of(decision.object), view, settings)
-            decision = _joined(decision, answer)
-            if not decision.allowed:
-                return replace(decision, patch=(), object=request.object, templates=())
+    for entry in entries_called(request, view):
+        answer = _REVIEWS[entry.name](request.of(decision.object), view, settings)
+        decision = _joined(decision, answer)
+        if not decision.allowed:
+            return replace(decision, patch=(), object=request.object, templates=())
     findings = settings.judge(_unknown_namespace(request, view), request.namespace)
     return _joined(decision, _say(Decision(findings=findings, object=decision.object)))
 
 
-def _is_called(entry: str, request: Request, view: ClusterView) -> bool:
-    """Whether the API server would call an entry: rules, namespace selectors and matchConditions of the webhooks."""
+def entries_called(request: Request, view: ClusterView) -> tuple[Entry, ...]:
+    """The entries that the API server would call, in its order, by the rules and selectors of their webhooks."""
     if not _creates_pod(request):
-        return False
-    if entry == "placement":
-        return True
-    return mode_of(request.namespace, view) is (Mode.PREVIEW if entry == "preview" else Mode.ENABLED)
+        return ()
+    mode = mode_of(request.namespace, view)
+    names = {
+        Mode.ENABLED: ("conversion", "placement", "conversion-check"),
+        Mode.PREVIEW: ("preview", "placement"),
+    }.get(mode, ("placement",))
+    return tuple(entry for entry in ENTRIES.values() if entry.name in names)
 
 
 def _creates_pod(request: Request) -> bool:

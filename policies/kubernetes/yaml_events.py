@@ -45,7 +45,9 @@ _SENTENCES = {
     "did not find expected ',' or ']'": 'expected "," or "]" in the list that begins at line {line}',
     "did not find expected ',' or '}'": 'expected "," or "}}" in the mapping that begins at line {line}',
     "did not find expected node content": "expected a value here",
-    "did not find expected <document start>": 'expected the end of the document; another one begins with a line "---"',
+    "did not find expected <document start>": (
+        'the document ends before this: check the indentation, or begin another document with a line "---"'
+    ),
     "did not find expected alphabetic or numeric character": (
         'expected a name after "&" or "*"; quote the text if the sign belongs to it'
     ),
@@ -127,9 +129,9 @@ class Piece:
         self.fail(message, _mark(self.text, index))
 
     def _yaml_events(self) -> Iterator[yaml.Event]:
-        parser = _PARSER(self.text)
         end: Mark = _mark(self.text, 0)
         try:
+            parser = _PARSER(self.text)
             while (event := parser.get_event()) is not None:
                 end = cast("Mark", event.end_mark)
                 yield event
@@ -153,7 +155,7 @@ class Piece:
             self.fail(
                 "a tab cannot indent; use spaces"
                 if character == "\t"
-                else f"{character} cannot begin a value; quote it",
+                else f'"{character}" cannot begin a value; quote it',
                 mark,
             )
         line = self.line + begin.line + 1
