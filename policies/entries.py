@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["ENTRIES", "Entry"]
+__all__ = ["ENTRIES", "NEVER_MATCHED", "Entry"]
+
+NEVER_MATCHED = frozenset({"kube-system"})
+"""Namespaces that no webhook of ours is asked about: a cluster must be able to heal itself without us."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from policies.conversion import check, convert
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN
 from policies.decision import Decision, Severity
-from policies.entries import ENTRIES, Entry
+from policies.entries import ENTRIES, NEVER_MATCHED, Entry
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.patch import Editor
@@ -48,7 +48,7 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
 
 def entries_called(request: Request, view: ClusterView) -> tuple[Entry, ...]:
     """The entries that the API server would call, in its order, by the rules and selectors of their webhooks."""
-    if not _creates_pod(request):
+    if not _creates_pod(request) or request.namespace in NEVER_MATCHED:
         return ()
     mode = mode_of(request.namespace, view)
     names = {
