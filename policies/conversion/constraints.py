@@ -174,7 +174,8 @@ def _translate(path: FieldPath, expression: Term, subject: Subject) -> Predicate
     try:
         return translate(key, operator, values, subject)
     except UntranslatableError as error:
-        raise ConstraintError(path, f"{key} {error}", shared=isinstance(error, SharedGPUError)) from error
+        subject_of_reason = "" if path[-1] == key else f"{key} "
+        raise ConstraintError(path, f"{subject_of_reason}{error}", shared=isinstance(error, SharedGPUError)) from error
 
 
 def _remove_gpu_part(editor: Editor, term: FieldPath) -> None:

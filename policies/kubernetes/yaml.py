@@ -186,7 +186,7 @@ def _characters(text: str | bytes, limit: int) -> str:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
-        Piece(text, 0).fail_at(f"the character U+{code:04X} is half of a character", error.start)
+        Piece(text, 0).fail_at(f"U+{code:04X} is half of a character and cannot stand alone", error.start)
     if size > limit:
         raise YAMLError(f"the text is larger than {limit} bytes", 1, 1)
     return text.removeprefix(_BYTE_ORDER_MARK)

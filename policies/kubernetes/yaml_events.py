@@ -28,7 +28,7 @@ _DOCUMENT_START = re.compile(f"\n---(?=[ \t{_BREAKS}]|\\Z)")
 _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-_JSON_START = re.compile(r"(?:---)?[ \t\r\n]*(?=[\[{])")
+_JSON_START = re.compile(r'(?:---)?[ \t\r\n]*(?=[\[{"])')
 _JSON_TOKEN = re.compile(r'\r\n?|\n|[\[\]{}]|"(?:[^"\\]++|\\.)*+"|[^ \t\r\n\[\]{},:"]+')
 
 _SENTENCES = {
@@ -52,6 +52,9 @@ _SENTENCES = {
         'expected a name after "&" or "*"; quote the text if the sign belongs to it'
     ),
     "found a tab character where an indentation space is expected": "a tab cannot indent; use spaces",
+    "found invalid Unicode character escape code": (
+        "this escape names no character; instead of a surrogate pair, write the character itself"
+    ),
     "found unknown escape character": (
         "no such escape in double quotes: write two backslashes for one, or use single quotes"
     ),
@@ -162,7 +165,7 @@ class Piece:
         if problem in _SENTENCES:
             sentence = _SENTENCES[problem].format(line=line)
         else:
-            sentence = f"{problem} ({error.context} at line {line})" if error.context else problem
+            sentence = f"{problem} ({error.context} at line {line})" if error.context_mark else problem
         # A parser that runs out of text points behind its end, at a line that no editor shows.
         self.fail_at(sentence, min(mark.index, len(self.text.rstrip())))
 

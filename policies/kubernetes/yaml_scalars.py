@@ -121,10 +121,11 @@ def value(scalar: Scalar) -> Scalar:
         return scalar
     if not math.isfinite(scalar):
         raise ValueError("infinity and not-a-number do not exist in JSON; quote the value if a string is meant")
-    if not scalar.is_integer() or not _INT64_MIN <= scalar < _INT64_END:
+    if not scalar.is_integer():
         return scalar
     # Both languages choose the same shortest digits; zeros fill the rest, which is not always the exact value.
-    return int(Decimal(repr(scalar)))
+    written = int(Decimal(repr(scalar)))
+    return written if _INT64_MIN <= written < _INT64_END else scalar
 
 
 def key(scalar: Scalar) -> str:
