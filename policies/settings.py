@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from policies.decision import Finding, Severity
+from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pydantic import TypeAdapter
 
 __all__ = ["DEFAULTS", "Conversion", "GPUAdmissionPolicy", "RuleOverride", "SettingsError", "parse_settings"]
 
 API_VERSION = "gpu-admission.io/v1alpha1"
+_FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
+_RULE_ID = re.compile(r"GA[0-9]{3}")
 
 
 def _camel(name: str) -> str:
@@ -25,7 +30,7 @@ def _camel(name: str) -> str:
 
 
 # Read by pydantic when a document is parsed, and only then: importing pydantic costs more than reviewing a pod.
-_MODEL: dict[str, Any] = {"extra": "forbid", "alias_generator": _camel, "strict": False}
+_MODEL: dict[str, Any] = {"extra": "forbid", "alias_generator": _camel}
 
 
 class SettingsError(ValueError):
@@ -113,10 +118,16 @@ def parse_settings(document: Any) -> GPUAdmissionPolicy:
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if name != "default":
         problems.append(("metadata.name", f'is {_shown(name)}; a cluster has one GPUAdmissionPolicy, named "default"'))
+    problems += [
+        (key, "is no field of a GPUAdmissionPolicy; settings are under spec") for key in document if key not in _FIELDS
+    ]
+    spec = {} if document.get("spec") is None else document["spec"]
     try:
-        policy = _adapter().validate_python(document.get("spec") or {})
+        # As JSON and strictly, because that is how the API server reads it: "no" is text, and 1 is not true.
+        policy = _adapter().validate_json(json.dumps(spec, default=str), strict=True)
     except ValidationError as error:
-        problems += [_problem(detail) for detail in error.errors(include_url=False, include_context=False)]
+        problems += [_problem(detail) for detail in error.errors(include_url=False)]
+    problems += _override_problems(spec)
     if problems:
         raise SettingsError(problems)
     return policy
@@ -133,10 +144,42 @@ def _shown(value: Any) -> str:
     return "missing" if value is None else f'"{value}"' if isinstance(value, str) else "not text"
 
 
+_WANTED = {
+    "bool_type": "must be true or false",
+    "dataclass_type": "must be a mapping",
+    "string_type": "must be text",
+    "tuple_type": "must be a list",
+}
+
+
 def _problem(detail: Any) -> tuple[str, str]:
-    path = "spec"
+    """Where and what, in our words: pydantic speaks of Python's types."""
+    path, kind, value = "spec", detail["type"], detail["input"]
     for step in detail["loc"]:
         path += f"[{step}]" if isinstance(step, int) else f".{step}"
-    if detail["type"] == "unexpected_keyword_argument":
+    shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str | int | float | None) else _shape(value)
+    if kind == "missing":
+        return path, "is missing"
+    if kind == "unexpected_keyword_argument":
         return path, "is no setting; see docs/settings.md for those there are"
-    return path, detail["msg"][:1].lower() + detail["msg"][1:]
+    if kind in ("enum", "literal_error"):
+        expected = detail["ctx"]["expected"].replace("'", "")
+        if value is False and "off" in expected:
+            return path, 'is false, which is how YAML reads off; write "off" in quotes'
+        return path, f"is {shown}; write {expected}"
+    wanted = _WANTED.get(kind)
+    return path, f"is {shown}; it {wanted}" if wanted else detail["msg"][:1].lower() + detail["msg"][1:]
+
+
+def _shape(value: Any) -> str:
+    return "a list" if isinstance(value, list) else "a mapping"
+
+
+def _override_problems(spec: Any) -> Iterator[tuple[str, str]]:
+    rules = lookup(spec, ("rules",))
+    for index, override in enumerate(rules if isinstance(rules, list) else []):
+        rule, namespaces = lookup(override, ("rule",)), lookup(override, ("namespaces",))
+        if isinstance(rule, str) and not _RULE_ID.fullmatch(rule):
+            yield f"spec.rules[{index}].rule", f'is "{rule}"; a rule is GA and three digits, such as GA307'
+        if namespaces == []:
+            yield f"spec.rules[{index}].namespaces", "is empty; leave it out to mean every namespace"

@@ -6,7 +6,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 __all__ = ["LONGEST", "warning_lines"]
 
@@ -21,15 +21,36 @@ def warning_lines(texts: Iterable[str]) -> tuple[str, ...]:
 
     Source: k8s.io/api/admission/v1 AdmissionResponse.warnings; apiserver pkg/endpoints/filters/warning.go.
     """
-    lines = []
-    for text in texts:
-        printable = "".join(character if character.isprintable() else " " for character in text)
-        lines += wrap(printable, LONGEST, subsequent_indent="  ", break_on_hyphens=False)
-    kept: list[str] = []
+    kept: dict[str, None] = {}
+    left_out = 0
     room = _MOST - LONGEST
-    for line in dict.fromkeys(lines):
-        room -= len(line)
-        if room < 0:
-            return (*kept, f"{len(lines) - len(kept)} more lines do not fit; gpu-admission review shows them all")
-        kept.append(line)
-    return tuple(kept)
+    for text in dict.fromkeys(map(_printable, texts)):
+        for line in _lines(text, kept):
+            room -= len(line)
+            if room < 0 or line in kept:
+                left_out += 1
+            else:
+                kept[line] = None
+    if not left_out:
+        return tuple(kept)
+    count = "1 more line does" if left_out == 1 else f"{left_out} more lines do"
+    return (*kept, f"{count} not fit; gpu-admission review shows them all")
+
+
+def _lines(text: str, taken: Collection[str]) -> list[str]:
+    """The text in lines that are not taken: the API server drops a warning that it had before, so likes are indented."""
+    for indent in range(0, LONGEST // 2, 2):
+        lines = wrap(
+            text,
+            LONGEST,
+            initial_indent=" " * indent,
+            subsequent_indent=" " * (indent + 2),
+            break_on_hyphens=False,
+        )
+        if not any(line in taken for line in lines):
+            break
+    return lines
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.conversion.rules import AMOUNT, PROFILE, UNEQUAL
+from policies.conversion.shown import shown
+from policies.decision import Finding
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.resources import parse_resource
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from policies.decision import Finding
     from policies.kubernetes.paths import FieldPath
     from policies.kubernetes.pods import Container, Pod
 
 __all__ = ["Amounts", "asks", "gpu_resources", "limit_path", "read_amounts"]
-
-_MOST = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +49,11 @@ def read_amounts(pod: Pod) -> Amounts:
     amounts: dict[str, dict[str, int]] = {}
     for container in pod.all_containers:
         for resource in gpu_resources(container):
-            limit = _read(container, "limits", resource, findings)
-            request = _read(container, "requests", resource, findings)
-            if limit is None and request is None:
+            limit, request = _read(container, "limits", resource), _read(container, "requests", resource)
+            if isinstance(limit, Finding) or isinstance(request, Finding):
+                # The API server copies limits to requests, so the same text in both is one mistake.
+                wrong = [amount for amount in (request, limit) if isinstance(amount, Finding)]
+                findings.extend({problem.message: problem for problem in wrong}.values())
                 continue
             if limit != request:
                 findings.append(_unequal(container, resource, limit, request))
@@ -64,28 +63,22 @@ def read_amounts(pod: Pod) -> Amounts:
     return Amounts(amounts, tuple(findings))
 
 
-def _read(container: Container, section: str, resource: str, findings: list[Finding]) -> int | None:
-    """The amount in one section; None where it is absent or was found unreadable."""
+def _read(container: Container, section: str, resource: str) -> int | Finding | None:
+    """The amount in one section, or what is wrong with it; None where it is absent."""
     amounts = container.limits if section == "limits" else container.requests
     if resource not in amounts:
         return None
-    value: Any = amounts[resource]
+    value = amounts[resource]
     path = container.path / "resources" / section / resource
-    shown = f'"{value}"' if isinstance(value, str) else "null" if value is None else str(value)
-    if len(shown) > 40:
-        shown = shown[:37] + "..."
     try:
-        number: Fraction = parse_quantity(value)
+        number = parse_quantity(value)
     except QuantityError as error:
-        findings.append(AMOUNT.finding(path, f"{shown} {error}"))
-        return None
+        return AMOUNT.finding(path, f"{shown(value)} {error}")
     if number.denominator != 1:
-        findings.append(AMOUNT.finding(path, f"{shown} is not a whole number of devices"))
-        return None
+        return AMOUNT.finding(path, f"{shown(value)} is not a whole number of devices")
     if number < 0:
-        findings.append(AMOUNT.finding(path, f"{shown} is negative"))
-        return None
-    return min(int(number), _MOST)
+        return AMOUNT.finding(path, f"{shown(value)} is negative")
+    return int(number)
 
 
 def _unequal(container: Container, resource: str, limit: int | None, request: int | None) -> Finding:
@@ -106,7 +99,7 @@ def _profile_problem(container: Container, resource: str, count: int) -> list[Fi
     path = limit_path(container, resource)
     if parsed.profile is None:
         spelt = resource.removeprefix("nvidia.com/mig-").removesuffix(".shared")
-        return [PROFILE.finding(path, f'"{spelt}" is no MIG profile')]
+        return [PROFILE.finding(path, f"{shown(spelt)} is no MIG profile")]
     if parsed.profile.shares_gpu_instance:
         whole = f"nvidia.com/mig-{parsed.profile.gpu_slices}g.{parsed.profile.memory_gb}gb"
         return [

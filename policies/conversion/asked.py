@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from policies.conversion.constraints import NodeConstraints
 from policies.conversion.line import ContainerAsk, Piece, lay_out
 from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS
-from policies.dra.templates import DeviceRequest, claim_template
+from policies.dra.templates import MOST_DEVICES, DeviceRequest, claim_template
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.pods import has_pod_constraints_shape
 from policies.nvidia.labels import Subject, profile_is
@@ -147,7 +147,7 @@ class Asked:
                 is_dns_label(ask.name)
                 and ask.kind in ("container", "init", "sidecar")
                 and all(
-                    parse_resource(resource) is not None and type(count) is int and count >= 0
+                    parse_resource(resource) is not None and type(count) is int and 0 <= count <= MOST_DEVICES
                     for resource, count in ask.resources.items()
                 )
                 for ask in self.containers

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from policies.conversion.shown import shown
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import FieldPath, lookup
@@ -28,6 +29,7 @@ __all__ = ["ConstraintError", "NodeConstraints"]
 _SELECTOR = SPEC / "nodeSelector"
 _AFFINITY = FieldPath([*SPEC, *REQUIRED])
 _TERMS = _AFFINITY / "nodeSelectorTerms"
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
 
 Term = dict[str, Any]
@@ -72,6 +74,13 @@ class NodeConstraints:
             if expression.get("key") == key and expression.get("operator") == "In":
                 for value in expression.get("values") or []:
                     yield path, value
+
+    def always_selects(self, key: str) -> bool:
+        """Whether every node that the pod could have run on was selected by a value of this label."""
+        return key in self.node_selector or all(
+            any(item["key"] == key and item.get("operator") == "In" for _, item in self._of_term(index))
+            for index, _ in self._live()
+        )
 
     def predicate(self, subject: Subject) -> Predicate:
         """What a device must be like for its node to have been selected.
@@ -139,7 +148,7 @@ class NodeConstraints:
         return [
             (path / position, expression)
             for position, expression in enumerate(expressions)
-            if is_gpu_label(expression.get("key", ""))
+            if _speaks_of_gpus(expression)
         ]
 
     def _expressions(self) -> Iterator[tuple[FieldPath, Term]]:
@@ -147,13 +156,17 @@ class NodeConstraints:
             yield from self._of_term(index)
 
 
+def _speaks_of_gpus(expression: Term) -> bool:
+    return is_gpu_label(expression.get("key") or "")
+
+
 def _gpu_part(term: Term) -> list[Term]:
-    return [item for item in term.get("matchExpressions") or [] if is_gpu_label(item.get("key", ""))]
+    return [item for item in term.get("matchExpressions") or [] if _speaks_of_gpus(item)]
 
 
 def _rest(term: Term) -> list[Any]:
     """What a term asks of the node itself, in an order that can be compared."""
-    expressions = [item for item in term.get("matchExpressions") or [] if not is_gpu_label(item.get("key", ""))]
+    expressions = [item for item in term.get("matchExpressions") or [] if not _speaks_of_gpus(item)]
     return sorted(
         [repr(sorted(item.items())) for item in expressions]
         + ["field " + repr(sorted(item.items())) for item in term.get("matchFields") or []]
@@ -161,7 +174,9 @@ def _rest(term: Term) -> list[Any]:
 
 
 def _translate(path: FieldPath, expression: Term, subject: Subject) -> Predicate:
-    key, operator, values = expression["key"], expression.get("operator", ""), expression.get("values") or []
+    key, operator, values = expression["key"], expression.get("operator"), expression.get("values") or []
+    if operator not in _OPERATORS:
+        raise ConstraintError(path, f"{shown(operator)} is no operator; there are {', '.join(_OPERATORS)}")
     if operator in ("In", "NotIn") and not values:
         raise ConstraintError(path, f"{operator} needs at least one value")
     if operator in ("Gt", "Lt") and not (len(values) == 1 and _INTEGER.fullmatch(values[0])):
@@ -169,7 +184,7 @@ def _translate(path: FieldPath, expression: Term, subject: Subject) -> Predicate
     for value in values:
         if not is_label_value(value):
             raise ConstraintError(
-                path, f'"{value}" can be no label\'s value: at most 63 letters, digits, "-", "_", "."'
+                path, f'{shown(value)} can be no label\'s value: at most 63 letters, digits, "-", "_", "."'
             )
     try:
         return translate(key, operator, values, subject)
@@ -181,7 +196,7 @@ def _translate(path: FieldPath, expression: Term, subject: Subject) -> Predicate
 def _remove_gpu_part(editor: Editor, term: FieldPath) -> None:
     path = term / "matchExpressions"
     expressions = lookup(editor.document, path) or []
-    positions = [place for place, item in enumerate(expressions) if is_gpu_label(item.get("key", ""))]
+    positions = [place for place, item in enumerate(expressions) if _speaks_of_gpus(item)]
     if positions and len(positions) == len(expressions):
         editor.remove(path)
     else:

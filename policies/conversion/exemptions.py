@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.opt_in import OPT_IN
 from policies.conversion.rules import KUEUE, OPT_OUT_REFUSED, OPTED_OUT, OTHER_SCHEDULER
+from policies.conversion.shown import shown
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import SPEC
 
@@ -29,7 +30,7 @@ def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
         known = ", ".join(settings.conversion.schedulers)
         yield OTHER_SCHEDULER.finding(
             SPEC / "schedulerName",
-            f'"{scheduler}" is not known to allocate claims (known: {known}), so this pod is not converted',
+            f"{shown(scheduler)} is not known to allocate claims (known: {known}), so this pod is not converted",
         )
     if _KUEUE_QUEUE in pod.labels and not pod.controlled:
         yield KUEUE.finding(

@@ -141,9 +141,9 @@ def _request_names(containers: Sequence[str], owners: Sequence[str]) -> list[str
         number = numbers.get(owner, 0)
         numbers[owner] = number + 1
         suffix = f"-{number}" if owners.count(owner) > 1 else ""
-        name = owner + suffix
-        if len(name) > 63 or (suffix and name in containers):
-            digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-            name = f"{owner[: 63 - len(suffix) - 9].rstrip('-')}-{digest}{suffix}"
+        name = plain = owner + suffix
+        while len(name) > 63 or (suffix and (name in containers or name in names)):
+            plain = hashlib.sha256(plain.encode()).hexdigest()
+            name = f"{owner[: 63 - len(suffix) - 9].rstrip('-')}-{plain[:8]}{suffix}"
         names.append(name)
     return names

@@ -50,7 +50,8 @@ def meaning_of_gpu(spec: Mapping[str, Any], constraints: NodeConstraints, view: 
     """Find out for a pod; `at` is where it asks. Without any node that tells, it is a whole GPU."""
     selected = list(constraints.selected(PRODUCT))
     if selected:
-        return _meaning_of_selection([(path, Product.parse(value)) for path, value in selected])
+        named = [(path, Product.parse(value)) for path, value in selected]
+        return _meaning_of_selection(named, always=constraints.always_selects(PRODUCT))
     products = view.derive(_plugin_products)
     if products is UNKNOWN or all(product.profile is None and not product.shared for product in products):
         return Meaning()
@@ -60,11 +61,15 @@ def meaning_of_gpu(spec: Mapping[str, Any], constraints: NodeConstraints, view: 
     return _meaning_of_nodes(products, at)
 
 
-def _meaning_of_selection(selected: list[tuple[FieldPath, Product]]) -> Meaning:
+def _meaning_of_selection(selected: list[tuple[FieldPath, Product]], *, always: bool) -> Meaning:
     if all(product.profile is None for _, product in selected):
         return Meaning()
     if all(product.profile is not None for _, product in selected):
-        return Meaning("mig")
+        if always:
+            return Meaning("mig")
+        path = selected[0][0]
+        text = "selects nodes with MIG devices, and another term selects nodes without saying what devices they have"
+        return Meaning(finding=AMBIGUOUS.finding(path, text, "name products with MIG devices in every term"))
     path = selected[0][0]
     text = "selects nodes with whole GPUs and nodes with MIG devices, and nvidia.com/gpu is not the same on both"
     return Meaning(finding=AMBIGUOUS.finding(path, text, "name products of one kind only"))

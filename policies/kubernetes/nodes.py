@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["REQUIRED", "allocatable", "expression_matches", "labels_of", "pod_selects"]
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,63}")
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 
@@ -34,7 +35,7 @@ def pod_selects(spec: Mapping[str, Any], node: Object) -> bool:
     """Whether a pod's node selector and required node affinity let it run on the node.
 
     Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity: terms are OR-ed, expressions within a term AND-ed,
-    a term without any expression matches nothing.
+    a term without any expression matches nothing, nor does one with an expression that is none.
     """
     labels = labels_of(node)
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
@@ -51,25 +52,36 @@ def _term_matches(term: Mapping[str, Any], labels: Mapping[str, str], fields: Ma
     field_expressions = term.get("matchFields") or []
     return bool(expressions or field_expressions) and (
         all(expression_matches(expression, labels) for expression in expressions)
-        and all(expression_matches(expression, fields) for expression in field_expressions)
+        and all(_field_matches(expression, fields) for expression in field_expressions)
     )
 
 
-def expression_matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether labels satisfy one expression of a node selector term; an unknown operator matches nothing.
+def _field_matches(expression: Mapping[str, Any], fields: Mapping[str, str]) -> bool:
+    """`matchFields` has two operators, and each takes one value."""
+    values = expression.get("values") or []
+    if expression.get("operator") not in ("In", "NotIn") or len(values) != 1:
+        return False
+    return (fields.get(expression.get("key") or "", "") == values[0]) is (expression["operator"] == "In")
 
-    Source: k8s.io/apimachinery/pkg/labels Requirement.Matches.
+
+def expression_matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether labels satisfy one expression of a node selector term.
+
+    An expression that is none matches nothing: an unknown operator, `In` or `NotIn` without values, `Exists` or
+    `DoesNotExist` with values, `Gt` or `Lt` with anything but one whole number.
+
+    Source: k8s.io/apimachinery/pkg/labels NewRequirement, Requirement.Matches.
     """
-    key, values = expression.get("key", ""), expression.get("values") or []
+    key, values = expression.get("key") or "", expression.get("values") or []
     match expression.get("operator"):
         case "In":
             return labels.get(key) in values
         case "NotIn":
-            return labels.get(key) not in values
+            return bool(values) and labels.get(key) not in values
         case "Exists":
-            return key in labels
+            return not values and key in labels
         case "DoesNotExist":
-            return key not in labels
+            return not values and key not in labels
         case "Gt" | "Lt" as operator:
             return len(values) == 1 and _compare(operator, labels.get(key), values[0])
         case _:
@@ -77,7 +89,15 @@ def expression_matches(expression: Mapping[str, Any], labels: Mapping[str, str])
 
 
 def _compare(operator: str, label: str | None, bound: str) -> bool:
-    if not (_INTEGER.fullmatch(label or "") and _INTEGER.fullmatch(bound)):
+    number, limit = _integer(label or ""), _integer(bound)
+    if number is None or limit is None:
         return False
-    difference = int(label or "") - int(bound)
-    return difference > 0 if operator == "Gt" else difference < 0
+    return number > limit if operator == "Gt" else number < limit
+
+
+def _integer(text: str) -> int | None:
+    """A number as Go's strconv.ParseInt reads it; what does not fit into 64 bits is none."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if _LEAST <= number <= _MOST else None

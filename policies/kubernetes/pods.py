@@ -83,7 +83,7 @@ class Pod:
         containers = tuple(_read_containers(reader, spec, "containers"))
         names: set[str] = set()
         for container in (*init_containers, *containers):
-            if container.name in names:
+            if container.name and container.name in names:
                 reader.problem(container.path / "name", f'"{container.name}" names another container already')
             names.add(container.name)
         if not containers and not reader.problems:
@@ -133,8 +133,12 @@ class Pod:
 def _read_containers(reader: _Reader, spec: dict[str, Any], field: str) -> Iterator[Container]:
     for path, item in reader.items(spec, SPEC / field):
         name = reader.text(item, path / "name")
-        if not is_dns_label(name):
-            reader.problem(path / "name", "must be lower-case letters, digits and dashes, at most 63")
+        if item.get("name") in (None, ""):
+            reader.problem(path / "name", "is missing; every container has a name")
+        elif name and not is_dns_label(name):
+            reader.problem(
+                path / "name", "must be at most 63 lower-case letters, digits and dashes, without a dash at either end"
+            )
         resources = reader.mapping(item, path / "resources")
         limits = reader.mapping(resources, path / "resources" / "limits")
         requests = reader.mapping(resources, path / "resources" / "requests")

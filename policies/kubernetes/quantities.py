@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from math import ceil
 
 __all__ = ["QuantityError", "parse_quantity"]
 
-# Kubernetes keeps quantities in 64 bits with 9 decimals; this bounds the work that a hostile literal can cause while
-# leaving room for everything that Kubernetes itself can store.
+# Kubernetes bounds neither; these bound the work that a hostile literal can cause and leave room for everything that is
+# meant: 64 bits with 9 decimals are 29 characters.
 _MOST_CHARACTERS = 64
 _LARGEST_EXPONENT = 64
 
-_SUFFIXES = {
+_DECIMAL = {
     "": Fraction(1),
     **{letter: Fraction(10) ** power for letter, power in zip("num", (-9, -6, -3), strict=True)},
     **{letter: Fraction(10) ** power for letter, power in zip("kMGTPE", range(3, 21, 3), strict=True)},
-    **{f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
 }
+_BINARY = {f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", start=1)}
+_MOST_BINARY = Fraction(2**63 - 1)
+_NANO = 10**9
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE]([+-]?[0-9]+)|([A-Za-z]{0,2}))")
 
 
@@ -26,12 +29,13 @@ class QuantityError(ValueError):
 
 
 def parse_quantity(value: object) -> Fraction:
-    """Read a quantity as Kubernetes does, exactly.
+    """Read a quantity as Kubernetes does: exact to the ninth decimal, and away from zero beyond it.
 
-    Numbers are accepted beside text because YAML and JSON give `nvidia.com/gpu: 1` as a number.
+    Numbers are accepted beside text because YAML and JSON give `nvidia.com/gpu: 1` as a number. Text without a digit
+    (`Ki`, `.`), which Kubernetes takes for 0, is refused: nobody means that.
 
     Raises:
-        QuantityError: `value` is not a quantity, or larger than any that Kubernetes can store.
+        QuantityError: `value` is not a quantity, or longer than anybody would write one.
 
     Source: k8s.io/apimachinery/pkg/api/resource/quantity.go.
     """
@@ -48,10 +52,20 @@ def parse_quantity(value: object) -> Fraction:
         power = int(exponent)
         if abs(power) > _LARGEST_EXPONENT:
             raise QuantityError(f"has an exponent beyond {_LARGEST_EXPONENT}")
-        return Fraction(number) * Fraction(10) ** power
-    if suffix not in _SUFFIXES:
+        return _rounded(Fraction(number) * Fraction(10) ** power)
+    if suffix in _BINARY:
+        exact = _rounded(Fraction(number) * _BINARY[suffix])
+        return max(-_MOST_BINARY, min(exact, _MOST_BINARY))
+    if suffix not in _DECIMAL:
         raise QuantityError(f'has the unknown suffix "{suffix}"')
-    return Fraction(number) * _SUFFIXES[suffix]
+    return _rounded(Fraction(number) * _DECIMAL[suffix])
+
+
+def _rounded(number: Fraction) -> Fraction:
+    if _NANO % number.denominator == 0:
+        return number
+    nanos = ceil(abs(number) * _NANO)
+    return Fraction(nanos if number > 0 else -nanos, _NANO)
 
 
 def _integer_text(value: int) -> str:

@@ -49,14 +49,14 @@ def devices_of(slices: Iterable[Object]) -> Iterator[Device]:
 
     Source: k8s.io/api/resource/v1/types.go; v1beta1 keeps attributes and capacity under `basic`.
     """
-    newest: dict[tuple[Any, Any], tuple[int, list[Object]]] = {}
+    newest: dict[tuple[str, str], tuple[int, list[Object]]] = {}
     for resource_slice in slices:
         spec = resource_slice.get("spec")
-        pool = lookup(spec, ("pool", "name"))
+        driver, pool = lookup(spec, ("driver",)), lookup(spec, ("pool", "name"))
         generation = lookup(spec, ("pool", "generation")) or 0
-        if not isinstance(spec, dict) or not isinstance(pool, str) or not isinstance(generation, int):
+        if not isinstance(driver, str) or not isinstance(pool, str) or not isinstance(generation, int):
             continue
-        key = (str(spec.get("driver")), pool)
+        key = (driver, pool)
         known = newest.get(key)
         if known is None or generation > known[0]:
             newest[key] = (generation, [resource_slice])
@@ -74,11 +74,12 @@ def devices_of(slices: Iterable[Object]) -> Iterator[Device]:
 def _device(driver: str, pool: str, node: str, document: dict[str, Any]) -> Device:
     basic = document.get("basic")
     body = basic if isinstance(basic, dict) else document
+    own_node = body.get("nodeName")
     return Device(
         driver=driver,
         pool=pool,
         name=document["name"],
-        node=node,
+        node=own_node if isinstance(own_node, str) else node,
         attributes=dict(_attributes(driver, body.get("attributes"))),
         capacity=dict(_capacity(driver, body.get("capacity"))),
         shareable=body.get("allowMultipleAllocations") is True,
@@ -87,8 +88,8 @@ def _device(driver: str, pool: str, node: str, document: dict[str, Any]) -> Devi
 
 def _attributes(driver: str, document: Any) -> Iterator[tuple[str, Attribute]]:
     for name, value in document.items() if isinstance(document, dict) else ():
-        for kind, types in (("string", str), ("version", str), ("bool", bool), ("int", int)):
-            if isinstance(value, dict) and isinstance(value.get(kind), types):
+        for kind, kind_type in (("string", str), ("version", str), ("bool", bool), ("int", int)):
+            if isinstance(value, dict) and type(value.get(kind)) is kind_type:
                 yield _qualified(driver, name), value[kind]
 
 

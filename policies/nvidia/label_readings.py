@@ -123,7 +123,11 @@ class VersionNumber:
         return VersionPart(self.attribute, self.part, "==", int(value))
 
     def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
-        return VersionPart(self.attribute, self.part, comparison, number)
+        compared = VersionPart(self.attribute, self.part, comparison, number)
+        if self.part == "patch" and comparison == "<":
+            # Nothing is no number, so Lt does not match it, and nothing is what labels hold where the attribute has 0.
+            return all_of([VersionPart(self.attribute, self.part, ">", 0), compared])
+        return compared
 
     def present(self, subject: Subject) -> Predicate:
         return Present(self.attribute)
@@ -207,6 +211,9 @@ class Slices(Unordered):
         if not _NUMBER.fullmatch(value):
             raise UntranslatableError(f'is a number on every node; "{value}" is none')
         return ProfileSlices(int(value))
+
+    def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
+        raise UntranslatableError("is compared by Gt or Lt, and devices have it only as the text of their profile")
 
     def present(self, subject: Subject) -> Predicate:
         MIGCapacity.check(subject)

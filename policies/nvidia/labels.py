@@ -64,11 +64,11 @@ def translate(key: str, operator: str, values: Sequence[str], subject: Subject) 
         case "In":
             return any_of(label.equals(value, subject) for value in values)
         case "NotIn":
-            return negate(any_of(_excluded(label, value, subject) for value in values))
+            return _some_device(negate(any_of(_excluded(label, value, subject) for value in values)))
         case "Exists":
             return label.present(subject)
         case "DoesNotExist":
-            return negate(label.present(subject))
+            return _some_device(negate(label.present(subject)))
         case "Gt" | "Lt":
             return label.compares(">" if operator == "Gt" else "<", int(values[0]), subject)
         case _:
@@ -81,9 +81,19 @@ def _excluded(label: Label, value: str, subject: Subject) -> Predicate:
         product = Product.parse(value)
         if product.invalid or product.shared or (product.profile is not None) != (subject.kind == "mig-single"):
             return FALSE
-    if isinstance(label, SharingStrategy) and value != "none":
+    if isinstance(label, SharingStrategy):
+        if value == "none":
+            raise SharedGPUError('without "none" selects GPUs that are shared between pods; a claim gets a whole GPU')
+        return FALSE
+    if isinstance(label, Implied) and value != label.value:
         return FALSE
     return label.equals(value, subject)
+
+
+def _some_device(predicate: Predicate) -> Predicate:
+    if predicate == FALSE:
+        raise UntranslatableError("excludes every node with such a device")
+    return predicate
 
 
 _OF_THE_NODE = "describes the node and not the GPU; no device has such an attribute"

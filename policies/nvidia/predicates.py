@@ -104,7 +104,7 @@ class TextIn:
         if self.spelling != "as is":
             text += '.replace(" ", "-")'
         values = ", ".join(quote(value) for value in self.values)
-        return f"{guard} && {text} in [{values}]" if len(self.values) > 1 else f"{guard} && {text} == {values}"
+        return f"{guard} && {text} == {values}" if len(self.values) == 1 else f"{guard} && {text} in [{values}]"
 
     def matches(self, device: Device) -> bool:
         """Whether the text is one of the values."""

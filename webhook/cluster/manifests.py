@@ -39,7 +39,8 @@ class ManifestsView:
         self._version: tuple[int, int] | Unknown = UNKNOWN
         self._derived: dict[Any, Any] = {}
         for document in cluster:
-            self._add_known(document)
+            if isinstance(document, dict):
+                self._add_known(document)
         for document in reviewed:
             for item in unwrap_lists(document):
                 self._add(item)
@@ -70,9 +71,8 @@ class ManifestsView:
         version = lookup(document, ("serverVersion", "gitVersion"))
         if isinstance(version, str) and (match := _VERSION.match(version)):
             self._version = int(match.group(1)), int(match.group(2))
-        kind = document.get("kind")
-        if isinstance(kind, str) and kind.endswith("List") and kind != "List":
-            self._known.add(kind.removesuffix("List"))
+        if kind := _kind_of_items(document):
+            self._known.add(kind)
         for item in unwrap_lists(document):
             self._add(item)
             self._known.add(item["kind"])
@@ -87,11 +87,17 @@ def unwrap_lists(document: Any) -> Iterable[Object]:
     """The objects in a document: itself, or the items of a `List` or of a typed list such as `NodeList`."""
     if not isinstance(document, dict):
         return
-    kind, items = document.get("kind"), document.get("items")
-    if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
-        for item in items:
-            if isinstance(item, dict) and kind != "List":
-                item = {"kind": kind.removesuffix("List"), "apiVersion": document.get("apiVersion"), **item}
-            yield from unwrap_lists(item)
-    elif isinstance(kind, str):
+    kind = _kind_of_items(document)
+    if kind is None and isinstance(document.get("kind"), str):
         yield document
+    elif kind is not None:
+        own = {"kind": kind, "apiVersion": document.get("apiVersion")} if kind else {}
+        for item in document["items"] or []:
+            yield from unwrap_lists({**own, **item} if isinstance(item, dict) else item)
+
+
+def _kind_of_items(document: Object) -> str | None:
+    """What a list holds, empty for a `List` of anything; None for what is no list. Go writes no items as null."""
+    kind, items = document.get("kind"), document.get("items", ())
+    listed = isinstance(kind, str) and kind.endswith("List") and isinstance(items, list | None)
+    return kind.removesuffix("List") if isinstance(kind, str) and listed else None

@@ -1,0 +1,1 @@
+"""The webhook server: AdmissionReviews over HTTPS in, decisions of the policies out."""

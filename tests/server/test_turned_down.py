@@ -1,0 +1,146 @@
+"""What is no call of a webhook, and the sentence it gets."""
+
+import json
+
+import pytest
+
+from policies.entries import ENTRIES
+
+NO_PATH = "No webhook has this path; POST an AdmissionReview to one of /conversion, /preview, /placement, /conversion-check.\n"
+
+
+def plain(answer, status):
+    assert answer.status == status
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    return answer.text
+
+
+@pytest.mark.parametrize("path", ["/", "/convert", "/conversion/", "/conversion/x", "/metrics", "/%0a", "//conversion"])
+async def test_unknown_path_is_told_the_paths(webhook, path):
+    assert plain(await webhook.client.post(path, b"{}"), 404) == NO_PATH
+
+
+def test_sentence_names_every_entry():
+    assert all(f"/{entry}" in NO_PATH for entry in ENTRIES)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
+async def test_other_methods_are_told_the_method(webhook, method):
+    answer = await webhook.client.request(method, "/conversion")
+    assert plain(answer, 405) == "This path answers POST only; what is posted is an AdmissionReview.\n"
+    assert answer.headers["Allow"] == "POST"
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/yaml", "application/x-www-form-urlencoded"])
+async def test_other_content_types_are_told_theirs(webhook, content_type):
+    answer = await webhook.client.post("/conversion", b"{}", content_type)
+    assert plain(answer, 415) == f'The content type is "{content_type}"; send an AdmissionReview as application/json.\n'
+
+
+async def test_missing_content_type_is_no_json(webhook, wire):
+    connection = await wire(webhook.port)
+    await connection.send(b"POST /conversion HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
+    assert (await connection.head()).startswith("HTTP/1.1 415 ")
+    assert connection.body.startswith('The content type is "application/octet-stream"; ')
+
+
+async def test_compressed_body_is_not_unpacked(webhook, wire):
+    connection = await wire(webhook.port)
+    await connection.send(
+        b"POST /conversion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"
+    )
+    assert (await connection.head()).startswith("HTTP/1.1 415 ")
+    assert connection.body == "The body has a Content-Encoding; send it as it is.\n"
+
+
+TOO_LARGE = "The body is larger than 8 MiB, and no AdmissionReview of an API server is.\n"
+
+
+async def test_large_body_is_refused_by_its_announcement(webhook, wire):
+    connection = await wire(webhook.port)
+    await connection.send(
+        b"POST /conversion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 8388609\r\n\r\n"
+    )
+    assert (await connection.head()).startswith("HTTP/1.1 413 ")
+    assert connection.body == TOO_LARGE
+
+
+async def test_large_body_is_refused_without_announcement(webhook):
+    async def pieces():
+        for _ in range(9):
+            yield b" " * 1024 * 1024
+
+    assert plain(await webhook.client.post("/conversion", pieces()), 413) == TOO_LARGE
+
+
+async def test_body_of_eight_mebibytes_is_read(webhook):
+    answer = await webhook.client.post("/conversion", b" " * 8 * 1024 * 1024)
+    assert plain(answer, 400).startswith("The body is no JSON: ")
+
+
+@pytest.mark.parametrize("timeout", ["", "5", "-5s", "5 s", "5s ", "abc", "1e3s", "s", "5sm"])
+async def test_bad_timeout_is_refused(webhook, timeout):
+    answer = await webhook.client.request(
+        "POST", "/conversion", params={"timeout": timeout}, data=b"{}", headers={"Content-Type": "application/json"}
+    )
+    assert plain(answer, 400) == "The timeout in the query is no duration; write it as in ?timeout=10s.\n"
+
+
+async def test_body_that_does_not_arrive_is_not_waited_for(webhook, wire):
+    connection = await wire(webhook.port)
+    await connection.send(
+        b"POST /conversion?timeout=50ms HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 10\r\n\r\n{"
+    )
+    assert (await connection.head()).startswith("HTTP/1.1 408 ")
+    assert connection.body == "The body did not arrive before the call's timeout.\n"
+
+
+async def test_wrongly_framed_body_is_refused(webhook, wire):
+    connection = await wire(webhook.port)
+    await connection.send(
+        b"POST /conversion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    await connection.send(b"zz\r\n{}\r\n")
+    assert (await connection.head()).startswith("HTTP/1.1 400 ")
+
+
+async def test_bad_review_is_told_what_is_wrong(webhook, review_of, pod):
+    review = review_of(pod())
+    del review["request"]["uid"]
+    answer = await webhook.client.post("/conversion", json.dumps(review).encode())
+    assert plain(answer, 400) == "The AdmissionReview cannot be read: request.uid is missing.\n"
+
+
+async def test_what_is_turned_down_is_logged_and_counted(webhook, lines):
+    await webhook.client.post("/conversion", b"{")
+    (line,) = lines(level="warning")
+    assert line["message"].startswith("turned down: The body is no JSON: ")
+    assert (line["path"], line["status"]) == ("/conversion", 400)
+    counted = 'gpu_admission_requests_total{verdict="turned_down",webhook="conversion"} 1.0'
+    assert counted in webhook.metrics.text().decode()
+
+
+async def test_mistake_of_ours_shows_no_traceback(webhook, review_of, pod, monkeypatch, lines):
+    def broken(body, entry):
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr("webhook.server.admission.decode", broken)
+    answer = await webhook.client.post("/conversion", json.dumps(review_of(pod())).encode())
+    (line,) = lines(level="error")
+    identifier = line["failure"]
+    assert plain(answer, 503) == f"The webhook failed; its log has the details under the id {identifier}.\n"
+    assert "RuntimeError: secret detail" in line["trace"]
+
+
+async def test_client_that_leaves_early_is_no_error(webhook, wire, ask, pod, review_of, caplog):
+    connection = await wire(webhook.port)
+    await connection.send(
+        b"POST /conversion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{"
+    )
+    connection._writer.transport.abort()
+    await ask("conversion", review_of(pod()))
+    assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]

@@ -1,0 +1,175 @@
+"""Reads manifests: files, folders and standard input become objects that know where they were written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.yaml import Limits, Position, scan_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.yaml import Document
+
+__all__ = ["STDIN", "Manifest", "Problem", "Reader", "UnreadableInputError"]
+
+STDIN = "STDIN"
+"""What kubectl calls standard input in its messages."""
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_LIMITS = Limits(size=1 << 30, depth=100, nodes=100_000_000)
+"""Wider than for what comes over the network: `kubectl get nodes -o yaml` of a large cluster has tens of megabytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that cannot be read, and where."""
+
+    file: str
+    message: str
+    position: Position | None = None
+
+    def __str__(self) -> str:
+        where = f":{self.position.line}:{self.position.column}" if self.position else ""
+        return f"{self.file}{where}: {self.message}"
+
+
+class UnreadableInputError(click.ClickException):
+    """Input with problems; all of them are shown at once, and nothing is done."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(map(str, problems)))
+
+    def show(self, file: Any = None) -> None:
+        """Print the problems, one per line, for people and for editors that jump to `file:line:column`."""
+        click.echo(self.message, file=file, err=True)
+        count = len(self.problems)
+        click.echo(f"{count} problem{'s' * (count != 1)}; nothing was done", file=file, err=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object of a file."""
+
+    object: Object
+    file: str
+    document: Document
+    path: FieldPath
+    """Where in the document it is: at its root, but for the items of a `List`."""
+
+    def position(self, path: Iterable[str | int] = ()) -> Position:
+        """Where the value at a path of the object begins, or its nearest ancestor that is written down."""
+        return self.document.position((*self.path, *path))
+
+
+class Reader:
+    """Reads input and collects its problems, so that people hear of all of them at once."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self._stdin_was_read = False
+
+    def fail(self) -> NoReturn:
+        """Stop with what was collected.
+
+        Raises:
+            UnreadableInputError: always.
+        """
+        raise UnreadableInputError(list(dict.fromkeys(self.problems)))
+
+    def manifests(self, paths: Iterable[str]) -> list[Manifest]:
+        """The objects of files and folders; the items of lists one by one."""
+        return [
+            manifest
+            for file, document in self.documents(paths)
+            for manifest in self._objects(document.value, file, document, FieldPath())
+        ]
+
+    def cluster(self, paths: Iterable[str]) -> list[Object]:
+        """What files and folders tell of a cluster: objects, lists as they are, and the output of `kubectl version`."""
+        facts = []
+        for file, document in self.documents(paths):
+            value = document.value
+            if isinstance(value, dict) and "serverVersion" in value and "kind" not in value:
+                facts.append(value)
+                continue
+            before = len(self.problems)
+            for _ in self._objects(value, file, document, FieldPath()):
+                pass
+            if len(self.problems) == before:
+                facts.append(value)
+        return facts
+
+    def documents(self, paths: Iterable[str]) -> Iterator[tuple[str, Document]]:
+        """The documents of files and folders, in the order of their names, with the file of each."""
+        for path in paths:
+            for file in self._files(path):
+                content = self._content(file)
+                if content is None:
+                    continue
+                name = STDIN if file == "-" else file
+                documents, errors = scan_documents(content, limits=_LIMITS)
+                self.problems += [Problem(name, error.message, Position(error.line, error.column)) for error in errors]
+                yield from ((name, document) for document in documents)
+
+    def _files(self, path: str) -> list[str]:
+        if not Path(path).is_dir():
+            return [path]
+        files = []
+        for folder, folders, names in os.walk(path, onerror=self._not_opened):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            files += [
+                str(Path(folder, name))
+                for name in sorted(names)
+                if name.endswith(_SUFFIXES) and not name.startswith(".")
+            ]
+        if not files:
+            self.problems.append(Problem(path, f"the folder has no files *{', *'.join(_SUFFIXES)}"))
+        return files
+
+    def _content(self, file: str) -> bytes | None:
+        if file == "-":
+            if self._stdin_was_read:
+                self.problems.append(Problem(STDIN, "can be read only once; name - once"))
+                return None
+            self._stdin_was_read = True
+            return sys.stdin.buffer.read()
+        try:
+            return Path(file).read_bytes()
+        except OSError as error:
+            self._not_opened(error)
+            return None
+
+    def _not_opened(self, error: OSError) -> None:
+        self.problems.append(Problem(str(error.filename), (error.strerror or "cannot be read").lower()))
+
+    def _objects(self, value: Any, file: str, document: Document, path: FieldPath) -> Iterator[Manifest]:
+        if not isinstance(value, dict):
+            self._problem("is no object: a manifest is a mapping with apiVersion and kind", file, document, path)
+            return
+        kind, items = value.get("kind"), value.get("items")
+        if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
+            own = {} if kind == "List" else {"apiVersion": value.get("apiVersion"), "kind": kind.removesuffix("List")}
+            for index, item in enumerate(items):
+                whole = {**own, **item} if isinstance(item, dict) else item
+                yield from self._objects(whole, file, document, path / "items" / index)
+            return
+        missing = [key for key in ("apiVersion", "kind") if not (isinstance(value.get(key), str) and value[key])]
+        for key in missing:
+            self._problem(f"has no {key}; every object of Kubernetes names one", file, document, path / key)
+        if not missing:
+            yield Manifest(value, file, document, path)
+
+    def _problem(self, message: str, file: str, document: Document, path: FieldPath) -> None:
+        self.problems.append(Problem(file, message, document.position(path)))

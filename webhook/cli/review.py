@@ -1,0 +1,148 @@
+"""`gpu-admission review`: what would become of manifests, without a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from policies.request import UserInfo
+from webhook.cli.admit import admit
+from webhook.cli.documents import Reader
+from webhook.cli.report import as_json, as_patch, as_yaml
+from webhook.cli.settings import read_settings
+from webhook.cli.subjects import Circumstances, in_namespace, subjects_of
+from webhook.cli.text import kubectl_lines, text
+from webhook.cluster.manifests import ManifestsView
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.request import Operation
+    from webhook.cli.admit import Result
+
+__all__ = ["command"]
+
+
+@click.command("review")
+@click.argument("paths", nargs=-1, metavar="[FILE|DIR|-]...")
+@click.option(
+    "--cluster",
+    multiple=True,
+    metavar="PATH",
+    help="Files or folders that tell of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, quotas, as "
+    "`kubectl get -o yaml` prints them, and `kubectl version -o yaml`. Of a kind that occurs there, what is not there "
+    "does not exist; of other kinds nothing is known. Can be repeated.",
+)
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of objects that name none.")
+@click.option(
+    "--operation",
+    type=click.Choice(["CREATE", "UPDATE", "DELETE"]),
+    default="CREATE",
+    show_default=True,
+    help="What is done to the objects.",
+)
+@click.option("--old", metavar="FILE", help="The objects as they are in the cluster, for --operation UPDATE.")
+@click.option("--user", default="", metavar="NAME", help="Who does it.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml", "patch"]),
+    default="text",
+    show_default=True,
+    help="text: what kubectl would print, and a diff. json: everything, for programs. yaml: the admitted objects and "
+    "their ResourceClaimTemplates. patch: the JSON Patch of a single object.",
+)
+@click.option("--settings", metavar="FILE", help="A GPUAdmissionPolicy; its defaults where absent.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    paths: tuple[str, ...],
+    cluster: tuple[str, ...],
+    namespace: str,
+    operation: Operation,
+    old: str | None,
+    user: str,
+    output: str,
+    settings: str | None,
+) -> None:
+    """Tell what would become of manifests, without a cluster.
+
+    Reads YAML and JSON: one or more objects, lists, whole AdmissionReviews; folders with all *.yaml, *.yml and *.json
+    in them; and - for standard input. Reviews pods, and the pods that workloads would make: those of Deployments,
+    StatefulSets, DaemonSets, ReplicaSets, ReplicationControllers, Jobs, CronJobs, PodTemplates, JobSets,
+    LeaderWorkerSets, RayClusters, RayJobs, RayServices, PyTorchJobs and MPIJobs. Limits without a request count as
+    requests too, as the API server has it before it asks a webhook. A Namespace among the files decides like one of
+    the cluster.
+
+    \b
+    A pod, in a cluster as kubectl printed it:
+      kubectl get nodes,namespaces,deviceclasses,resourceslices -o yaml > cluster.yaml
+      gpu-admission review --cluster cluster.yaml pod.yaml
+    What a Helm chart would come to, in CI:
+      helm template ./chart | gpu-admission review --cluster cluster/ -n team-a -
+    The converted objects, to keep instead of the originals:
+      gpu-admission review --cluster cluster/ -o yaml manifests/ > converted.yaml
+
+    Exit code: 0 when everything is admitted, 1 when something is refused, 2 when the input cannot be read; then all
+    problems are shown with file, line and column, and nothing is reviewed.
+    """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    if not paths:
+        raise click.UsageError("nothing to review: name files, folders, or - for standard input")
+    if (operation == "UPDATE") != (old is not None):
+        raise click.UsageError("--operation UPDATE and --old FILE go together: an update is judged by what it changes")
+    results = _results(paths, cluster, old, settings, Circumstances(operation, namespace, UserInfo(user)))
+    _print(results, output)
+    ctx.exit(0 if all(result.allowed for result in results) else 1)
+
+
+def _results(
+    paths: Sequence[str], cluster: Sequence[str], old: str | None, settings: str | None, circumstances: Circumstances
+) -> list[Result]:
+    """Read everything, then review everything.
+
+    Raises:
+        UnreadableInputError: with the problems of all files.
+    """
+    reader = Reader()
+    policy = read_settings(settings, reader)
+    facts = reader.cluster(cluster)
+    before = reader.manifests([old] if old is not None else [])
+    manifests = reader.manifests(paths)
+    subjects = subjects_of(manifests, before, circumstances, reader)
+    if reader.problems:
+        reader.fail()
+    if not subjects:
+        raise click.UsageError(f"nothing to review: no objects in {', '.join(paths)}")
+    reviewed = [in_namespace(manifest.object, circumstances.namespace) for manifest in manifests]
+    view = ManifestsView(facts, reviewed)
+    return [admit(subject, view, policy) for subject in subjects]
+
+
+def _print(results: Sequence[Result], output: str) -> None:
+    match output:
+        case "json":
+            click.echo(as_json(results), nl=False)
+        case "yaml":
+            _print_messages(results)
+            click.echo(as_yaml(results), nl=False)
+        case "patch":
+            if len(results) != 1:
+                raise click.UsageError(f"-o patch prints the patch of one object, and there are {len(results)}")
+            _print_messages(results)
+            if results[0].allowed:
+                click.echo(as_patch(results[0]), nl=False)
+        case _:
+            click.echo(text(results))
+
+
+def _print_messages(results: Sequence[Result]) -> None:
+    """What kubectl would say, on standard error: standard output is for the documents."""
+    for result in results:
+        for line in kubectl_lines(result):
+            click.echo(line, err=True)
+        if not result.allowed:
+            subject = result.subject
+            where = f"{subject.manifest.file}:{subject.position().line}"
+            click.echo(f"{where}: {subject.label} is left out, because it is refused", err=True)

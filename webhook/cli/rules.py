@@ -1,0 +1,85 @@
+"""`gpu-admission rules`: what is checked, why, and what to do instead."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from difflib import get_close_matches
+from textwrap import fill, indent
+from typing import TYPE_CHECKING
+
+import click
+
+import policies.review  # noqa: F401 - registers all rules
+from policies.rules import all_rules, get_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.rules import Rule
+
+__all__ = ["command"]
+
+_WIDTH = 100
+_COLOURS = {"deny": "red", "warn": "yellow", "audit": "cyan", "off": "bright_black"}
+
+
+@click.command("rules")
+@click.argument("rule_id", required=False, metavar="[ID]")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="text: for people. json: every field of the rules, for programs.",
+)
+def command(rule_id: str | None, output: str) -> None:
+    """List the rules, or tell all about one.
+
+    \b
+    All rules, with their severity where no setting says otherwise:
+      gpu-admission rules
+    One rule: why it is there, what to do instead, and an example:
+      gpu-admission rules GA307
+    """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    rules = all_rules()
+    if rule_id is None:
+        click.echo(_json([asdict(rule) for rule in rules]) if output == "json" else _table(rules))
+        return
+    rule = get_rule(rule_id.upper())
+    if rule is None:
+        raise click.BadParameter(_unknown(rule_id, rules), param_hint="'ID'")
+    click.echo(_json(asdict(rule)) if output == "json" else _in_full(rule))
+
+
+def _table(rules: Sequence[Rule]) -> str:
+    return "\n".join(f"{rule.id}  {_severity(rule)}{' ' * (5 - len(rule.default))}  {rule.title}" for rule in rules)
+
+
+def _in_full(rule: Rule) -> str:
+    setting = f"{rule.setting}, or spec.rules" if rule.setting else "spec.rules"
+    parts = [
+        click.style(f"{rule.id}: {rule.title}", bold=True),
+        f"Severity: {_severity(rule)}, unless {setting} of the GPUAdmissionPolicy says otherwise",
+        fill(" ".join(rule.why.split()), _WIDTH),
+        fill(f"What to do: {rule.remedy}.", _WIDTH, subsequent_indent="  "),
+        "Wrong:\n" + indent(rule.wrong, "    "),
+        "Right:\n" + indent(rule.right, "    "),
+        fill(f"Source: {rule.source}", _WIDTH, subsequent_indent="  "),
+    ]
+    return "\n\n".join(parts)
+
+
+def _severity(rule: Rule) -> str:
+    return click.style(str(rule.default), fg=_COLOURS[rule.default])
+
+
+def _unknown(rule_id: str, rules: Sequence[Rule]) -> str:
+    alike = get_close_matches(rule_id.upper(), [rule.id for rule in rules])
+    hint = f"did you mean {' or '.join(sorted(alike))}?" if alike else "gpu-admission rules lists them all."
+    return f"there is no rule {rule_id}; {hint}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -1,0 +1,43 @@
+"""Reads the administrator's settings from a file."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from policies.settings import DEFAULTS, SettingsError, parse_settings
+from webhook.cli.documents import Problem
+
+if TYPE_CHECKING:
+    from policies.settings import GPUAdmissionPolicy
+    from webhook.cli.documents import Reader
+
+__all__ = ["read_settings"]
+
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+
+def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
+    """The GPUAdmissionPolicy of a file, or the defaults where none is given; what is wrong goes to the reader."""
+    if file is None:
+        return DEFAULTS
+    known = len(reader.problems)
+    documents = list(reader.documents([file]))
+    if len(documents) != 1:
+        if len(reader.problems) == known:
+            count = len(documents) or "no"
+            reader.problems.append(Problem(file, f"holds {count} documents; one GPUAdmissionPolicy is expected"))
+        return DEFAULTS
+    name, document = documents[0]
+    try:
+        return parse_settings(document.value)
+    except SettingsError as error:
+        reader.problems += [
+            Problem(name, f"{path}: {sentence}" if path else sentence, document.position(_steps(path)))
+            for path, sentence in error.problems
+        ]
+        return DEFAULTS
+
+
+def _steps(path: str) -> list[str | int]:
+    return [int(index) if index else key for index, key in _STEP.findall(path)]

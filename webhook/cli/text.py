@@ -1,0 +1,79 @@
+"""Results for people: what kubectl would print, where the causes are, and what changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from policies.conversion.rules import MALFORMED
+from policies.rules import get_rule
+from webhook.cli import kubectl
+from webhook.cli.diff import diff, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from webhook.cli.admit import Refusal, Result
+
+__all__ = ["kubectl_lines", "summary", "text"]
+
+_COLOURS = {"admitted": "green", "changed": "green", "converted": "green", "refused": "red"}
+
+
+def text(results: Sequence[Result]) -> str:
+    """All results, and how many there are of each kind."""
+    return "\n".join(["\n".join((*_lines(result), "")) for result in results] + [summary(results)])
+
+
+def summary(results: Sequence[Result]) -> str:
+    """How many objects were admitted and refused, and how many of the admitted were converted."""
+    count = len(results)
+    verdicts = Counter(result.verdict for result in results)
+    counts = {
+        "admitted": count - verdicts["refused"],
+        "refused": verdicts["refused"],
+        "converted": verdicts["converted"],
+    }
+    told = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
+    return f"{count} object{'s' * (count != 1)}: {told}"
+
+
+def kubectl_lines(result: Result) -> Iterator[str]:
+    """What kubectl prints: the warnings, then the refusals."""
+    yield from map(kubectl.warning, result.warnings)
+    for refusal in result.refusals:
+        yield _refusal(result, refusal)
+
+
+def _lines(result: Result) -> Iterator[str]:
+    subject = result.subject
+    file = subject.manifest.file
+    verdict = click.style(result.verdict, fg=_COLOURS[result.verdict], bold=True)
+    label = click.style(kubectl.printable(subject.label), bold=True)
+    yield f"{file}:{subject.position().line}  {label}  {verdict}"
+    yield from kubectl_lines(result)
+    for finding in result.findings:
+        place = subject.position(finding.path)
+        rule = get_rule(finding.rule)
+        yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {rule.title if rule else ''}"
+    if result.before is not None and result.after is not None:
+        yield from map(styled, diff(result.before, result.after, kubectl.printable(subject.label)))
+    if result.templates:
+        names = ", ".join(f"{template.namespace}/{template.name}" for template in result.templates)
+        yield f"refers to ResourceClaimTemplate {names} (-o yaml prints it in full)"
+
+
+def _refusal(result: Result, refusal: Refusal) -> str:
+    subject, findings = result.subject, refusal.findings
+    if all(finding.rule == MALFORMED.id for finding in findings):
+        # The API server would not get as far as asking a webhook.
+        causes = [kubectl.printable(str(finding)) for finding in findings]
+        return kubectl.invalid(subject.request.kind, kubectl.printable(subject.name), causes)
+    message = "\n".join(kubectl.printable(str(finding)) for finding in findings)
+    if refusal.webhook:
+        message = kubectl.denied(refusal.webhook, message)
+    if refusal.of_pods:
+        return kubectl.failed_create(message)
+    return kubectl.forbidden(subject.manifest.file, subject.request.operation, message)

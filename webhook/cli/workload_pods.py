@@ -1,0 +1,74 @@
+"""The pods of workloads: made from a template as a controller would, and put back after review."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import FieldPath, lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.decision import Operation
+    from policies.kubernetes.objects import Object
+
+__all__ = ["home_of", "pod_of", "rooted", "template_of"]
+
+_COPIED = ("labels", "annotations", "finalizers")
+"""What pods take from their template's metadata."""
+
+
+def pod_of(template: Object, workload: Object, namespace: str) -> Object:
+    """A pod as the workload's controller creates it.
+
+    Its direct owner may be another object in between (the ReplicaSet of a Deployment, the Job of a CronJob); what
+    decisions read is that a controller owns it. Source: GetPodFromTemplate in k8s.io/kubernetes
+    pkg/controller/controller_utils.go.
+    """
+    owner = name_of(workload) or _generate_name(workload).rstrip("-")
+    metadata = template.get("metadata")
+    if isinstance(metadata, dict | None):
+        copied = {key: value for key, value in (metadata or {}).items() if key in _COPIED}
+        metadata = {
+            **copied,
+            "generateName": f"{owner}-",
+            "namespace": namespace,
+            "ownerReferences": [
+                {
+                    "apiVersion": workload["apiVersion"],
+                    "kind": workload["kind"],
+                    "name": owner,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec")}
+
+
+def template_of(pod: Object, template: Object) -> Object:
+    """The template whose pods would look like this one."""
+    marks = {key: value for key, value in pod["metadata"].items() if key in _COPIED}
+    metadata = {**(template.get("metadata") or {}), **marks}
+    return {**template, "metadata": metadata, "spec": pod["spec"]} if metadata else {**template, "spec": pod["spec"]}
+
+
+def rooted(patch: Iterable[Operation], path: FieldPath, template: Object) -> list[Operation]:
+    """The patch of a pod as a patch of the workload that holds its template at `path`."""
+    prefix = path.pointer()
+    operations: list[Any] = [{**operation, "path": prefix + operation["path"]} for operation in patch]
+    marks = f"{prefix}/metadata/"
+    if template.get("metadata") is None and any(operation["path"].startswith(marks) for operation in operations):
+        return [{"op": "add", "path": f"{prefix}/metadata", "value": {}}, *operations]
+    return operations
+
+
+def home_of(path: FieldPath, template: FieldPath) -> FieldPath:
+    """Where in the workload a field of its pod comes from: the namespace is the workload's own."""
+    return path if path[:2] == ("metadata", "namespace") else FieldPath((*template, *path))
+
+
+def _generate_name(workload: Object) -> str:
+    name = lookup(workload, ("metadata", "generateName"))
+    return name if isinstance(name, str) else ""

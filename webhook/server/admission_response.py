@@ -1,0 +1,140 @@
+"""The answer of an AdmissionReview v1, so that kubectl prints what a person can act on.
+
+Refusals of policy are 403 Forbidden, whose message kubectl prints line by line. Refusals of a configuration are 422
+Invalid with a cause for each field, as the API server's own validation writes them. kubectl prints the causes and
+leaves the message out; events and controllers do the opposite, so both are there.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from policies.warnings import warning_lines
+from webhook.server.admission_review import API_VERSION, KIND, name_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from policies.decision import Decision, Finding
+    from policies.entries import Entry
+    from policies.request import Request
+
+__all__ = ["encode", "encode_failure"]
+
+_LONGEST_LINE = 1000
+_LONGEST_MESSAGE = 8000
+"""Characters of all lines of a refusal together: about what a terminal can show."""
+_LONGEST_ANNOTATION = 4000
+
+_CONFIGURATION = "GA1"
+"""What the ids of rules about configuration begin with; the API server words refusals of these by field."""
+
+_NOT_IN_QUALIFIED_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
+_LONGEST_QUALIFIED_NAME = 63
+
+
+def encode(decision: Decision, entry: Entry, request: Request) -> dict[str, Any]:
+    """The AdmissionReview that tells a decision.
+
+    A patch is told only by entries that mutate, and only beside a `patchType`: the API server turns anything else
+    into a failed call. Source: k8s.io/apiserver pkg/admission/plugin/webhook/request/admissionreview.go.
+    """
+    response: dict[str, Any] = {"uid": request.uid, "allowed": decision.allowed}
+    if not decision.allowed:
+        response["status"] = _refusal(decision.denials, request)
+    elif entry.mutating and decision.patch:
+        response["patch"] = base64.b64encode(orjson.dumps(decision.patch)).decode()
+        response["patchType"] = "JSONPatch"
+    if decision.warnings:
+        response["warnings"] = list(decision.warnings)
+    if decision.annotations:
+        response["auditAnnotations"] = _annotations(decision.annotations)
+    return _review(response)
+
+
+def encode_failure(entry: Entry, request: Request, what: str, identifier: str) -> dict[str, Any]:
+    """The AdmissionReview of an entry that has no decision to tell.
+
+    Entries with failure policy Fail refuse, and all others let the request pass and say so: a refusal is a refusal
+    for the API server whatever its code and the failure policy are.
+
+    Args:
+        entry: The entry that was called.
+        request: The question it could not answer.
+        what: What happened to it, after "it": `failed`, `ran out of time`.
+        identifier: What the log has the details under.
+    """
+    response: dict[str, Any] = {"uid": request.uid, "allowed": entry.failure_policy == "Ignore"}
+    if entry.failure_policy == "Ignore":
+        text = f"{entry.webhook} has not reviewed this: it {what}; the id in its log is {identifier}"
+        response["warnings"] = list(warning_lines([text]))
+    else:
+        message = (
+            f"no decision: the webhook {what}; try again, and if that does not help, show your administrator "
+            f"the id {identifier}, which the webhook's log has the details under"
+        )
+        response["status"] = {"status": "Failure", "code": 500, "reason": "InternalError", "message": message}
+    response["auditAnnotations"] = {"failure": identifier}
+    return _review(response)
+
+
+def _review(response: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
+
+
+def _refusal(denials: Sequence[Finding], request: Request) -> dict[str, Any]:
+    lines, more = _fitting(denials, lambda finding: _line(finding.text, finding.rule))
+    message = "\n".join([*lines, more] if more else lines)
+    if not all(finding.rule.startswith(_CONFIGURATION) for finding in denials):
+        return {"status": "Failure", "code": 403, "reason": "Forbidden", "message": message}
+    causes = [
+        {
+            "reason": "FieldValueInvalid",
+            "field": _one_line(str(finding.path), _LONGEST_LINE) or "(the whole object)",
+            "message": _line(
+                f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message, finding.rule
+            ),
+        }
+        for finding in denials[: len(lines)]
+    ]
+    if more:
+        causes.append({"reason": "FieldValueInvalid", "field": "(not shown)", "message": more})
+    details = {"group": request.group, "kind": request.kind, "name": name_in(request), "causes": causes}
+    return {"status": "Failure", "code": 422, "reason": "Invalid", "message": message, "details": details}
+
+
+def _fitting(denials: Sequence[Finding], write: Callable[[Finding], str]) -> tuple[list[str], str]:
+    """As many lines as a refusal may have, and a word about the others."""
+    lines: list[str] = []
+    room = _LONGEST_MESSAGE
+    for finding in denials:
+        line = write(finding)
+        room -= len(line)
+        if room < 0:
+            return lines, f"and {len(denials) - len(lines)} more; gpu-admission review shows them all"
+        lines.append(line)
+    return lines, ""
+
+
+def _line(text: str, rule: str) -> str:
+    return f"{_one_line(text, _LONGEST_LINE)} [{rule}]"
+
+
+def _one_line(text: str, longest: int) -> str:
+    """A text without the control characters that a value from an object could bring to a terminal."""
+    text = "".join(character if character.isprintable() else " " for character in text)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _annotations(annotations: dict[str, str]) -> dict[str, str]:
+    """Annotations under keys that the API server takes; it would drop any other key without a word to the caller."""
+    legal = {}
+    for key, value in annotations.items():
+        name = _NOT_IN_QUALIFIED_NAMES.sub("-", key)[:_LONGEST_QUALIFIED_NAME].strip("-_.")
+        if name:
+            legal[name] = _one_line(value, _LONGEST_ANNOTATION)
+    return legal

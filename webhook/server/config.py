@@ -1,0 +1,64 @@
+"""ServerConfig: where a server listens, with which certificate, for whom, and how it stops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webhook.server.tls import POLL_SECONDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from certs import KeyPairFiles
+
+__all__ = ["CannotServe", "ClientCertificates", "SelfSigned", "ServerConfig"]
+
+
+class CannotServe(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
+    """A server cannot start as configured. Its text is one plain sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfSigned:
+    """A serving certificate that is made at start, with an authority that exists in memory only."""
+
+    names: tuple[str, ...] = ()
+    """DNS names and IP addresses to answer for, beside those of this machine."""
+    ca_file: Path | None = None
+    """Where to write the authority's certificate, which clients need to verify the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificates:
+    """Which clients may call the entries that have effects."""
+
+    ca_file: Path
+    """PEM certificates of the authorities that issue client certificates."""
+    names: frozenset[str]
+    """Common names of the clients that may; an authority of a whole cluster issues certificates to many."""
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            raise ValueError("A client CA without allowed client names admits nobody; name the API server's client.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """How to run a server."""
+
+    certificate: KeyPairFiles | SelfSigned
+    host: str = "127.0.0.1"
+    """The address to listen on; empty for all of them."""
+    port: int = 8443
+    """The port of the webhook; 0 for any that is free."""
+    probe_port: int = 8080
+    """The port of probes and metrics; 0 for any that is free."""
+    clients: ClientCertificates | None = None
+    """None where everybody may call."""
+    reload_seconds: float = POLL_SECONDS
+    """How often the files of the certificate are looked at."""
+    drain_delay: float = 15.0
+    """Seconds for which to serve on after being told to stop: until then, endpoints still send callers here."""
+    drain_timeout: float = 10.0
+    """Seconds to wait after that for the calls under way; the API server gives none of them longer by default."""

@@ -1,0 +1,130 @@
+"""Logs: one line of JSON for each event, and no event that can pass for two."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from webhook.server.admission_review import name_in
+from webhook.server.redaction import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TextIO
+
+    from policies.entries import Entry
+    from policies.request import Request
+
+__all__ = ["JSONFormatter", "configure", "log_crash", "log_decision", "log_failure", "log_refusal"]
+
+_LONGEST_VALUE = 512
+"""Characters of one value that a caller chose; a Kubernetes name has at most 253."""
+_MOST_RULES = 50
+
+_decisions = logging.getLogger("gpu_admission.decisions")
+
+
+class JSONFormatter(logging.Formatter):
+    """Writes a record as one line of JSON: time, level, logger, message, then the record's own `fields`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without its end."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return _one_line(line)
+
+
+def _one_line(line: dict[str, Any]) -> str:
+    try:
+        written = orjson.dumps(line)
+    except TypeError:  # surrogates, out of an exception's text
+        return json.dumps(line, default=str)
+    # Outside ASCII there are more line ends and control characters than JSON escapes.
+    return written.decode() if written.isascii() else json.dumps(line)
+
+
+def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
+    """Make every logger of the process write lines of JSON, to stderr if nothing else is said."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JSONFormatter())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def log_decision(
+    entry: Entry, request: Request, verdict: str, rules: Sequence[str], seconds: float, *, failure: str = ""
+) -> None:
+    """Log how a review ended; what was reviewed only where the level is debug, and redacted there.
+
+    Args:
+        entry: The webhook entry that was called.
+        request: What it was asked.
+        verdict: What it answered.
+        rules: The ids of the rules that found something.
+        seconds: How long it took.
+        failure: The id of the failure that prevented a decision.
+    """
+    fields: dict[str, Any] = {
+        **_subject(entry, request),
+        "user": _clipped(request.user.username),
+        "verdict": verdict,
+        "rules": list(dict.fromkeys(rules))[:_MOST_RULES],
+        "milliseconds": round(seconds * 1000, 3),
+        "dry_run": request.dry_run,
+    }
+    if failure:
+        fields["failure"] = failure
+    _decisions.info("reviewed", extra={"fields": fields})
+    if _decisions.isEnabledFor(logging.DEBUG):
+        bodies = {"object": redacted(request.object), "old_object": redacted(request.old_object)}
+        _decisions.debug("object of the review", extra={"fields": {"uid": _clipped(request.uid), **bodies}})
+
+
+def log_failure(entry: Entry, request: Request, what: str, identifier: str, error: Exception | None) -> None:
+    """Log why there is no decision, under the id that the answer names.
+
+    Args:
+        entry: The webhook entry that was called.
+        request: What it was asked.
+        what: What happened to it, after "it": `failed`, `ran out of time`.
+        identifier: The failure's id.
+        error: What was raised, with its trace; None when time ran out.
+    """
+    fields = {"failure": identifier, **_subject(entry, request)}
+    _decisions.error("no decision: the webhook %s", what, extra={"fields": fields}, exc_info=error)
+
+
+def log_crash(path: str, identifier: str, error: Exception) -> None:
+    """Log an error outside of any review, under the id that the answer names."""
+    _decisions.error("a call failed", extra={"fields": {"failure": identifier, "path": _clipped(path)}}, exc_info=error)
+
+
+def log_refusal(path: str, remote: str | None, status: int, sentence: str) -> None:
+    """Log a call that was turned down before there was anything to review."""
+    fields = {"path": _clipped(path), "remote": remote, "status": status}
+    _decisions.warning("turned down: %s", sentence, extra={"fields": fields})
+
+
+def _subject(entry: Entry, request: Request) -> dict[str, Any]:
+    return {
+        "uid": _clipped(request.uid),
+        "webhook": entry.name,
+        "operation": request.operation,
+        "kind": _clipped(f"{request.kind}.{request.group}" if request.group else request.kind),
+        "namespace": _clipped(request.namespace),
+        "name": _clipped(name_in(request)),
+    }
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"

@@ -1,0 +1,99 @@
+"""Metrics: what Prometheus reads from `/metrics`. Labels take only values that the program itself chooses."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.process_collector import ProcessCollector
+
+from policies.entries import ENTRIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.decision import Decision
+
+__all__ = ["VERDICTS", "Metrics"]
+
+VERDICTS = ("allowed", "changed", "denied", "failed", "turned_down")
+"""How a call can end: with a decision (the first three), without one, or before there was anything to decide."""
+
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_CONVERSION = "conversion"
+
+
+class Metrics:
+    """The metrics of one server, in a registry of their own."""
+
+    def __init__(self) -> None:
+        # A timestamp beside every counter would double the page, and Prometheus makes nothing of it.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        requests = self._counter("requests", "Calls of webhook entries, by how they ended.", "webhook", "verdict")
+        duration = Histogram(
+            "gpu_admission_request_duration_seconds",
+            "Time from the arrival of a call to its answer.",
+            ["webhook"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._findings = self._counter("findings", "What rules found.", "webhook", "rule", "severity")
+        conversions = self._counter(
+            "conversions", "Pods that asked for conversion, by what became of it; dry runs not counted.", "outcome"
+        )
+        in_flight = self._gauge("requests_in_flight", "Calls that are being answered.")
+        self._certificate = self._gauge(
+            "certificate_expiry_timestamp_seconds", "When the serving certificate, or one of its chain, expires."
+        )
+        build = self._gauge("build_info", "1; the version is in the label.", "version")
+        build.labels(version("gpu-admission")).set(1)
+        # Children are made once: looking one up costs more than counting. It also shows zeros from the start.
+        self._requests = {
+            (entry, verdict): requests.labels(entry, verdict) for entry in ENTRIES for verdict in VERDICTS
+        }
+        self._duration = {entry: duration.labels(entry) for entry in ENTRIES}
+        self._conversions = {
+            outcome: conversions.labels(outcome) for outcome in ("converted", "unconverted", "refused")
+        }
+        self.set_in_flight = in_flight.set
+
+    def count_call(self, entry: str, verdict: str) -> None:
+        """Count a call of an entry by how it ended, one of `VERDICTS`."""
+        self._requests[entry, verdict].inc()
+
+    def count_answer(self, entry: str, verdict: str, seconds: float) -> None:
+        """Count a call that was answered with a review, and how long that took."""
+        self.count_call(entry, verdict)
+        self._duration[entry].observe(seconds)
+
+    def count_decision(self, entry: str, decision: Decision, *, dry_run: bool) -> None:
+        """Count what the rules found, and what became of a pod that was to be converted."""
+        for finding in decision.findings:
+            self._findings.labels(entry, finding.rule, finding.severity.value).inc()
+        if entry == _CONVERSION and not dry_run and (outcome := _outcome(decision)):
+            self._conversions[outcome].inc()
+
+    def watch_certificate(self, expiry: Callable[[], float]) -> None:
+        """Show a certificate's end, asked for at every scrape, in seconds since 1970."""
+        self._certificate.set_function(expiry)
+
+    def text(self) -> bytes:
+        """Everything in the text format of Prometheus."""
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(f"gpu_admission_{name}_total", meaning, labels, registry=self.registry)
+
+    def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
+        return Gauge(f"gpu_admission_{name}", meaning, labels, registry=self.registry)
+
+
+def _outcome(decision: Decision) -> str:
+    if not decision.allowed:
+        return "refused"
+    if decision.templates:
+        return "converted"
+    return "unconverted" if decision.findings else ""
