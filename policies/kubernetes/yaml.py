@@ -42,7 +42,7 @@ class Limits:
     Attributes:
         size: Bytes of the whole text, in UTF-8.
         depth: Mappings and lists inside each other.
-        nodes: Keys and values of all documents together, aliases counted as often as they are used.
+        nodes: Documents, keys and values of the whole text, aliases counted as often as they are used.
     """
 
     size: int = 8 * 1024 * 1024
@@ -166,7 +166,6 @@ def _read(text: str | bytes, limits: Limits) -> Iterator[Document | YAMLError]:
             for root in compose(piece, budget, limits.depth):
                 yield Document(root, piece.line)
         except YAMLError as error:
-            budget.left -= 1
             # A new one, because the traceback of this one would keep the parser and the piece in memory.
             yield YAMLError(error.message, error.line, error.column)
         if budget.left < 0:

@@ -140,12 +140,14 @@ class Piece:
                 yield event
         except yaml.reader.ReaderError:
             index = next((match.start() for match in _UNREADABLE.finditer(self.text)), 0)
-            self.fail_at(f"the character U+{ord(self.text[index]):04X} is not allowed in YAML", index)
+            code = f"{ord(self.text[index]):04X}"
+            remedy = f'remove it, or write it as "\\u{code}" in double quotes'
+            self.fail_at(f"the character U+{code} is not allowed in YAML; {remedy}", index)
         except yaml.MarkedYAMLError as error:
             self._fail_as_parser(error)
         except (ValueError, OverflowError):
             # Escapes that name no character slip through the parsers into Python's own conversions.
-            self.fail("an escape behind this place names no character of Unicode", end)
+            self.fail("an escape after this place names no character of Unicode", end)
 
     def _fail_as_parser(self, error: yaml.MarkedYAMLError) -> NoReturn:
         problem = str(error.problem)

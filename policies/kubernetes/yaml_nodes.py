@@ -56,13 +56,24 @@ class Node:
 
 
 class Budget:
-    """How many values the documents of a text may still hold, aliases counted as often as they are used."""
+    """How many documents, keys and values a text may still hold, aliases counted as often as they are used."""
 
     __slots__ = ("left", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.left = limit
+
+    def spend(self, nodes: int, piece: Piece, mark: Mark) -> None:
+        """Count what stands at a mark.
+
+        Raises:
+            YAMLError: if it is more than is left.
+        """
+        self.left -= nodes
+        if self.left < 0:
+            what = f"more than {self.limit} documents, keys and values, aliases counted as often as they are used"
+            piece.fail(f"{what}; the rest is not read", mark)
 
 
 def compose(piece: Piece, budget: Budget, depth: int) -> Iterator[Node]:
@@ -74,6 +85,7 @@ def compose(piece: Piece, budget: Budget, depth: int) -> Iterator[Node]:
     events = piece.events()
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
+            budget.spend(1, piece, cast("Mark", event.start_mark))
             root = _Composition(piece, budget, depth).read(events)
             if root is not None:
                 yield root
@@ -132,7 +144,7 @@ class _Composition:
         return self._root
 
     def _read_scalar(self, event: yaml.ScalarEvent, mark: Mark) -> None:
-        self._count(1, mark)
+        self._budget.spend(1, self._piece, mark)
         is_plain = event.tag is None and event.implicit[0]
         if not self._open and is_plain and not event.value and event.anchor is None:
             return  # a document of comments only
@@ -156,7 +168,7 @@ class _Composition:
             self._piece.fail(f"the alias {scalars.shown(name)} has no anchor of that name before it", mark)
         if anchor.is_open:
             self._piece.fail(f"the alias {scalars.shown(name)} stands inside its own anchor", mark)
-        self._count(anchor.size, mark)
+        self._budget.spend(anchor.size, self._piece, mark)
         if anchor.node is None:
             self._add_scalar(anchor.scalar, mark)
             return
@@ -169,7 +181,7 @@ class _Composition:
         is_mapping = isinstance(event, yaml.MappingStartEvent)
         node = Node({}, mark, {}) if is_mapping else Node([], mark, [])
         left_before = self._budget.left
-        self._count(1, mark)
+        self._budget.spend(1, self._piece, mark)
         self._check_place(node.children, 1, mark)
         if event.tag not in (None, "!"):
             self._check_tag(str(event.tag), "a mapping" if is_mapping else "a list", mark)
@@ -232,13 +244,6 @@ class _Composition:
             mapping.node.value.update(source.value)
         mapping.merges = False
         mapping.expects_key = True
-
-    def _count(self, values: int, mark: Mark) -> None:
-        self._budget.left -= values
-        if self._budget.left < 0:
-            limit = self._budget.limit
-            message = f"more than {limit} values, aliases counted as often as they are used; the rest is not read"
-            self._piece.fail(message, mark)
 
     def _check_place(self, children: dict[str, Node] | list[Node] | None, height: int, mark: Mark) -> None:
         """A collection may stand here: not as a key, and not too deep."""

@@ -65,14 +65,14 @@ def plain(text: str) -> Scalar:
     if text in _WORDS:
         return _WORDS[text]
     if first == ".":
-        return _float(text) if _FRACTION.fullmatch(text) else text
+        return _float(text, text) if _FRACTION.fullmatch(text) else text
     if first not in "+-0123456789":
         return text
     digits = text.replace("_", "")
     integer = _integer(digits)
     if integer is not None:
         return integer
-    return _float(digits, otherwise=text) if _FLOAT.fullmatch(digits) else text
+    return _float(digits, text) if _FLOAT.fullmatch(digits) else text
 
 
 def tagged(tag: str, text: str) -> Scalar:
@@ -165,11 +165,9 @@ def _integer(digits: str) -> int | None:
     return integer if _INT64_MIN <= integer < end else None
 
 
-def _float(digits: str, otherwise: str | None = None) -> float | str:
+def _float(digits: str, text: str) -> float | str:
     number = float(digits)
-    if math.isinf(number):
-        return digits if otherwise is None else otherwise
-    return number
+    return text if math.isinf(number) else number
 
 
 def _tag_name(scalar: Scalar) -> str:

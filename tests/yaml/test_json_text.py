@@ -69,7 +69,10 @@ def test_mistake_in_json_is_told_as_a_mistake_in_yaml():
 
 
 def test_control_character_in_json_is_refused():
-    assert refusal('["a\0"]') == "1:4: the character U+0000 is not allowed in YAML"
+    assert (
+        refusal('["a\0"]')
+        == '1:4: the character U+0000 is not allowed in YAML; remove it, or write it as "\\u0000" in double quotes'
+    )
 
 
 def test_value_after_the_json_is_refused():

@@ -59,16 +59,16 @@ def test_depth_does_not_rest_on_pythons_recursion_limit():
     assert document.position([0] * (levels - 1)).column == levels
 
 
-def test_keys_and_values_are_counted():
-    assert load_documents("a: [1, 2]", limits=Limits(nodes=5))
-    assert refusal("a: [1, 2]", nodes=4) == (
-        "1:8: more than 4 values, aliases counted as often as they are used; the rest is not read"
+def test_documents_keys_and_values_are_counted():
+    assert load_documents("--- a\n--- {b: [1, 2]}", limits=Limits(nodes=8))
+    assert refusal("--- a\n--- {b: [1, 2]}", nodes=7) == (
+        "2:13: more than 7 documents, keys and values, aliases counted as often as they are used; the rest is not read"
     )
 
 
 def test_alias_counts_as_what_it_stands_for():
-    assert load_documents("[&x [1, 2], *x, *x]", limits=Limits(nodes=10))
-    assert refusal("[&x [1, 2], *x, *x]", nodes=9).startswith("1:17: more than 9 values")
+    assert load_documents("[&x [1, 2], *x, *x]", limits=Limits(nodes=11))
+    assert refusal("[&x [1, 2], *x, *x]", nodes=10).startswith("1:17: more than 10 documents")
 
 
 def test_billion_laughs_are_refused_at_once():
@@ -79,19 +79,21 @@ def test_billion_laughs_are_refused_at_once():
 def test_merges_count_as_what_they_bring():
     keys = ", ".join(f"k{n}: 1" for n in range(1000))
     text = f"- &x {{{keys}}}\n" + "- <<: *x\n" * 100_000
-    assert refusal(text).startswith("500:7: more than 1000000 values")
+    assert refusal(text).startswith("500:7: more than 1000000 documents")
 
 
 def test_reading_ends_with_the_document_that_passes_the_limit_of_values():
-    documents, errors = scan_documents("[1, 2]\n---\n[3, 4]\n---\n[5, 6]\n", limits=Limits(nodes=5))
+    documents, errors = scan_documents("[1, 2]\n---\n[3, 4]\n---\n[5, 6]\n", limits=Limits(nodes=7))
     assert [document.value for document in documents] == [[1, 2]]
     assert [str(error) for error in errors] == [
-        "3:5: more than 5 values, aliases counted as often as they are used; the rest is not read"
+        "3:5: more than 7 documents, keys and values, aliases counted as often as they are used; the rest is not read"
     ]
 
 
 def test_broken_documents_count_too():
-    assert len(scan_documents("---\n[\n" * 1000, limits=Limits(nodes=50))[1]) == 26
+    _, errors = scan_documents("---\n@\n" * 1000, limits=Limits(nodes=50))
+    assert len(errors) == 51
+    assert errors[-1].message.startswith("more than 50 documents")
 
 
 @pytest.mark.parametrize("text", ["9" * 100_000, "-0x" + "f" * 100_000, "1" + "_0" * 50_000, "1." + "9" * 100_000])

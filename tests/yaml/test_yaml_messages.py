@@ -44,13 +44,22 @@ from policies.kubernetes.yaml import YAMLError, load_documents
             'a: "\\ud83d"\n',
             "1:7: this escape names no character; instead of a surrogate pair, write the character itself",
         ),
-        ("a: !%ED%A0%80 b\n", "1:2: an escape behind this place names no character of Unicode"),
+        ("a: !%ED%A0%80 b\n", "1:2: an escape after this place names no character of Unicode"),
         ("a: 1\nfoo\nb: 2\n", '2:1: expected ":" after this key'),
         ("a: 1\nb: 'x\n\nc: 1\n", "2:4: the quoted text that begins here is never closed"),
         ('a: 1\nb: "x\n...\n', "2:4: the quoted text that begins here is never closed"),
-        ("a: 1\nb: \0\n", "2:4: the character U+0000 is not allowed in YAML"),
-        ("a: 1\nb: \x7f\n", "2:4: the character U+007F is not allowed in YAML"),
-        ("a: 1\n---\n\nb: \x1b[0m\n", "4:4: the character U+001B is not allowed in YAML"),
+        (
+            "a: 1\nb: \0\n",
+            '2:4: the character U+0000 is not allowed in YAML; remove it, or write it as "\\u0000" in double quotes',
+        ),
+        (
+            "a: 1\nb: \x7f\n",
+            '2:4: the character U+007F is not allowed in YAML; remove it, or write it as "\\u007F" in double quotes',
+        ),
+        (
+            "a: 1\n---\n\nb: \x1b[0m\n",
+            '4:4: the character U+001B is not allowed in YAML; remove it, or write it as "\\u001B" in double quotes',
+        ),
         ("%YAML 2.0\n---\na\n", "1:1: found incompatible YAML document"),
         (
             "a: |0\n x\n",

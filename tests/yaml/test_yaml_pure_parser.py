@@ -36,7 +36,7 @@ def test_mistake_keeps_the_words_of_the_parser_in_one_line():
 
 @pytest.mark.parametrize("escape", ["\\U00110000", "\\UFFFFFFFF"])
 def test_escape_that_names_no_character_is_refused(escape):
-    assert problems(f'a: "{escape}"') == ["1:2: an escape behind this place names no character of Unicode"]
+    assert problems(f'a: "{escape}"') == ["1:2: an escape after this place names no character of Unicode"]
 
 
 def test_escape_of_half_a_character_is_refused():
@@ -46,7 +46,9 @@ def test_escape_of_half_a_character_is_refused():
 
 
 def test_control_character_is_refused():
-    assert problems("a: 1\nb: \0\n") == ["2:4: the character U+0000 is not allowed in YAML"]
+    assert problems("a: 1\nb: \0\n") == [
+        '2:4: the character U+0000 is not allowed in YAML; remove it, or write it as "\\u0000" in double quotes'
+    ]
 
 
 def test_deep_nesting_is_refused():
