@@ -52,8 +52,8 @@ def read_amounts(pod: Pod) -> Amounts:
             limit, request = _read(container, "limits", resource), _read(container, "requests", resource)
             if isinstance(limit, Finding) or isinstance(request, Finding):
                 # The API server copies limits to requests, so the same text in both is one mistake.
-                wrong = [amount for amount in (request, limit) if isinstance(amount, Finding)]
-                findings.extend({problem.message: problem for problem in wrong}.values())
+                wrong = [amount for amount in (limit, request) if isinstance(amount, Finding)]
+                findings += wrong if len({problem.message for problem in wrong}) > 1 else wrong[:1]
                 continue
             if limit != request:
                 findings.append(_unequal(container, resource, limit, request))

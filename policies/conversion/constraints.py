@@ -177,6 +177,8 @@ def _translate(path: FieldPath, expression: Term, subject: Subject) -> Predicate
     key, operator, values = expression["key"], expression.get("operator"), expression.get("values") or []
     if operator not in _OPERATORS:
         raise ConstraintError(path, f"{shown(operator)} is no operator; there are {', '.join(_OPERATORS)}")
+    if operator in ("Exists", "DoesNotExist") and values:
+        raise ConstraintError(path, f"{operator} takes no values")
     if operator in ("In", "NotIn") and not values:
         raise ConstraintError(path, f"{operator} needs at least one value")
     if operator in ("Gt", "Lt") and not (len(values) == 1 and _INTEGER.fullmatch(values[0])):

@@ -13,7 +13,7 @@ from policies.kubernetes.nodes import allocatable
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import SPEC
-from policies.nvidia.predicates import TRUE, Predicate
+from policies.nvidia.predicates import TRUE
 from policies.nvidia.resources import parse_resource
 from policies.view import UNKNOWN, ClusterView, Unknown
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from policies.conversion.asked import Asked
     from policies.decision import Finding, Template
+    from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
 
 __all__ = ["class_problems", "quota_problems", "template_problems", "twice", "unsatisfied"]
@@ -71,16 +72,18 @@ def quota_problems(
                 path,
                 f'is limited by ResourceQuota "{name_of(quota)}" ({key}: {hard[key]}), which does not count claims of '
                 f'DeviceClass "{name}"',
-                _quota_remedy(name, resource, scoped=scoped),
+                _quota_remedy(name, resource, view, scoped=scoped),
                 severity=severity,
             )
 
 
-def _quota_remedy(device_class: str, resource: str, *, scoped: bool) -> str:
+def _quota_remedy(device_class: str, resource: str, view: ClusterView, *, scoped: bool) -> str:
     remedy = "limit the namespace by a GPUQuota and remove the limit from the ResourceQuota"
     parsed = parse_resource(resource)
     if scoped or parsed is None or parsed.mig or parsed.shared:
         return remedy
+    if _carries(view.get("DeviceClass", device_class), resource):
+        return f"{remedy}, or upgrade the API server to Kubernetes 1.36, which counts them"
     return f"{remedy}, or set spec.extendedResourceName: {resource} on the DeviceClass {device_class} (Kubernetes 1.36)"
 
 
@@ -90,7 +93,11 @@ def _class_counts(device_class: str, resource: str, view: ClusterView) -> bool:
     if version is not UNKNOWN and version < _IMPLICIT_QUOTA_SINCE:
         return False
     found = view.get("DeviceClass", device_class)
-    return found is UNKNOWN or (isinstance(found, dict) and extended_resource_name(found) == resource)
+    return found is UNKNOWN or _carries(found, resource)
+
+
+def _carries(device_class: Object | Unknown | None, resource: str) -> bool:
+    return isinstance(device_class, dict) and extended_resource_name(device_class) == resource
 
 
 def unsatisfied(
@@ -108,15 +115,12 @@ def unsatisfied(
         candidates = [group for group in groups if group.type == wanted_type]
         predicate = asked.predicates[resource]
         if not any(predicate.matches(group.device) for group in candidates):
+            missed = f"no device matches {predicate.words()}; " if predicate != TRUE else ""
             yield UNSATISFIABLE.finding(
                 path,
-                f"no device matches {_wanted(predicate, wanted_type)}; {_existing(candidates, wanted_type)}",
+                missed + _existing(candidates, wanted_type),
                 severity=Severity(settings.conversion.unsatisfiable),
             )
-
-
-def _wanted(predicate: Predicate, wanted_type: str) -> str:
-    return predicate.words() if predicate != TRUE else _kind(wanted_type)
 
 
 def _kind(wanted_type: str) -> str:

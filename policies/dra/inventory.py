@@ -36,9 +36,10 @@ class DeviceGroup:
     @property
     def product(self) -> str:
         """The product as labels spell it, with the MIG profile where it is a MIG device."""
-        name = str(self.device.attributes.get(f"{DRIVER}/productName", "a GPU without a name")).replace(" ", "-")
+        name = self.device.attributes.get(f"{DRIVER}/productName")
+        product = str(name).replace(" ", "-") if name else "a GPU without a name"
         profile = self.device.attributes.get(f"{DRIVER}/profile")
-        return f"{name} MIG {profile}" if profile else name
+        return f"{product} MIG {profile}" if profile else product
 
 
 def inventory(view: ClusterView) -> tuple[DeviceGroup, ...] | Unknown:

@@ -100,7 +100,7 @@ class Family(Unordered):
     """`gpu.family`: the architecture in lower case."""
 
     def equals(self, value: str, subject: Subject) -> Predicate:
-        if value == "undefined":
+        if value in ("undefined", "unknown"):
             raise UntranslatableError('is "undefined" on GPUs that GFD does not know; no architecture equals that')
         return TextIn("architecture", (value,), "lower dashed", "family")
 

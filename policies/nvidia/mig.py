@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["MIGProfile"]
 
-_ATTRIBUTE = r"[A-Za-z][A-Za-z0-9]*(?:\.[A-Za-z0-9]+)*"
+_ATTRIBUTE = r"[a-z][A-Za-z0-9]*(?:\.[A-Za-z0-9]+)*"
 _PROFILE = re.compile(
     rf"(?:([1-9]\d?)c\.)?(\d{{1,2}})g\.(\d{{1,4}})gb((?:[+-]{_ATTRIBUTE}(?:,{_ATTRIBUTE})*)?)", re.ASCII
 )

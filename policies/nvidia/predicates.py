@@ -217,7 +217,8 @@ class CapacityIs:
 
     def words(self) -> str:
         """`memory >= 40960Mi`."""
-        return " and ".join(f"{self.name} {comparison} {bound}" for comparison, bound in self.comparisons)
+        tests = [f"{self.name} {comparison} {bound}" for comparison, bound in self.comparisons]
+        return " and ".join(tests) or f"any {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +237,8 @@ class Not:
 
     def words(self) -> str:
         """`not product X`."""
-        return f"not {self.part.words()}"
+        words = self.part.words()
+        return f"not ({words})" if isinstance(self.part, AllOf | AnyOf) else f"not {words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +259,7 @@ class AllOf:
 
     def words(self) -> str:
         """The parts joined by commas."""
-        return ", ".join(part.words() for part in self.parts)
+        return ", ".join(f"({part.words()})" if isinstance(part, AnyOf) else part.words() for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import json
 import ssl
 from dataclasses import dataclass
@@ -133,7 +134,8 @@ class Client:
 
     async def post(self, path, body, content_type="application/json", headers=None):
         headers = {"Content-Type": content_type, **(headers or {})}
-        return await self.request("POST", path, data=body, headers=headers)
+        data = io.BytesIO(body) if isinstance(body, bytes) else body
+        return await self.request("POST", path, data=data, headers=headers)
 
     async def get(self, path):
         return await self.request("GET", path)
@@ -202,6 +204,17 @@ def ask(webhook):
     return webhook.client.ask
 
 
+@pytest.fixture
+def until():
+    """Let the server go on until something holds."""
+
+    async def wait(condition):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens inside aiohttp, which sets no event
+            await asyncio.sleep(0)
+
+    return wait
+
+
 class Wire:
     """A connection on which a test decides what is sent when."""
 
@@ -218,6 +231,9 @@ class Wire:
         length = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
         self.body = (await self._reader.readexactly(length)).decode()
         return head
+
+    def abort(self):
+        self._writer.transport.abort()
 
     async def at_end(self):
         return await self._reader.read() == b""

@@ -2,13 +2,10 @@
 
 import json
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies.entries import ENTRIES
-
-pytestmark = pytest.mark.filterwarnings("default")
 
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -6,6 +6,7 @@ import json
 import jsonpatch
 import pytest
 
+from policies.decision import Severity
 from policies.entries import ENTRIES
 from policies.settings import Conversion, GPUAdmissionPolicy, RuleOverride
 from webhook.server.service import KEEP_ALIVE
@@ -90,7 +91,7 @@ async def test_delete_passes(ask, pod, review_of):
 
 
 async def test_settings_hold(start_webhook, pod, review_of):
-    webhook = await start_webhook(settings=GPUAdmissionPolicy(rules=(RuleOverride("GA302", "warn"),)))
+    webhook = await start_webhook(settings=GPUAdmissionPolicy(rules=(RuleOverride("GA302", Severity.WARN),)))
     response = await webhook.client.ask("conversion", review_of(pod("0.5")))
     assert response["allowed"] is True
     assert response["warnings"][0].startswith("GA302 spec.containers[0]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_LISTED = re.compile(r"^- \[(.+?)\]\((\S+?)\)", re.MULTILINE)
+
 _TRY_NEXT = """\
-Try next:
-  gpu-admission review --cluster {examples}/cluster -n team-a YOUR-POD.yaml    the same for your own manifests
-  gpu-admission rules                                                    what is refused, and why
-  gpu-admission serve --cluster {examples}/cluster                             the webhook itself, to ask with curl"""
+Try next, with .venv/bin on your PATH:
+  gpu-admission review --cluster {examples}/cluster -n team-a POD.yaml   the same for your own manifests
+  gpu-admission rules                                                what is refused, and why
+  gpu-admission serve --cluster {examples}/cluster                       the webhook itself, to ask with curl"""
 
 
 @click.command("demo")
@@ -51,8 +54,8 @@ def command(examples: Path) -> None:
     Starts the webhook on a port of this machine, posts AdmissionReviews for the pods of the examples to it over TLS as
     an API server would, and shows for each what `kubectl apply` would print and how the pod is stored. Ends by itself.
     """
-    if not (examples / "cluster").is_dir():
-        raise click.UsageError(f"{examples}/cluster is no folder; run the demo where the examples are, or name them")
+    if not ((examples / "cluster").is_dir() and (examples / "README.md").is_file()):
+        raise click.UsageError(f"{examples} is no folder of examples; run the demo where they are, or name the folder")
     asyncio.run(_demo(examples))
 
 
@@ -73,11 +76,9 @@ async def _demo(examples: Path) -> None:
 
 
 def _pods(examples: Path, reader: Reader) -> Iterator[tuple[str, Subject]]:
-    """The pods of the examples, each with the title of its example."""
-    for folder in sorted(path for path in examples.iterdir() if path.is_dir() and path.name != "cluster"):
-        readme = folder / "README.md"
-        title = readme.read_text().partition("\n")[0].removeprefix("# ") if readme.exists() else folder.name
-        manifests = reader.manifests([str(folder)])
+    """The pods of the examples, each with the title of its example, in the order of the list in their README."""
+    for title, folder in _LISTED.findall((examples / "README.md").read_text()):
+        manifests = reader.manifests([str(examples / folder)])
         for subject in subjects_of(manifests, [], Circumstances(), reader):
             if (subject.request.group, subject.request.kind) == ("", "Pod"):
                 yield title, subject
@@ -95,7 +96,9 @@ async def _show_all(ready: Ready, pods: list[tuple[str, Subject]], view: Manifes
             for line in _lines(title, subject, admission):
                 click.echo(line)
             if not admission.denied_by:
-                click.echo("".join(f"{line}\n" for line in _claims(subject, view)))
+                for line in _claims(subject, view):
+                    click.echo(line)
+            click.echo()
     calls = f"{len(pods)} pods: {verdicts.count('stored')} stored, {verdicts.count('refused')} refused"
     click.echo(f"{click.style(calls, bold=True)}. Each was asked about over TLS, in the API server's order.\n")
 

@@ -26,7 +26,7 @@ class _Dumper(_Base):  # type: ignore[misc]
 
 def _text(dumper: Any, text: str) -> yaml.ScalarNode:
     """A string, quoted where Go's reader would take it for something else (`y`, `1e6`, `0o17`)."""
-    style = "|" if "\n" in text else None if isinstance(plain(text), str) else "'"
+    style = "|" if "\n" in text else None if isinstance(plain(text), str) else '"'
     node: yaml.ScalarNode = dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
     return node
 

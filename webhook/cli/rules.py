@@ -62,13 +62,18 @@ def _in_full(rule: Rule) -> str:
     parts = [
         click.style(f"{rule.id}: {rule.title}", bold=True),
         f"Severity: {_severity(rule)}, unless {setting} of the GPUAdmissionPolicy says otherwise",
-        fill(" ".join(rule.why.split()), _WIDTH),
-        fill(f"What to do: {rule.remedy}.", _WIDTH, subsequent_indent="  "),
+        _filled(" ".join(rule.why.split())),
+        _filled(f"What to do: {rule.remedy}."),
         "Wrong:\n" + indent(rule.wrong, "    "),
         "Right:\n" + indent(rule.right, "    "),
-        fill(f"Source: {rule.source}", _WIDTH, subsequent_indent="  "),
+        _filled(f"Source: {rule.source}"),
     ]
     return "\n\n".join(parts)
+
+
+def _filled(text: str) -> str:
+    """A paragraph; names with hyphens stay whole, because people copy them."""
+    return fill(text, _WIDTH, break_on_hyphens=False)
 
 
 def _severity(rule: Rule) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from pathlib import Path
 
@@ -101,7 +100,9 @@ def command(
     facts = reader.cluster(cluster)
     if reader.problems:
         reader.fail()
-    # Here, so that the commands beside this one start without a server's libraries.
+    # Here, so that help and mistakes do not wait for a server's libraries.
+    import asyncio  # noqa: PLC0415
+
     from certs import KeyPairFiles  # noqa: PLC0415
     from webhook.server import logs  # noqa: PLC0415
     from webhook.server.config import CannotServe, ClientCertificates, SelfSigned, ServerConfig  # noqa: PLC0415

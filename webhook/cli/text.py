@@ -72,8 +72,9 @@ def _refusal(result: Result, refusal: Refusal) -> str:
         causes = [kubectl.printable(str(finding)) for finding in findings]
         return kubectl.invalid(subject.request.kind, kubectl.printable(subject.name), causes)
     message = "\n".join(kubectl.printable(str(finding)) for finding in findings)
-    if refusal.webhook:
-        message = kubectl.denied(refusal.webhook, message)
+    if not refusal.webhook:
+        return f'Error when reviewing "{subject.manifest.file}": {message}'
+    message = kubectl.denied(refusal.webhook, message)
     if refusal.of_pods:
         return kubectl.failed_create(message)
     return kubectl.forbidden(subject.manifest.file, subject.request.operation, message)

@@ -93,7 +93,7 @@ def unwrap_lists(document: Any) -> Iterable[Object]:
     elif kind is not None:
         own = {"kind": kind, "apiVersion": document.get("apiVersion")} if kind else {}
         for item in document["items"] or []:
-            yield from unwrap_lists({**own, **item} if isinstance(item, dict) else item)
+            yield from unwrap_lists({**own, **item} if own and isinstance(item, dict) else item)
 
 
 def _kind_of_items(document: Object) -> str | None:

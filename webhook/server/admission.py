@@ -65,12 +65,12 @@ class Admission:
         try:
             decision = review(request, self._view, self._settings)
             answer = orjson.dumps(encode(decision, entry, request))
+            # Reviewing holds the loop, so no timer could have interrupted it.
+            if deadline.passed:
+                return self._failure(entry, request, deadline, "ran out of time", None)
+            self._record(entry, request, decision, deadline.elapsed)
         except Exception as error:  # noqa: BLE001 - whatever a rule stumbles over, its caller waits for an answer
             return self._failure(entry, request, deadline, "failed", error)
-        # Reviewing holds the loop, so no timer could have interrupted it.
-        if deadline.passed:
-            return self._failure(entry, request, deadline, "ran out of time", None)
-        self._record(entry, request, decision, deadline.elapsed)
         return answer
 
     def _failure(self, entry: Entry, request: Request, deadline: Deadline, what: str, error: Exception | None) -> bytes:

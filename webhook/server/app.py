@@ -91,8 +91,8 @@ async def _body(request: web.Request, deadline: Deadline) -> bytes:
             return await request.read()
     except TimeoutError as error:
         raise web.HTTPRequestTimeout(text="The body did not arrive before the call's timeout.") from error
-    except web.RequestPayloadError as error:
-        raise web.HTTPBadRequest(text="The body breaks off or is framed wrongly.") from error
+    except (ConnectionError, web.RequestPayloadError) as error:
+        raise web.HTTPBadRequest(text="The body breaks off.") from error
 
 
 @web.middleware
@@ -104,8 +104,6 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
             response = await handler(request)
         except web.HTTPException as refusal:
             response = _turned_down(request, refusal)
-        except ConnectionError:
-            raise  # there is nobody left to answer to
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not show the caller a traceback
             response = _crashed(request, error)
     response.headers[hdrs.SERVER] = "gpu-admission"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ class Callers:
         if name not in self.allowed:
             return (
                 f"/{entry.name} has effects and answers only to known clients, and none of them is called "
-                f'"{name}"; add the name to the allowed ones if it is the API server\'s.'
+                f"{json.dumps(name[:100])}; add the name to the allowed ones if it is the API server's."
             )
         return ""
 

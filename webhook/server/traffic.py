@@ -22,7 +22,8 @@ class Traffic:
     def __init__(self, show: Callable[[float], None]) -> None:
         """Begin without calls; `show` is told the number whenever it changes."""
         self._show = show
-        self._under_way = 0
+        self.under_way = 0
+        """How many calls are between their head and their answer."""
         self._quiet = asyncio.Event()
         self._quiet.set()
         self.draining = False
@@ -47,9 +48,9 @@ class Traffic:
         return True
 
     def _change(self, by: int) -> None:
-        self._under_way += by
-        self._show(self._under_way)
-        if self._under_way:
+        self.under_way += by
+        self._show(self.under_way)
+        if self.under_way:
             self._quiet.clear()
         else:
             self._quiet.set()

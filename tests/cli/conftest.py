@@ -1,0 +1,101 @@
+"""The command line: as a process where the process matters, in this one where it adds nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from webhook.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def cluster():
+    """The cluster of the examples: `team-a` converts, `team-preview` previews, `team-legacy` does neither."""
+    return str(EXAMPLES / "cluster")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder that commands run in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def write(folder):
+    """Write a file of text, or of objects as YAML documents."""
+
+    def write(name, *content):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        texts = [item if isinstance(item, str) else yaml.safe_dump(item, sort_keys=False) for item in content]
+        path.write_text("---\n".join(texts))
+        return name
+
+    return write
+
+
+@pytest.fixture
+def invoke(folder):
+    """Run a command in this process."""
+
+    def invoke(*arguments, stdin=None):
+        return CliRunner().invoke(
+            main, [str(argument) for argument in arguments], input=stdin, prog_name="gpu-admission"
+        )
+
+    return invoke
+
+
+@pytest.fixture
+def reviewed(invoke, cluster):
+    """Review files against the cluster of the examples, as JSON."""
+
+    def reviewed(*arguments, stdin=None):
+        done = invoke("review", "--cluster", cluster, "-o", "json", *arguments, stdin=stdin)
+        assert done.exit_code in (0, 1), done.output
+        return json.loads(done.stdout)
+
+    return reviewed
+
+
+@pytest.fixture
+def run(folder):
+    """Run a command as a process of its own."""
+
+    def run(*arguments, stdin="", **environment):
+        inherited = {
+            key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COVERAGE_PROCESS_START")
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "webhook", *map(str, arguments)],
+            input=stdin,
+            env={**inherited, **environment},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def pod():
+    """Make a pod of team-a that asks for GPUs in its limits."""
+
+    def pod(name="train", namespace="team-a", *, gpus=1, **spec):
+        metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+        container = {"name": "train", "image": "pytorch:2.7", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+    return pod

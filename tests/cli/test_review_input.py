@@ -1,0 +1,106 @@
+"""What `review` reads: files, folders, standard input, lists."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+def names(results):
+    return [result["object"]["name"] for result in results]
+
+
+def test_several_files_are_reviewed_in_their_order(reviewed, write, pod):
+    assert names(reviewed(write("z.yaml", pod("z")), write("a.yaml", pod("a")))) == ["z", "a"]
+
+
+def test_documents_of_a_file_are_reviewed_one_by_one(reviewed, write, pod):
+    assert names(reviewed(write("pods.yaml", pod("a"), "# nothing but a comment\n", pod("b")))) == ["a", "b"]
+
+
+def test_json_is_read(reviewed, write, pod):
+    (result,) = reviewed(write("pod.json", json.dumps(pod(nodeSelector={"nvidia.com/gpu.count": "8"}), indent=2)))
+    assert result["object"]["name"] == "train"
+    assert result["findings"][0]["line"] == 21
+
+
+def test_standard_input_is_read_for_a_dash(reviewed, write, pod):
+    (result,) = reviewed("-", stdin=json.dumps(pod()))
+    assert result["object"]["name"] == "train"
+    assert result["source"] == {"file": "STDIN", "line": 1}
+
+
+def test_refusal_of_standard_input_names_it_as_kubectl_does(run, cluster, pod):
+    done = run("review", "--cluster", cluster, "-", stdin=json.dumps(pod(gpus="0.5")))
+    assert done.returncode == 1
+    assert 'Error from server (Forbidden): error when creating "STDIN": admission webhook' in done.stdout
+
+
+def test_folder_is_read_with_all_that_is_in_it_sorted(reviewed, write, pod):
+    for name in ("b.yaml", "a.yml", "c.json", "deep/er/d.yaml", ".hidden/e.yaml", ".f.yaml", "g.txt", "h.yaml.bak"):
+        write(f"manifests/{name}", json.dumps(pod(name.rpartition("/")[2].partition(".")[0])))
+    results = reviewed("manifests")
+    assert [result["source"]["file"] for result in results] == [
+        "manifests/a.yml",
+        "manifests/b.yaml",
+        "manifests/c.json",
+        "manifests/deep/er/d.yaml",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["List", "PodList"])
+def test_items_of_lists_are_reviewed_one_by_one(reviewed, write, pod, kind):
+    items = [pod("a"), pod("b", nodeSelector={"nvidia.com/gpu.count": "8"})]
+    results = reviewed(write("list.yaml", {"apiVersion": "v1", "kind": kind, "items": items}))
+    assert names(results) == ["a", "b"]
+    assert [result["source"]["line"] for result in results] == [4, 16]
+    assert [finding["line"] for finding in results[1]["findings"]] == [29]
+
+
+def test_items_of_a_typed_list_have_its_kind(reviewed, write, pod):
+    item = pod()
+    del item["kind"], item["apiVersion"]
+    (result,) = reviewed(write("list.yaml", {"apiVersion": "v1", "kind": "PodList", "items": [item]}))
+    assert result["object"]["kind"] == "Pod"
+    assert result["templates"]
+
+
+def test_lists_in_lists_are_opened(reviewed, write, pod):
+    inner = {"apiVersion": "v1", "kind": "List", "items": [pod("a")]}
+    assert names(reviewed(write("list.yaml", {"apiVersion": "v1", "kind": "List", "items": [inner]}))) == ["a"]
+
+
+def test_kind_that_ends_with_list_and_has_no_items_is_an_object(reviewed, write):
+    document = {"apiVersion": "example.com/v1", "kind": "AllowList", "metadata": {"name": "a"}}
+    assert names(reviewed(write("list.yaml", document))) == ["a"]
+
+
+def test_anchors_are_written_out(invoke, cluster, write):
+    text = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: a, namespace: team-a}
+spec:
+  containers:
+  - name: one
+    resources: &resources {limits: {nvidia.com/gpu: 1}}
+  - name: two
+    resources: *resources
+"""
+    done = invoke("review", "--cluster", cluster, "-o", "yaml", write("pod.yaml", text))
+    assert done.stdout.count("request: one") == done.stdout.count("request: two") == 1
+    assert "&" not in done.stdout
+
+
+def test_nothing_named_is_a_usage_error(invoke):
+    done = invoke("review")
+    assert done.exit_code == 2
+    assert done.stderr.endswith("Error: nothing to review: name files, folders, or - for standard input\n")
+
+
+@pytest.mark.parametrize("text", ["", "# a comment\n", "---\n---\n", "apiVersion: v1\nkind: List\nitems: []\n"])
+def test_files_without_objects_are_a_usage_error(invoke, write, text):
+    done = invoke("review", write("a.yaml", text), write("b.yaml", text))
+    assert done.exit_code == 2
+    assert done.stderr.endswith("Error: nothing to review: no objects in a.yaml, b.yaml\n")

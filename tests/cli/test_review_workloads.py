@@ -1,0 +1,306 @@
+"""Workloads: their pods are reviewed, and told at the place of their template."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import jsonpatch
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.workloads import pod_templates
+from policies.settings import DEFAULTS
+from webhook.cli.admit import admit
+from webhook.cli.documents import Reader
+from webhook.cli.report import as_json, as_yaml
+from webhook.cli.subjects import Circumstances, subjects_of
+from webhook.cli.text import text
+from webhook.cluster.manifests import ManifestsView
+
+CLUSTER = [
+    {"kind": "Namespace", "metadata": {"name": "team-a", "labels": {"gpu-admission.io/dra": "enabled"}}},
+    {"kind": "Namespace", "metadata": {"name": "team-legacy"}},
+    *({"kind": "DeviceClass", "metadata": {"name": name}} for name in ("gpu.nvidia.com", "mig.nvidia.com")),
+]
+
+
+def template(gpus=1, **spec):
+    container = {"name": "train", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    return {"metadata": {"labels": {"app": "train"}}, "spec": {"containers": [container], **spec}}
+
+
+def workload(version, kind, **fields):
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "big", "namespace": "team-a"}, **fields}
+
+
+def ray_cluster(first, second):
+    return {"headGroupSpec": {"template": first}, "workerGroupSpecs": [{"template": second}]}
+
+
+def workloads(first, second):
+    """One of each kind, of one template or of two."""
+    simple = {"spec": {"template": first}}
+    return [
+        workload("v1", "PodTemplate", template=first),
+        workload("v1", "ReplicationController", **simple),
+        *(workload("apps/v1", kind, **simple) for kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")),
+        workload("batch/v1", "Job", **simple),
+        workload("batch/v1", "CronJob", spec={"jobTemplate": {"spec": {"template": first}}}),
+        workload(
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            spec={"replicatedJobs": [{"template": {"spec": {"template": one}}} for one in (first, second)]},
+        ),
+        workload(
+            "leaderworkerset.x-k8s.io/v1",
+            "LeaderWorkerSet",
+            spec={"leaderWorkerTemplate": {"leaderTemplate": first, "workerTemplate": second}},
+        ),
+        workload("ray.io/v1", "RayCluster", spec=ray_cluster(first, second)),
+        workload("ray.io/v1", "RayJob", spec={"rayClusterSpec": ray_cluster(first, second)}),
+        workload("ray.io/v1", "RayService", spec={"rayClusterConfig": ray_cluster(first, second)}),
+        workload(
+            "kubeflow.org/v1",
+            "PyTorchJob",
+            spec={"pytorchReplicaSpecs": {"Master": {"template": first}, "Worker": {"template": second}}},
+        ),
+        workload(
+            "kubeflow.org/v2beta1",
+            "MPIJob",
+            spec={"mpiReplicaSpecs": {"Launcher": {"template": first}, "Worker": {"template": second}}},
+        ),
+    ]
+
+
+KINDS = [document["kind"] for document in workloads({}, {})]
+
+
+@pytest.fixture
+def result(folder):
+    """Admit one object, with what a cluster of DRA offers."""
+
+    def result(document):
+        (folder / "file.json").write_text(json.dumps(document))
+        reader = Reader()
+        (subject,) = subjects_of(reader.manifests(["file.json"]), [], Circumstances(), reader)
+        return admit(subject, ManifestsView(CLUSTER, [document]), DEFAULTS)
+
+    return result
+
+
+@pytest.mark.parametrize("index", range(len(KINDS)), ids=KINDS)
+def test_pods_of_a_workload_are_converted_in_its_templates(result, index):
+    document = workloads(template(), template(2))[index]
+    admitted = result(document)
+    count = len(pod_templates(document))
+    assert admitted.verdict == "converted"
+    assert len(admitted.templates) == count
+    for path, pod_template in pod_templates(admitted.after):
+        resources = lookup(pod_template, ("spec", "containers", 0, "resources"))
+        assert resources == {"claims": [{"name": "gpu", "request": "train"}]}, str(path)
+        assert pod_template["metadata"].keys() == {"labels", "annotations"}
+    assert jsonpatch.apply_patch(copy.deepcopy(admitted.before), list(admitted.patch)) == admitted.after
+
+
+@pytest.mark.parametrize("index", range(len(KINDS)), ids=KINDS)
+def test_finding_is_told_at_the_template_s_place(result, index):
+    document = workloads(template(), template(nodeSelector={"nvidia.com/gpu.count": "8"}))[index]
+    places = [path for path, one in pod_templates(document) if "nodeSelector" in one["spec"]]
+    admitted = result(document)
+    assert [finding.path for finding in admitted.findings] == [
+        (*path, "spec", "nodeSelector", "nvidia.com/gpu.count") for path in places
+    ]
+    assert admitted.allowed is not bool(places)
+
+
+def test_deployment_is_shown_with_its_pods_as_admitted(invoke, cluster, write):
+    document = workload("apps/v1", "Deployment", spec={"replicas": 2, "template": template()})
+    done = invoke("review", "--cluster", cluster, write("deployment.yaml", document))
+    assert done.exit_code == 0
+    assert (
+        done.stdout
+        == """\
+deployment.yaml:1  Deployment team-a/big  converted
+--- Deployment team-a/big before admission
++++ Deployment team-a/big as admitted
+@@ -9,11 +9,20 @@
+     metadata:
+       labels:
+         app: train
++        gpu-admission.io/managed: "true"
++      annotations:
++        gpu-admission.io/converted: '{"containers":[{"name":"train","kind":"container","resources":{"nvidia.com/gpu":1}}]}'
+     spec:
+       containers:
+       - name: train
+         resources:
+-          limits:
+-            nvidia.com/gpu: 1
+-          requests:
+-            nvidia.com/gpu: 1
++          claims:
++          - name: gpu
++            request: train
++      resourceClaims:
++      - name: gpu
++        resourceClaimTemplateName: gpu-c6e64bdbb49dc79c
++      tolerations:
++      - key: nvidia.com/gpu
++        operator: Exists
++        effect: NoSchedule
+refers to ResourceClaimTemplate team-a/gpu-c6e64bdbb49dc79c (-o yaml prints it in full)
+
+1 object: 1 admitted, 1 converted
+"""
+    )
+
+
+def test_refused_pods_are_told_as_the_event_of_their_controller(invoke, cluster, write):
+    document = workload("batch/v1", "Job", spec={"template": template("0.5")})
+    done = invoke("review", "--cluster", cluster, write("job.yaml", document))
+    assert done.exit_code == 1
+    assert (
+        done.stdout
+        == """\
+job.yaml:1  Job team-a/big  refused
+FailedCreate  Error creating: admission webhook "conversion.gpu-admission.io" denied the request: \
+spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]: "0.5" is not a whole number of devices; \
+ask for a whole number of GPUs, or for a MIG device such as nvidia.com/mig-1g.10gb [GA302]
+  GA302 deny  job.yaml:16:29  GPUs are asked for in whole numbers
+
+1 object: 1 refused
+"""
+    )
+
+
+def test_each_template_that_is_refused_has_an_event(invoke, cluster, write):
+    document = workloads(template("0.5"), template("0.25"))[KINDS.index("JobSet")]
+    done = invoke("review", "--cluster", cluster, write("jobset.yaml", document))
+    assert [line for line in done.stdout.splitlines() if line.startswith("FailedCreate")] == [
+        'FailedCreate  Error creating: admission webhook "conversion.gpu-admission.io" denied the request: '
+        f"spec.replicatedJobs[{index}].template.spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]: "
+        f'"{amount}" is not a whole number of devices; ask for a whole number of GPUs, or for a MIG device such as '
+        "nvidia.com/mig-1g.10gb [GA302]"
+        for index, amount in enumerate(("0.5", "0.25"))
+    ]
+
+
+def test_malformed_template_is_refused_as_the_workload_would_be(invoke, cluster, write):
+    document = workload("batch/v1", "Job", spec={"template": {"spec": {"containers": 1}}})
+    done = invoke("review", "--cluster", cluster, write("job.yaml", document))
+    assert done.stdout.splitlines()[1] == (
+        'The Job "big" is invalid: spec.template.spec.containers: is a number; it must be a list; '
+        "correct the manifest [GA301]"
+    )
+
+
+def test_warning_names_the_template_s_place(reviewed, write):
+    selector = {"nvidia.com/gpu.product": "NVIDIA-H100"}
+    document = workload("batch/v1", "Job", spec={"template": template(nodeSelector=selector)})
+    (found,) = reviewed(write("job.yaml", document))
+    assert found["warnings"] == [
+        "GA313 spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]: no device matches product NVIDIA-H100; the",
+        "  cluster has NVIDIA-A100-SXM4-80GB on 1 node, NVIDIA-H100-80GB-HBM3 on 2 nodes; compare with what exists, or wait for",
+        "  such a node",
+    ]
+
+
+def test_preview_of_a_workload_says_what_would_be(reviewed, write):
+    document = workload("batch/v1", "Job", spec={"template": template()})
+    document["metadata"]["namespace"] = "team-preview"
+    (found,) = reviewed(write("job.yaml", document))
+    assert found["warnings"] == [
+        "would be converted to ResourceClaimTemplate gpu-c6e64bdbb49dc79c: 1 x gpu.nvidia.com (train)"
+    ]
+
+
+def test_unknown_namespace_is_told_once_and_at_the_workload(invoke, write):
+    document = workloads(template(), template())[KINDS.index("JobSet")]
+    done = invoke("review", "-o", "json", write("jobset.yaml", document))
+    assert [finding["path"] for finding in json.loads(done.stdout)[0]["findings"]] == ["metadata.namespace"]
+
+
+def test_template_without_metadata_gets_some(result):
+    bare = {"spec": template()["spec"]}
+    admitted = result(workload("batch/v1", "Job", spec={"template": bare}))
+    assert admitted.patch[0] == {"op": "add", "path": "/spec/template/metadata", "value": {}}
+    assert admitted.after["spec"]["template"]["metadata"].keys() == {"annotations", "labels"}
+    assert jsonpatch.apply_patch(copy.deepcopy(admitted.before), list(admitted.patch)) == admitted.after
+
+
+def test_template_without_metadata_and_without_marks_gets_none(result):
+    document = workload("batch/v1", "Job", spec={"template": {"spec": template()["spec"]}})
+    document["metadata"]["namespace"] = "team-legacy"
+    admitted = result(document)
+    assert admitted.verdict == "changed"
+    assert admitted.after["spec"]["template"].keys() == {"spec"}
+    assert jsonpatch.apply_patch(copy.deepcopy(admitted.before), list(admitted.patch)) == admitted.after
+
+
+def test_pod_of_a_job_that_kueue_queues_counts_as_controlled(reviewed, write):
+    labelled = template()
+    labelled["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "research"
+    (found,) = reviewed(write("job.yaml", workload("batch/v1", "Job", spec={"template": labelled})))
+    assert found["findings"] == []
+    assert found["templates"]
+
+
+def test_workload_of_another_group_is_admitted_as_it_is(reviewed, write):
+    document = workload("batch.volcano.sh/v1alpha1", "Job", spec={"template": template("0.5")})
+    (found,) = reviewed(write("job.yaml", document))
+    assert (found["allowed"], found["patch"]) == (True, [])
+
+
+def test_admitted_workload_is_written_with_its_templates(invoke, cluster, write):
+    document = workloads(template(), template(2))[KINDS.index("RayCluster")]
+    done = invoke("review", "--cluster", cluster, "-o", "yaml", write("ray.yaml", document))
+    again = invoke("review", "--cluster", cluster, "-o", "yaml", write("again.yaml", done.stdout))
+    assert done.stdout.count("kind: ResourceClaimTemplate\n") == 2
+    assert again.stdout == done.stdout
+
+
+def test_workload_that_is_to_be_named_gives_its_pods_a_name_to_begin_with(result):
+    document = workload("batch/v1", "Job", spec={"template": template()})
+    document["metadata"] = {"generateName": "train-", "namespace": "team-a"}
+    assert result(document).subject.label == "Job team-a/train-*"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+TEMPLATES = (
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "metadata": st.fixed_dictionaries({}, optional={"labels": JSON, "annotations": JSON}) | JSON,
+            "spec": st.fixed_dictionaries(
+                {"containers": st.lists(st.just({"name": "a"}) | JSON)}, optional={"tolerations": JSON}
+            )
+            | JSON,
+        },
+    )
+    | JSON
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(index=st.integers(0, len(KINDS)), first=TEMPLATES, second=TEMPLATES, metadata=JSON)
+def test_any_json_in_place_of_a_template_has_a_report(tmp_path_factory, index, first, second, metadata):
+    pods = [{"apiVersion": "v1", "kind": "Pod", **(first if isinstance(first, dict) else {"spec": first})}]
+    document = [*workloads(first, second), *pods][index]
+    if metadata:
+        document["metadata"] = metadata
+    file = tmp_path_factory.getbasetemp() / "any.json"
+    file.write_text(json.dumps(document))
+    reader = Reader()
+    subjects = subjects_of(reader.manifests([str(file)]), [], Circumstances(), reader)
+    results = [admit(subject, ManifestsView(CLUSTER, [document]), DEFAULTS) for subject in subjects]
+    assert len(results) == 1
+    assert text(results)
+    assert json.loads(as_json(results))[0]["allowed"] is results[0].allowed
+    assert bool(as_yaml(results)) is results[0].allowed

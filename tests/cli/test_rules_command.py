@@ -1,0 +1,91 @@
+"""`rules`: the table, and one rule in full."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+import policies.review  # noqa: F401 - registers all rules
+from policies.rules import all_rules, get_rule
+
+
+def test_table_has_a_line_for_each_rule(run):
+    done = run("rules")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert [line[:5] for line in lines] == [rule.id for rule in all_rules()]
+    assert "GA307  deny   A node label that describes GPUs has an exact equivalent on a device" in lines
+    assert "GA313  warn   Some device of the cluster matches what is asked" in lines
+
+
+def test_one_rule_is_told_in_full(invoke):
+    done = invoke("rules", "GA313")
+    assert done.exit_code == 0
+    assert (
+        done.stdout
+        == """\
+GA313: Some device of the cluster matches what is asked
+
+Severity: warn, unless conversion.unsatisfiable, or spec.rules of the GPUAdmissionPolicy says otherwise
+
+No ResourceSlice holds a device like this now, so the pod will be Pending. That may pass: an
+autoscaled cluster has no GPU node until the first pod asks, and a driver upgrade empties the
+slices. It may also be a misspelt product.
+
+What to do: compare with what exists, or wait for such a node.
+
+Wrong:
+    nodeSelector:
+      nvidia.com/gpu.product: NVIDIA-H100
+
+Right:
+    nodeSelector:
+      nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3
+
+Source: ResourceSlices of the cluster
+"""
+    )
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
+def test_every_rule_is_told_with_all_it_has(invoke, rule):
+    told = " ".join(invoke("rules", rule.id).stdout.split())
+    for part in (rule.title, rule.default, rule.why, rule.remedy, rule.wrong, rule.right, rule.source, rule.setting):
+        assert " ".join(part.split()) in told
+
+
+def test_id_may_be_written_small(invoke):
+    assert invoke("rules", "ga313").stdout == invoke("rules", "GA313").stdout
+
+
+@pytest.mark.parametrize(("wrong", "hint"), [("GA3077", "did you mean GA307"), ("307", "did you mean GA307?")])
+def test_unknown_id_gets_a_hint(invoke, wrong, hint):
+    done = invoke("rules", wrong)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"there is no rule {wrong}; {hint}" in done.stderr
+
+
+def test_id_unlike_any_other_gets_the_list(invoke):
+    done = invoke("rules", "frobnicate")
+    assert done.exit_code == 2
+    assert done.stderr.endswith("there is no rule frobnicate; gpu-admission rules lists them all.\n")
+
+
+def test_rules_as_json_have_every_field(invoke):
+    documents = json.loads(invoke("rules", "-o", "json").stdout)
+    assert [document["id"] for document in documents] == [rule.id for rule in all_rules()]
+    assert all(
+        document.keys() == {"id", "title", "default", "why", "remedy", "source", "wrong", "right", "setting"}
+        for document in documents
+    )
+
+
+def test_one_rule_as_json_is_one_mapping(invoke):
+    document = json.loads(invoke("rules", "GA307", "-o", "json").stdout)
+    assert document["title"] == get_rule("GA307").title
+
+
+def test_table_has_no_blanks_at_line_ends(invoke):
+    assert not re.search(r" $", invoke("rules").stdout, re.MULTILINE)

@@ -1,0 +1,113 @@
+"""`serve`: the webhook, started from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+
+@pytest.fixture
+def server(folder, cluster):
+    """Start a server on free ports; its log tells which."""
+    options = ["--ca-out", "ca.pem", "--port", "0", "--probe-port", "0", "--drain-delay", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "webhook", "serve", "--cluster", cluster, *options],
+        cwd=folder,
+        env={key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    line = json.loads(process.stderr.readline())
+    words = line["message"].replace(",", "").split()
+    yield process, int(words[3]), int(words[-1])
+    process.kill()
+    process.wait()
+    process.stderr.close()
+
+
+def fetch(url, body=None, **options):
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(**options))
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    with opener.open(request) as answer:
+        return json.load(answer)
+
+
+def test_server_answers_reviews_and_ends_at_sigterm(server, folder, pod):
+    process, port, probe_port = server
+    document = pod(nodeSelector={"nvidia.com/gpu.count": "8"})
+    document["spec"]["containers"][0]["resources"]["requests"] = {"nvidia.com/gpu": 1}
+    review = {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "1",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "operation": "CREATE",
+            "namespace": "team-a",
+            "object": document,
+        },
+    }
+    context = ssl.create_default_context(cafile=folder / "ca.pem")
+    answer = fetch(f"https://localhost:{port}/conversion", json.dumps(review).encode(), context=context)
+    assert answer["response"]["allowed"] is False
+    assert answer["response"]["status"]["message"].endswith("[GA307]")
+    assert fetch(f"http://127.0.0.1:{probe_port}/readyz")["ready"] is True
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 0
+    lines = [json.loads(line) for line in process.stderr]
+    assert [line["verdict"] for line in lines if "verdict" in line] == ["denied"]
+    assert lines[-1]["message"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--tls-cert", "tls.crt"], "--tls-cert and --tls-key go together"),
+        (
+            ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--ca-out", "ca.pem"],
+            "--ca-out is for the certificate that is made where --tls-cert is not given",
+        ),
+        (
+            ["--client-ca", "ca.pem"],
+            "--client-ca and --client-name go together: an authority issues certificates to many",
+        ),
+        (["--client-name", "x"], "--client-ca and --client-name go together: an authority issues certificates to many"),
+        (["--port", "70000"], "Invalid value for '--port': 70000 is not in the range 0<=x<=65535."),
+        (["--drain-delay", "-1"], "Invalid value for '--drain-delay': -1.0 is not in the range x>=0."),
+    ],
+)
+def test_options_that_do_not_go_together_are_usage_errors(invoke, cluster, arguments, sentence):
+    done = invoke("serve", "--cluster", cluster, *arguments)
+    assert done.exit_code == 2
+    assert done.stderr.endswith(f"Error: {sentence}\n")
+
+
+def test_cluster_is_required(invoke):
+    done = invoke("serve")
+    assert done.exit_code == 2
+    assert done.stderr.endswith("Error: Missing option '--cluster'.\n")
+
+
+def test_problems_of_cluster_and_settings_are_shown_at_once(invoke, write):
+    done = invoke("serve", "--cluster", write("nodes.yaml", "kind: Node\n"), "--settings", "missing.yaml")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "missing.yaml: no such file or directory\n"
+        "nodes.yaml:1:1: has no apiVersion; every object of Kubernetes names one\n"
+        "2 problems; nothing was done\n"
+    )
+
+
+def test_certificate_that_is_missing_is_told_in_a_sentence(run, cluster):
+    done = run("serve", "--cluster", cluster, "--tls-cert", "tls.crt", "--tls-key", "tls.key")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+    assert "tls.crt" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,109 @@
+"""Starting: what is imported, what the help says."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"aiohttp", "cryptography", "prometheus_client"}
+
+SPY = """\
+import json, sys
+from webhook.cli import main
+try:
+    main(json.loads(sys.argv[1]), prog_name="gpu-admission")
+except SystemExit as done:
+    assert not done.code, done.code
+finally:
+    print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+SETTINGS = """\
+apiVersion: gpu-admission.io/v1alpha1
+kind: GPUAdmissionPolicy
+metadata: {name: default}
+"""
+
+
+def imported(folder, *arguments):
+    """The packages that a command has imported when it ends."""
+    command = [sys.executable, "-c", SPY, json.dumps([str(argument) for argument in arguments])]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("output", ["text", "json", "yaml", "patch"])
+def test_review_imports_no_server(folder, cluster, write, pod, output):
+    packages = imported(folder, "review", "--cluster", cluster, "-o", output, write("pod.yaml", pod()))
+    assert not packages & {*HEAVY, "pydantic", "orjson", "asyncio", "ssl"}
+
+
+def test_rules_imports_no_server(folder):
+    assert not imported(folder, "rules") & {*HEAVY, "pydantic", "orjson", "asyncio", "yaml"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["review", "--help"], ["serve", "--help"]])
+def test_help_imports_no_server(folder, arguments):
+    assert not imported(folder, *arguments) & {*HEAVY, "pydantic", "orjson", "ssl"}
+
+
+def test_help_of_all_commands_imports_none_of_them(folder):
+    assert not imported(folder, "--help") & {"policies", "yaml", "difflib"}
+
+
+def test_settings_import_pydantic_only(folder, write, pod):
+    arguments = ["review", "--settings", write("settings.yaml", SETTINGS), write("pod.yaml", pod())]
+    packages = imported(folder, *arguments)
+    assert not packages & HEAVY
+    assert "pydantic" in packages
+
+
+def test_help_lists_the_commands_with_what_they_do(invoke):
+    done = invoke("--help")
+    assert done.exit_code == 0
+    assert (
+        done.stdout
+        == """\
+Usage: gpu-admission [OPTIONS] COMMAND [ARGS]...
+
+  Admission control for the NVIDIA GPUs of a Kubernetes cluster.
+
+  What would become of these manifests?
+    gpu-admission review --cluster examples/cluster pod.yaml
+  What does a rule want, and why?
+    gpu-admission rules GA307
+
+Options:
+  --version   Show the version and exit.
+  -h, --help  Show this message and exit.
+
+Commands:
+  review  Review manifests as the webhook would, without a cluster.
+  rules   List the rules, or tell all about one.
+  serve   Serve the webhook over HTTPS.
+  demo    Show the main job from end to end, on a cluster made of files.
+"""
+    )
+
+
+@pytest.mark.parametrize("command", ["review", "rules", "serve"])
+def test_help_of_a_command_has_examples(invoke, command):
+    done = invoke(command, "-h")
+    assert done.exit_code == 0
+    assert done.stdout.startswith(f"Usage: gpu-admission {command}")
+    assert f"    gpu-admission {command} " in done.stdout
+
+
+def test_unknown_command_is_a_usage_error(invoke):
+    done = invoke("reveiw")
+    assert done.exit_code == 2
+    assert "No such command 'reveiw'" in done.stderr
+
+
+def test_version_is_that_of_the_distribution(run):
+    done = run("--version")
+    assert done.stdout == f"gpu-admission {importlib.metadata.version('gpu-admission')}\n"

@@ -1,0 +1,78 @@
+"""Terminals and pipes: colours only where somebody sees them, and no tracebacks."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+
+def on_a_terminal(folder, *arguments, **environment):
+    """What a command writes to a terminal."""
+    inherited = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "webhook", *arguments],
+        cwd=folder,
+        env={**inherited, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=follower,
+        stderr=follower,
+    )
+    os.close(follower)
+    written = b""
+    try:
+        while part := os.read(leader, 65536):
+            written += part
+    except OSError:  # how Linux tells that the other end is closed
+        pass
+    os.close(leader)
+    assert process.wait() == 0
+    return written.decode()
+
+
+@pytest.fixture
+def misspelt(write, pod):
+    return write("pod.yaml", pod(nodeSelector={"nvidia.com/gpu.product": "NVIDIA-H100"}))
+
+
+def test_colours_are_for_terminals(folder, cluster, misspelt):
+    written = on_a_terminal(folder, "review", "--cluster", cluster, misspelt)
+    assert "\x1b[1mPod team-a/train\x1b[0m  \x1b[32m\x1b[1mconverted\x1b[0m" in written
+    assert "\x1b[33m\x1b[1mWarning:\x1b[0m GA313" in written
+    assert "\x1b[31m-        nvidia.com/gpu: 1\x1b[0m" in written
+    assert "\x1b[32m+  resourceClaims:\x1b[0m" in written
+
+
+def test_no_color_is_respected(folder, cluster, misspelt):
+    written = on_a_terminal(folder, "review", "--cluster", cluster, misspelt, NO_COLOR="1")
+    assert "Pod team-a/train  converted" in written
+    assert "\x1b" not in written
+
+
+def test_empty_no_color_is_not_set(folder):
+    assert "\x1b[" in on_a_terminal(folder, "rules", NO_COLOR="")
+
+
+def test_pipe_gets_no_colours(run, cluster, misspelt):
+    done = run("review", "--cluster", cluster, misspelt)
+    assert "converted" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("count", [1, 300])
+def test_reader_that_goes_away_is_no_traceback(folder, write, pod, count):
+    write("pods.yaml", *(pod(f"train-{number}") for number in range(count)))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "webhook", "review", "-o", "json", "pods.yaml"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 1

@@ -1,0 +1,84 @@
+"""Every example says what its README's command prints, and prints what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name != "cluster")
+ENVIRONMENT = {**os.environ, "NO_COLOR": "1"}
+
+
+def commands(folder):
+    (block,) = re.findall(r"```console\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    return [shlex.split(line) for line in block.splitlines()]
+
+
+def run(command):
+    program, *arguments = command
+    assert program == "gpu-admission"
+    return subprocess.run(
+        [sys.executable, "-m", "webhook", *arguments],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_there_is_an_example_of_each_feature():
+    assert [folder.name for folder in FOLDERS] == [
+        "admission-review",
+        "affinity",
+        "deployment",
+        "fractional",
+        "kueue-left-alone",
+        "mig",
+        "misspelt-product",
+        "multi-container-and-init",
+        "opt-out",
+        "preview-namespace",
+        "product-selector",
+        "refused-selector",
+        "shared-gpu",
+        "single-gpu",
+    ]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_example_prints_what_it_promises(folder):
+    first, *others = commands(folder)
+    expected = (folder / "expected.txt").read_text()
+    done = run(first)
+    assert (done.stdout, done.stderr) == (expected, "")
+    assert done.returncode == (1 if " refused" in expected.splitlines()[-1] else 0)
+    for command in others:
+        assert run(command).returncode == 0
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_example_begins_with_a_command_on_its_own_folder(folder):
+    first = commands(folder)[0]
+    assert first == ["gpu-admission", "review", "--cluster", "examples/cluster", f"examples/{folder.name}"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_example_has_pods_as_people_write_them(folder):
+    for file in folder.glob("*.yaml"):
+        document = yaml.safe_load(file.read_text())
+        pod = document if document["kind"] == "Pod" else document["spec"].get("template")
+        if document["kind"] == "Service":
+            continue
+        assert pod["spec"]["volumes"]
+        for container in pod["spec"]["containers"]:
+            assert re.search(r":[^/]+$", container["image"])
+            assert {"cpu", "memory"} <= container["resources"]["requests"].keys()

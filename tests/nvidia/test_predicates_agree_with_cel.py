@@ -1,0 +1,171 @@
+"""The two readings of a predicate agree: what it says in Python is what its CEL says, and the CEL never fails."""
+
+from fractions import Fraction
+
+from celpy import celtypes
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from policies.kubernetes.resourceslices import Device
+from policies.nvidia.predicates import (
+    AllOf,
+    AnyOf,
+    CapacityIs,
+    Not,
+    Present,
+    ProfileSlices,
+    TextIn,
+    VersionIs,
+    VersionPart,
+    all_of,
+    any_of,
+    negate,
+    quote,
+)
+
+DRIVER = "gpu.nvidia.com"
+TEXTS = {
+    "productName": ["NVIDIA A100-SXM4-40GB", "NVIDIA L40S", "Tesla T4", "T4", "ÄB c\u00c9", "a\nb", 'a"b', "\\"],
+    "architecture": ["Hopper", "Ada Lovelace", "HOPPER", "hopper", "Unknown", "É Lovelace"],
+    "profile": ["1g.5gb", "1g.10gb+me", "3g.20gb", "10g.5gb", "g.5gb"],
+}
+VERSIONS = ["9.0.0", "8.9.0", "580.95.5", "580.95.5-rc.1", "580.95.5+build", "570.0.0", "0.0.0"]
+VERSION_ATTRIBUTES = ["cudaComputeCapability", "driverVersion", "cudaDriverVersion"]
+CAPACITIES = ["memory", "multiprocessors"]
+MEBI = 1024**2
+BOUNDS = ["0", "14", "4864Mi", "81559Mi", "81560Mi", "80Gi"]
+AMOUNTS = [Fraction(0), Fraction(14), Fraction(4864 * MEBI), Fraction(81559 * MEBI + 1), Fraction(1, 2)]
+
+
+def known(names):
+    return {f"{DRIVER}/{name}": value for name, value in names.items()}
+
+
+devices = st.builds(
+    lambda texts, versions, capacity, others: Device(
+        DRIVER, "a", "gpu-0", "a", {**known(texts), **known(versions), **known(others)}, known(capacity)
+    ),
+    st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in TEXTS.items()}),
+    st.fixed_dictionaries({}, optional=dict.fromkeys(VERSION_ATTRIBUTES, st.sampled_from(VERSIONS))),
+    st.fixed_dictionaries({}, optional=dict.fromkeys(CAPACITIES, st.sampled_from(AMOUNTS))),
+    st.fixed_dictionaries({}, optional={"partition1": st.just(0), "iommuFDEnabled": st.booleans()}),
+)
+
+
+def spelt(values):
+    """The values as they are, and as labels spell them."""
+    return [
+        *values,
+        *(value.replace(" ", "-") for value in values),
+        *(value.lower().replace(" ", "-") for value in values),
+    ]
+
+
+texts = st.sampled_from(sorted(TEXTS)).flatmap(
+    lambda name: st.builds(
+        TextIn,
+        st.just(name),
+        st.sets(st.sampled_from(spelt(TEXTS[name])), max_size=3).map(lambda values: tuple(sorted(values))),
+        st.sampled_from(["as is", "dashed", "lower dashed"]),
+        st.just(name),
+    )
+)
+parts = st.builds(
+    VersionPart,
+    st.sampled_from(VERSION_ATTRIBUTES),
+    st.sampled_from(["major", "minor", "patch"]),
+    st.sampled_from(["==", ">=", ">", "<"]),
+    st.sampled_from([-1, 0, 5, 8, 9, 95, 580]),
+)
+versions = st.builds(
+    VersionIs,
+    st.sampled_from(VERSION_ATTRIBUTES),
+    st.sampled_from([(9, 0, 0), (580, 95, 5), (570, 0, 0), (0, 0, 0)]),
+)
+capacities = st.builds(
+    CapacityIs,
+    st.sampled_from(CAPACITIES),
+    st.lists(st.tuples(st.sampled_from(["==", ">=", ">", "<"]), st.sampled_from(BOUNDS)), max_size=2).map(tuple),
+)
+leaves = (
+    st.sampled_from([*TEXTS, *VERSION_ATTRIBUTES, "partition1", "missing"]).map(Present)
+    | texts
+    | st.sampled_from([1, 3, 10]).map(ProfileSlices)
+    | parts
+    | versions
+    | capacities
+)
+predicates = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        inner.map(Not),
+        inner.map(negate),
+        st.lists(inner, max_size=3).map(tuple).map(AllOf),
+        st.lists(inner, max_size=3).map(tuple).map(AnyOf),
+        st.lists(inner, max_size=3).map(all_of),
+        st.lists(inner, max_size=3).map(any_of),
+    ),
+    max_leaves=6,
+)
+slow = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@slow
+@given(predicates, st.lists(devices, min_size=1, max_size=6))
+def test_predicate_says_what_its_cel_says(cel, predicate, devices):
+    expression = predicate.cel()
+    for device in devices:
+        answer = cel(expression, device)
+        assert isinstance(answer, celtypes.BoolType)
+        assert bool(answer) is predicate.matches(device)
+
+
+@slow
+@given(leaves, devices)
+def test_leaf_says_what_its_cel_says(cel, leaf, device):
+    assert bool(cel(leaf.cel(), device)) is leaf.matches(device)
+
+
+@given(leaves)
+def test_leaf_is_false_of_a_device_that_has_nothing(cel, leaf):
+    nothing = Device(DRIVER, "a", "gpu-0", "a", {}, {})
+    assert not leaf.matches(nothing)
+    assert not cel(leaf.cel(), nothing)
+
+
+@settings(deadline=None)
+@given(st.lists(predicates, max_size=4), devices, st.randoms())
+def test_conjunction_is_that_of_its_parts_in_any_order(parts, device, random):
+    conjunction = all_of(parts)
+    assert conjunction.matches(device) is all(part.matches(device) for part in parts)
+    shuffled = random.sample(parts, len(parts))
+    assert all_of([*shuffled, *shuffled[:1]]).cel() == all_of([*parts, *parts[:1]]).cel() == conjunction.cel()
+
+
+@settings(deadline=None)
+@given(st.lists(predicates, max_size=4), devices, st.randoms())
+def test_disjunction_is_that_of_its_parts_in_any_order(parts, device, random):
+    disjunction = any_of(parts)
+    assert disjunction.matches(device) is any(part.matches(device) for part in parts)
+    assert any_of(random.sample(parts, len(parts))).cel() == disjunction.cel()
+    assert any_of([disjunction, *parts]).cel() == any_of([*parts, disjunction]).cel()
+
+
+@given(predicates, devices)
+def test_negation_is_the_opposite(predicate, device):
+    assert negate(predicate).matches(device) is not predicate.matches(device)
+    assert Not(predicate).matches(device) is not predicate.matches(device)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=12))
+def test_text_does_not_break_out_of_its_literal(cel, text):
+    assert cel(quote(text)) == text
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from("\"'\\nxuU0[](){}|&=! \n\r\t\0\x7f\u2028\U0001f600"), max_size=20))
+def test_text_of_quotes_and_escapes_does_not_break_out_of_its_literal(cel, text):
+    assert cel(quote(text)) == text
+    device = Device(DRIVER, "a", "gpu-0", "a", {f"{DRIVER}/productName": text}, {})
+    assert cel(TextIn("productName", (text,)).cel(), device)

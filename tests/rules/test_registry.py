@@ -1,0 +1,121 @@
+"""The registry of rules: every rule is complete, and no two share an id."""
+
+import re
+
+import pytest
+import yaml
+
+import policies.review  # noqa: F401 - registers every rule
+from policies.decision import Finding, Severity
+from policies.kubernetes.paths import FieldPath
+from policies.rules import all_rules, get_rule, rule
+from policies.settings import Conversion
+
+RULES = all_rules()
+PATH = FieldPath(["spec"])
+by_id = pytest.mark.parametrize("checked", RULES, ids=lambda checked: checked.id)
+
+
+def test_there_are_rules_in_the_order_of_their_ids():
+    assert len(RULES) >= 20
+    assert [checked.id for checked in RULES] == sorted({checked.id for checked in RULES})
+
+
+@by_id
+def test_id_is_ga_and_three_digits(checked):
+    assert re.fullmatch(r"GA[1-6][0-9]{2}", checked.id)
+
+
+@by_id
+@pytest.mark.parametrize("text", ["title", "why", "remedy", "source", "wrong", "right"])
+def test_rule_is_told_in_full(checked, text):
+    value = getattr(checked, text)
+    assert value
+    assert value == value.strip()
+
+
+@by_id
+def test_title_is_a_statement_without_full_stop(checked):
+    assert checked.title[0].isupper() or checked.title.startswith("nvidia.com/")
+    assert not checked.title.endswith(".")
+    assert "\n" not in checked.title
+
+
+@by_id
+def test_remedy_is_an_imperative_without_full_stop(checked):
+    assert not checked.remedy.endswith(".")
+    assert "\n" not in checked.remedy
+    assert re.match(r"[a-z]", checked.remedy)
+    first_word = checked.remedy.split()[0]
+    assert first_word not in {"a", "an", "the", "you", "it", "this", "please", "should", "must", "consider"}
+    assert not first_word.endswith(("ing", "ed"))
+
+
+@by_id
+def test_why_is_prose(checked):
+    assert checked.why.endswith(".")
+    assert all(line == line.rstrip() for line in checked.why.splitlines())
+    assert not any(line.startswith(" ") for line in checked.why.splitlines())
+
+
+@by_id
+def test_examples_are_yaml_and_differ(checked):
+    wrong, right = list(yaml.safe_load_all(checked.wrong)), list(yaml.safe_load_all(checked.right))
+    assert wrong != right or checked.wrong != checked.right
+
+
+@by_id
+def test_default_is_a_severity_that_says_something(checked):
+    assert isinstance(checked.default, Severity)
+
+
+@by_id
+def test_setting_that_a_rule_names_exists(checked):
+    if checked.setting:
+        section, _, name = checked.setting.partition(".")
+        assert section == "conversion"
+        assert re.sub(r"[A-Z]", lambda letter: "_" + letter.group().lower(), name) in Conversion.__slots__
+
+
+def test_titles_are_unique():
+    assert len({checked.title for checked in RULES}) == len(RULES)
+
+
+def test_duplicate_id_is_refused_and_the_first_stays():
+    first = RULES[0]
+    texts = dict.fromkeys(("why", "remedy", "source", "wrong", "right"), "x")
+    with pytest.raises(ValueError, match=f"rule {first.id} is registered twice"):
+        rule(first.id, "Another", default=Severity.WARN, **texts)
+    assert get_rule(first.id) is first
+    assert all_rules() == RULES
+
+
+def test_rule_is_found_by_its_id():
+    assert [get_rule(checked.id) for checked in RULES] == list(RULES)
+    assert get_rule("GA999") is None
+
+
+def test_finding_takes_remedy_and_severity_from_its_rule():
+    checked = RULES[0]
+    assert checked.finding(PATH, "is wrong") == Finding(checked.id, checked.default, PATH, "is wrong", checked.remedy)
+
+
+def test_occasion_may_know_better():
+    finding = RULES[0].finding(PATH, "is wrong", "do this", severity=Severity.AUDIT)
+    assert (finding.remedy, finding.severity) == ("do this", Severity.AUDIT)
+    assert RULES[0].finding(PATH, "is wrong", "").remedy == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "remedy", "text"),
+    [
+        (["spec", "x"], "write 1", "spec.x: is wrong; write 1"),
+        (["spec", "x"], "", "spec.x: is wrong"),
+        ([], "write 1", "is wrong; write 1"),
+        ([], "", "is wrong"),
+    ],
+)
+def test_finding_reads_as_one_sentence(path, remedy, text):
+    finding = Finding("GA301", Severity.DENY, FieldPath(path), "is wrong", remedy)
+    assert finding.text == text
+    assert str(finding) == f"{text} [GA301]"

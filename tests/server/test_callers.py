@@ -1,0 +1,61 @@
+"""Who may call what."""
+
+import json
+
+import pytest
+
+from policies.entries import ENTRIES
+
+EFFECTS = [name for name, entry in ENTRIES.items() if entry.side_effects != "None"]
+NO_EFFECTS = [name for name, entry in ENTRIES.items() if entry.side_effects == "None"]
+
+
+@pytest.fixture
+async def guarded(start_webhook):
+    return await start_webhook(allowed=["kube-apiserver", "demo"])
+
+
+async def post(client, entry, review):
+    return await client.post(f"/{entry}", json.dumps(review).encode())
+
+
+def test_conversion_has_effects():
+    assert EFFECTS == ["conversion"]
+
+
+@pytest.mark.parametrize("entry", EFFECTS)
+@pytest.mark.parametrize("name", ["kube-apiserver", "demo"])
+async def test_allowed_client_is_answered(guarded, client_of, client_context, pod, review_of, entry, name):
+    client = await client_of(guarded.port, client_context(name))
+    assert (await client.ask(entry, review_of(pod())))["allowed"] is True
+
+
+@pytest.mark.parametrize("entry", EFFECTS)
+async def test_client_of_another_name_is_refused(guarded, client_of, client_context, pod, review_of, entry):
+    client = await client_of(guarded.port, client_context("mallory"))
+    answer = await post(client, entry, review_of(pod()))
+    assert answer.status == 403
+    assert answer.text == (
+        f'/{entry} has effects and answers only to known clients, and none of them is called "mallory"; add the name '
+        "to the allowed ones if it is the API server's.\n"
+    )
+
+
+@pytest.mark.parametrize("entry", EFFECTS)
+async def test_client_without_certificate_is_refused(guarded, pod, review_of, entry):
+    answer = await post(guarded.client, entry, review_of(pod()))
+    assert answer.status == 403
+    assert answer.text == (
+        f"/{entry} has effects and answers only to known clients, and this one showed no certificate with a common "
+        "name; give the API server a client certificate for this webhook.\n"
+    )
+
+
+@pytest.mark.parametrize("entry", NO_EFFECTS)
+async def test_entries_without_effects_answer_everybody(guarded, pod, review_of, entry):
+    assert "uid" in await guarded.client.ask(entry, review_of(pod()))
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+async def test_everybody_may_call_where_no_client_ca_is_configured(webhook, pod, review_of, entry):
+    assert "uid" in await webhook.client.ask(entry, review_of(pod()))

@@ -1,0 +1,217 @@
+"""GPUAdmissionPolicy documents: what is read, and what is said of what cannot be."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.decision import Severity
+from policies.settings import DEFAULTS, Conversion, GPUAdmissionPolicy, RuleOverride, SettingsError, parse_settings
+
+
+def document(spec=None, **fields):
+    return {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUAdmissionPolicy",
+        "metadata": {"name": "default"},
+        "spec": spec,
+        **fields,
+    }
+
+
+def problems(policy):
+    with pytest.raises(SettingsError) as refusal:
+        parse_settings(policy)
+    return refusal.value.problems
+
+
+def problems_of(spec):
+    return problems(document(spec))
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"rules": []}, {"conversion": {}}])
+def test_what_is_not_written_has_its_default(spec):
+    assert parse_settings(document(spec)) == DEFAULTS == GPUAdmissionPolicy()
+
+
+def test_spec_may_be_missing():
+    policy = document()
+    del policy["spec"]
+    assert parse_settings(policy) == DEFAULTS
+
+
+def test_every_setting_is_read():
+    policy = document(
+        {
+            "rules": [
+                {"rule": "GA307", "severity": "warn", "namespaces": ["research-*", "b"]},
+                {"rule": "GA301", "severity": "off"},
+            ],
+            "conversion": {
+                "schedulers": ["a", "b"],
+                "allowPodOptOut": False,
+                "keepTranslatedLabels": True,
+                "nativeQuota": "warn",
+                "unsatisfiable": "deny",
+            },
+        }
+    )
+    assert parse_settings(policy) == GPUAdmissionPolicy(
+        rules=(
+            RuleOverride("GA307", Severity.WARN, ("research-*", "b")),
+            RuleOverride("GA301", Severity.OFF, ("*",)),
+        ),
+        conversion=Conversion(("a", "b"), False, True, "warn", "deny"),
+    )
+
+
+def test_what_the_api_server_adds_is_no_problem():
+    metadata = {"name": "default", "uid": "1", "managedFields": []}
+    assert parse_settings(document(metadata=metadata, status={"conditions": []})) == DEFAULTS
+
+
+@pytest.mark.parametrize("policy", [None, [], "x", 1])
+def test_document_is_a_mapping(policy):
+    assert problems(policy) == [("", "a GPUAdmissionPolicy is a mapping with apiVersion, kind, metadata and spec")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"apiVersion": None}, ("apiVersion", 'is missing; write "gpu-admission.io/v1alpha1"')),
+        ({"apiVersion": "v1"}, ("apiVersion", 'is "v1"; write "gpu-admission.io/v1alpha1"')),
+        ({"apiVersion": 1}, ("apiVersion", 'is not text; write "gpu-admission.io/v1alpha1"')),
+        ({"kind": "GPUPolicy"}, ("kind", 'is "GPUPolicy"; write "GPUAdmissionPolicy"')),
+        (
+            {"metadata": None},
+            ("metadata.name", 'is missing; a cluster has one GPUAdmissionPolicy, named "default"'),
+        ),
+        (
+            {"metadata": {"name": "mine"}},
+            ("metadata.name", 'is "mine"; a cluster has one GPUAdmissionPolicy, named "default"'),
+        ),
+        ({"rules": []}, ("rules", "is no field of a GPUAdmissionPolicy; settings are under spec")),
+        ({"conversion": {}}, ("conversion", "is no field of a GPUAdmissionPolicy; settings are under spec")),
+    ],
+)
+def test_envelope_is_checked(fields, problem):
+    assert problems(document(**fields)) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ([], ("spec", "is a list; it must be a mapping")),
+        ("", ("spec", 'is ""; it must be a mapping')),
+        (False, ("spec", "is false; it must be a mapping")),
+        ({"rule": []}, ("spec.rule", "is no setting; see docs/settings.md for those there are")),
+        ({"rules": {"GA301": "off"}}, ("spec.rules", "is a mapping; it must be a list")),
+        ({"rules": "GA301"}, ("spec.rules", 'is "GA301"; it must be a list')),
+        ({"rules": None}, ("spec.rules", "is null; it must be a list")),
+        ({"rules": ["GA301"]}, ("spec.rules[0]", 'is "GA301"; it must be a mapping')),
+        ({"conversion": None}, ("spec.conversion", "is null; it must be a mapping")),
+        ({"conversion": ["a"]}, ("spec.conversion", "is a list; it must be a mapping")),
+    ],
+)
+def test_sections_have_their_shape(spec, problem):
+    assert problems_of(spec) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("conversion", "problem"),
+    [
+        ({"schedulers": "default-scheduler"}, ("schedulers", 'is "default-scheduler"; it must be a list')),
+        ({"schedulers": [1]}, ("schedulers[0]", "is 1; it must be text")),
+        ({"allowPodOptOut": "no"}, ("allowPodOptOut", 'is "no"; it must be true or false')),
+        ({"allowPodOptOut": 1}, ("allowPodOptOut", "is 1; it must be true or false")),
+        ({"keepTranslatedLabels": None}, ("keepTranslatedLabels", "is null; it must be true or false")),
+        ({"nativeQuota": "audit"}, ("nativeQuota", 'is "audit"; write deny or warn')),
+        ({"nativeQuota": False}, ("nativeQuota", "is false; write deny or warn")),
+        ({"unsatisfiable": ["deny"]}, ("unsatisfiable", "is a list; write warn or deny")),
+        (
+            {"allow_pod_opt_out": True},
+            ("allow_pod_opt_out", "is no setting; see docs/settings.md for those there are"),
+        ),
+        ({"unsatisfyable": "deny"}, ("unsatisfyable", "is no setting; see docs/settings.md for those there are")),
+    ],
+)
+def test_setting_of_conversion_is_checked(conversion, problem):
+    path, sentence = problem
+    assert problems_of({"conversion": conversion}) == [(f"spec.conversion.{path}", sentence)]
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ({"severity": "off"}, ("rule", "is missing")),
+        ({"rule": "GA301"}, ("severity", "is missing")),
+        ({"rule": 301, "severity": "off"}, ("rule", "is 301; it must be text")),
+        ({"rule": "GA301", "severity": "error"}, ("severity", 'is "error"; write deny, warn, audit or off')),
+        ({"rule": "GA301", "severity": "Deny"}, ("severity", 'is "Deny"; write deny, warn, audit or off')),
+        ({"rule": "GA301", "severity": None}, ("severity", "is null; write deny, warn, audit or off")),
+        (
+            {"rule": "GA301", "severity": False},
+            ("severity", 'is false, which is how YAML reads off; write "off" in quotes'),
+        ),
+        ({"rule": "GA301", "severity": "off", "namespaces": "a"}, ("namespaces", 'is "a"; it must be a list')),
+        ({"rule": "GA301", "severity": "off", "namespaces": [None]}, ("namespaces[0]", "is null; it must be text")),
+        (
+            {"rule": "GA301", "severity": "off", "namespaces": []},
+            ("namespaces", "is empty; leave it out to mean every namespace"),
+        ),
+        (
+            {"rule": "GA301", "severity": "off", "namespace": "a"},
+            ("namespace", "is no setting; see docs/settings.md for those there are"),
+        ),
+    ],
+)
+def test_override_is_checked(override, problem):
+    path, sentence = problem
+    assert problems_of({"rules": [override]}) == [(f"spec.rules[0].{path}", sentence)]
+
+
+@pytest.mark.parametrize(
+    "rule", ["", "GA30", "GA3010", "ga301", "301", "GA3O1", "GA301\n", " GA301", "*", "GA\u0663\u0660\u0661"]
+)
+def test_override_names_a_rule(rule):
+    assert problems_of({"rules": [{"rule": rule, "severity": "off"}]}) == [
+        ("spec.rules[0].rule", f'is "{rule}"; a rule is GA and three digits, such as GA307')
+    ]
+
+
+def test_all_problems_are_told_at_once():
+    policy = {
+        "apiVersion": "v1",
+        "kind": "GPUAdmissionPolicy",
+        "spec": {"rules": [{"rule": "all", "severity": "never"}], "conversion": {"schedulers": 1}},
+    }
+    with pytest.raises(SettingsError) as refusal:
+        parse_settings(policy)
+    assert str(refusal.value) == (
+        'apiVersion: is "v1"; write "gpu-admission.io/v1alpha1"; '
+        'metadata.name: is missing; a cluster has one GPUAdmissionPolicy, named "default"; '
+        'spec.rules[0].severity: is "never"; write deny, warn, audit or off; '
+        "spec.conversion.schedulers: is 1; it must be a list; "
+        'spec.rules[0].rule: is "all"; a rule is GA and three digits, such as GA307'
+    )
+
+
+keys = st.sampled_from(["rules", "conversion", "rule", "severity", "namespaces", "schedulers", "nativeQuota", "x"])
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.sampled_from(["GA301", "off"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@settings(deadline=None)
+@given(anything)
+def test_any_spec_is_read_or_refused_with_places_and_sentences(spec):
+    try:
+        policy = parse_settings(document(spec))
+    except SettingsError as refusal:
+        told = refusal.problems
+    else:
+        told = [("spec", "read")]
+        assert isinstance(policy, GPUAdmissionPolicy)
+    assert all(path.startswith("spec") and sentence for path, sentence in told)
+    assert not any("tuple" in sentence or "nput" in sentence or "instance" in sentence for _, sentence in told)
