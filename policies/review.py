@@ -41,9 +41,11 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
         answer = _REVIEWS[entry.name](request.of(decision.object), view, settings)
         decision = _joined(decision, answer)
         if not decision.allowed:
-            return replace(decision, patch=(), object=request.object, templates=())
-    findings = settings.judge(_unknown_namespace(request, view), request.namespace)
-    return _joined(decision, _say(Decision(findings=findings, object=decision.object)))
+            break
+    else:
+        findings = settings.judge(_unknown_namespace(request, view), request.namespace)
+        decision = _joined(decision, _say(Decision(findings=findings, object=decision.object)))
+    return decision if decision.allowed else replace(decision, patch=(), object=request.object, templates=())
 
 
 def entries_called(request: Request, view: ClusterView) -> tuple[Entry, ...]:
@@ -96,9 +98,11 @@ def _for_pods(
 
 def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     conversion = convert(pod, request.namespace, view, settings)
-    findings = settings.judge((*conversion.obstacles, *conversion.notices), request.namespace)
-    decision = Decision(findings=findings, object=request.object)
-    if conversion.obstacles or conversion.edits is None or not decision.allowed:
+    if conversion.obstacles:
+        findings = settings.judge(conversion.obstacles, request.namespace)
+        return Decision(findings=tuple(map(_left_alone, findings)), object=request.object)
+    decision = Decision(findings=settings.judge(conversion.notices, request.namespace), object=request.object)
+    if conversion.edits is None or not decision.allowed:
         return decision
     edits = conversion.edits
     if conversion.template is not None:
@@ -112,6 +116,13 @@ def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmi
         templates=templates,
         annotations=annotations,
     )
+
+
+def _left_alone(obstacle: Finding) -> Finding:
+    """What stands in the way of a conversion and refuses nothing leaves the pod as it is, and says so."""
+    if obstacle.severity is Severity.DENY:
+        return obstacle
+    return replace(obstacle, message=f"{obstacle.message}, so the pod is not converted")
 
 
 def _preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:

@@ -30,17 +30,15 @@ def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
         known = ", ".join(settings.conversion.schedulers)
         yield OTHER_SCHEDULER.finding(
             SPEC / "schedulerName",
-            f"{shown(scheduler)} is not known to allocate claims (known: {known}), so this pod is not converted",
+            f"{shown(scheduler)} is not known to allocate claims (known: {known})",
         )
     if _KUEUE_QUEUE in pod.labels and not pod.controlled:
         yield KUEUE.finding(
             _LABELS / _KUEUE_QUEUE,
-            "Kueue counts this pod by the resources it asks for now, so it is not converted",
+            "Kueue counts this pod by the resources it asks for now",
         )
     if pod.labels.get(OPT_IN) == "disabled" and settings.conversion.allow_pod_opt_out:
-        yield OPTED_OUT.finding(
-            _LABELS / OPT_IN, 'is "disabled", so this pod is not converted and stays with the device plugin'
-        )
+        yield OPTED_OUT.finding(_LABELS / OPT_IN, 'is "disabled"')
 
 
 def ignored_opt_out(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:

@@ -47,11 +47,9 @@ def shares_asked(
             shares[resource] = 1
         elif wants_share:
             what = "every node that hands it out shares its GPUs" if resource == GPU else "is a share of a GPU"
-            findings.append(
-                SHARED.finding(path, f"{what}, and no ResourceSlice offers shares; the pod is not converted")
-            )
+            findings.append(SHARED.finding(path, f"{what}, and no ResourceSlice offers shares"))
         elif whole is None and offered:
-            text = "is a whole device, and the DRA driver shares some devices between pods; the pod is not converted"
+            text = "is a whole device, and the DRA driver shares some devices between pods"
             remedy = "keep this pod on device-plugin nodes, or share all devices alike (consumableShares of the driver)"
             findings.append(SHARED.finding(path, text, remedy))
         elif whole:

@@ -53,6 +53,13 @@ def test_template_in_a_review_gets_defaults_because_it_has_none(reviewed, write,
     assert result["templates"]
 
 
+def test_template_of_an_object_without_a_version_is_read(reviewed, write, pod):
+    document = {"kind": "PodTemplate", "metadata": {"name": "a"}, "template": {"spec": pod()["spec"]}}
+    (result,) = reviewed(write("review.json", json.dumps(admission_review(document))))
+    assert result["templates"]
+    assert result["object"]["apiVersion"] == ""
+
+
 def test_finding_in_a_review_has_its_place_in_the_file(reviewed, write, pod):
     document = with_requests(pod(nodeSelector={"nvidia.com/gpu.count": "8"}))
     text = json.dumps(admission_review(document), indent=1)

@@ -268,6 +268,22 @@ def test_workload_that_is_to_be_named_gives_its_pods_a_name_to_begin_with(result
     assert result(document).subject.label == "Job team-a/train-*"
 
 
+def test_malformed_template_that_is_only_warned_about_stays_as_it_is(invoke, cluster, write):
+    settings = """\
+apiVersion: gpu-admission.io/v1alpha1
+kind: GPUAdmissionPolicy
+metadata: {name: default}
+spec: {rules: [{rule: GA301, severity: warn}]}
+"""
+    document = workload("batch/v1", "Job", spec={"template": {"metadata": [], "spec": {"containers": 1}}})
+    file = write("job.yaml", document)
+    done = invoke("review", "--cluster", cluster, "--settings", write("settings.yaml", settings), file)
+    assert done.exit_code == 0
+    assert done.stdout.startswith(
+        "job.yaml:1  Job team-a/big  admitted\nWarning: GA301 spec.template.metadata: is a list;"
+    )
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

@@ -95,7 +95,10 @@ terms = few(
 @st.composite
 def containers(draw):
     limits = draw(st.dictionaries(resources, amounts, max_size=3))
-    wanted = {"limits": limits, "requests": draw(st.just(limits) | st.dictionaries(resources, amounts, max_size=2))}
+    wanted = {
+        "limits": limits,
+        "requests": draw(st.builds(dict, st.just(limits)) | st.dictionaries(resources, amounts, max_size=2)),
+    }
     wanted |= draw(few(claims=st.just([{"name": "mine"}]) | st.none()))
     return {
         "name": draw(names),
@@ -159,7 +162,7 @@ def asked(pod, view=CLUSTER, **fields):
     return review(Request(object=pod, namespace=fields.pop("namespace", "team-a"), **fields), view, DEFAULTS)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     json_values | broken_pods(),
     json_values,
@@ -177,14 +180,14 @@ def test_any_json_gets_a_decision(document, old, entry, operation, namespace, vi
     assert decision.allowed or not decision.patch
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(pods())
 def test_patch_makes_the_object(pod):
     decision = asked(pod)
     assert jsonpatch.apply_patch(pod, list(decision.patch)) == decision.object
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(pods())
 def test_second_review_changes_nothing(pod):
     decision = asked(pod)
@@ -193,7 +196,7 @@ def test_second_review_changes_nothing(pod):
     assert (again.allowed, again.patch, again.templates) == (True, (), ())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(pods())
 def test_everything_else_in_the_pod_stays(pod):
     decision = asked(pod)
@@ -267,7 +270,7 @@ def conditions(draw):
             return {"key": key, "operator": operator, "values": sorted({value, other})}
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(st.lists(st.lists(conditions(), min_size=1, max_size=2), min_size=1, max_size=2), st.sampled_from([GPU, MIG]))
 def test_devices_are_selected_where_their_nodes_were(alternatives, resource):
     """On DRA nodes that GPU Feature Discovery labels as before: the claim takes a device where the pod took its node."""
@@ -306,7 +309,7 @@ def counted_pods(draw):
     made = [
         {
             "name": name,
-            "resources": {"limits": wanted, "requests": wanted},
+            "resources": {"limits": wanted, "requests": dict(wanted)},
             **(draw(few(restartPolicy=st.just("Always"))) if number < inits else {}),
         }
         for number, name in enumerate(every)
@@ -330,7 +333,7 @@ def most_at_once(pod, resource):
     return max(sum(resources_of(one, "limits").get(resource, 0) for one in together) for together in moments(pod))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(counted_pods())
 def test_devices_after_are_devices_before(pod):
     most = {GPU: most_at_once(pod, GPU), MIG: most_at_once(pod, MIG)}
@@ -355,7 +358,7 @@ def test_devices_after_are_devices_before(pod):
             assert sum(held[name] for name in mine if kind_of[name] == kind) == wanted
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(counted_pods())
 def test_request_names_are_labels_and_differ(pod):
     decision = asked(pod)

@@ -104,10 +104,9 @@ class Reader:
             if isinstance(value, dict) and "serverVersion" in value and "kind" not in value:
                 facts.append(value)
                 continue
-            before = len(self.problems)
-            for _ in self._objects(value, file, document, FieldPath()):
-                pass
-            if len(self.problems) == before:
+            known = len(self.problems)
+            list(self._objects(value, file, document, FieldPath()))
+            if len(self.problems) == known:
                 facts.append(value)
         return facts
 

@@ -51,7 +51,7 @@ __all__ = ["command"]
     default="text",
     show_default=True,
     help="text: what kubectl would print, and a diff. json: everything, for programs. yaml: the admitted objects and "
-    "their ResourceClaimTemplates. patch: the JSON Patch of a single object.",
+    "their ResourceClaimTemplates. patch: the JSON Patch of a single object with its defaults.",
 )
 @click.option("--settings", metavar="FILE", help="A GPUAdmissionPolicy; its defaults where absent.")
 @click.pass_context
@@ -72,9 +72,12 @@ def command(
     Reads YAML and JSON: one or more objects, lists, whole AdmissionReviews; folders with all *.yaml, *.yml and *.json
     in them; and - for standard input. Reviews pods, and the pods that workloads would make: those of Deployments,
     StatefulSets, DaemonSets, ReplicaSets, ReplicationControllers, Jobs, CronJobs, PodTemplates, JobSets,
-    LeaderWorkerSets, RayClusters, RayJobs, RayServices, PyTorchJobs and MPIJobs. Limits without a request count as
-    requests too, as the API server has it before it asks a webhook. A Namespace among the files decides like one of
-    the cluster.
+    LeaderWorkerSets, RayClusters, RayJobs, RayServices, PyTorchJobs and MPIJobs. A Namespace among the files decides
+    like one of the cluster.
+
+    Shown is what a webhook sees and makes of it: limits are copied to missing requests first, as the API server does.
+    Of a workload, the pod templates are shown as their pods would be admitted; in the cluster the workload itself stays
+    as it is.
 
     \b
     A pod, in a cluster as kubectl printed it:

@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import click
+
+# Registers every rule, so that a mistyped id is seen.
+import policies.review  # noqa: F401
+from policies.rules import get_rule
 from policies.settings import DEFAULTS, SettingsError, parse_settings
 from webhook.cli.documents import Problem
 
@@ -30,13 +35,22 @@ def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
         return DEFAULTS
     name, document = documents[0]
     try:
-        return parse_settings(document.value)
+        policy = parse_settings(document.value)
     except SettingsError as error:
         reader.problems += [
             Problem(name, f"{path}: {sentence}" if path else sentence, document.position(_steps(path)))
             for path, sentence in error.problems
         ]
         return DEFAULTS
+    for index, override in enumerate(policy.rules):
+        if get_rule(override.rule) is None:
+            place = Problem(
+                name,
+                f"there is no rule {override.rule} in this version, so its severity changes nothing",
+                document.position(("spec", "rules", index, "rule")),
+            )
+            click.echo(f"Warning: {place}", err=True)
+    return policy
 
 
 def _steps(path: str) -> list[str | int]:

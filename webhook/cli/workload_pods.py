@@ -36,7 +36,7 @@ def pod_of(template: Object, workload: Object, namespace: str) -> Object:
             "namespace": namespace,
             "ownerReferences": [
                 {
-                    "apiVersion": workload["apiVersion"],
+                    "apiVersion": workload.get("apiVersion"),
                     "kind": workload["kind"],
                     "name": owner,
                     "controller": True,
