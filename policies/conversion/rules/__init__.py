@@ -1,0 +1,41 @@
+"""Rules of conversion, GA3xx: why a pod cannot be converted, is left alone, or should be looked at."""
+
+from policies.conversion.rules.asking import AMOUNT, MALFORMED, PROFILE, TOO_MANY, UNEQUAL
+from policies.conversion.rules.choices import (
+    KUEUE,
+    NAMESPACE_UNKNOWN,
+    OPT_OUT_REFUSED,
+    OPTED_OUT,
+    OTHER_SCHEDULER,
+    STRATEGY,
+)
+from policies.conversion.rules.converted import ESCAPED, READDED, STILL_ASKS
+from policies.conversion.rules.meaning import AMBIGUOUS, LABEL, SHARED, TERMS, TOO_LONG
+from policies.conversion.rules.surroundings import FOREIGN_TEMPLATE, NATIVE_QUOTA, NO_CLASS, TWICE, UNSATISFIABLE
+
+__all__ = [
+    "AMBIGUOUS",
+    "AMOUNT",
+    "ESCAPED",
+    "FOREIGN_TEMPLATE",
+    "KUEUE",
+    "LABEL",
+    "MALFORMED",
+    "NAMESPACE_UNKNOWN",
+    "NATIVE_QUOTA",
+    "NO_CLASS",
+    "OPTED_OUT",
+    "OPT_OUT_REFUSED",
+    "OTHER_SCHEDULER",
+    "PROFILE",
+    "READDED",
+    "SHARED",
+    "STILL_ASKS",
+    "STRATEGY",
+    "TERMS",
+    "TOO_LONG",
+    "TOO_MANY",
+    "TWICE",
+    "UNEQUAL",
+    "UNSATISFIABLE",
+]

@@ -1,0 +1,117 @@
+"""Rules on who is converted: schedulers, queues, and the labels of pods and namespaces."""
+
+from __future__ import annotations
+
+from policies.decision import Severity
+from policies.rules import rule
+
+__all__ = ["KUEUE", "NAMESPACE_UNKNOWN", "OPTED_OUT", "OPT_OUT_REFUSED", "OTHER_SCHEDULER", "STRATEGY"]
+
+OTHER_SCHEDULER = rule(
+    "GA315",
+    "Pods are converted for schedulers that allocate claims",
+    default=Severity.WARN,
+    setting="conversion.schedulers",
+    why="""
+    Claims are allocated by the scheduler. A scheduler without DRA would leave the pod Pending, or count its GPUs as
+    none. Pods of schedulers that are not listed in the settings are left alone.""",
+    remedy="list the scheduler in conversion.schedulers if it allocates ResourceClaims",
+    source="KEP-4381",
+    wrong="""
+    spec:
+      schedulerName: my-scheduler""",
+    right="""
+    kind: GPUAdmissionPolicy
+    spec:
+      conversion:
+        schedulers: [default-scheduler, my-scheduler]""",
+)
+
+KUEUE = rule(
+    "GA316",
+    "A bare pod that Kueue queues keeps its resource names",
+    default=Severity.WARN,
+    why="""
+    Kueue counts a bare pod by the resources in its spec when the pod is created, and holds it by a gate. Converted, it
+    would be counted by nobody. Pods of queued Jobs are converted: Kueue counted the Job.""",
+    remedy="queue a Job instead of a bare pod",
+    source="Kueue plain pods documentation; KEP-2941",
+    wrong="""
+    kind: Pod
+    metadata:
+      labels: {kueue.x-k8s.io/queue-name: research}""",
+    right="""
+    kind: Job
+    metadata:
+      labels: {kueue.x-k8s.io/queue-name: research}""",
+)
+
+OPTED_OUT = rule(
+    "GA317",
+    "A pod that opts out is left alone",
+    default=Severity.WARN,
+    setting="conversion.allowPodOptOut",
+    why="""
+    The label gpu-admission.io/dra: disabled on a pod keeps it with the device plugin although its namespace converts,
+    if the administrator allows it. It then runs only where the device plugin hands out GPUs.""",
+    remedy="remove the label gpu-admission.io/dra from the pod to have it converted",
+    source="docs/conversion.md",
+    wrong="""
+    metadata:
+      labels: {gpu-admission.io/dra: disabled}""",
+    right="""
+    metadata:
+      labels: {}""",
+)
+
+OPT_OUT_REFUSED = rule(
+    "GA318",
+    "Opting out is the administrator's to allow",
+    default=Severity.WARN,
+    setting="conversion.allowPodOptOut",
+    why="""
+    The administrator has turned conversion.allowPodOptOut off, so the label on the pod has no effect and the pod is
+    converted like every other.""",
+    remedy="remove the label, or ask the administrator to allow it",
+    source="docs/conversion.md",
+    wrong="""
+    metadata:
+      labels: {gpu-admission.io/dra: disabled}""",
+    right="""
+    metadata:
+      labels: {}""",
+)
+
+STRATEGY = rule(
+    "GA323",
+    "The namespace names a conversion strategy that exists",
+    default=Severity.DENY,
+    why="""
+    The label gpu-admission.io/dra-strategy chooses how pods are converted. This version knows the strategy template. A
+    pod is not converted by another strategy than the one that was chosen.""",
+    remedy="set gpu-admission.io/dra-strategy: template on the namespace, or remove the label",
+    source="docs/conversion.md",
+    wrong="""
+    kind: Namespace
+    metadata:
+      labels: {gpu-admission.io/dra: enabled, gpu-admission.io/dra-strategy: templates}""",
+    right="""
+    kind: Namespace
+    metadata:
+      labels: {gpu-admission.io/dra: enabled}""",
+)
+
+NAMESPACE_UNKNOWN = rule(
+    "GA324",
+    "Whether a namespace converts its pods is known",
+    default=Severity.WARN,
+    why="""
+    Conversion is chosen by a label on the namespace. Offline, the namespace may be in none of the files; the pod is
+    then reviewed as if it did not convert, which may not be what the cluster will do.""",
+    remedy="add the Namespace to the files, or give the cluster's with --cluster",
+    source="docs/conversion.md",
+    wrong="""
+    # gpu-admission review pod.yaml""",
+    right="""
+    # gpu-admission review pod.yaml namespace.yaml""",
+)

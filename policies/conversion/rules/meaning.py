@@ -1,0 +1,104 @@
+"""Rules on what cannot be told to a claim exactly: shares, node labels, alternatives, ambiguous names."""
+
+from __future__ import annotations
+
+from policies.decision import Severity
+from policies.rules import rule
+
+__all__ = ["AMBIGUOUS", "LABEL", "SHARED", "TERMS", "TOO_LONG"]
+
+SHARED = rule(
+    "GA306",
+    "Shared GPUs are converted only where the DRA driver offers shares",
+    default=Severity.WARN,
+    why="""
+    Time-slicing and MPS replicas of the device plugin have no equivalent in DRA unless the driver publishes devices
+    with a consumable capacity `shares` (ConsumableShares). Converting anyway would give the pod a whole GPU that up to
+    a dozen pods shared before. The pod is left as it is and runs through the device plugin.""",
+    remedy="keep this pod on device-plugin nodes, or enable ConsumableShares in the DRA driver",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go",
+    wrong="""
+    # in a cluster without ConsumableShares
+    resources:
+      limits: {nvidia.com/gpu.shared: 1}""",
+    right="""
+    resources:
+      limits: {nvidia.com/gpu: 1}""",
+)
+
+LABEL = rule(
+    "GA307",
+    "A node label that describes GPUs has an exact equivalent on a device",
+    default=Severity.DENY,
+    why="""
+    Where GPUs are handed out by DRA, nodes lose the labels of GPU Feature Discovery, and a pod that selects on them
+    stays Pending for ever. Conversion turns such conditions into selectors on devices, but only exact ones: a pod must
+    not land on another GPU than it asked for. Some labels describe the node, or count things, and no device attribute
+    says the same.""",
+    remedy="drop the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family",
+    source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery; dra-driver-nvidia-gpu deviceinfo.go",
+    wrong="""
+    nodeSelector:
+      nvidia.com/gpu.count: "8" """,
+    right="""
+    nodeSelector:
+      nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3""",
+)
+
+TERMS = rule(
+    "GA308",
+    "OR-ed affinity terms agree on the node part or on the GPU part",
+    default=Severity.DENY,
+    why="""
+    Node selector terms are alternatives. "Zone a with an A100, or zone b with an H100" cannot be told as one condition
+    on nodes and one on devices: each alone would also allow zone a with an H100. Terms that differ in only one of the
+    two parts can.""",
+    remedy="let the terms differ in the node part only or in the GPU part only, or make two workloads",
+    source="k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
+    wrong="""
+    nodeSelectorTerms:
+    - matchExpressions:
+      - {key: topology.kubernetes.io/zone, operator: In, values: [a]}
+      - {key: nvidia.com/gpu.family, operator: In, values: [ampere]}
+    - matchExpressions:
+      - {key: topology.kubernetes.io/zone, operator: In, values: [b]}
+      - {key: nvidia.com/gpu.family, operator: In, values: [hopper]}""",
+    right="""
+    nodeSelectorTerms:
+    - matchExpressions:
+      - {key: topology.kubernetes.io/zone, operator: In, values: [a, b]}
+      - {key: nvidia.com/gpu.family, operator: In, values: [ampere, hopper]}""",
+)
+
+AMBIGUOUS = rule(
+    "GA309",
+    "nvidia.com/gpu means one kind of device",
+    default=Severity.DENY,
+    why="""
+    Under the MIG strategy `single` a node hands out MIG devices under the name nvidia.com/gpu. Where some nodes do and
+    others hand out whole GPUs, or devices of another profile, the device plugin let chance decide; a claim must say.""",
+    remedy="say which one",
+    source="github.com/NVIDIA/k8s-device-plugin README, MIG strategies",
+    wrong="""
+    # on a cluster with whole GPUs and with MIG devices in the single strategy
+    resources:
+      limits: {nvidia.com/gpu: 1}""",
+    right="""
+    resources:
+      limits: {nvidia.com/mig-1g.5gb: 1}""",
+)
+
+TOO_LONG = rule(
+    "GA311",
+    "The conditions on a device fit into CEL expressions of 10 KiB",
+    default=Severity.DENY,
+    why="""
+    The API server refuses a device selector longer than 10,240 bytes, and with it the claim of every pod made from the
+    template. Only very long lists of products reach that.""",
+    remedy="name fewer values, or use nvidia.com/gpu.family or gpu.memory instead of a list of products",
+    source="k8s.io/api/resource/v1 types.go CELSelectorExpressionMaxLength",
+    wrong="""
+    - {key: nvidia.com/gpu.product, operator: In, values: [...hundreds of products...]}""",
+    right="""
+    - {key: nvidia.com/gpu.family, operator: In, values: [ampere, hopper]}""",
+)

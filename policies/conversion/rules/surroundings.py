@@ -1,0 +1,97 @@
+"""Rules on what a conversion meets in the cluster: classes, quotas, devices, nodes, templates."""
+
+from __future__ import annotations
+
+from policies.decision import Severity
+from policies.rules import rule
+
+__all__ = ["FOREIGN_TEMPLATE", "NATIVE_QUOTA", "NO_CLASS", "TWICE", "UNSATISFIABLE"]
+
+NO_CLASS = rule(
+    "GA310",
+    "The DeviceClass that a claim names exists",
+    default=Severity.DENY,
+    why="""
+    A claim of a class that does not exist keeps its pod Pending ("device class does not exist"). NVIDIA's DRA driver
+    brings the classes gpu.nvidia.com and mig.nvidia.com; where they are missing, it is not installed.""",
+    remedy="install NVIDIA's DRA driver, or remove the label gpu-admission.io/dra from the namespace",
+    source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources PreFilter",
+    wrong="""
+    # kubectl get deviceclass: No resources found
+    metadata:
+      labels: {gpu-admission.io/dra: enabled}""",
+    right="""
+    # kubectl get deviceclass: gpu.nvidia.com, mig.nvidia.com
+    metadata:
+      labels: {gpu-admission.io/dra: enabled}""",
+)
+
+NATIVE_QUOTA = rule(
+    "GA312",
+    "Conversion does not switch a ResourceQuota off",
+    default=Severity.DENY,
+    setting="conversion.nativeQuota",
+    why="""
+    A ResourceQuota on requests.nvidia.com/gpu counts what pods ask for by that name. A converted pod asks by a claim,
+    which the quota counts only if the DeviceClass carries the name (spec.extendedResourceName) and the API server is
+    1.36 or newer, and never for quotas with scopes. Otherwise the namespace could take every GPU.""",
+    remedy="limit the namespace by a GPUQuota and remove the ResourceQuota, or set extendedResourceName on the DeviceClass",
+    source="k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go",
+    wrong="""
+    kind: ResourceQuota
+    spec:
+      hard: {requests.nvidia.com/gpu: 8}     # and a DeviceClass without extendedResourceName""",
+    right="""
+    kind: DeviceClass
+    metadata: {name: gpu.nvidia.com}
+    spec:
+      extendedResourceName: nvidia.com/gpu""",
+)
+
+UNSATISFIABLE = rule(
+    "GA313",
+    "Some device of the cluster matches what is asked",
+    default=Severity.WARN,
+    setting="conversion.unsatisfiable",
+    why="""
+    No ResourceSlice holds a device like this now, so the pod will be Pending. That may pass: an autoscaled cluster has
+    no GPU node until the first pod asks, and a driver upgrade empties the slices. It may also be a misspelt product.""",
+    remedy="compare with what exists, or wait for such a node",
+    source="ResourceSlices of the cluster",
+    wrong="""
+    nodeSelector:
+      nvidia.com/gpu.product: NVIDIA-H100""",
+    right="""
+    nodeSelector:
+      nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3""",
+)
+
+TWICE = rule(
+    "GA314",
+    "A node hands out its GPUs by the device plugin or by DRA",
+    default=Severity.WARN,
+    why="""
+    Device plugin and DRA driver know nothing of each other. Where both run on a node, one GPU can be given to two pods
+    at once.""",
+    remedy="turn the device plugin off on these nodes (label nvidia.com/gpu.deploy.device-plugin=false)",
+    source="github.com/NVIDIA/aicr issue 332; gpu-operator validation of ClusterPolicy and GPUCluster",
+    wrong="""
+    # node a: status.allocatable nvidia.com/gpu: 8, and a ResourceSlice of gpu.nvidia.com with nodeName: a""",
+    right="""
+    # node a: only the ResourceSlice; node b: only status.allocatable""",
+)
+
+FOREIGN_TEMPLATE = rule(
+    "GA322",
+    "A template named by its content has that content",
+    default=Severity.DENY,
+    why="""
+    Templates are named by a hash of their spec. One of this name with another spec was written or changed by somebody
+    else; the pod would get devices that it did not ask for.""",
+    remedy="delete the ResourceClaimTemplate; it is made again when a pod needs it",
+    source="docs/conversion.md",
+    wrong="""
+    # gpu-0123456789abcdef, edited by hand""",
+    right="""
+    # kubectl delete resourceclaimtemplate gpu-0123456789abcdef""",
+)
