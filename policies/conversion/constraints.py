@@ -30,7 +30,7 @@ _SELECTOR = SPEC / "nodeSelector"
 _AFFINITY = FieldPath([*SPEC, *REQUIRED])
 _TERMS = _AFFINITY / "nodeSelectorTerms"
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-_INTEGER = re.compile(r"-?[0-9]{1,9}")
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 
 Term = dict[str, Any]
 
@@ -167,10 +167,13 @@ def _gpu_part(term: Term) -> list[Term]:
 def _rest(term: Term) -> list[Any]:
     """What a term asks of the node itself, in an order that can be compared."""
     expressions = [item for item in term.get("matchExpressions") or [] if not _speaks_of_gpus(item)]
-    return sorted(
-        [repr(sorted(item.items())) for item in expressions]
-        + ["field " + repr(sorted(item.items())) for item in term.get("matchFields") or []]
-    )
+    fields = term.get("matchFields") or []
+    return sorted([*map(_comparable, expressions), *(f"field {_comparable(item)}" for item in fields)])
+
+
+def _comparable(expression: Term) -> str:
+    """An expression as text that does not depend on the order of its values."""
+    return repr(sorted({**expression, "values": sorted(expression.get("values") or [])}.items()))
 
 
 def _translate(path: FieldPath, expression: Term, subject: Subject) -> Predicate:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import copy
-import re
 from pathlib import Path
 
 import jsonpatch
 import yaml
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from policies.conversion.asked import RECORD, Asked
+from policies.conversion.asked import RECORD
 from policies.decision import MANAGED, Decision
 from policies.entries import ENTRIES
-from policies.kubernetes.nodes import REQUIRED, pod_selects
-from policies.kubernetes.paths import lookup
-from policies.kubernetes.resourceslices import devices_of
+from policies.kubernetes.nodes import REQUIRED
 from policies.nvidia.labels import is_gpu_label
 from policies.nvidia.resources import parse_resource
 from policies.request import Request
@@ -32,7 +29,6 @@ OBJECTS = [
     for document in yaml.load_all(file.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 ]
 CLUSTER = ManifestsView(OBJECTS)
-DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 GPU = "nvidia.com/gpu"
 MIG = "nvidia.com/mig-1g.10gb"
@@ -162,7 +158,7 @@ def asked(pod, view=CLUSTER, **fields):
     return review(Request(object=pod, namespace=fields.pop("namespace", "team-a"), **fields), view, DEFAULTS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     json_values | broken_pods(),
     json_values,
@@ -180,14 +176,14 @@ def test_any_json_gets_a_decision(document, old, entry, operation, namespace, vi
     assert decision.allowed or not decision.patch
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(pods())
 def test_patch_makes_the_object(pod):
     decision = asked(pod)
     assert jsonpatch.apply_patch(pod, list(decision.patch)) == decision.object
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(pods())
 def test_second_review_changes_nothing(pod):
     decision = asked(pod)
@@ -196,7 +192,7 @@ def test_second_review_changes_nothing(pod):
     assert (again.allowed, again.patch, again.templates) == (True, (), ())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(pods())
 def test_everything_else_in_the_pod_stays(pod):
     decision = asked(pod)
@@ -229,7 +225,7 @@ def without_conversion(pod):
     spec["nodeSelector"] = {
         key: value for key, value in (spec.get("nodeSelector") or {}).items() if not is_gpu_label(key)
     }
-    spec.pop("affinity", None)  # whether it still means the same is the next property's
+    spec.pop("affinity", None)  # test_device_properties asks whether it still means the same
     for container in all_containers(pod):
         container.pop("resources", None)
     return pod
@@ -243,126 +239,14 @@ def resources_of(container, section):
     return (container.get("resources") or {}).get(section) or {}
 
 
-NODES = [
-    (node, [device for device in devices_of(CLUSTER.list("ResourceSlice")) if device.node == name])
-    for node in CLUSTER.list("Node")
-    for name in [node["metadata"]["name"]]
-]
-SUFFIXES = ("product", "memory", "family", "compute.major", "driver-version.full", "runtime.minor", "zone", "present")
-
-
-@st.composite
-def conditions(draw):
-    """Expressions on labels as nodes of the example cluster have them, and on values that none has."""
-    node, _ = draw(st.sampled_from(NODES[1:]))
-    key, value = draw(
-        st.sampled_from([item for item in node["metadata"]["labels"].items() if item[0].endswith(SUFFIXES)])
-    )
-    operator = draw(operators)
-    match operator:
-        case "Exists" | "DoesNotExist":
-            return {"key": key, "operator": operator}
-        case "Gt" | "Lt":
-            assume(value.isdecimal())
-            return {"key": key, "operator": operator, "values": [str(int(value) + draw(st.integers(-1, 1)))]}
-        case _:
-            other = draw(st.sampled_from(NODES[1:]))[0]["metadata"]["labels"].get(key, value)
-            return {"key": key, "operator": operator, "values": sorted({value, other})}
-
-
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
-@given(st.lists(st.lists(conditions(), min_size=1, max_size=2), min_size=1, max_size=2), st.sampled_from([GPU, MIG]))
-def test_devices_are_selected_where_their_nodes_were(alternatives, resource):
-    """On DRA nodes that GPU Feature Discovery labels as before: the claim takes a device where the pod took its node."""
-    spec = {
-        "containers": [{"name": "app", "resources": {"limits": {resource: 1}, "requests": {resource: 1}}}],
-        "affinity": required([{"matchExpressions": expressions} for expressions in alternatives]),
+def test_record_with_endless_numbers_is_no_record():
+    """Their sum has more digits than Python turns into text."""
+    endless = "9" * 4300
+    ask = '{"name":"%s","kind":"container","resources":{"nvidia.com/gpu":%s}}'
+    record = '{"containers":[' + ",".join(ask % (name, endless) for name in ("a", "b")) + "]}"
+    resources = {"limits": {GPU: 1}, "requests": {GPU: 1}}
+    pod = {
+        "metadata": {"annotations": {RECORD: record}},
+        "spec": {"containers": [{"name": "a", "resources": resources}]},
     }
-    decision = asked({"spec": spec})
-    assume(decision.templates)
-    record = Asked.from_record(decision.object["metadata"]["annotations"][RECORD])
-    left = decision.object["spec"]
-    assert not any(is_gpu_label(each["key"]) for each in expressions_of(left))
-    for node, devices in NODES:
-        for device in devices:
-            if device.attributes.get("gpu.nvidia.com/type") != ("gpu" if resource == GPU else "mig"):
-                continue
-            if resource == MIG and device.attributes["gpu.nvidia.com/profile"] != "1g.10gb":
-                continue
-            by_claim = pod_selects(left, node) and record.predicates[resource].matches(device)
-            assert by_claim == pod_selects(spec, node), (node["metadata"]["name"], device.name)
-
-
-def expressions_of(spec):
-    for term in (lookup(spec, REQUIRED) or {}).get("nodeSelectorTerms", []):
-        yield from term.get("matchExpressions") or []
-
-
-asks = st.fixed_dictionaries({}, optional={GPU: st.integers(0, 6), MIG: st.integers(0, 6)})
-
-
-@st.composite
-def counted_pods(draw):
-    """Pods of containers, init containers and sidecars that ask for devices and nothing else."""
-    every = draw(st.lists(names, min_size=1, max_size=8, unique=True))
-    inits = draw(st.integers(0, len(every) - 1))
-    made = [
-        {
-            "name": name,
-            "resources": {"limits": wanted, "requests": dict(wanted)},
-            **(draw(few(restartPolicy=st.just("Always"))) if number < inits else {}),
-        }
-        for number, name in enumerate(every)
-        for wanted in [draw(asks)]
-    ]
-    return {"spec": {"initContainers": made[:inits], "containers": made[inits:]}}
-
-
-def moments(pod):
-    """Which containers run together: with each init container the sidecars before it, then everything that stays."""
-    running = []
-    for container in pod["spec"]["initContainers"]:
-        yield [*running, container]
-        if container.get("restartPolicy") == "Always":
-            running.append(container)
-    yield [*running, *pod["spec"]["containers"]]
-
-
-def most_at_once(pod, resource):
-    """What the scheduler reserves: the most that is ever asked for at the same time."""
-    return max(sum(resources_of(one, "limits").get(resource, 0) for one in together) for together in moments(pod))
-
-
-@settings(max_examples=500, deadline=None)
-@given(counted_pods())
-def test_devices_after_are_devices_before(pod):
-    most = {GPU: most_at_once(pod, GPU), MIG: most_at_once(pod, MIG)}
-    decision = asked(pod)
-    if sum(most.values()) > 32:
-        assert [finding.rule for finding in decision.denials] == ["GA304"]
-        return
-    assert decision.allowed
-    requests = [request for template in decision.templates for request in template.spec["spec"]["devices"]["requests"]]
-    held = {request["name"]: request["exactly"]["count"] for request in requests}
-    kinds = {"gpu.nvidia.com": GPU, "mig.nvidia.com": MIG}
-    kind_of = {request["name"]: kinds[request["exactly"]["deviceClassName"]] for request in requests}
-    assert {kind: sum(held[name] for name in held if kind_of[name] == kind) for kind in most} == most
-    after = {container["name"]: container for container in all_containers(decision.object)}
-    for together in moments(pod):
-        used = [claim["request"] for one in together for claim in resources_of(after[one["name"]], "claims")]
-        assert len(used) == len(set(used)), "two containers that run together share a device"
-    for container in all_containers(pod):
-        mine = [claim["request"] for claim in resources_of(after[container["name"]], "claims")]
-        for kind in most:
-            wanted = resources_of(container, "limits").get(kind, 0)
-            assert sum(held[name] for name in mine if kind_of[name] == kind) == wanted
-
-
-@settings(max_examples=300, deadline=None)
-@given(counted_pods())
-def test_request_names_are_labels_and_differ(pod):
-    decision = asked(pod)
-    for template in decision.templates:
-        written = [request["name"] for request in template.spec["spec"]["devices"]["requests"]]
-        assert len(set(written)) == len(written) <= 32
-        assert all(DNS_LABEL.fullmatch(name) for name in written)
+    assert asked(pod).object["metadata"]["annotations"][RECORD] != record

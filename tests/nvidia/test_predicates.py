@@ -147,6 +147,12 @@ def test_values_of_one_attribute_become_one_list():
     assert any_of([T4, L40S]) == any_of([L40S, T4, L40S]) == any_of([T4, both]) == both
 
 
+def test_values_are_in_alphabetical_order():
+    names = ["Tesla-T4", "NVIDIA-L4", "NVIDIA-A10G", "NVIDIA-L40S", "NVIDIA-H200", "NVIDIA-GB200", "NVIDIA-B200"]
+    merged = any_of(TextIn("productName", (name,), "dashed", "product") for name in names)
+    assert merged == TextIn("productName", tuple(sorted(names)), "dashed", "product")
+
+
 def test_values_in_another_spelling_stay_apart():
     other = TextIn("productName", ("Tesla T4",))
     assert any_of([T4, other]) == AnyOf((other, T4))
