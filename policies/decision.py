@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from policies.warnings import warning_lines
+
 if TYPE_CHECKING:
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["MANAGED", "Decision", "Finding", "Operation", "Severity", "Template"]
+__all__ = ["MANAGED", "Decision", "Finding", "Operation", "Place", "Severity", "Template"]
 
 MANAGED = "gpu-admission.io/managed"
 """The label on everything that gpu-admission made or changed."""
@@ -32,6 +34,17 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a text that is a value of the object: a document inside a ConfigMap."""
+
+    path: FieldPath
+    """Where in the object the text is: `data[config.yaml]`."""
+    line: int
+    """1-based, of the text."""
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that a rule has to say about one place of an object."""
 
@@ -43,6 +56,8 @@ class Finding:
     """What is there and why it matters, without the path and without a full stop."""
     remedy: str
     """What to do instead, an imperative without a full stop."""
+    place: Place | None = None
+    """Where in an embedded document it is, for findings in one."""
 
     def __str__(self) -> str:
         return f"{self.text} [{self.rule}]"
@@ -86,16 +101,28 @@ class Decision:
     """What to change, in order; empty on refusals and in entries that only validate."""
     object: Any = None
     """The object as it is after the patch."""
-    warnings: tuple[str, ...] = ()
-    """Lines for the author, each at most 120 characters of printable text."""
+    remarks: tuple[str, ...] = ()
+    """What else its author is told, beside the findings that warn."""
     templates: tuple[Template, ...] = ()
     annotations: dict[str, str] = field(default_factory=dict)
-    """For the API server's audit log; keys are qualified-name parts."""
+    """For the API server's audit log, beside the findings; keys are qualified-name parts."""
 
     @property
     def allowed(self) -> bool:
         """Whether no finding denies the request."""
         return all(finding.severity is not Severity.DENY for finding in self.findings)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Lines for the author, each at most 120 characters of printable text."""
+        warned = [f"{found.rule} {found.text}" for found in self.findings if found.severity is Severity.WARN]
+        return warning_lines([*self.remarks, *warned])
+
+    @property
+    def audit_annotations(self) -> dict[str, str]:
+        """The annotations, and the rules that found something with their severities."""
+        told = ", ".join(f"{found.rule}={found.severity}" for found in self.findings)
+        return {**self.annotations, "findings": told} if told else self.annotations
 
     @property
     def denials(self) -> tuple[Finding, ...]:

@@ -14,7 +14,6 @@ from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.patch import Editor
 from policies.placement import gets_gpu, tolerate_gpu_nodes
-from policies.warnings import warning_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,7 +43,7 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
             break
     else:
         findings = settings.judge(_unknown_namespace(request, view), request.namespace)
-        decision = _joined(decision, _say(Decision(findings=findings, object=decision.object)))
+        decision = _joined(decision, Decision(findings=findings, object=decision.object))
     return decision if decision.allowed else replace(decision, patch=(), object=request.object, templates=())
 
 
@@ -90,8 +89,8 @@ def _for_pods(
             pod = Pod.read(request.object)
         except MalformedPodError as error:
             findings = [MALFORMED.finding(path, sentence) for path, sentence in error.problems]
-            return _say(Decision(findings=settings.judge(findings, request.namespace), object=request.object))
-        return _say(entry(pod, request, view, settings))
+            return Decision(findings=settings.judge(findings, request.namespace), object=request.object)
+        return entry(pod, request, view, settings)
 
     return answer
 
@@ -100,7 +99,8 @@ def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmi
     conversion = convert(pod, request.namespace, view, settings)
     if conversion.obstacles:
         findings = settings.judge(conversion.obstacles, request.namespace)
-        return Decision(findings=tuple(map(_left_alone, findings)), object=request.object)
+        told = findings if conversion.repeated else tuple(map(_left_alone, findings))
+        return Decision(findings=told, object=request.object)
     decision = Decision(findings=settings.judge(conversion.notices, request.namespace), object=request.object)
     if conversion.edits is None or not decision.allowed:
         return decision
@@ -134,15 +134,16 @@ def _preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissi
         else finding
         for finding in would.findings
     ]
-    warnings = [
+    remarks = [
         f"would be converted to ResourceClaimTemplate {template.name}: "
         + ", ".join(
             f"{request['exactly']['count']} x {request['exactly']['deviceClassName']} ({request['name']})"
             for request in template.spec["spec"]["devices"]["requests"]
         )
         for template in would.templates
+        if would.patch
     ]
-    return Decision(findings=tuple(said), object=request.object, warnings=warning_lines(warnings))
+    return Decision(findings=tuple(said), object=request.object, remarks=tuple(remarks))
 
 
 def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
@@ -165,22 +166,13 @@ _REVIEWS = {
 }
 
 
-def _say(decision: Decision) -> Decision:
-    """Add to a decision what its author and the audit log are told."""
-    warned = [f"{finding.rule} {finding.text}" for finding in decision.findings if finding.severity is Severity.WARN]
-    annotations = dict(decision.annotations)
-    if decision.findings:
-        annotations["findings"] = ", ".join(f"{finding.rule}={finding.severity}" for finding in decision.findings)
-    return replace(decision, warnings=(*decision.warnings, *warning_lines(warned)), annotations=annotations)
-
-
 def _joined(first: Decision, then: Decision) -> Decision:
     """The decision of two entries asked one after the other."""
     return Decision(
         findings=tuple(dict.fromkeys((*first.findings, *then.findings))),
         patch=(*first.patch, *then.patch),
         object=then.object,
-        warnings=tuple(dict.fromkeys((*first.warnings, *then.warnings))),
+        remarks=tuple(dict.fromkeys((*first.remarks, *then.remarks))),
         templates=(*first.templates, *then.templates),
         annotations={**first.annotations, **then.annotations},
     )

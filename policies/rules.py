@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from policies.decision import Finding, Severity
 
 if TYPE_CHECKING:
+    from policies.decision import Place
     from policies.kubernetes.paths import FieldPath
 
 __all__ = ["Rule", "all_rules", "get_rule", "rule"]
@@ -37,12 +38,21 @@ class Rule:
     """The same example put right."""
     setting: str = ""
     """The setting that names this rule's severity, beside `spec.rules`."""
+    rows: tuple[str, ...] = ()
+    """The rows of docs/catalogue.md that the rule catches."""
 
     def finding(
-        self, path: FieldPath, message: str, remedy: str | None = None, *, severity: Severity | None = None
+        self,
+        path: FieldPath,
+        message: str,
+        remedy: str | None = None,
+        *,
+        severity: Severity | None = None,
+        place: Place | None = None,
     ) -> Finding:
         """A finding of this rule; `remedy` and `severity` where the occasion knows better than the rule."""
-        return Finding(self.id, severity or self.default, path, message, self.remedy if remedy is None else remedy)
+        known = self.remedy if remedy is None else remedy
+        return Finding(self.id, severity or self.default, path, message, known, place)
 
 
 def rule(
@@ -56,6 +66,7 @@ def rule(
     wrong: str,
     right: str,
     setting: str = "",
+    rows: tuple[str, ...] = (),
 ) -> Rule:
     """Register a rule under its id.
 
@@ -72,6 +83,7 @@ def rule(
         remedy=remedy,
         source=source,
         setting=setting,
+        rows=rows,
         **{name: dedent(text).strip() for name, text in texts.items()},
     )
     _RULES[rule_id] = made

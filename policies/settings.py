@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
     from pydantic import TypeAdapter
 
-__all__ = ["DEFAULTS", "Conversion", "GPUAdmissionPolicy", "RuleOverride", "SettingsError", "parse_settings"]
+__all__ = [
+    "DEFAULTS",
+    "Configuration",
+    "Conversion",
+    "GPUAdmissionPolicy",
+    "RuleOverride",
+    "SettingsError",
+    "parse_settings",
+]
 
 API_VERSION = "gpu-admission.io/v1alpha1"
 _FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
@@ -72,6 +80,18 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True)
+class Configuration:
+    """How the configuration of GPU clusters is validated."""
+
+    __pydantic_config__ = _MODEL
+
+    operator_namespaces: tuple[str, ...] = ("gpu-operator", "nvidia-gpu-operator")
+    """Where the GPU Operator may run; ConfigMaps and Secrets that its resources name are looked for there."""
+    cluster_policy_deletion: Literal["warn", "deny"] = "warn"
+    """What happens when somebody deletes the ClusterPolicy while pods use GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
 class GPUAdmissionPolicy:
     """The administrator's choices: the `spec` of the one GPUAdmissionPolicy, named `default`."""
 
@@ -79,6 +99,7 @@ class GPUAdmissionPolicy:
 
     rules: tuple[RuleOverride, ...] = ()
     conversion: Conversion = field(default_factory=Conversion)
+    configuration: Configuration = field(default_factory=Configuration)
 
     def severity_of(self, rule: str, default: Severity, namespace: str) -> Severity:
         """The severity of a rule in a namespace; `default` where nothing overrides it."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.conversion.amounts import asks, gpu_resources, limit_path, read_amounts
+from policies.conversion.constraints import NodeConstraints
 from policies.conversion.convert import convert
-from policies.conversion.rules import ESCAPED, STILL_ASKS
+from policies.conversion.record import converted_by
+from policies.conversion.rules import ESCAPED, SELECTS_AGAIN, STILL_ASKS
 from policies.dra.templates import is_our_name
 
 if TYPE_CHECKING:
@@ -25,7 +27,11 @@ def check(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPol
 
     A pod that conversion leaves alone may ask; one that holds a claim of ours, or that conversion would change, may not.
     """
-    if not asks(pod) or pod.past_scheduling:
+    if pod.past_scheduling:
+        return
+    if not settings.conversion.keep_translated_labels and converted_by(pod, namespace) is not None:
+        yield from _selects_again(pod)
+    if not asks(pod):
         return
     ours = {claim.get("name") for claim in pod.resource_claims if is_our_name(claim.get("resourceClaimTemplateName"))}
     uses_ours = any(claim.get("name") in ours for container in pod.all_containers for claim in container.claims)
@@ -44,3 +50,9 @@ def check(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPol
                 )
             else:
                 yield ESCAPED.finding(path, "is still asked of the device plugin; the pod has not been converted")
+
+
+def _selects_again(pod: Pod) -> Iterator[Finding]:
+    """Conditions on GPU labels that somebody put into a pod after it was converted."""
+    for path, key in NodeConstraints.of(pod.spec).places():
+        yield SELECTS_AGAIN.finding(path, f"{key} selects nodes by their GPUs, and this pod has been converted")

@@ -66,6 +66,11 @@ class NodeConstraints:
         """Whether anything speaks of GPUs."""
         return bool(self.node_selector) or self.terms is not None
 
+    def places(self) -> Iterator[tuple[FieldPath, str]]:
+        """Where the pod speaks of GPUs, and by which labels."""
+        yield from ((_SELECTOR / key, key) for key in self.node_selector)
+        yield from ((path, expression["key"]) for path, expression in self._expressions())
+
     def selected(self, key: str) -> Iterator[tuple[FieldPath, str]]:
         """The values that a label is required to have, with their places: by selector and by every `In`."""
         if key in self.node_selector:

@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.amounts import asks, gpu_resources, limit_path, read_amounts
 from policies.conversion.asked import RECORD, Asked
+from policies.conversion.coexistence import twice
 from policies.conversion.constraints import ConstraintError, NodeConstraints
 from policies.conversion.exemptions import exemptions, ignored_opt_out
+from policies.conversion.limit_ranges import defaulted_by_limit_range
 from policies.conversion.line import ContainerAsk, TooManyDevicesError
 from policies.conversion.meaning import GPU, Meaning, meaning_of_gpu
+from policies.conversion.native_quota import quota_problems
 from policies.conversion.opt_in import strategy_problems
 from policies.conversion.record import converted_by, remove_readded, remove_resources
+from policies.conversion.references import class_problems, template_problems
 from policies.conversion.rules import LABEL, SHARED, TERMS, TOO_LONG, TOO_MANY
+from policies.conversion.satisfaction import unsatisfied
 from policies.conversion.shares import shares_asked
-from policies.conversion.surroundings import (
-    class_problems,
-    quota_problems,
-    template_problems,
-    twice,
-    unsatisfied,
-)
 from policies.decision import MANAGED
 from policies.dra.templates import LONGEST_EXPRESSION, selectors
 from policies.kubernetes.paths import FieldPath
@@ -51,6 +49,9 @@ class Conversion:
     edits: Editor | None = None
     """The converted pod; None where there is nothing to convert."""
     template: Template | None = None
+    """The template that the converted pod refers to."""
+    repeated: bool = False
+    """Whether the pod was converted before; `edits` then only take out what was added since."""
 
 
 def convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Conversion:
@@ -58,12 +59,13 @@ def convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionP
 
     Converting a converted pod changes nothing, but for taking out what was added again.
     """
-    if pod.past_scheduling or not asks(pod):
+    if pod.past_scheduling:
         return Conversion()
     earlier = converted_by(pod, namespace)
     if earlier is not None:
-        edits, findings = remove_readded(pod, earlier)
-        return Conversion(obstacles=findings, edits=edits)
+        return _convert_again(pod, earlier, namespace, view)
+    if not asks(pod):
+        return Conversion()
     if exempt := (*exemptions(pod, settings), *strategy_problems(namespace, view)):
         return Conversion(obstacles=exempt)
     amounts = read_amounts(pod)
@@ -75,7 +77,8 @@ def convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionP
         return Conversion(obstacles=obstacles)
     edits = Editor(pod.document)
     if not places:
-        _remove_resources(pod, edits)
+        if not defaulted_by_limit_range(pod, namespace, view):
+            _remove_resources(pod, edits)
         return Conversion(edits=edits)
     template = asked.template(namespace)
     obstacles = (*class_problems(asked, view, places), *template_problems(template, view))
@@ -89,6 +92,15 @@ def convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionP
         *ignored_opt_out(pod, settings),
     )
     return Conversion(notices=notices, edits=edits, template=template)
+
+
+def _convert_again(pod: Pod, asked: Asked, namespace: str, view: ClusterView) -> Conversion:
+    """Keep a converted pod converted, and see that what it refers to still holds."""
+    template = asked.template(namespace)
+    claims = dict.fromkeys(asked.predicates, SPEC / "resourceClaims")
+    edits, findings = remove_readded(pod, asked)
+    obstacles = (*findings, *class_problems(asked, view, claims), *template_problems(template, view))
+    return Conversion(obstacles, edits=edits, template=template, repeated=True)
 
 
 def _places(pod: Pod, amounts: Amounts) -> dict[str, FieldPath]:

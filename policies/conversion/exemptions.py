@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["exemptions", "ignored_opt_out"]
 
 _KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+_COUNTED_BY_POD = ("", "Deployment", "ReplicaSet", "StatefulSet", "LeaderWorkerSet")
+"""Owners whose pods Kueue counts one by one, as it does bare pods; of all others it counts the owner itself."""
+
 _LABELS = FieldPath(["metadata", "labels"])
 
 
@@ -32,7 +35,7 @@ def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
             SPEC / "schedulerName",
             f"{shown(scheduler)} is not known to allocate claims (known: {known})",
         )
-    if _KUEUE_QUEUE in pod.labels and not pod.controlled:
+    if _KUEUE_QUEUE in pod.labels and pod.controller_kind in _COUNTED_BY_POD:
         yield KUEUE.finding(
             _LABELS / _KUEUE_QUEUE,
             "Kueue counts this pod by the resources it asks for now",

@@ -25,7 +25,7 @@ def converted_by(pod: Pod, namespace: str) -> Asked | None:
     The record must lead to the very template that the pod refers to, and each container must use the requests that
     the record gives it.
     """
-    asked = Asked.from_record(pod.annotations.get(RECORD, ""))
+    asked = Asked.from_record(pod.annotations[RECORD]) if RECORD in pod.annotations else None
     if asked is None:
         return None
     try:
@@ -57,7 +57,8 @@ def remove_readded(pod: Pod, asked: Asked) -> tuple[Editor, tuple[Finding, ...]]
         for resource in gpu_resources(container):
             count = amounts.of[container.name][resource]
             before = recorded.get(container.name, {}).get(resource)
-            if count and before != count:
+            # A recorded 0 was written to keep a LimitRange's default away; taking it out let the default in.
+            if count and before not in (0, count):
                 text = (
                     f"is {count}, added after the pod was converted with {before}"
                     if before is not None

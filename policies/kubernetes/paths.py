@@ -33,7 +33,7 @@ class FieldPath(tuple[str | int, ...]):
         text = ""
         for step in self:
             if isinstance(step, int) or not _IDENTIFIER.fullmatch(step):
-                text += f"[{step}]"
+                text += f"[{step}]" if str(step).isprintable() else f"[{step!r}]"
             else:
                 text += f".{step}" if text else step
         return text

@@ -21,9 +21,6 @@ SPEC = FieldPath(["spec"])
 
 ContainerKind = Literal["container", "init", "sidecar"]
 
-_MIRROR = "kubernetes.io/config.mirror"
-_STATIC_SOURCE = "kubernetes.io/config.source"
-
 
 class MalformedPodError(ValueError):
     """The object does not have a pod's shape; `problems` holds (path, sentence) pairs."""
@@ -119,15 +116,16 @@ class Pod:
         return self.spec.get("resourceClaims") or []
 
     @property
-    def controlled(self) -> bool:
-        """Whether a controller owns the pod."""
+    def controller_kind(self) -> str:
+        """The kind of the controller that owns the pod; empty for a bare pod."""
         owners = lookup(self.document, ("metadata", "ownerReferences")) or []
-        return any(owner.get("controller") is True for owner in owners)
+        kinds = (str(owner.get("kind")) for owner in owners if owner.get("controller") is True)
+        return next(kinds, "")
 
     @property
     def past_scheduling(self) -> bool:
-        """Whether no scheduler will place it: a static or mirror pod, or one with a node already."""
-        return bool(self.spec.get("nodeName")) or _MIRROR in self.annotations or _STATIC_SOURCE in self.annotations
+        """Whether no scheduler will place it: it has a node already, as static and mirror pods do."""
+        return bool(self.spec.get("nodeName"))
 
 
 def _read_containers(reader: _Reader, spec: dict[str, Any], field: str) -> Iterator[Container]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from policies.nvidia.predicates import (
+    FALSE,
     TRUE,
     CapacityIs,
     Predicate,
     Present,
-    ProfileSlices,
     TextIn,
     VersionIs,
     VersionPart,
@@ -43,20 +43,24 @@ class Subject:
     profile: MIGProfile | None = None
 
 
-class Label(Protocol):
+class Label:
     """How one label is read; each method raises UntranslatableError where no predicate is exact."""
 
     def equals(self, value: str, subject: Subject) -> Predicate:
         """The device could be on a node where the label has this value."""
-        ...
+        raise NotImplementedError
+
+    def excludes(self, value: str, subject: Subject) -> Predicate:
+        """What `NotIn` negates for this value; FALSE for one that no device of a claim has."""
+        return self.equals(value, subject)
 
     def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
         """The device could be on a node where the label is greater or less than a number."""
-        ...
+        raise UntranslatableError("is no number, so Gt and Lt never match it")
 
     def present(self, subject: Subject) -> Predicate:
         """The device could be on a node that has the label."""
-        ...
+        raise NotImplementedError
 
 
 def profile_is(profile: MIGProfile) -> Predicate:
@@ -64,15 +68,8 @@ def profile_is(profile: MIGProfile) -> Predicate:
     return TextIn("profile", (str(profile),), name="MIG profile")
 
 
-class Unordered:
-    """A label whose values are not numbers."""
-
-    def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
-        raise UntranslatableError("is no number, so Gt and Lt never match it")
-
-
 @dataclass(frozen=True, slots=True)
-class ProductLabel(Unordered):
+class ProductLabel(Label):
     """`gpu.product`: compared on the label's side, because a dash in a label may stand for a dash or for a blank."""
 
     def equals(self, value: str, subject: Subject) -> Predicate:
@@ -91,12 +88,18 @@ class ProductLabel(Unordered):
         name = TextIn("productName", (product.name,), "dashed", "product")
         return all_of([name, profile_is(product.profile)]) if product.profile else name
 
+    def excludes(self, value: str, subject: Subject) -> Predicate:
+        product = Product.parse(value)
+        if product.invalid or product.shared or (product.profile is not None) != (subject.kind == "mig-single"):
+            return FALSE
+        return self.equals(value, subject)
+
     def present(self, subject: Subject) -> Predicate:
         return Present("productName")
 
 
 @dataclass(frozen=True, slots=True)
-class Family(Unordered):
+class Family(Label):
     """`gpu.family`: the architecture in lower case."""
 
     def equals(self, value: str, subject: Subject) -> Predicate:
@@ -109,7 +112,7 @@ class Family(Unordered):
 
 
 @dataclass(frozen=True, slots=True)
-class VersionNumber:
+class VersionNumber(Label):
     """One number of a version. Drivers write `05` where the attribute holds 5, and nothing where it holds 0."""
 
     attribute: str
@@ -134,7 +137,7 @@ class VersionNumber:
 
 
 @dataclass(frozen=True, slots=True)
-class FullVersion(Unordered):
+class FullVersion(Label):
     """A version of two or three numbers."""
 
     attribute: str
@@ -151,7 +154,7 @@ class FullVersion(Unordered):
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Label):
     """`gpu.memory`: whole mebibytes, rounded down; of the GPU, or of its MIG devices under the single strategy."""
 
     def equals(self, value: str, subject: Subject) -> Predicate:
@@ -177,89 +180,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class MIGCapacity:
-    """A number that describes MIG devices: `gpu.multiprocessors`, `gpu.engines.copy` under the single strategy."""
-
-    capacity: str
-
-    def equals(self, value: str, subject: Subject) -> Predicate:
-        self.check(subject)
-        if not _NUMBER.fullmatch(value):
-            raise UntranslatableError(f'is a number on every node; "{value}" is none')
-        return CapacityIs(self.capacity, (("==", value),))
-
-    def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
-        self.check(subject)
-        return CapacityIs(self.capacity, ((comparison, str(number)),))
-
-    def present(self, subject: Subject) -> Predicate:
-        self.check(subject)
-        return CapacityIs(self.capacity, ())
-
-    @staticmethod
-    def check(subject: Subject) -> None:
-        if subject.kind != "mig-single":
-            raise UntranslatableError("exists only on nodes that hand out MIG devices as nvidia.com/gpu")
-
-
-@dataclass(frozen=True, slots=True)
-class Slices(Unordered):
-    """`gpu.slices.gi` and `.ci`: the number a MIG profile begins with; devices whose two numbers differ do not exist."""
-
-    def equals(self, value: str, subject: Subject) -> Predicate:
-        MIGCapacity.check(subject)
-        if not _NUMBER.fullmatch(value):
-            raise UntranslatableError(f'is a number on every node; "{value}" is none')
-        return ProfileSlices(int(value))
-
-    def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
-        raise UntranslatableError("is compared by Gt or Lt, and devices have it only as the text of their profile")
-
-    def present(self, subject: Subject) -> Predicate:
-        MIGCapacity.check(subject)
-        return Present("profile")
-
-
-@dataclass(frozen=True, slots=True)
-class OfProfile(Unordered):
-    """A label of one MIG profile (`mig-1g.5gb.count`): exact only where the pod asks for that very profile."""
-
-    profile: MIGProfile
-    rest: str
-
-    def equals(self, value: str, subject: Subject) -> Predicate:
-        inner = self._inner(subject)
-        if inner is None:
-            raise UntranslatableError("counts devices of the node; no device knows how many there are")
-        return inner.equals(value, Subject("mig-single", self.profile))
-
-    def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
-        inner = self._inner(subject)
-        if inner is None:
-            raise UntranslatableError("counts devices of the node; no device knows how many there are")
-        return inner.compares(comparison, number, Subject("mig-single", self.profile))
-
-    def present(self, subject: Subject) -> Predicate:
-        self._inner(subject)
-        return profile_is(self.profile)
-
-    def _inner(self, subject: Subject) -> Label | None:
-        if subject.kind != "mig" or subject.profile != self.profile:
-            raise UntranslatableError(
-                f"says that the node has {self.profile} devices, which this pod does not ask for; a device knows nothing "
-                "of its neighbours"
-            )
-        if self.rest == "product":
-            return ProductLabel()
-        if self.rest == "sharing-strategy":
-            return SharingStrategy()
-        if self.rest in ("slices.gi", "slices.ci"):
-            return Slices()
-        return Memory() if self.rest == "memory" else MIG_CAPACITIES.get(self.rest)
-
-
-@dataclass(frozen=True, slots=True)
-class SharingStrategy(Unordered):
+class SharingStrategy(Label):
     """`gpu.sharing-strategy`: what a claim holds is not shared."""
 
     def equals(self, value: str, subject: Subject) -> Predicate:
@@ -267,12 +188,17 @@ class SharingStrategy(Unordered):
             return TRUE
         raise SharedGPUError(f'"{value}" selects GPUs that are shared between pods; a claim gets a whole GPU')
 
+    def excludes(self, value: str, subject: Subject) -> Predicate:
+        if value == "none":
+            raise SharedGPUError('without "none" selects GPUs that are shared between pods; a claim gets a whole GPU')
+        return FALSE
+
     def present(self, subject: Subject) -> Predicate:
         return TRUE
 
 
 @dataclass(frozen=True, slots=True)
-class Implied(Unordered):
+class Implied(Label):
     """A label that every node with such a device has, with one value."""
 
     value: str
@@ -283,12 +209,15 @@ class Implied(Unordered):
             return TRUE
         raise UntranslatableError(f'"{value}" contradicts what the pod asks for; no node with such a device has it')
 
+    def excludes(self, value: str, subject: Subject) -> Predicate:
+        return self.equals(value, subject) if value == self.value else FALSE
+
     def present(self, subject: Subject) -> Predicate:
         return self.equals(self.value, subject)
 
 
 @dataclass(frozen=True, slots=True)
-class Strategy(Unordered):
+class Strategy(Label):
     """`mig.strategy`: how resources are named, which what the pod asks for implies."""
 
     def equals(self, value: str, subject: Subject) -> Predicate:
@@ -301,7 +230,7 @@ class Strategy(Unordered):
 
 
 @dataclass(frozen=True, slots=True)
-class NoEquivalent:
+class NoEquivalent(Label):
     """A label that no attribute of a device equals."""
 
     reason: str
@@ -314,13 +243,3 @@ class NoEquivalent:
 
     def present(self, subject: Subject) -> Predicate:
         raise UntranslatableError(self.reason)
-
-
-MIG_CAPACITIES: dict[str, Label] = {
-    "multiprocessors": MIGCapacity("multiprocessors"),
-    "engines.copy": MIGCapacity("copyEngines"),
-    "engines.decoder": MIGCapacity("decoders"),
-    "engines.encoder": MIGCapacity("encoders"),
-    "engines.jpeg": MIGCapacity("jpegEngines"),
-    "engines.ofa": MIGCapacity("ofaEngines"),
-}

@@ -13,18 +13,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.nvidia.label_readings import (
-    MIG_CAPACITIES,
     Family,
     FullVersion,
     Implied,
     Label,
     Memory,
     NoEquivalent,
-    OfProfile,
     ProductLabel,
     SharedGPUError,
     SharingStrategy,
-    Slices,
     Strategy,
     Subject,
     UntranslatableError,
@@ -32,8 +29,8 @@ from policies.nvidia.label_readings import (
     profile_is,
 )
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.predicates import FALSE, Predicate, any_of, negate
-from policies.nvidia.products import Product
+from policies.nvidia.mig_label_readings import MIG_CAPACITIES, OfProfile, Slices
+from policies.nvidia.predicates import FALSE, CapacityIs, Predicate, any_of, negate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,36 +61,21 @@ def translate(key: str, operator: str, values: Sequence[str], subject: Subject) 
         case "In":
             return any_of(label.equals(value, subject) for value in values)
         case "NotIn":
-            return _some_device(negate(any_of(_excluded(label, value, subject) for value in values)))
+            excluded = negate(any_of(label.excludes(value, subject) for value in values))
+            if excluded == FALSE:
+                raise UntranslatableError("excludes every node with such a device")
+            return excluded
         case "Exists":
             return label.present(subject)
         case "DoesNotExist":
-            return _some_device(negate(label.present(subject)))
+            present = label.present(subject)
+            if not isinstance(present, CapacityIs):
+                raise UntranslatableError("excludes every node with such a device")
+            return negate(present)
         case "Gt" | "Lt":
             return label.compares(">" if operator == "Gt" else "<", int(values[0]), subject)
         case _:
             raise UntranslatableError(f'has the unknown operator "{operator}"')
-
-
-def _excluded(label: Label, value: str, subject: Subject) -> Predicate:
-    """What `NotIn` negates: a value that no device of a claim can have excludes nothing."""
-    if isinstance(label, ProductLabel):
-        product = Product.parse(value)
-        if product.invalid or product.shared or (product.profile is not None) != (subject.kind == "mig-single"):
-            return FALSE
-    if isinstance(label, SharingStrategy):
-        if value == "none":
-            raise SharedGPUError('without "none" selects GPUs that are shared between pods; a claim gets a whole GPU')
-        return FALSE
-    if isinstance(label, Implied) and value != label.value:
-        return FALSE
-    return label.equals(value, subject)
-
-
-def _some_device(predicate: Predicate) -> Predicate:
-    if predicate == FALSE:
-        raise UntranslatableError("excludes every node with such a device")
-    return predicate
 
 
 _OF_THE_NODE = "describes the node and not the GPU; no device has such an attribute"

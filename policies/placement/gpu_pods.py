@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.resources import asks_for_gpu, is_gpu_class
 
 if TYPE_CHECKING:
@@ -19,8 +20,17 @@ __all__ = ["gets_gpu"]
 def gets_gpu(pod: Pod, namespace: str, view: ClusterView) -> bool:
     """Whether a pod gets a GPU by an extended resource, an implicit class name, or a claim that the view can see."""
     return any(
-        asks_for_gpu(name) for container in pod.all_containers for name in {*container.limits, *container.requests}
+        asks_for_gpu(name) and not _is_zero(amount)
+        for container in pod.all_containers
+        for name, amount in {**container.limits, **container.requests}.items()
     ) or any(is_gpu_class(name) for name in _claimed_classes(pod, namespace, view))
+
+
+def _is_zero(amount: Any) -> bool:
+    try:
+        return parse_quantity(amount) == 0
+    except QuantityError:
+        return False
 
 
 def _claimed_classes(pod: Pod, namespace: str, view: ClusterView) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.kubernetes.resourceslices import Device
-from policies.nvidia.labels import Subject, is_gpu_label, translate
+from policies.nvidia.labels import Subject, UntranslatableError, is_gpu_label, translate
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.predicates import TRUE, Not, TextIn
 
@@ -172,7 +172,35 @@ def test_label_is_one_of_gpus_and_not_in_is_its_opposite(subject, label):
 )
 def test_existence_of_a_label_is_existence_of_the_attribute(subject, label, expected):
     assert translate(f"nvidia.com/{label}", "Exists", [], subject).cel() == expected
-    assert translate(f"nvidia.com/{label}", "DoesNotExist", [], subject).cel() == f"!({expected})"
+
+
+@pytest.mark.parametrize(("subject", "label"), [(GPU, "gpu.memory"), (SINGLE, "gpu.engines.ofa")])
+def test_absence_of_a_capacity_is_its_opposite(subject, label):
+    present = translate(f"nvidia.com/{label}", "Exists", [], subject).cel()
+    assert translate(f"nvidia.com/{label}", "DoesNotExist", [], subject).cel() == f"!({present})"
+
+
+@pytest.mark.parametrize(
+    ("subject", "label"),
+    [
+        (GPU, "gpu.product"),
+        (GPU, "gpu.family"),
+        (GPU, "gpu.compute.major"),
+        (GPU, "cuda.driver-version.full"),
+        (SINGLE, "gpu.slices.gi"),
+        (MIXED, "mig-1g.10gb.me.count"),
+    ],
+)
+def test_absence_of_what_every_device_has_is_refused(subject, label):
+    with pytest.raises(UntranslatableError, match=r"^excludes every node with such a device$"):
+        translate(f"nvidia.com/{label}", "DoesNotExist", [], subject)
+
+
+def test_profile_label_excludes_shared_devices_without_a_word():
+    excluded = translate("nvidia.com/mig-1g.10gb.me.sharing-strategy", "NotIn", ["time-slicing", "mps"], MIXED)
+    assert excluded == TRUE
+    product = translate("nvidia.com/mig-1g.10gb.me.product", "NotIn", ["NVIDIA-L4-SHARED"], MIXED)
+    assert product == TRUE
 
 
 def test_several_values_become_one_list_whatever_their_order():

@@ -73,7 +73,7 @@ def test_nulls_count_as_absent():
     }
     read = Pod.read(document)
     assert (read.labels, read.annotations, read.resource_claims) == ({}, {}, [])
-    assert (read.controlled, read.past_scheduling, read.init_containers) == (False, False, ())
+    assert (read.controller_kind, read.past_scheduling, read.init_containers) == ("", False, ())
     assert (read.containers[0].limits, read.containers[0].requests, read.containers[0].claims) == ({}, {}, ())
 
 
@@ -84,18 +84,18 @@ def test_labels_and_annotations_are_the_pods():
 
 
 @pytest.mark.parametrize(
-    ("owners", "controlled"),
-    [([], False), ([{"controller": False}], False), ([{}], False), ([{}, {"controller": True}], True)],
+    ("owners", "kind"),
+    [([], ""), ([{"kind": "Job"}], ""), ([{}], ""), ([{"kind": "A"}, {"kind": "Job", "controller": True}], "Job")],
 )
-def test_pod_with_a_controller_is_controlled(owners, controlled):
+def test_controller_of_a_pod_is_the_owner_that_says_so(owners, kind):
     document = {"metadata": {"ownerReferences": owners}, "spec": {"containers": [{"name": "x"}]}}
-    assert Pod.read(document).controlled is controlled
+    assert Pod.read(document).controller_kind == kind
 
 
 @pytest.mark.parametrize("annotation", ["kubernetes.io/config.mirror", "kubernetes.io/config.source"])
-def test_mirror_and_static_pods_are_past_scheduling(annotation):
+def test_annotation_of_static_pods_without_a_node_is_not_believed(annotation):
     document = {"metadata": {"annotations": {annotation: ""}}, "spec": {"containers": [{"name": "x"}]}}
-    assert Pod.read(document).past_scheduling
+    assert not Pod.read(document).past_scheduling
 
 
 def test_pod_with_a_node_is_past_scheduling():

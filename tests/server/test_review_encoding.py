@@ -52,7 +52,7 @@ def test_validating_entry_tells_no_patch():
 
 def test_refusal_tells_no_patch():
     told = response(Decision(findings=(finding(),), patch=({"op": "remove", "path": "/spec"},)))
-    assert told.keys() == {"uid", "allowed", "status"}
+    assert told.keys() == {"uid", "allowed", "status", "auditAnnotations"}
 
 
 def test_policy_is_forbidden():
@@ -138,7 +138,7 @@ def test_values_bring_no_control_characters():
 
 
 def test_warnings_are_told_with_a_refusal():
-    assert response(Decision(findings=(finding(),), warnings=("a", "b")))["warnings"] == ["a", "b"]
+    assert response(Decision(findings=(finding(),), remarks=("a", "b")))["warnings"] == ["a", "b"]
 
 
 def test_annotations_are_told():

@@ -11,7 +11,6 @@ from policies.kubernetes.workloads import pod_templates
 from policies.patch import Editor
 from policies.request import Request
 from policies.review import entries_called, review
-from policies.warnings import warning_lines
 from webhook.cli.workload_pods import home_of, pod_of, rooted, template_of
 
 if TYPE_CHECKING:
@@ -68,7 +67,9 @@ class Result:
         """The result in one word."""
         if not self.allowed:
             return "refused"
-        return "converted" if self.templates else "changed" if self.patch else "admitted"
+        if not self.patch:
+            return "admitted"
+        return "converted" if self.templates else "changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,13 @@ def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> 
             if answer.patch:
                 edits.replace(path, template_of(answer.object, template))
     refusals = tuple(_refusal(part, view, settings) for part in parts if not part.decision.allowed)
+    findings = tuple(dict.fromkeys(finding for part in parts for finding in _findings(part)))
+    remarks = tuple(dict.fromkeys(remark for part in parts for remark in part.decision.remarks))
     return Result(
         subject,
         after=request.object if refusals else edits.document,
-        findings=tuple(dict.fromkeys(finding for part in parts for finding in _findings(part))),
-        warnings=tuple(dict.fromkeys(line for part in parts for line in _warnings(part))),
+        findings=findings,
+        warnings=Decision(findings=findings, remarks=remarks).warnings,
         patch=() if refusals else tuple(operation for part in parts for operation in part.patch),
         templates=() if refusals else _unique(template for part in parts for template in part.decision.templates),
         refusals=refusals,
@@ -109,19 +112,6 @@ def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> 
 
 def _findings(part: _Part) -> tuple[Finding, ...]:
     return tuple(replace(finding, path=home_of(finding.path, part.path)) for finding in part.decision.findings)
-
-
-def _warnings(part: _Part) -> tuple[str, ...]:
-    """The warnings of a part, with the paths of its findings as they are in the subject."""
-    if not part.path:
-        return part.decision.warnings
-    as_pod = _warned(part.decision.findings)
-    others = tuple(line for line in part.decision.warnings if line not in as_pod)
-    return (*others, *_warned(_findings(part)))
-
-
-def _warned(findings: Iterable[Finding]) -> tuple[str, ...]:
-    return warning_lines(f"{finding.rule} {finding.text}" for finding in findings if finding.severity is Severity.WARN)
 
 
 def _refusal(part: _Part, view: ClusterView, settings: GPUAdmissionPolicy) -> Refusal:

@@ -22,9 +22,14 @@ def as_json(results: Iterable[Result]) -> str:
 
 
 def as_yaml(results: Iterable[Result]) -> str:
-    """The admitted objects, each followed by the templates that it refers to and no object before it did."""
+    """The admitted objects, each followed by the templates that it refers to and that are not written yet."""
+    results = list(results)
     documents = []
-    written = set()
+    written = {
+        (result.subject.request.namespace, result.subject.name)
+        for result in results
+        if result.subject.request.kind == "ResourceClaimTemplate"
+    }
     for result in results:
         if result.allowed and result.after is not None:
             documents.append(result.after)

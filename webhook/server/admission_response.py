@@ -49,10 +49,10 @@ def encode(decision: Decision, entry: Entry, request: Request) -> dict[str, Any]
     elif entry.mutating and decision.patch:
         response["patch"] = base64.b64encode(orjson.dumps(decision.patch)).decode()
         response["patchType"] = "JSONPatch"
-    if decision.warnings:
-        response["warnings"] = list(decision.warnings)
-    if decision.annotations:
-        response["auditAnnotations"] = _annotations(decision.annotations)
+    if warnings := decision.warnings:
+        response["warnings"] = list(warnings)
+    if annotations := decision.audit_annotations:
+        response["auditAnnotations"] = _annotations(annotations)
     return _review(response)
 
 

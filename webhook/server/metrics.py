@@ -94,6 +94,6 @@ class Metrics:
 def _outcome(decision: Decision) -> str:
     if not decision.allowed:
         return "refused"
-    if decision.templates:
+    if decision.templates and decision.patch:
         return "converted"
     return "unconverted" if decision.findings else ""

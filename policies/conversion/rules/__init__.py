@@ -9,7 +9,7 @@ from policies.conversion.rules.choices import (
     OTHER_SCHEDULER,
     STRATEGY,
 )
-from policies.conversion.rules.converted import ESCAPED, READDED, STILL_ASKS
+from policies.conversion.rules.converted import ESCAPED, READDED, SELECTS_AGAIN, STILL_ASKS
 from policies.conversion.rules.meaning import AMBIGUOUS, LABEL, SHARED, TERMS, TOO_LONG
 from policies.conversion.rules.surroundings import FOREIGN_TEMPLATE, NATIVE_QUOTA, NO_CLASS, TWICE, UNSATISFIABLE
 
@@ -29,6 +29,7 @@ __all__ = [
     "OTHER_SCHEDULER",
     "PROFILE",
     "READDED",
+    "SELECTS_AGAIN",
     "SHARED",
     "STILL_ASKS",
     "STRATEGY",

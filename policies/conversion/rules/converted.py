@@ -5,7 +5,7 @@ from __future__ import annotations
 from policies.decision import Severity
 from policies.rules import rule
 
-__all__ = ["ESCAPED", "READDED", "STILL_ASKS"]
+__all__ = ["ESCAPED", "READDED", "SELECTS_AGAIN", "STILL_ASKS"]
 
 READDED = rule(
     "GA319",
@@ -64,4 +64,20 @@ ESCAPED = rule(
     right="""
     resources:
       claims: [{name: gpu, request: train}]""",
+)
+
+SELECTS_AGAIN = rule(
+    "GA325",
+    "A converted pod does not select nodes by GPU labels",
+    default=Severity.WARN,
+    why="""
+    Conversion moved such conditions to the claim. One that was added later, by another webhook, holds for nodes only:
+    where GPUs are handed out by DRA the labels go stale or vanish, and the pod stays Pending.""",
+    remedy="let the webhook that adds it run before conversion.gpu-admission.io",
+    source="docs/conversion.md",
+    wrong="""
+    nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
+    resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu-c6e64bdbb49dc79c}]""",
+    right="""
+    resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu-c6e64bdbb49dc79c}]""",
 )

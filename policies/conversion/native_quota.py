@@ -1,0 +1,75 @@
+"""Native quotas: ResourceQuotas that would stop counting a pod once it is converted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.conversion.rules import NATIVE_QUOTA
+from policies.decision import Severity
+from policies.dra.deviceclasses import GPU_CLASS, extended_resource_name
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.nvidia.resources import parse_resource
+from policies.view import UNKNOWN, ClusterView, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.conversion.asked import Asked
+    from policies.decision import Finding
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+
+__all__ = ["quota_problems"]
+
+_IMPLICIT_QUOTA_SINCE = (1, 36)
+
+
+def quota_problems(
+    asked: Asked, view: ClusterView, namespace: str, places: dict[str, FieldPath], settings: GPUAdmissionPolicy
+) -> Iterator[Finding]:
+    """ResourceQuotas that count a resource by name and would no longer count the pod."""
+    quotas = view.list("ResourceQuota", namespace)
+    if quotas is UNKNOWN:
+        return
+    severity = Severity(settings.conversion.native_quota)
+    for resource, path in places.items():
+        for quota in quotas:
+            hard = lookup(quota, ("spec", "hard"))
+            key = f"requests.{resource}"
+            if not isinstance(hard, dict) or key not in hard:
+                continue
+            scoped = bool(lookup(quota, ("spec", "scopes")) or lookup(quota, ("spec", "scopeSelector")))
+            if not scoped and _class_counts(asked.device_class(resource), resource, view):
+                continue
+            name = asked.device_class(resource)
+            yield NATIVE_QUOTA.finding(
+                path,
+                f'is limited by ResourceQuota "{name_of(quota)}" ({key}: {hard[key]}), which does not count claims of '
+                f'DeviceClass "{name}"',
+                _quota_remedy(name, resource, view, scoped=scoped),
+                severity=severity,
+            )
+
+
+def _quota_remedy(device_class: str, resource: str, view: ClusterView, *, scoped: bool) -> str:
+    remedy = "limit the namespace by a GPUQuota and remove the limit from the ResourceQuota"
+    parsed = parse_resource(resource)
+    if scoped or parsed is None or parsed.mig or parsed.shared or device_class != GPU_CLASS:
+        return remedy
+    if _carries(view.get("DeviceClass", device_class), resource):
+        return f"{remedy}, or upgrade the API server to Kubernetes 1.36, which counts them"
+    return f"{remedy}, or set spec.extendedResourceName: {resource} on the DeviceClass {device_class} (Kubernetes 1.36)"
+
+
+def _class_counts(device_class: str, resource: str, view: ClusterView) -> bool:
+    """Whether claims of the class count as the extended resource; an unknown version is given the benefit."""
+    version = view.server_version()
+    if version is not UNKNOWN and version < _IMPLICIT_QUOTA_SINCE:
+        return False
+    found = view.get("DeviceClass", device_class)
+    return found is UNKNOWN or _carries(found, resource)
+
+
+def _carries(device_class: Object | Unknown | None, resource: str) -> bool:
+    return isinstance(device_class, dict) and extended_resource_name(device_class) == resource

@@ -1,0 +1,45 @@
+"""What a claim refers to: DeviceClasses that must exist, a template that must be ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.conversion.rules import FOREIGN_TEMPLATE, NO_CLASS
+from policies.kubernetes.pods import SPEC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.conversion.asked import Asked
+    from policies.decision import Finding, Template
+    from policies.kubernetes.paths import FieldPath
+    from policies.view import ClusterView
+
+__all__ = ["class_problems", "template_problems"]
+
+
+def class_problems(asked: Asked, view: ClusterView, places: dict[str, FieldPath]) -> Iterator[Finding]:
+    """DeviceClasses that the claim would name and that do not exist; `places` says where each resource is asked."""
+    for resource, path in places.items():
+        name = asked.device_class(resource)
+        if view.get("DeviceClass", name) is None:
+            yield NO_CLASS.finding(path, f'becomes a claim of DeviceClass "{name}", which does not exist')
+
+
+def template_problems(template: Template, view: ClusterView) -> Iterator[Finding]:
+    """A template of this name with another content."""
+    existing = view.get("ResourceClaimTemplate", template.name, template.namespace)
+    if isinstance(existing, dict) and _without_nulls(existing.get("spec")) != template.spec:
+        yield FOREIGN_TEMPLATE.finding(
+            SPEC / "resourceClaims",
+            f'needs the ResourceClaimTemplate "{template.name}", and the one that exists has another spec',
+            f"delete it (kubectl -n {template.namespace} delete resourceclaimtemplate {template.name}); "
+            "it is made again when a pod needs it",
+        )
+
+
+def _without_nulls(value: Any) -> Any:
+    """A stored value as it was written: clients in Go write fields that are not set as null."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,61 @@
+"""Satisfaction: whether any device of the cluster is what a pod asks for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from policies.conversion.rules import UNSATISFIABLE
+from policies.decision import Severity
+from policies.dra.deviceclasses import device_type
+from policies.dra.inventory import DeviceGroup, inventory
+from policies.nvidia.predicates import TRUE
+from policies.view import UNKNOWN, ClusterView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.conversion.asked import Asked
+    from policies.decision import Finding
+    from policies.kubernetes.paths import FieldPath
+    from policies.settings import GPUAdmissionPolicy
+
+__all__ = ["unsatisfied"]
+
+
+def unsatisfied(
+    asked: Asked, view: ClusterView, places: dict[str, FieldPath], settings: GPUAdmissionPolicy
+) -> Iterator[Finding]:
+    """Resources that no device of the cluster matches now."""
+    groups = view.derive(inventory)
+    if groups is UNKNOWN:
+        return
+    for resource, path in places.items():
+        device_class = view.get("DeviceClass", asked.device_class(resource))
+        wanted_type = device_type(device_class) if isinstance(device_class, dict) else None
+        if wanted_type is None:
+            continue
+        candidates = [group for group in groups if group.type == wanted_type]
+        predicate = asked.predicates[resource]
+        if not any(predicate.matches(group.device) for group in candidates):
+            missed = f"no device matches {predicate.words()}; " if predicate != TRUE else ""
+            yield UNSATISFIABLE.finding(
+                path,
+                missed + _existing(candidates, wanted_type),
+                severity=Severity(settings.conversion.unsatisfiable),
+            )
+
+
+def _kind(wanted_type: str) -> str:
+    return "whole GPU" if wanted_type == "gpu" else "MIG device"
+
+
+def _existing(groups: list[DeviceGroup], wanted_type: str) -> str:
+    nodes: defaultdict[str, set[str]] = defaultdict(set)
+    for group in groups:
+        nodes[group.product] |= group.nodes
+    if not nodes:
+        return f"no ResourceSlice holds a {_kind(wanted_type)}"
+    told = [f"{product} on {len(names)} node{'s' * (len(names) > 1)}" for product, names in sorted(nodes.items())]
+    rest = f" and {len(told) - 5} more products" if len(told) > 5 else ""
+    return f"the cluster has {', '.join(told[:5])}{rest}"
