@@ -34,6 +34,8 @@ ENTRIES = {
         Entry("preview", mutating=True, failure_policy="Ignore"),
         Entry("placement", mutating=True, failure_policy="Ignore"),
         Entry("conversion-check", mutating=False, failure_policy="Fail"),
+        Entry("configuration", mutating=False, failure_policy="Ignore"),
+        Entry("nodes", mutating=False, failure_policy="Ignore"),
     )
 }
 """In the order in which the API server asks them: mutating entries one after the other, then the validating."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from policies.configuration import lenient, validate
 from policies.conversion import check, convert
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN
@@ -49,8 +50,12 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
 
 def entries_called(request: Request, view: ClusterView) -> tuple[Entry, ...]:
     """The entries that the API server would call, in its order, by the rules and selectors of their webhooks."""
-    if not _creates_pod(request) or request.namespace in NEVER_MATCHED:
+    if request.namespace in NEVER_MATCHED:
         return ()
+    if (request.group, request.kind) == ("", "Node"):
+        return (ENTRIES["nodes"],)
+    if not _creates_pod(request):
+        return (ENTRIES["configuration"],)
     mode = mode_of(request.namespace, view)
     names = {
         Mode.ENABLED: ("conversion", "placement", "conversion-check"),
@@ -158,11 +163,19 @@ def _conversion_check(pod: Pod, request: Request, view: ClusterView, settings: G
     return Decision(findings=findings, object=request.object)
 
 
+def _configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """Configuration of GPU clusters: findings only; nothing of it is ever changed."""
+    findings = settings.judge(validate(request, view, settings), request.namespace)
+    return Decision(findings=tuple(lenient(finding, request, view) for finding in findings), object=request.object)
+
+
 _REVIEWS = {
     "conversion": _for_pods(_conversion),
     "preview": _for_pods(_preview),
     "placement": _for_pods(_placement),
     "conversion-check": _for_pods(_conversion_check),
+    "configuration": _configuration,
+    "nodes": _configuration,
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from policies.kubernetes.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
@@ -24,7 +26,7 @@ def warning_lines(texts: Iterable[str]) -> tuple[str, ...]:
     kept: dict[str, None] = {}
     left_out = 0
     room = _MOST - LONGEST
-    for text in dict.fromkeys(map(_printable, texts)):
+    for text in dict.fromkeys(map(printable, texts)):
         for line in _lines(text, kept):
             room -= len(line)
             if room < 0 or line in kept:
@@ -50,7 +52,3 @@ def _lines(text: str, taken: Collection[str]) -> list[str]:
         if not any(line in taken for line in lines):
             break
     return lines
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.conversion.rules import AMOUNT, PROFILE, UNEQUAL
-from policies.conversion.shown import shown
 from policies.decision import Finding
+from policies.kubernetes.printable import shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.resources import parse_resource
 

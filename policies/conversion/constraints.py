@@ -10,11 +10,11 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from policies.conversion.shown import shown
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import SPEC
+from policies.kubernetes.printable import shown
 from policies.nvidia.labels import SharedGPUError, UntranslatableError, is_gpu_label, translate
 from policies.nvidia.predicates import TRUE, Predicate, all_of, any_of
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.opt_in import OPT_IN
 from policies.conversion.rules import KUEUE, OPT_OUT_REFUSED, OPTED_OUT, OTHER_SCHEDULER
-from policies.conversion.shown import shown
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import SPEC
+from policies.kubernetes.printable import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,14 +16,19 @@ __all__ = ["REQUIRED", "allocatable", "expression_matches", "labels_of", "pod_se
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,63}")
 _LEAST, _MOST = -(2**63), 2**63 - 1
+_TEXT = frozenset({str})
 
 REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 
 
 def labels_of(node: Object) -> Mapping[str, str]:
-    """A node's labels."""
+    """A node's labels; what a hand-written node has as a number or a bool is no label's value and is left out."""
     labels = lookup(node, ("metadata", "labels"))
-    return labels if isinstance(labels, dict) else {}
+    if not isinstance(labels, dict):
+        return {}
+    if _TEXT.issuperset(map(type, labels.values())):
+        return labels
+    return {key: value for key, value in labels.items() if isinstance(value, str)}
 
 
 def allocatable(node: Object, resource: str) -> str:

@@ -7,11 +7,18 @@ to import than reviewing a folder of manifests takes.
 from __future__ import annotations
 
 import os
+import sys
+import traceback
 from importlib import import_module
+from typing import Any
 
 import click
 
 __all__ = ["main"]
+
+_FAILED = 3
+"""The exit code when a command fails by a mistake of ours: the others tell what became of the input."""
+_TRACE = "GPU_ADMISSION_TRACE"
 
 _COMMANDS = {
     "review": "Review manifests as the webhook would, without a cluster.",
@@ -23,6 +30,14 @@ _COMMANDS = {
 
 class _LazyGroup(click.Group):
     """A group that imports a command when it is called, and knows its line in the help before."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command; one that fails by a mistake of ours says so in a sentence."""
+        try:
+            return super().main(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - what click does not know is not for the eyes of users
+            _tell(error)
+            sys.exit(_FAILED)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -52,3 +67,13 @@ def main(ctx: click.Context) -> None:
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if os.environ.get("NO_COLOR"):
         ctx.color = False
+
+
+def _tell(error: Exception) -> None:
+    from policies.kubernetes.printable import printable  # noqa: PLC0415 - help and version need no policies
+
+    if os.environ.get(_TRACE) == "1":
+        traceback.print_exception(error)
+    what = printable(f"{type(error).__name__}: {error}")
+    hint = f"please report it with the command, its input and what {_TRACE}=1 in the environment shows"
+    click.echo(f"Error: gpu-admission itself failed ({what}); {hint}", err=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import click
 
+from policies.kubernetes.printable import printable
 from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cli import kubectl
@@ -109,7 +110,7 @@ def _lines(title: str, subject: Subject, admission: Admission) -> Iterator[str]:
     yield click.style(f"$ kubectl -n {subject.request.namespace} apply -f {file}", bold=True)
     yield from map(kubectl.warning, admission.warnings)
     if admission.denied_by:
-        message = "\n".join(kubectl.printable(line) for line in admission.status["message"].splitlines())
+        message = "\n".join(printable(line) for line in admission.status["message"].splitlines())
         yield kubectl.forbidden(file, "CREATE", kubectl.denied(admission.denied_by, message))
     else:
         yield f"pod/{subject.name} created"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.printable import shown
 from policies.kubernetes.yaml import Limits, Position, scan_documents
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ STDIN = "STDIN"
 """What kubectl calls standard input in its messages."""
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_LABELS = FieldPath(("metadata", "labels"))
 _LIMITS = Limits(size=1 << 30, depth=100, nodes=100_000_000)
 """Wider than for what comes over the network: `kubectl get nodes -o yaml` of a large cluster has tens of megabytes."""
 
@@ -105,7 +107,8 @@ class Reader:
                 facts.append(value)
                 continue
             known = len(self.problems)
-            list(self._objects(value, file, document, FieldPath()))
+            for manifest in self._objects(value, file, document, FieldPath()):
+                self._check_labels(manifest)
             if len(self.problems) == known:
                 facts.append(value)
         return facts
@@ -131,7 +134,7 @@ class Reader:
             files += [
                 str(Path(folder, name))
                 for name in sorted(names)
-                if name.endswith(_SUFFIXES) and not name.startswith(".")
+                if name.endswith(_SUFFIXES) and not name.startswith(".") and _is_document(Path(folder, name))
             ]
         if not files:
             self.problems.append(Problem(path, f"the folder has no files *{', *'.join(_SUFFIXES)}"))
@@ -170,5 +173,18 @@ class Reader:
         if not missing:
             yield Manifest(value, file, document, path)
 
+    def _check_labels(self, manifest: Manifest) -> None:
+        """Rules compare labels as text; of a cluster there are none of another type, so one is a slip of the file."""
+        labels = lookup(manifest.object, _LABELS)
+        for key, value in labels.items() if isinstance(labels, dict) else ():
+            if not isinstance(value, str):
+                message = f"{_LABELS / key}: is {shown(value)}; the value of a label must be text, in quotes"
+                self._problem(message, manifest.file, manifest.document, FieldPath((*manifest.path, *_LABELS, key)))
+
     def _problem(self, message: str, file: str, document: Document, path: FieldPath) -> None:
         self.problems.append(Problem(file, message, document.position(path)))
+
+
+def _is_document(file: Path) -> bool:
+    """Whether to read a file that a folder holds: a pipe or a device there could keep a reader waiting for ever."""
+    return file.is_file() or not file.exists()  # a link that leads nowhere is read, and told as a problem

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.kubernetes.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.request import Operation
 
-__all__ = ["denied", "failed_create", "forbidden", "invalid", "printable", "warning"]
+__all__ = ["denied", "failed_create", "forbidden", "invalid", "warning"]
 
 _DOING: dict[Operation, str] = {
     "CREATE": "creating",
@@ -48,8 +50,3 @@ def invalid(kind: str, name: str, causes: Sequence[str]) -> str:
     """A refusal of an object that breaks the API server's own rules."""
     heading = f'The {kind} "{name}" is invalid: '
     return heading + causes[0] if len(causes) == 1 else "\n".join([heading, *(f"* {cause}" for cause in causes)])
-
-
-def printable(text: str) -> str:
-    """A text without the control characters that a value from a manifest could bring to a terminal."""
-    return "".join(character if character.isprintable() else " " for character in text)

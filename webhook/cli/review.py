@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.kubernetes.printable import printable
 from policies.request import UserInfo
 from webhook.cli.admit import admit
 from webhook.cli.documents import Reader
@@ -89,7 +90,8 @@ def command(
       gpu-admission review --cluster cluster/ -o yaml manifests/ > converted.yaml
 
     Exit code: 0 when everything is admitted, 1 when something is refused, 2 when the input cannot be read; then all
-    problems are shown with file, line and column, and nothing is reviewed.
+    problems are shown with file, line and column, and nothing is reviewed. 3 when gpu-admission itself fails, which is
+    worth a report; GPU_ADMISSION_TRACE=1 in the environment shows where.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if not paths:
         raise click.UsageError("nothing to review: name files, folders, or - for standard input")
@@ -148,4 +150,4 @@ def _print_messages(results: Sequence[Result]) -> None:
         if not result.allowed:
             subject = result.subject
             where = f"{subject.manifest.file}:{subject.position().line}"
-            click.echo(f"{where}: {subject.label} is left out, because it is refused", err=True)
+            click.echo(f"{where}: {printable(subject.label)} is left out, because it is refused", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from math import isfinite
 from pathlib import Path
 
 import click
@@ -95,6 +96,10 @@ def command(
         raise click.UsageError("--ca-out is for the certificate that is made where --tls-cert is not given")
     if bool(client_name) != (client_ca is not None):
         raise click.UsageError("--client-ca and --client-name go together: an authority issues certificates to many")
+    if not all(name.strip() for name in client_name):
+        raise click.UsageError("--client-name is empty; give the common name in the client's certificate")
+    if not isfinite(drain_delay):
+        raise click.UsageError(f"--drain-delay is {drain_delay}; give a number of seconds")
     reader = Reader()
     policy = read_settings(settings, reader)
     facts = reader.cluster(cluster)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.conversion.rules import MALFORMED
+from policies.kubernetes.printable import printable
 from policies.rules import get_rule
 from webhook.cli import kubectl
 from webhook.cli.diff import diff, styled
@@ -51,7 +52,7 @@ def _lines(result: Result) -> Iterator[str]:
     subject = result.subject
     file = subject.manifest.file
     verdict = click.style(result.verdict, fg=_COLOURS[result.verdict], bold=True)
-    label = click.style(kubectl.printable(subject.label), bold=True)
+    label = click.style(printable(subject.label), bold=True)
     yield f"{file}:{subject.position().line}  {label}  {verdict}"
     yield from kubectl_lines(result)
     for finding in result.findings:
@@ -59,7 +60,7 @@ def _lines(result: Result) -> Iterator[str]:
         rule = get_rule(finding.rule)
         yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {rule.title if rule else ''}"
     if result.before is not None and result.after is not None:
-        yield from map(styled, diff(result.before, result.after, kubectl.printable(subject.label)))
+        yield from map(styled, diff(result.before, result.after, printable(subject.label)))
     if result.templates:
         names = ", ".join(f"{template.namespace}/{template.name}" for template in result.templates)
         yield f"refers to ResourceClaimTemplate {names} (-o yaml prints it in full)"
@@ -69,9 +70,9 @@ def _refusal(result: Result, refusal: Refusal) -> str:
     subject, findings = result.subject, refusal.findings
     if all(finding.rule == MALFORMED.id for finding in findings):
         # The API server would not get as far as asking a webhook.
-        causes = [kubectl.printable(str(finding)) for finding in findings]
-        return kubectl.invalid(subject.request.kind, kubectl.printable(subject.name), causes)
-    message = "\n".join(kubectl.printable(str(finding)) for finding in findings)
+        causes = [printable(str(finding)) for finding in findings]
+        return kubectl.invalid(subject.request.kind, printable(subject.name), causes)
+    message = "\n".join(printable(str(finding)) for finding in findings)
     if not refusal.webhook:
         return f'Error when reviewing "{subject.manifest.file}": {message}'
     message = kubectl.denied(refusal.webhook, message)

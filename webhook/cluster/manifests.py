@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.workloads import group_of
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
@@ -20,7 +21,32 @@ __all__ = ["ManifestsView", "unwrap_lists"]
 T = TypeVar("T")
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
-_NAMESPACED = frozenset({"Pod", "ResourceClaim", "ResourceClaimTemplate", "ResourceQuota", "ConfigMap", "LimitRange"})
+
+_CLUSTER_SCOPED = {
+    "Namespace": "",
+    "Node": "",
+    "RuntimeClass": "node.k8s.io",
+    "DeviceClass": "resource.k8s.io",
+    "ResourceSlice": "resource.k8s.io",
+    "PriorityClass": "scheduling.k8s.io",
+    "ClusterPolicy": "nvidia.com",
+    "GPUCluster": "nvidia.com",
+    "NVIDIADriver": "nvidia.com",
+    "GPUAdmissionPolicy": "gpu-admission.io",
+}
+_NAMESPACED = {
+    "ConfigMap": "",
+    "LimitRange": "",
+    "Pod": "",
+    "ResourceQuota": "",
+    "Secret": "",
+    "ResourceClaim": "resource.k8s.io",
+    "ResourceClaimTemplate": "resource.k8s.io",
+    "GPUQuota": "gpu-admission.io",
+}
+_GROUPS = _CLUSTER_SCOPED | _NAMESPACED
+"""The API group of each kind that rules ask for by name: `Node` is also a kind of longhorn.io, and `ClusterPolicy` one of
+kyverno.io. What is no kind of these is kept as it comes."""
 
 
 class ManifestsView:
@@ -28,7 +54,8 @@ class ManifestsView:
 
     `cluster` is what a cluster is known to hold: of a kind that occurs there, what is not there does not exist; of
     every other kind nothing is known. An empty list (`kind: PodList, items: []`) makes its kind known. `reviewed` adds
-    the objects under review, which refer to each other but say nothing about what else exists.
+    the objects under review, which refer to each other but say nothing about what else exists. Objects of another API
+    group than that of the kind that rules mean are left out.
 
     The output of `kubectl version -o yaml` among `cluster` gives the API server's version.
     """
@@ -71,16 +98,30 @@ class ManifestsView:
         version = lookup(document, ("serverVersion", "gitVersion"))
         if isinstance(version, str) and (match := _VERSION.match(version)):
             self._version = int(match.group(1)), int(match.group(2))
-        if kind := _kind_of_items(document):
+        if (kind := _kind_of_items(document)) and _is_meant(kind, document):
             self._known.add(kind)
         for item in unwrap_lists(document):
-            self._add(item)
-            self._known.add(item["kind"])
+            if self._add(item):
+                self._known.add(item["kind"])
 
-    def _add(self, item: Object) -> None:
+    def _add(self, item: Object) -> bool:
+        """Keep an object, unless its kind is another group's namesake of one that rules ask for."""
         kind = item["kind"]
-        namespace = (namespace_of(item) or "default") if kind in _NAMESPACED else ""
-        self._objects[kind][namespace, name_of(item)] = item
+        if not _is_meant(kind, item):
+            return False
+        self._objects[kind][_namespace(kind, item), name_of(item)] = item
+        return True
+
+
+def _is_meant(kind: str, document: Object) -> bool:
+    return _GROUPS.get(kind, group_of(document)) == group_of(document)
+
+
+def _namespace(kind: str, item: Object) -> str:
+    """Where an object is: of a kind whose scope nobody here knows, where it says itself."""
+    if kind in _CLUSTER_SCOPED:
+        return ""
+    return namespace_of(item) or ("default" if kind in _NAMESPACED else "")
 
 
 def unwrap_lists(document: Any) -> Iterable[Object]:

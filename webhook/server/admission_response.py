@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from policies.kubernetes.printable import printable
 from policies.warnings import warning_lines
 from webhook.server.admission_review import API_VERSION, KIND, name_in
 
@@ -125,8 +126,7 @@ def _line(text: str, rule: str) -> str:
 
 
 def _one_line(text: str, longest: int) -> str:
-    """A text without the control characters that a value from an object could bring to a terminal."""
-    text = "".join(character if character.isprintable() else " " for character in text)
+    text = printable(text)
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 

@@ -1,0 +1,6 @@
+"""Validates configuration: what makes a GPU cluster work, before it can hurt."""
+
+from policies.configuration.leniency import lenient
+from policies.configuration.validate import validate
+
+__all__ = ["lenient", "validate"]

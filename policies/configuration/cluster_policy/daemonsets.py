@@ -1,0 +1,3 @@
+"""DaemonSets: `spec.daemonsets`, which applies to every operand."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Driver: `spec.driver`, where most clusters go wrong."""
+
+from __future__ import annotations

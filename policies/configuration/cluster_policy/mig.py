@@ -1,0 +1,3 @@
+"""MIG: `spec.mig`, `spec.migManager`."""
+
+from __future__ import annotations

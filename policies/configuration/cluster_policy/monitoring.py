@@ -1,0 +1,3 @@
+"""Monitoring: `spec.dcgm`, `spec.dcgmExporter`."""
+
+from __future__ import annotations

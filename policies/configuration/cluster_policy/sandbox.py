@@ -1,0 +1,3 @@
+"""Sandbox workloads: vGPU, KubeVirt, Kata, confidential computing."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Upgrades: `spec.driver.upgradePolicy`."""
+
+from __future__ import annotations

@@ -1,0 +1,194 @@
+"""Schemas of NVIDIA's custom resources, in a notation that can be read beside the documentation.
+
+One line is one field, indentation is nesting:
+
+```
+driver!: object                  a required field
+  kernelModuleType: string one of "auto", "open", "proprietary"
+  hostPort: integer deprecated
+  tolerations: [object]          a list; without lines below it, of objects of any shape
+  labels: {string}               a map
+  + component                    the fields that every component has
+```
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Literal
+
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.kubernetes.paths import FieldPath
+
+__all__ = ["Field", "SchemaProblem", "closest", "find_problems", "parse_schema"]
+
+_LINE = re.compile(r"( *)(?:\+ (?P<blocks>.+)|(?P<name>\w+)(?P<required>!)?: (?P<type>\S+)(?P<rest>.*))")
+_BOUND = re.compile(r"at (least|most) (\d+)")
+
+_BLOCKS = {
+    "env": "env: [object]\n  name!: string\n  value: string",
+    "image": "image: string\nimagePullPolicy: string\nimagePullSecrets: [string]\nrepository: string\nversion: string",
+    "resources": "resources: object\n  limits: {quantity}\n  requests: {quantity}",
+    "component": "+ env, image, resources\nargs: [string]\nenabled: boolean\nhostNetwork: boolean",
+    "probe": "failureThreshold: integer at least 1\ninitialDelaySeconds: integer\nperiodSeconds: integer at least 1\n"
+    "successThreshold: integer at least 1\ntimeoutSeconds: integer at least 1",
+}
+
+
+@dataclass(slots=True)
+class Field:
+    """What may stand at one place."""
+
+    type: str
+    """`string`, `boolean`, `integer`, `quantity`, `int-or-string` or `object`; in brackets a list, in braces a map."""
+    required: bool = False
+    deprecated: bool = False
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+    most: int | None = None
+    fields: dict[str, Field] = field(default_factory=dict)
+    """Of an object, or of the objects of a list; empty where any shape will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaProblem:
+    """Something that the schema does not allow, or advises against."""
+
+    kind: Literal["unknown", "required", "type", "choice", "bound", "deprecated"]
+    path: FieldPath
+    message: str
+    remedy: str
+
+
+def parse_schema(text: str) -> Field:
+    """Read a schema of a `spec`.
+
+    Raises:
+        ValueError: a line is not in the notation.
+    """
+    root = Field("object")
+    _parse_into(root, text)
+    return root
+
+
+def _parse_into(root: Field, text: str) -> None:
+    open_fields: list[tuple[int, Field]] = [(-1, root)]
+    for line in text.strip("\n").splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(f"no line of a schema: {line!r}")
+        indentation = len(match.group(1))
+        while open_fields[-1][0] >= indentation:
+            open_fields.pop()
+        parent = open_fields[-1][1]
+        if match["blocks"]:
+            for block in match["blocks"].split(", "):
+                _parse_into(parent, _BLOCKS[block])
+            continue
+        bounds = {side: int(number) for side, number in _BOUND.findall(match["rest"])}
+        made = Field(
+            match["type"],
+            required=match["required"] is not None,
+            deprecated="deprecated" in match["rest"],
+            choices=tuple(re.findall(r'"([^"]*)"', match["rest"])),
+            least=bounds.get("least"),
+            most=bounds.get("most"),
+        )
+        parent.fields[match["name"]] = made
+        open_fields.append((indentation, made))
+
+
+def find_problems(schema: Field, document: Any, path: FieldPath) -> Iterator[SchemaProblem]:
+    """Everything in a document that its schema does not allow; a null counts as absent, as for the API server."""
+    inner = schema.type.strip("[]{}")
+    if schema.type.startswith("["):
+        if not isinstance(document, list):
+            yield _wrong_type(path, document, "a list")
+            return
+        for index, item in enumerate(document):
+            yield from _find_in_value(schema, inner, item, path / index)
+    elif schema.type.startswith("{"):
+        if not isinstance(document, dict):
+            yield _wrong_type(path, document, "a mapping")
+            return
+        for key, item in document.items():
+            yield from _find_in_value(Field(inner), inner, item, path / key)
+    else:
+        yield from _find_in_value(schema, inner, document, path)
+
+
+_SHAPES: dict[str, tuple[tuple[type, ...], str]] = {
+    "string": ((str,), "text, in quotes"),
+    "boolean": ((bool,), "true or false, without quotes"),
+    "integer": ((int,), "a whole number, without quotes"),
+    "int-or-string": ((int, str), 'a whole number or a percentage such as "25%"'),
+    "object": ((dict,), "a mapping"),
+}
+
+
+def _find_in_value(schema: Field, kind: str, value: Any, path: FieldPath) -> Iterator[SchemaProblem]:
+    if kind == "quantity":
+        try:
+            parse_quantity(value)
+        except QuantityError as error:
+            yield SchemaProblem("type", path, f"{_shown(value)} {error}", 'write a quantity such as "500m" or "1Gi"')
+        return
+    types, wanted = _SHAPES[kind]
+    if not isinstance(value, types) or (isinstance(value, bool) and kind != "boolean"):
+        yield _wrong_type(path, value, wanted)
+        return
+    if schema.choices and value not in schema.choices:
+        listed = ", ".join(f'"{choice}"' for choice in schema.choices)
+        guess = closest(value, schema.choices)
+        remedy = f'write "{guess}"' if guess else f"write one of {listed}"
+        yield SchemaProblem("choice", path, f"{_shown(value)} is none of {listed}", remedy)
+    if schema.least is not None and isinstance(value, int) and value < schema.least:
+        yield SchemaProblem("bound", path, f"is {value}; the least is {schema.least}", f"write {schema.least} or more")
+    if schema.most is not None and isinstance(value, int) and value > schema.most:
+        yield SchemaProblem("bound", path, f"is {value}; the most is {schema.most}", f"write {schema.most} or less")
+    if isinstance(value, dict) and schema.fields:
+        yield from _find_in_fields(schema, value, path)
+
+
+def _find_in_fields(schema: Field, value: dict[str, Any], path: FieldPath) -> Iterator[SchemaProblem]:
+    for name, known in schema.fields.items():
+        if known.required and value.get(name) is None:
+            text = "is missing; the API server refuses the object without it"
+            yield SchemaProblem("required", path / name, text, f"add {name}{': {}' if known.type == 'object' else ''}")
+    for name, item in value.items():
+        known_field = schema.fields.get(name)
+        if known_field is None:
+            guess = closest(name, schema.fields)
+            remedy = f'write "{guess}"' if guess else f"remove it; there are {', '.join(sorted(schema.fields))}"
+            text = "is no field here; the API server drops it without a word, so it has no effect"
+            yield SchemaProblem("unknown", path / name, text, remedy)
+        elif item is not None:
+            if known_field.deprecated:
+                yield SchemaProblem("deprecated", path / name, "is deprecated and has no effect", "remove it")
+            yield from find_problems(known_field, item, path / name)
+
+
+def closest(text: Any, known: Any) -> str | None:
+    """The known name that was probably meant, if any is near."""
+    if not isinstance(text, str):
+        return {True: "on", False: "off"}.get(text) if {"on", "off"} <= set(known) else None
+    by_lower = {name.lower(): name for name in known}
+    matches = get_close_matches(text.lower(), by_lower, n=1, cutoff=0.7)
+    return by_lower[matches[0]] if matches else None
+
+
+def _wrong_type(path: FieldPath, value: Any, wanted: str) -> SchemaProblem:
+    return SchemaProblem("type", path, f"is {_shown(value)}; it must be {wanted}", f"write {wanted}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    text = {True: "true", False: "false", None: "null"}.get(value) if value is None or isinstance(value, bool) else None
+    return text or (f'"{value}"' if isinstance(value, str) else str(value))

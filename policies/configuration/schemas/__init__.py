@@ -1,0 +1,1 @@
+"""The schemas of NVIDIA's custom resources."""

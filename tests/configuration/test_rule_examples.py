@@ -1,0 +1,20 @@
+"""Every rule of configuration has an example that breaks it and one that does not, and both are true."""
+
+import pytest
+
+import policies.review  # noqa: F401 - registers every rule
+from policies.rules import all_rules
+
+RULES = [rule for rule in all_rules() if rule.id.startswith("GA1")]
+OF_SCHEMA = {"GA100", "GA101", "GA102", "GA103", "GA104"}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_wrong_example_breaks_the_rule(rule, examined):
+    found = examined(rule.wrong, complete=rule.id not in OF_SCHEMA)
+    assert rule.id in {finding.rule for finding in found}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_right_example_keeps_the_rule(rule, examined):
+    assert rule.id not in {finding.rule for finding in examined(rule.right, complete=True)}
