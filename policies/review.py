@@ -1,12 +1,14 @@
-"""The one decision function."""
+"""The one decision function.
+
+Importing it imports no room whose subject is not always asked about: the rules on configuration alone take longer to
+import than an offline review of a pod takes. `load_rooms` imports all of them, for who cannot wait later.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.configuration import lenient, validate
-from policies.conversion import check, convert
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN
 from policies.decision import Decision, Severity
@@ -15,6 +17,7 @@ from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.patch import Editor
 from policies.placement import gets_gpu, tolerate_gpu_nodes
+from policies.rules import rules_on_demand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["entries_called", "review"]
+__all__ = ["entries_called", "load_rooms", "review"]
 
 
 def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
@@ -64,6 +67,13 @@ def entries_called(request: Request, view: ClusterView) -> tuple[Entry, ...]:
     return tuple(entry for entry in ENTRIES.values() if entry.name in names)
 
 
+@rules_on_demand
+def load_rooms() -> None:
+    """Import every room now, rather than with the first request that needs it."""
+    import policies.configuration  # noqa: PLC0415
+    import policies.conversion.check  # noqa: F401, PLC0415
+
+
 def _creates_pod(request: Request) -> bool:
     return (request.operation, request.group, request.kind, request.subresource) == ("CREATE", "", "Pod", "")
 
@@ -101,6 +111,8 @@ def _for_pods(
 
 
 def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    from policies.conversion.convert import convert  # noqa: PLC0415 - see the module
+
     conversion = convert(pod, request.namespace, view, settings)
     if conversion.obstacles:
         findings = settings.judge(conversion.obstacles, request.namespace)
@@ -159,12 +171,16 @@ def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmis
 
 
 def _conversion_check(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    from policies.conversion.check import check  # noqa: PLC0415 - see the module
+
     findings = settings.judge(check(pod, request.namespace, view, settings), request.namespace)
     return Decision(findings=findings, object=request.object)
 
 
 def _configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """Configuration of GPU clusters: findings only; nothing of it is ever changed."""
+    from policies.configuration import lenient, validate  # noqa: PLC0415 - see the module
+
     findings = settings.judge(validate(request, view, settings), request.namespace)
     return Decision(findings=tuple(lenient(finding, request, view) for finding in findings), object=request.object)
 

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from policies.decision import Finding, Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from policies.decision import Place
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["Rule", "all_rules", "get_rule", "rule"]
+__all__ = ["Rule", "all_rules", "get_rule", "rule", "rules_on_demand"]
 
 _RULES: dict[str, Rule] = {}
+_ON_DEMAND: list[Callable[[], None]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +93,21 @@ def rule(
     return made
 
 
+def rules_on_demand(load: Callable[[], None]) -> Callable[[], None]:
+    """Have a function called before anybody asks which rules there are: it imports rooms that register more."""
+    _ON_DEMAND.append(load)
+    return load
+
+
 def all_rules() -> tuple[Rule, ...]:
-    """Every registered rule, by id."""
+    """Every rule, by id."""
+    for load in _ON_DEMAND:
+        load()
     return tuple(_RULES[rule_id] for rule_id in sorted(_RULES))
 
 
 def get_rule(rule_id: str) -> Rule | None:
     """The rule of that id, or None."""
-    return _RULES.get(rule_id)
+    if rule_id in _RULES:
+        return _RULES[rule_id]
+    return next((rule for rule in all_rules() if rule.id == rule_id), None)

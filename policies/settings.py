@@ -149,6 +149,7 @@ def parse_settings(document: Any) -> GPUAdmissionPolicy:
     except ValidationError as error:
         problems += [_problem(detail) for detail in error.errors(include_url=False)]
     problems += _override_problems(spec)
+    problems += [(f"spec.{'.'.join(path)}", said) for path, said in _EMPTY.items() if lookup(spec, path) == []]
     if problems:
         raise SettingsError(problems)
     return policy
@@ -171,6 +172,16 @@ _WANTED = {
     "string_type": "must be text",
     "tuple_type": "must be a list",
 }
+
+
+_EMPTY = {
+    ("conversion", "schedulers"): "is empty, so nothing would be converted; leave it out to mean default-scheduler",
+    ("configuration", "operatorNamespaces"): (
+        "is empty, so nothing of the GPU Operator would be found; leave it out to mean gpu-operator and "
+        "nvidia-gpu-operator"
+    ),
+}
+"""What to say of lists that must name something."""
 
 
 def _problem(detail: Any) -> tuple[str, str]:

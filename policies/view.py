@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["UNKNOWN", "ClusterView", "Unknown", "UnknownCluster"]
+__all__ = ["UNKNOWN", "ClusterView", "Unknown"]
 
 T = TypeVar("T")
 
@@ -51,23 +51,3 @@ class ClusterView(Protocol):
         every pod would not do.
         """
         ...
-
-
-class UnknownCluster:
-    """A view that knows nothing: what a command has that is given no cluster."""
-
-    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
-        """Unknown, whatever is asked for."""
-        return UNKNOWN
-
-    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
-        """Unknown, whatever is asked for."""
-        return UNKNOWN
-
-    def server_version(self) -> tuple[int, int] | Unknown:
-        """Unknown."""
-        return UNKNOWN
-
-    def derive(self, function: Callable[[ClusterView], T]) -> T:
-        """`function(self)`; there is nothing to remember."""
-        return function(self)

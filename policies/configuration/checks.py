@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from policies.rules import Rule, rule
@@ -73,7 +74,7 @@ class Checks(Generic[T]):
                 rule_id,
                 title,
                 default=default,
-                why=check.__doc__ or "",
+                why=cleandoc(check.__doc__ or ""),
                 remedy=remedy,
                 source=source,
                 wrong=wrong,

@@ -45,6 +45,6 @@ class Embedded:
         of_key: bool = False,
     ) -> Problem:
         """A problem at a path of the document, or of the key that ends the path."""
-        position = self.document.key_position(steps) if of_key else self.document.position(steps)
+        position = self.document.key_position(steps) if of_key else self.document.line_position(steps)
         place = Place(self.path, position.line, position.column)
         return problem(FieldPath((*self.path, *steps)), message, remedy, severity=severity, place=place)

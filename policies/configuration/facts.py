@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import Object, name_of
 from policies.kubernetes.paths import lookup
@@ -30,6 +31,11 @@ class Facts:
     def operator_namespaces(self) -> tuple[str, ...]:
         """The namespaces that the GPU Operator may run in; it reads ConfigMaps and Secrets from its own only."""
         return self._settings.configuration.operator_namespaces
+
+    @property
+    def cluster_policy_deletion(self) -> Severity:
+        """What the administrator wants of a ClusterPolicy that is deleted while pods use GPUs."""
+        return Severity(self._settings.configuration.cluster_policy_deletion)
 
     def get(self, kind: str, name: str) -> Object | Unknown | None:
         """A cluster-scoped object."""
@@ -68,6 +74,11 @@ class Facts:
         if nodes is UNKNOWN:
             return UNKNOWN
         return [node for node in nodes if any(mark in labels_of(node) for mark in _GPU_MARKS)]
+
+    def known_gpu_nodes(self) -> list[Object]:
+        """The nodes with GPUs; none where nodes are unknown: for findings that need one to say anything."""
+        found = self.gpu_nodes()
+        return [] if found is UNKNOWN else found
 
     def nodes_with(self, label: str, value: str | None = None) -> list[Object]:
         """The known nodes that have a label, with a value where one is given."""

@@ -4,11 +4,131 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Checks
+from policies.configuration.change import SPEC
+from policies.configuration.checks import Checks, Problem, problem
+from policies.configuration.schema import closest, find_problems
+from policies.configuration.schemas import SCHEMAS
+from policies.decision import Severity
+from policies.kubernetes.paths import FieldPath, lookup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from policies.configuration.change import Change
 
 __all__ = ["ANY_KIND"]
 
 ANY_KIND: Checks[Change] = Checks()
+
+_VERSIONS = {
+    "ClusterPolicy": "nvidia.com/v1",
+    "NVIDIADriver": "nvidia.com/v1alpha1",
+    "GPUCluster": "nvidia.com/v1alpha1",
+    "ComputeDomain": "resource.nvidia.com/v1beta1",
+    "ComputeDomainClique": "resource.nvidia.com/v1beta1",
+    "GpuConfig": "resource.nvidia.com/v1beta1",
+    "MigDeviceConfig": "resource.nvidia.com/v1beta1",
+    "VfioDeviceConfig": "resource.nvidia.com/v1beta1",
+    "ComputeDomainChannelConfig": "resource.nvidia.com/v1beta1",
+    "ComputeDomainDaemonConfig": "resource.nvidia.com/v1beta1",
+}
+"""Kinds of NVIDIA's groups and the version that serves each."""
+
+_GUESSES = {"GPUClusterPolicy": "ClusterPolicy", "GpuClusterPolicy": "ClusterPolicy"}
+_GROUPS = ("nvidia.com", "gpu.nvidia.com", "resource.nvidia.com")
+_OBJECT_KEYS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
+
+
+@ANY_KIND.rule(
+    "GA100",
+    "An object is of a kind and version that exists",
+    default=Severity.DENY,
+    remedy="write a kind that exists",
+    source="github.com/NVIDIA/gpu-operator config/crd/bases; k8s.io/api/resource/v1",
+    rows=("S-33", "S-38", "S-62"),
+    wrong="""
+    apiVersion: gpu.nvidia.com/v1
+    kind: GPUClusterPolicy
+    metadata: {name: cluster-policy}
+    spec: {}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec: {}""",
+)
+def existing_kind(change: Change) -> Iterator[Problem]:
+    """Kubectl refuses the object with "no matches for kind", which does not say what the kind is called.
+
+    Published guides use kinds that never existed, and versions of other kinds. Claims of resource.k8s.io/v1 with the
+    fields of v1beta1 are read without the class they ask for.
+    """
+    group, _, _ = change.api_version.rpartition("/")
+    meant = _GUESSES.get(change.kind) or (closest(change.kind, _VERSIONS) if group in _GROUPS else None)
+    if group in _GROUPS and change.kind not in _VERSIONS:
+        listed = ", ".join(sorted(kind for kind, version in _VERSIONS.items() if version.startswith("nvidia.com/")))
+        remedy = (
+            f"write apiVersion: {_VERSIONS[meant]} and kind: {meant}" if meant else f"there are {listed}; remove it"
+        )
+        yield problem(FieldPath(["kind"]), f'"{change.kind}" is no kind of {group}', remedy)
+    elif group in _GROUPS and change.api_version != _VERSIONS[change.kind]:
+        right = _VERSIONS[change.kind]
+        path = FieldPath(["apiVersion"])
+        yield problem(path, f'"{change.api_version}" does not serve {change.kind}', f"write apiVersion: {right}")
+    if change.api_version in ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"):
+        yield from _flat_requests(change)
+
+
+def _flat_requests(change: Change) -> Iterator[Problem]:
+    outer = ("spec", "spec") if change.kind == "ResourceClaimTemplate" else ("spec",)
+    requests = lookup(change.object, (*outer, "devices", "requests"))
+    for index, request in enumerate(requests if isinstance(requests, list) else []):
+        if isinstance(request, dict) and "deviceClassName" in request:
+            path = FieldPath((*outer, "devices", "requests", index, "deviceClassName"))
+            text = f"is a field of resource.k8s.io/v1beta1; {change.api_version} has it under exactly"
+            yield problem(path, text, f"write exactly: {{deviceClassName: {request['deviceClassName']}}}")
+
+
+@ANY_KIND.rule(
+    "GA104",
+    "An object keeps its indentation",
+    default=Severity.DENY,
+    remedy="indent the lines below spec",
+    source="published guides, where copying lost the indentation",
+    rows=("S-34", "S-44", "S-67"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+    driver: {version: 580.95.05}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver: {repository: nvcr.io/nvidia, image: driver, version: 580.95.05}""",
+)
+def kept_indentation(change: Change) -> Iterator[Problem]:
+    """Without its indentation a manifest has an empty spec, and the fields beside it are dropped.
+
+    What is applied then is an object with every default.
+    """
+    if change.kind not in _VERSIONS and change.kind not in _GUESSES:
+        return
+    stray = [key for key in change.object if key not in _OBJECT_KEYS]
+    if stray and not isinstance(change.object.get("spec"), dict):
+        text = f"is empty, and {', '.join(stray[:3])} stand beside it; the indentation seems lost"
+        yield problem(FieldPath(["spec"]), text)
+    elif stray:
+        yield problem(
+            FieldPath([stray[0]]), "stands beside spec, where the API server drops it", "indent it below spec"
+        )
+    if change.kind in SCHEMAS and isinstance(change.object.get("spec"), dict):
+        for found in find_problems(SCHEMAS[change.kind], change.spec, SPEC):
+            if found.kind == "null":
+                yield problem(found.path, found.message, found.remedy, severity=Severity.WARN)
+    elif stray:
+        yield problem(
+            FieldPath([stray[0]]), "stands beside spec, where the API server drops it", "indent it below spec"
+        )

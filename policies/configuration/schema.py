@@ -60,7 +60,7 @@ class Field:
 class SchemaProblem:
     """Something that the schema does not allow, or advises against."""
 
-    kind: Literal["unknown", "required", "type", "choice", "bound", "deprecated"]
+    kind: Literal["unknown", "required", "type", "choice", "bound", "deprecated", "null"]
     path: FieldPath
     message: str
     remedy: str
@@ -168,10 +168,21 @@ def _find_in_fields(schema: Field, value: dict[str, Any], path: FieldPath) -> It
             remedy = f'write "{guess}"' if guess else f"remove it; there are {', '.join(sorted(schema.fields))}"
             text = "is no field here; the API server drops it without a word, so it has no effect"
             yield SchemaProblem("unknown", path / name, text, remedy)
-        elif item is not None:
-            if known_field.deprecated:
+        elif item is None:
+            if known_field.type == "object":
+                text = "is empty, so what should be in it is missing or stands beside it"
+                yield SchemaProblem("null", path / name, text, f"indent its lines, or write {name}: {{}}")
+        else:
+            if known_field.deprecated and _is_used(item):
                 yield SchemaProblem("deprecated", path / name, "is deprecated and has no effect", "remove it")
             yield from find_problems(known_field, item, path / name)
+
+
+def _is_used(value: Any) -> bool:
+    """Whether a value asks for anything: Helm charts render fields that are off or empty."""
+    if isinstance(value, dict):
+        return value.get("enabled", bool(value)) is not False
+    return bool(value)
 
 
 def closest(text: Any, known: Any) -> str | None:

@@ -8,6 +8,7 @@ from policies.configuration.change import Change
 from policies.configuration.cluster_policy import CLUSTER_POLICY
 from policies.configuration.components import COMPONENTS
 from policies.configuration.config_maps import CONFIG_MAPS
+from policies.configuration.config_maps.references import REFERENCES
 from policies.configuration.config_maps.roles import roles_of
 from policies.configuration.facts import Facts
 from policies.configuration.gpu_cluster import GPU_CLUSTER
@@ -43,6 +44,7 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
                 yield from COMPONENTS.run(change)
             yield from _NVIDIA[kind].run(change)
         case "", "ConfigMap":
+            yield from REFERENCES.run(change)
             for role in sorted(roles_of(change, by_content=not request.entry)):
                 yield from CONFIG_MAPS[role].run(change)
         case "", "Node":

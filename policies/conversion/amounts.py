@@ -34,7 +34,11 @@ def gpu_resources(container: Container) -> list[str]:
 
 def asks(pod: Pod) -> bool:
     """Whether any container names a GPU resource."""
-    return any(gpu_resources(container) for container in pod.all_containers)
+    return any(
+        parse_resource(name) is not None
+        for container in pod.all_containers
+        for name in (*container.limits, *container.requests)
+    )
 
 
 def limit_path(container: Container, resource: str) -> FieldPath:

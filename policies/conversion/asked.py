@@ -32,6 +32,9 @@ __all__ = ["RECORD", "Asked"]
 RECORD = "gpu-admission.io/converted"
 """The annotation that holds the record."""
 
+_LONGEST = 256 * 1024
+"""Characters of all annotations of an object together (k8s.io/apimachinery TotalAnnotationSizeLimitB)."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -125,7 +128,9 @@ class Asked:
 
     @classmethod
     def from_record(cls, text: str) -> Asked | None:
-        """Read a record; None where it is none that `record` writes."""
+        """Read a record; None where it is none that `record` writes, or longer than an annotation can be stored."""
+        if len(text) > _LONGEST:
+            return None
         try:
             document = json.loads(text)
             asked = cls(

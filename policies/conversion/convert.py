@@ -11,7 +11,7 @@ from policies.conversion.coexistence import twice
 from policies.conversion.constraints import ConstraintError, NodeConstraints
 from policies.conversion.exemptions import exemptions, ignored_opt_out
 from policies.conversion.limit_ranges import defaulted_by_limit_range
-from policies.conversion.line import ContainerAsk, TooManyDevicesError
+from policies.conversion.line import ContainerAsk, TooManyDevicesError, requests_by_container
 from policies.conversion.meaning import GPU, Meaning, meaning_of_gpu
 from policies.conversion.native_quota import quota_problems
 from policies.conversion.opt_in import strategy_problems
@@ -20,6 +20,7 @@ from policies.conversion.references import class_problems, template_problems
 from policies.conversion.rules import LABEL, SHARED, TERMS, TOO_LONG, TOO_MANY
 from policies.conversion.satisfaction import unsatisfied
 from policies.conversion.shares import shares_asked
+from policies.conversion.size import size_problems
 from policies.decision import MANAGED
 from policies.dra.templates import LONGEST_EXPRESSION, selectors
 from policies.kubernetes.paths import FieldPath
@@ -68,6 +69,8 @@ def convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionP
         return Conversion()
     if exempt := (*exemptions(pod, settings), *strategy_problems(namespace, view)):
         return Conversion(obstacles=exempt)
+    if too_large := tuple(size_problems(pod)):
+        return Conversion(obstacles=too_large)
     amounts = read_amounts(pod)
     if amounts.findings:
         return Conversion(obstacles=amounts.findings)
@@ -151,9 +154,9 @@ def _template_problems(asked: Asked, places: dict[str, FieldPath]) -> Iterator[F
 
 def _rewrite(pod: Pod, asked: Asked, template_name: str, edits: Editor, *, keep_labels: bool) -> None:
     claim = _free_claim_name(pod)
-    pieces = asked.pieces
+    requests = requests_by_container(asked.pieces)
     for container in pod.all_containers:
-        uses = [{"name": claim, "request": piece.request} for piece in pieces if container.name in piece.containers]
+        uses = [{"name": claim, "request": request} for request in requests.get(container.name, ())]
         edits.extend(container.path / "resources" / "claims", uses)
     _remove_resources(pod, edits)
     edits.extend(SPEC / "resourceClaims", [{"name": claim, "resourceClaimTemplateName": template_name}])

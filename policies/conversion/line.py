@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Literal
 from policies.dra.templates import MOST_DEVICES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
-__all__ = ["ContainerAsk", "Piece", "TooManyDevicesError", "lay_out"]
+__all__ = ["ContainerAsk", "Piece", "TooManyDevicesError", "lay_out", "requests_by_container"]
 
 
 class TooManyDevicesError(ValueError):
@@ -65,23 +65,36 @@ def lay_out(asks: Sequence[ContainerAsk]) -> tuple[Piece, ...]:
     Raises:
         TooManyDevicesError: more than a claim can hold.
     """
-    resources = sorted({resource for ask in asks for resource, count in ask.resources.items() if count})
-    total = sum(_effective(asks, resource) for resource in resources)
+    asking: dict[str, list[ContainerAsk]] = {}
+    for ask in asks:
+        for resource, count in ask.resources.items():
+            if count:
+                asking.setdefault(resource, []).append(ask)
+    total = sum(_effective(those, resource) for resource, those in asking.items())
     if total > MOST_DEVICES:
         raise TooManyDevicesError(f"the pod needs {total} devices at once, and a claim can hold {MOST_DEVICES}")
-    cut = [(resource, piece) for resource in resources for piece in _pieces(asks, resource)]
-    names = _request_names([ask.name for ask in asks], [owner for _, (owner, _, _) in cut])
+    cut = [(resource, piece) for resource, those in sorted(asking.items()) for piece in _pieces(those, resource)]
+    names = _request_names({ask.name for ask in asks}, [owner for _, (owner, _, _) in cut])
     return tuple(
         Piece(name, resource, count, containers)
         for name, (resource, (_, count, containers)) in zip(names, cut, strict=True)
     )
 
 
+def requests_by_container(pieces: Iterable[Piece]) -> dict[str, list[str]]:
+    """The requests that each container uses, in the order of the line."""
+    requests: dict[str, list[str]] = {}
+    for piece in pieces:
+        for container in piece.containers:
+            requests.setdefault(container, []).append(piece.request)
+    return requests
+
+
 def _effective(asks: Sequence[ContainerAsk], resource: str) -> int:
-    """The most devices of a resource that the pod ever holds at once."""
+    """The most devices of a resource that the pod ever holds at once; `asks` are those that ask for it."""
     most = running = 0
     for ask in asks:
-        count = ask.resources.get(resource, 0)
+        count = ask.resources[resource]
         if ask.kind == "init":
             most = max(most, running + count)
         else:
@@ -105,14 +118,14 @@ def _ranges(asks: Sequence[ContainerAsk], resource: str) -> list[_Range]:
     line: list[_Range] = []
     position = 0
     for ask in owners:
-        if count := ask.resources.get(resource, 0):
-            line.append(_Range(ask.name, position, position + count, [(ask.name, position, position + count)]))
-            position += count
+        count = ask.resources[resource]
+        line.append(_Range(ask.name, position, position + count, [(ask.name, position, position + count)]))
+        position += count
     started: set[str] = set()
     for ask in asks:
         if ask.kind == "sidecar":
             started.add(ask.name)
-        elif ask.kind == "init" and ask.resources.get(resource, 0):
+        elif ask.kind == "init":
             _take(line, ask, ask.resources[resource], started)
     return line
 
@@ -130,7 +143,7 @@ def _take(line: list[_Range], ask: ContainerAsk, count: int, held: set[str]) -> 
         line.append(_Range(ask.name, end, end + count, [(ask.name, end, end + count)]))
 
 
-def _request_names(containers: Sequence[str], owners: Sequence[str]) -> list[str]:
+def _request_names(containers: Set[str], owners: Sequence[str]) -> list[str]:
     """A name for each piece: its owner's, numbered where an owner has several; DNS labels, all different.
 
     A name that is too long, or that another container or piece could have, is shortened and made unique by a hash.

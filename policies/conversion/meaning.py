@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from policies.conversion.rules import AMBIGUOUS
-from policies.kubernetes.nodes import REQUIRED, allocatable, labels_of, pod_selects
+from policies.kubernetes.nodes import REQUIRED, NodeIndex, allocatable, labels_of
 from policies.kubernetes.paths import lookup
 from policies.nvidia.labels import PRODUCT
 from policies.nvidia.products import Product
@@ -56,8 +56,10 @@ def meaning_of_gpu(spec: Mapping[str, Any], constraints: NodeConstraints, view: 
     if products is UNKNOWN or all(product.profile is None and not product.shared for product in products):
         return Meaning()
     if spec.get("nodeSelector") or lookup(spec, REQUIRED):
-        nodes = view.derive(_plugin_nodes)
-        products = Counter(product for node, product in nodes if pod_selects(spec, node))
+        nodes = view.derive(_plugin_index)
+        runs_on = nodes.index.selected(spec)
+        counts = {product: (runs_on & those).bit_count() for product, those in nodes.of.items()}
+        products = Counter({product: count for product, count in counts.items() if count})
     return _meaning_of_nodes(products, at)
 
 
@@ -110,6 +112,23 @@ def _plugin_nodes(view: ClusterView) -> list[tuple[Object, Product]]:
     """The nodes whose device plugin hands out GPUs as `nvidia.com/gpu`, and what they say these are."""
     nodes = view.list("Node")
     return [] if nodes is UNKNOWN else [(node, _product(node)) for node in nodes if allocatable(node, GPU) != "0"]
+
+
+@dataclass(frozen=True, slots=True)
+class _PluginIndex:
+    """Such nodes, ready to be asked which of them a pod may run on."""
+
+    index: NodeIndex
+    of: dict[Product, int]
+    """The nodes of each product, in the index's terms."""
+
+
+def _plugin_index(view: ClusterView) -> _PluginIndex:
+    nodes = view.derive(_plugin_nodes)
+    of: dict[Product, int] = {}
+    for position, (_, product) in enumerate(nodes):
+        of[product] = of.get(product, 0) | 1 << position
+    return _PluginIndex(NodeIndex([node for node, _ in nodes]), of)
 
 
 def _plugin_products(view: ClusterView) -> Counter[Product] | Unknown:

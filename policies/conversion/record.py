@@ -32,9 +32,9 @@ def converted_by(pod: Pod, namespace: str) -> Asked | None:
         template, pieces = asked.template(namespace), asked.pieces
     except (ConstraintError, TooManyDevicesError):
         return None
-    claims = [
+    claims = {
         claim.get("name") for claim in pod.resource_claims if claim.get("resourceClaimTemplateName") == template.name
-    ]
+    }
     uses = {
         (container.name, claim.get("request"))
         for container in pod.all_containers

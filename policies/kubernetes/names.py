@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_dns_label", "is_label_value"]
+__all__ = ["is_dns_label", "is_label_key", "is_label_value"]
 
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_DNS_SUBDOMAIN = re.compile(rf"{_DNS_LABEL.pattern}(\.{_DNS_LABEL.pattern})*")
 
 
 def is_label_value(text: object) -> bool:
@@ -16,6 +17,21 @@ def is_label_value(text: object) -> bool:
     Source: k8s.io/apimachinery/pkg/util/validation.IsValidLabelValue.
     """
     return isinstance(text, str) and len(text) <= 63 and _LABEL_VALUE.fullmatch(text) is not None
+
+
+def is_label_key(text: object) -> bool:
+    """Whether this can be the key of a label: a name, and before it, if anything, a DNS name and a slash.
+
+    Source: k8s.io/apimachinery/pkg/api/validate/content.IsLabelKey.
+    """
+    if not isinstance(text, str):
+        return False
+    prefix, slash, name = text.rpartition("/")
+    return (
+        name != ""
+        and is_label_value(name)
+        and (not slash or (len(prefix) <= 253 and _DNS_SUBDOMAIN.fullmatch(prefix) is not None))
+    )
 
 
 def is_dns_label(text: object) -> bool:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from functools import cached_property, reduce
+from itertools import accumulate
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["REQUIRED", "allocatable", "expression_matches", "labels_of", "pod_selects"]
+__all__ = ["REQUIRED", "NodeIndex", "allocatable", "labels_of"]
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,63}")
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -36,68 +40,126 @@ def allocatable(node: Object, resource: str) -> str:
     return str(lookup(node, ("status", "allocatable", resource)) or "0")
 
 
-def pod_selects(spec: Mapping[str, Any], node: Object) -> bool:
-    """Whether a pod's node selector and required node affinity let it run on the node.
+class NodeIndex:
+    """Many nodes, asked all at once which of them a pod may run on.
 
-    Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity: terms are OR-ed, expressions within a term AND-ed,
-    a term without any expression matches nothing, nor does one with an expression that is none.
+    A set of nodes is an integer with a bit for each of them, the first node the lowest: sets of 5,000 nodes are united
+    in a tenth of a microsecond. So an answer takes as long as the pod's selectors are, however many nodes there are.
     """
-    labels = labels_of(node)
-    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
-        return False
-    required = lookup(spec, REQUIRED)
-    if required is None:
-        return True
-    fields = {"metadata.name": lookup(node, ("metadata", "name")) or ""}
-    return any(_term_matches(term, labels, fields) for term in required.get("nodeSelectorTerms") or [])
+
+    def __init__(self, nodes: Sequence[Object]) -> None:
+        self._all = (1 << len(nodes)) - 1
+        self._nodes = [labels_of(node) for node in nodes]
+        self._keys = frozenset[str]().union(*self._nodes)
+        self._labels: dict[str, _Label] = {}
+        self._names = _Label(lookup(node, ("metadata", "name")) or "" for node in nodes)
+
+    def selected(self, spec: Mapping[str, Any]) -> int:
+        """The nodes that a pod's node selector and required node affinity let it run on.
+
+        Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity: terms are OR-ed, expressions within a term
+        AND-ed, a term without any expression matches nothing, nor does one with an expression that is none.
+        """
+        selected = self._all
+        for key, value in (spec.get("nodeSelector") or {}).items():
+            selected &= self._label(key).among([value])
+        required = lookup(spec, REQUIRED)
+        if required is not None:
+            selected &= _union(self._by_term(term) for term in required.get("nodeSelectorTerms") or [])
+        return selected
+
+    def _by_term(self, term: Mapping[str, Any]) -> int:
+        expressions, field_expressions = term.get("matchExpressions") or [], term.get("matchFields") or []
+        selected = self._all if expressions or field_expressions else 0
+        for expression in expressions:
+            selected &= self._by_expression(expression)
+        for expression in field_expressions:
+            selected &= self._by_field(expression)
+        return selected
+
+    def _by_expression(self, expression: Mapping[str, Any]) -> int:
+        """The nodes whose labels satisfy one expression of a term.
+
+        An expression that is none matches nothing: an unknown operator, `In` or `NotIn` without values, `Exists` or
+        `DoesNotExist` with values, `Gt` or `Lt` with anything but one whole number.
+
+        Source: k8s.io/apimachinery/pkg/labels NewRequirement, Requirement.Matches.
+        """
+        label, values = self._label(expression.get("key") or ""), expression.get("values") or []
+        match expression.get("operator"):
+            case "In":
+                return label.among(values)
+            case "NotIn" if values:
+                return self._all & ~label.among(values)
+            case "Exists" if not values:
+                return label.present
+            case "DoesNotExist" if not values:
+                return self._all & ~label.present
+            case "Gt" if len(values) == 1:
+                return label.above(values[0])
+            case "Lt" if len(values) == 1:
+                return label.below(values[0])
+            case _:
+                return 0
+
+    def _by_field(self, expression: Mapping[str, Any]) -> int:
+        """`matchFields` has two operators, each takes one value, and every field but the name is empty."""
+        operator, values = expression.get("operator"), expression.get("values") or []
+        if operator not in ("In", "NotIn") or len(values) != 1:
+            return 0
+        empty = self._all if values == [""] else 0
+        equal = self._names.among(values) if expression.get("key") == "metadata.name" else empty
+        return equal if operator == "In" else self._all & ~equal
+
+    def _label(self, key: str) -> _Label:
+        if key not in self._keys:
+            return _Label([])
+        if key not in self._labels:
+            self._labels[key] = _Label(labels.get(key) for labels in self._nodes)
+        return self._labels[key]
 
 
-def _term_matches(term: Mapping[str, Any], labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
-    expressions = term.get("matchExpressions") or []
-    field_expressions = term.get("matchFields") or []
-    return bool(expressions or field_expressions) and (
-        all(expression_matches(expression, labels) for expression in expressions)
-        and all(_field_matches(expression, fields) for expression in field_expressions)
-    )
+class _Label:
+    """The values of one label over many nodes, None where a node does not have it."""
+
+    def __init__(self, values: Iterable[str | None]) -> None:
+        self._nodes: dict[str, int] = {}
+        for position, value in enumerate(values):
+            if value is not None:
+                self._nodes[value] = self._nodes.get(value, 0) | 1 << position
+
+    @cached_property
+    def present(self) -> int:
+        """The nodes that have the label."""
+        return _union(self._nodes.values())
+
+    def among(self, values: Iterable[str]) -> int:
+        """The nodes where the label has one of the values."""
+        return _union(self._nodes.get(value, 0) for value in values)
+
+    def above(self, bound: str) -> int:
+        """The nodes where the label is a number greater than another."""
+        number = _integer(bound)
+        numbers, smaller = self._ordered
+        return 0 if number is None else smaller[-1] & ~smaller[bisect_right(numbers, number)]
+
+    def below(self, bound: str) -> int:
+        """The nodes where the label is a number less than another."""
+        number = _integer(bound)
+        numbers, smaller = self._ordered
+        return 0 if number is None else smaller[bisect_left(numbers, number)]
+
+    @cached_property
+    def _ordered(self) -> tuple[list[int], list[int]]:
+        """The values that are numbers in their order, and for each the nodes before it; at last, all of these nodes."""
+        pairs = sorted(
+            (number, nodes) for value, nodes in self._nodes.items() if (number := _integer(value)) is not None
+        )
+        return [number for number, _ in pairs], list(accumulate((nodes for _, nodes in pairs), or_, initial=0))
 
 
-def _field_matches(expression: Mapping[str, Any], fields: Mapping[str, str]) -> bool:
-    """`matchFields` has two operators, and each takes one value."""
-    values = expression.get("values") or []
-    if expression.get("operator") not in ("In", "NotIn") or len(values) != 1:
-        return False
-    return (fields.get(expression.get("key") or "", "") == values[0]) is (expression["operator"] == "In")
-
-
-def expression_matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether labels satisfy one expression of a node selector term.
-
-    An expression that is none matches nothing: an unknown operator, `In` or `NotIn` without values, `Exists` or
-    `DoesNotExist` with values, `Gt` or `Lt` with anything but one whole number.
-
-    Source: k8s.io/apimachinery/pkg/labels NewRequirement, Requirement.Matches.
-    """
-    key, values = expression.get("key") or "", expression.get("values") or []
-    match expression.get("operator"):
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return bool(values) and labels.get(key) not in values
-        case "Exists":
-            return not values and key in labels
-        case "DoesNotExist":
-            return not values and key not in labels
-        case "Gt" | "Lt" as operator:
-            return len(values) == 1 and _compare(operator, labels.get(key), values[0])
-        case _:
-            return False
-
-
-def _compare(operator: str, label: str | None, bound: str) -> bool:
-    number, limit = _integer(label or ""), _integer(bound)
-    if number is None or limit is None:
-        return False
-    return number > limit if operator == "Gt" else number < limit
+def _union(sets: Iterable[int]) -> int:
+    return reduce(or_, sets, 0)
 
 
 def _integer(text: str) -> int | None:

@@ -18,8 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["SPEC", "Container", "MalformedPodError", "Pod", "has_pod_constraints_shape"]
 
 SPEC = FieldPath(["spec"])
+_METADATA = FieldPath(["metadata"])
 
 ContainerKind = Literal["container", "init", "sidecar"]
+
+_TEXTS = {
+    "tolerations": ("key", "operator", "effect"),
+    "resourceClaims": ("name", "resourceClaimTemplateName", "resourceClaimName"),
+}
+"""Lists of a pod's spec, and the fields of their items that are texts."""
 
 
 class MalformedPodError(ValueError):
@@ -63,18 +70,17 @@ class Pod:
             MalformedPodError: with everything that is wrong.
         """
         reader = _Reader()
-        metadata = reader.mapping(document, FieldPath(["metadata"]))
+        metadata = reader.mapping(document, _METADATA)
         for key in ("labels", "annotations"):
-            reader.texts(metadata, FieldPath(["metadata", key]))
-        reader.items(metadata, FieldPath(["metadata", "ownerReferences"]))
+            reader.all_texts(metadata, (_METADATA, key))
+        for place, item in reader.items(metadata, (_METADATA, "ownerReferences")):
+            reader.texts(item, place, ("kind",))
         spec = reader.mapping(document, SPEC)
-        reader.texts(spec, SPEC / "nodeSelector")
-        for key in ("nodeName", "schedulerName"):
-            reader.text(spec, SPEC / key)
-        for key in ("tolerations", "resourceClaims"):
-            for path, item in reader.items(spec, SPEC / key):
-                for name in ("name", "key", "operator", "effect", "resourceClaimTemplateName", "resourceClaimName"):
-                    reader.text(item, path / name)
+        reader.all_texts(spec, (SPEC, "nodeSelector"))
+        reader.texts(spec, SPEC, ("nodeName", "schedulerName"))
+        for key, texts in _TEXTS.items():
+            for place, item in reader.items(spec, (SPEC, key)):
+                reader.texts(item, place, texts)
         _read_affinity(reader, spec)
         init_containers = tuple(_read_containers(reader, spec, "initContainers"))
         containers = tuple(_read_containers(reader, spec, "containers"))
@@ -129,23 +135,24 @@ class Pod:
 
 
 def _read_containers(reader: _Reader, spec: dict[str, Any], field: str) -> Iterator[Container]:
-    for path, item in reader.items(spec, SPEC / field):
-        name = reader.text(item, path / "name")
+    for place, item in reader.items(spec, (SPEC, field)):
+        path = _path(place)
+        name = reader.text(item, (path, "name"))
         if item.get("name") in (None, ""):
-            reader.problem(path / "name", "is missing; every container has a name")
+            reader.problem((path, "name"), "is missing; every container has a name")
         elif name and not is_dns_label(name):
             reader.problem(
-                path / "name", "must be at most 63 lower-case letters, digits and dashes, without a dash at either end"
+                (path, "name"), "must be at most 63 lower-case letters, digits and dashes, without a dash at either end"
             )
-        resources = reader.mapping(item, path / "resources")
-        limits = reader.mapping(resources, path / "resources" / "limits")
-        requests = reader.mapping(resources, path / "resources" / "requests")
+        resources_place = (path, "resources")
+        resources = reader.mapping(item, resources_place)
+        limits = reader.mapping(resources, (resources_place, "limits"))
+        requests = reader.mapping(resources, (resources_place, "requests"))
         claims = []
-        for claim_path, claim in reader.items(resources, path / "resources" / "claims"):
-            reader.text(claim, claim_path / "name")
-            reader.text(claim, claim_path / "request")
+        for claim_place, claim in reader.items(resources, (resources_place, "claims")):
+            reader.texts(claim, claim_place, ("name", "request"))
             claims.append(claim)
-        restart = reader.text(item, path / "restartPolicy")
+        restart = reader.text(item, (path, "restartPolicy"))
         kind: ContainerKind = "container" if field == "containers" else "sidecar" if restart == "Always" else "init"
         yield Container(name, path, kind, limits, requests, tuple(claims))
 
@@ -157,7 +164,7 @@ def has_pod_constraints_shape(node_selector: Any, terms: Any) -> bool:
     for field in reversed(REQUIRED):
         affinity = {field: affinity}
     spec = {"nodeSelector": node_selector, **affinity}
-    reader.texts(spec, SPEC / "nodeSelector")
+    reader.all_texts(spec, (SPEC, "nodeSelector"))
     _read_affinity(reader, spec)
     return not reader.problems
 
@@ -168,12 +175,23 @@ def _read_affinity(reader: _Reader, spec: dict[str, Any]) -> None:
     for field in REQUIRED:
         path /= field
         required = reader.mapping(required, path)
-    for term_path, term in reader.items(required, path / "nodeSelectorTerms"):
+    for term_place, term in reader.items(required, (path, "nodeSelectorTerms")):
         for field in ("matchExpressions", "matchFields"):
-            for expression_path, expression in reader.items(term, term_path / field):
-                reader.text(expression, expression_path / "key")
-                reader.text(expression, expression_path / "operator")
-                reader.strings(expression, expression_path / "values")
+            for place, expression in reader.items(term, (term_place, field)):
+                reader.texts(expression, place, ("key", "operator"))
+                reader.strings(expression, (place, "values"))
+
+
+_Place = FieldPath | tuple["_Place", str | int]
+"""Where something is: a path, or a place and one step on. Paths are made only of those that are told."""
+
+
+def _path(place: _Place) -> FieldPath:
+    steps: list[str | int] = []
+    while not isinstance(place, FieldPath):
+        place, step = place
+        steps.append(step)
+    return FieldPath((*place, *reversed(steps)))
 
 
 class _Reader:
@@ -182,50 +200,54 @@ class _Reader:
     def __init__(self) -> None:
         self.problems: list[tuple[FieldPath, str]] = []
 
-    def problem(self, path: FieldPath, sentence: str) -> None:
-        self.problems.append((path, sentence))
+    def problem(self, place: _Place, sentence: str) -> None:
+        self.problems.append((_path(place), sentence))
 
-    def mapping(self, parent: Any, path: FieldPath) -> dict[str, Any]:
-        value = self._value(parent, path)
+    def mapping(self, parent: Any, place: _Place) -> dict[str, Any]:
+        value = self._value(parent, place)
         if isinstance(value, dict):
             return value
         if value is not None:
-            self.problem(path, f"is {_shape(value)}; it must be a mapping")
+            self.problem(place, f"is {_shape(value)}; it must be a mapping")
         return {}
 
-    def items(self, parent: Any, path: FieldPath) -> list[tuple[FieldPath, dict[str, Any]]]:
-        value = self._value(parent, path)
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            self.problem(path, f"is {_shape(value)}; it must be a list")
-            return []
-        for index, item in enumerate(value):
-            if not isinstance(item, dict):
-                self.problem(path / index, f"is {_shape(item)}; it must be a mapping")
-        return [(path / index, item) for index, item in enumerate(value) if isinstance(item, dict)]
+    def items(self, parent: Any, place: _Place) -> Iterator[tuple[_Place, dict[str, Any]]]:
+        value = self._value(parent, place)
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                if isinstance(item, dict):
+                    yield (place, index), item
+                else:
+                    self.problem((place, index), f"is {_shape(item)}; it must be a mapping")
+        elif value is not None:
+            self.problem(place, f"is {_shape(value)}; it must be a list")
 
-    def text(self, parent: Any, path: FieldPath) -> str:
-        value = self._value(parent, path)
+    def text(self, parent: Any, place: _Place) -> str:
+        value = self._value(parent, place)
         if isinstance(value, str):
             return value
         if value is not None:
-            self.problem(path, f"is {_shape(value)}; it must be text")
+            self.problem(place, f"is {_shape(value)}; it must be text")
         return ""
 
-    def texts(self, parent: Any, path: FieldPath) -> None:
-        for key, value in self.mapping(parent, path).items():
-            if not isinstance(value, str):
-                self.problem(path / key, f"is {_shape(value)}; it must be text, in quotes")
+    def texts(self, parent: dict[str, Any], place: _Place, keys: tuple[str, ...]) -> None:
+        for key in keys:
+            if not isinstance(parent.get(key, ""), str):
+                self.text(parent, (place, key))
 
-    def strings(self, parent: Any, path: FieldPath) -> None:
-        value = self._value(parent, path)
+    def all_texts(self, parent: Any, place: _Place) -> None:
+        for key, value in self.mapping(parent, place).items():
+            if not isinstance(value, str):
+                self.problem((place, key), f"is {_shape(value)}; it must be text, in quotes")
+
+    def strings(self, parent: Any, place: _Place) -> None:
+        value = self._value(parent, place)
         if value is not None and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-            self.problem(path, "must be a list of texts")
+            self.problem(place, "must be a list of texts")
 
     @staticmethod
-    def _value(parent: Any, path: FieldPath) -> Any:
-        return parent.get(path[-1]) if isinstance(parent, dict) else None
+    def _value(parent: Any, place: _Place) -> Any:
+        return parent.get(place[-1]) if isinstance(parent, dict) else None
 
 
 def _shape(value: Any) -> str:

@@ -28,7 +28,6 @@ __all__ = [
     "Position",
     "YAMLError",
     "load_document",
-    "load_documents",
     "scan_documents",
 ]
 
@@ -76,12 +75,13 @@ class Document:
             or None.
     """
 
-    __slots__ = ("_line", "_root", "value")
+    __slots__ = ("_line", "_root", "_text", "value")
 
-    def __init__(self, root: Node, line: int) -> None:
+    def __init__(self, root: Node, line: int, text: str = "") -> None:
         self.value: Any = root.value
         self._root = root
         self._line = line
+        self._text = text
 
     def position(self, path: Sequence[str | int]) -> Position:
         """Where the value at a path begins.
@@ -96,6 +96,25 @@ class Document:
         node, exists = self._nearest(path)
         return self._position(node.key_mark if exists and node.key_mark is not None else node.mark)
 
+    def line_position(self, path: Sequence[str | int]) -> Position:
+        """Where people look for the value at a path: at the value, or at its key if the value begins on a later line."""
+        value, key = self.position(path), self.key_position(path)
+        return value if value.line == key.line else key
+
+    def position_within(self, path: Sequence[str | int], line: int, column: int) -> Position:
+        """Where a place in the text at a path is, counted from 1: a line of the file that a ConfigMap holds.
+
+        A literal block (``|``) has its lines as they are, only indented. In every other style the lines of the text
+        and those of the document need not match, and this is where the text begins.
+        """
+        mark = self._nearest(path)[0].mark
+        lines = self._text.split("\n")[mark.line :]
+        if not lines or not lines[0][mark.column :].startswith("|"):
+            return self._position(mark)
+        first = next((content for content in lines[1:] if content.strip()), "")
+        indentation = len(first) - len(first.lstrip(" "))
+        return Position(self._line + mark.line + 1 + line, indentation + column)
+
     def _position(self, mark: Mark) -> Position:
         return Position(self._line + mark.line + 1, mark.column + 1)
 
@@ -107,20 +126,6 @@ class Document:
                 return node, False
             node = child
         return node, True
-
-
-def load_documents(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> list[Document]:
-    """The documents of a text; those that hold nothing but comments are left out.
-
-    Raises:
-        YAMLError: for the first problem.
-    """
-    documents = []
-    for outcome in _read(text, limits):
-        if isinstance(outcome, YAMLError):
-            raise outcome
-        documents.append(outcome)
-    return documents
 
 
 def load_document(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Document:
@@ -164,7 +169,7 @@ def _read(text: str | bytes, limits: Limits) -> Iterator[Document | YAMLError]:
     for piece in pieces(characters):
         try:
             for root in compose(piece, budget, limits.depth):
-                yield Document(root, piece.line)
+                yield Document(root, piece.line, piece.text)
         except YAMLError as error:
             # A new one, because the traceback of this one would keep the parser and the piece in memory.
             yield YAMLError(error.message, error.line, error.column)

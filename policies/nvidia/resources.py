@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from policies.nvidia.mig import MIGProfile
 
-__all__ = ["DOMAIN", "IMPLICIT_PREFIX", "GPUResource", "asks_for_gpu", "is_gpu_class", "parse_resource"]
+__all__ = ["IMPLICIT_PREFIX", "GPUResource", "asks_for_gpu", "is_gpu_class", "parse_resource"]
 
-DOMAIN = "nvidia.com/"
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 """The prefix under which every DeviceClass is an extended resource since Kubernetes 1.36 (KEP-5004)."""
 

@@ -23,7 +23,10 @@ from webhook.cluster.manifests import ManifestsView
 CLUSTER = [
     {"kind": "Namespace", "metadata": {"name": "team-a", "labels": {"gpu-admission.io/dra": "enabled"}}},
     {"kind": "Namespace", "metadata": {"name": "team-legacy"}},
-    *({"kind": "DeviceClass", "metadata": {"name": name}} for name in ("gpu.nvidia.com", "mig.nvidia.com")),
+    *(
+        {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}}
+        for name in ("gpu.nvidia.com", "mig.nvidia.com")
+    ),
 ]
 
 

@@ -6,11 +6,13 @@ import json
 
 import yaml
 
-from policies.kubernetes.yaml import load_documents
+from policies.kubernetes.yaml import scan_documents
 
 
 def objects(done):
-    return [document.value for document in load_documents(done.stdout)]
+    documents, errors = scan_documents(done.stdout)
+    assert errors == []
+    return [document.value for document in documents]
 
 
 def test_admitted_objects_are_followed_by_their_templates(invoke, cluster, write, pod):

@@ -77,7 +77,7 @@ def test_rules_as_json_have_every_field(invoke):
     documents = json.loads(invoke("rules", "-o", "json").stdout)
     assert [document["id"] for document in documents] == [rule.id for rule in all_rules()]
     assert all(
-        document.keys() == {"id", "title", "default", "why", "remedy", "source", "wrong", "right", "setting"}
+        document.keys() == {"id", "title", "default", "why", "remedy", "source", "wrong", "right", "setting", "rows"}
         for document in documents
     )
 

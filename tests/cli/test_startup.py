@@ -43,7 +43,7 @@ def test_review_imports_no_server(folder, cluster, write, pod, output):
 
 
 def test_rules_imports_no_server(folder):
-    assert not imported(folder, "rules") & {*HEAVY, "pydantic", "orjson", "asyncio", "yaml"}
+    assert not imported(folder, "rules") & {*HEAVY, "pydantic", "orjson", "asyncio"}
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["review", "--help"], ["serve", "--help"]])

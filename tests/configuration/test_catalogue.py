@@ -38,4 +38,5 @@ def test_misconfiguration_is_flagged_at_its_line(file):
     }
     assert set(expected) <= found
     row = re.match(r"[A-LS]-\d\d", file.stem).group()
-    assert any(row in get_rule(rule).rows for rule, _ in expected)
+    # Rows of section S are mistakes of published guides; each is some other row as well.
+    assert row.startswith("S") or any(row in get_rule(rule).rows for rule, _ in expected)

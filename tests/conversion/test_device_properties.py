@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from policies.conversion.asked import RECORD, Asked
-from policies.kubernetes.nodes import REQUIRED, pod_selects
+from policies.kubernetes.nodes import REQUIRED, NodeIndex
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.resourceslices import devices_of
 from policies.nvidia.labels import is_gpu_label
@@ -95,8 +95,12 @@ def test_devices_are_selected_where_their_nodes_were(alternatives, resource):
                 continue
             if resource == MIG and device.attributes["gpu.nvidia.com/profile"] != "1g.10gb":
                 continue
-            by_claim = pod_selects(left, node) and record.predicates[resource].matches(device)
-            assert by_claim == pod_selects(spec, node), (node["metadata"]["name"], device.name)
+            by_claim = runs_on(left, node) and record.predicates[resource].matches(device)
+            assert by_claim == runs_on(spec, node), (node["metadata"]["name"], device.name)
+
+
+def runs_on(spec, node):
+    return NodeIndex([node]).selected(spec) == 1
 
 
 def expressions_of(spec):

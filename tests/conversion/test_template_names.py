@@ -13,7 +13,7 @@ from policies.nvidia.predicates import TextIn
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
-from policies.view import UnknownCluster
+from webhook.cluster.manifests import ManifestsView
 
 # Sorted keys, no white space, no escapes but those of JSON, UTF-8: written by hand, to be hashed by anybody.
 ONE_GPU = (
@@ -86,7 +86,7 @@ def template_name(selector, terms):
         "nodeSelector": selector,
         "affinity": {"nodeAffinity": {REQUIRED[-1]: {"nodeSelectorTerms": terms}}},
     }
-    decision = review(Request(object={"spec": spec}, entry="conversion"), UnknownCluster(), DEFAULTS)
+    decision = review(Request(object={"spec": spec}, entry="conversion"), ManifestsView(), DEFAULTS)
     return decision.templates[0].name
 
 

@@ -19,7 +19,8 @@ def device(name, attributes=None, memory="80Gi", **more):
 def view(*devices, node="a", driver="gpu.nvidia.com", more=()):
     pool = {"name": node, "generation": 1}
     spec = {"driver": driver, "pool": pool, "nodeName": node, "devices": list(devices)}
-    first = {"kind": "ResourceSlice", "metadata": {"name": f"{node}-{driver}"}, "spec": spec}
+    name = {"name": f"{node}-{driver}"}
+    first = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": name, "spec": spec}
     return ManifestsView([first, *more])
 
 
@@ -32,7 +33,8 @@ def test_inventory_is_unknown_while_slices_are():
 
 
 def test_inventory_is_empty_without_devices():
-    assert inventory(ManifestsView([{"kind": "ResourceSliceList", "items": []}])) == ()
+    none = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList", "items": []}
+    assert inventory(ManifestsView([none])) == ()
 
 
 def test_like_devices_are_one_group():

@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from webhook.cluster.manifests import unwrap_lists
 
 ROOT = Path(__file__).parents[2]
 SHOWN = re.findall(r"```console\n\$ (gpu-admission .*?)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
@@ -40,3 +43,55 @@ def test_links_of_the_documents_lead_somewhere():
     ):
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+KUBECTL = """\
+#!/bin/sh
+case "$1 $2" in
+"version -o") cat VERSION ;;
+"get "*) cat "FOLDER/$2.yaml" ;;
+*) exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def kubectl(tmp_path):
+    """A `kubectl` that prints the cluster of the examples as the real one prints a cluster: one `List` a call."""
+    objects = [
+        item
+        for file in sorted((ROOT / "examples" / "cluster").glob("*.yaml"))
+        for document in yaml.safe_load_all(file.read_text())
+        for item in unwrap_lists(document)
+    ]
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for asked in re.findall(r"^kubectl get (\S+)", (ROOT / "README.md").read_text(), re.MULTILINE):
+        kinds = asked.split(",")
+        items = [
+            item for item in objects if f"{item['kind'].lower()}{'es' * item['kind'].endswith('s') or 's'}" in kinds
+        ]
+        listed = {"apiVersion": "v1", "kind": "List", "items": items, "metadata": {"resourceVersion": ""}}
+        (folder / f"{asked}.yaml").write_text(yaml.safe_dump(listed))
+    script = KUBECTL.replace("VERSION", str(ROOT / "examples" / "cluster" / "version.yaml"))
+    (folder / "kubectl").write_text(script.replace("FOLDER", str(folder)))
+    (folder / "kubectl").chmod(0o755)
+    return folder
+
+
+def test_readme_takes_a_cluster_down_as_review_reads_it(kubectl, tmp_path):
+    (recipe,) = re.findall(r"```sh\n(mkdir cluster\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    path = f"{kubectl}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["sh", "-e", "-c", recipe], cwd=tmp_path, env={**os.environ, "PATH": path}, check=True)
+    pod = ROOT / "examples" / "product-selector" / "pod.yaml"
+    taken, kept = (
+        subprocess.run(
+            [sys.executable, "-m", "webhook", "review", "-o", "json", "--cluster", cluster, pod],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for cluster in ("cluster", ROOT / "examples" / "cluster")
+    )
+    assert taken == kept

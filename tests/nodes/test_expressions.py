@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kubernetes.nodes import expression_matches
+from policies.kubernetes.nodes import REQUIRED, NodeIndex
 
 LABELS = {
     "product": "NVIDIA-L40S",
@@ -16,6 +16,11 @@ LABELS = {
     "beyond": "9223372036854775808",
     "long": "0" * 60 + "12",
 }
+
+
+def expression_matches(expression, labels):
+    affinity = {"nodeAffinity": {REQUIRED[-1]: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
+    return NodeIndex([{"metadata": {"labels": labels}}]).selected({"affinity": affinity}) == 1
 
 
 def matches(key, operator, *values):

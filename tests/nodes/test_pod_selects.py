@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.kubernetes.nodes import allocatable, labels_of, pod_selects
+from policies.kubernetes.nodes import NodeIndex, allocatable, labels_of
 
 NODE = {
     "metadata": {"name": "a", "labels": {"zone": "z1", "gpu": "l40s"}},
@@ -13,6 +13,10 @@ ZONE_2 = {"key": "zone", "operator": "In", "values": ["z2"]}
 L40S = {"key": "gpu", "operator": "In", "values": ["l40s"]}
 NAME_A = {"key": "metadata.name", "operator": "In", "values": ["a"]}
 NAME_B = {"key": "metadata.name", "operator": "In", "values": ["b"]}
+
+
+def pod_selects(spec, node):
+    return NodeIndex([node]).selected(spec) == 1
 
 
 def affinity(*terms):
@@ -81,6 +85,21 @@ def test_node_without_labels_has_none(node):
     assert labels_of(node) == {}
     assert pod_selects({}, node) is True
     assert pod_selects({"nodeSelector": {"zone": "z1"}}, node) is False
+
+
+@pytest.mark.parametrize("value", [81559, True, None, 1.5, ["z1"], {"a": "b"}])
+def test_label_that_is_not_text_is_none(value):
+    node = {"metadata": {"name": "a", "labels": {"zone": "z1", "memory": value}}}
+    assert labels_of(node) == {"zone": "z1"}
+    assert pod_selects({"nodeSelector": {"zone": "z1"}}, node) is True
+    for operator, selected in {"Exists": False, "DoesNotExist": True, "Gt": False, "Lt": False}.items():
+        values = ["1"] if operator in ("Gt", "Lt") else []
+        expression = {"key": "memory", "operator": operator, "values": values}
+        assert pod_selects(affinity({"matchExpressions": [expression]}), node) is selected
+
+
+def test_labels_that_are_text_are_not_copied():
+    assert labels_of(NODE) is NODE["metadata"]["labels"]
 
 
 @pytest.mark.parametrize(

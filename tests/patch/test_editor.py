@@ -176,6 +176,37 @@ def test_what_is_not_on_the_way_to_a_change_is_shared():
     assert editor.document["spec"]["containers"][1] is document["spec"]["containers"][1]
 
 
+def test_part_that_stands_in_two_places_is_changed_in_one():
+    shared = {"limits": {"nvidia.com/gpu": 1}}
+    editor = Editor({"containers": [{"resources": shared}, {"resources": shared}]})
+    editor.replace(path("containers", 0, "resources", "limits", "nvidia.com/gpu"), 2)
+    editor.replace(path("containers", 1, "resources", "limits", "nvidia.com/gpu"), 3)
+    first, second = editor.document["containers"]
+    assert first == {"resources": {"limits": {"nvidia.com/gpu": 2}}}
+    assert second == {"resources": {"limits": {"nvidia.com/gpu": 3}}}
+    assert shared == {"limits": {"nvidia.com/gpu": 1}}
+
+
+def test_container_is_copied_for_the_first_change_only():
+    editor = Editor({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}})
+    editor.replace(path("spec", "containers", 0, "name"), "c")
+    document = editor.document
+    containers = document["spec"]["containers"]
+    editor.replace(path("spec", "containers", 1, "name"), "d")
+    assert editor.document is document
+    assert editor.document["spec"]["containers"] is containers
+
+
+def test_tests_keep_the_values_of_their_moment():
+    editor = Editor({"a": {"b": {"c": 1}}})
+    editor.replace(path("a", "b", "c"), 2)
+    old = editor.document["a"]
+    editor.replace(path("a"), {"moved": old["b"]})
+    editor.replace(path("a", "moved", "c"), 3)
+    assert editor.operations[2] == {"op": "test", "path": "/a", "value": {"b": {"c": 2}}}
+    assert editor.operations[3] == {"op": "replace", "path": "/a", "value": {"moved": {"c": 2}}}
+
+
 def test_operations_keep_the_values_of_their_moment():
     editor = Editor({})
     editor.add(path("a"), {"x": 1})

@@ -12,10 +12,10 @@ from policies.patch import Editor
 
 keys = st.sampled_from(["a", "b", "", "0", "-", "~", "/", "~1", "~0/", "nvidia.com/gpu", "ü", '"', "%2F", " "])
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "x", "1Gi"]) | st.just(0.5)
-values = st.recursive(
+anything = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3), max_leaves=8
 )
-documents = st.dictionaries(keys, values, max_size=4)
+documents = st.dictionaries(keys, anything, max_size=4)
 ROOT = FieldPath()
 
 
@@ -48,8 +48,10 @@ def is_free(document, path):
 
 
 def edit(editor, data):
-    """Make one random change, or none where nothing of its kind can be changed."""
+    """Make one random change, or none where nothing of its kind can be changed; values may be parts of the document."""
     existing = list(places(editor.document))
+    parts = [lookup(editor.document, place) for place in existing]
+    values = anything | st.sampled_from(parts) if parts else anything
     kind = data.draw(st.sampled_from(["add", "extend", "replace", "remove"]))
     if kind == "add":
         path = data.draw(free_places(editor.document))

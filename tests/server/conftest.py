@@ -20,6 +20,7 @@ from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.app import create_app
 from webhook.server.callers import Callers
+from webhook.server.connections import create_runner
 from webhook.server.metrics import Metrics
 from webhook.server.tls import server_context
 
@@ -184,7 +185,7 @@ async def start_webhook(cluster, authority, client_authority, client_of):
             app = create_app(Admission(view, settings, metrics, **admission), callers)
             pair = issue_serving(authority, ["localhost"], now=datetime.now(UTC))
             trusted = None if allowed is None else client_authority.certificate_pem
-            runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+            runner = create_runner(app)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_context(pair, trusted))

@@ -3,13 +3,13 @@
 import pytest
 
 from policies.entries import ENTRIES
-from policies.view import UnknownCluster
+from webhook.cluster.manifests import ManifestsView
 
 FAIL = [name for name, entry in ENTRIES.items() if entry.failure_policy == "Fail"]
 IGNORE = [name for name, entry in ENTRIES.items() if entry.failure_policy == "Ignore"]
 
 
-class BrokenView(UnknownCluster):
+class BrokenView(ManifestsView):
     """A view whose cache is broken."""
 
     def get(self, kind, name, namespace=""):
@@ -32,10 +32,11 @@ class Clock:
         return self.now
 
 
-class SlowView(UnknownCluster):
+class SlowView(ManifestsView):
     """A view in which every look takes seconds."""
 
     def __init__(self, clock, seconds):
+        super().__init__()
         self._clock, self._seconds = clock, seconds
 
     def get(self, kind, name, namespace=""):
@@ -87,8 +88,13 @@ async def test_fail_entry_refuses_under_the_id_of_its_log(broken, pod, review_of
 
 @pytest.mark.parametrize("entry", IGNORE)
 async def test_ignore_entry_lets_pass_with_the_id_of_its_log(broken, pod, review_of, lines, entry):
-    document = pod(0, resourceClaims=[CLAIM]) if entry == "placement" else pod()
-    response = await broken.client.ask(entry, review_of(document))
+    documents = {
+        "placement": pod(0, resourceClaims=[CLAIM]),
+        "configuration": {"kind": "ConfigMap", "metadata": {"name": "time-slicing", "namespace": "gpu-operator"}},
+        "nodes": {"kind": "Node", "metadata": {"name": "a", "labels": {"nvidia.com/mig.config": "all-1g.10gb"}}},
+    }
+    document = documents.get(entry, pod())
+    response = await broken.client.ask(entry, review_of(document, namespace=document["metadata"].get("namespace", "")))
     (failure,) = lines(level="error")
     identifier = failure["failure"]
     assert response["allowed"] is True

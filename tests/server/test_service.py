@@ -13,7 +13,8 @@ import pytest
 from certs import KeyPair, KeyPairFiles, issue_serving, make_authority
 from policies.settings import DEFAULTS
 from webhook.server.config import CannotServe, ClientCertificates, SelfSigned, ServerConfig
-from webhook.server.service import KEEP_ALIVE, Service
+from webhook.server.connections import KEEP_ALIVE
+from webhook.server.service import Service
 
 
 @pytest.fixture
@@ -210,6 +211,12 @@ async def test_address_of_another_machine_is_told(start):
     assert told.startswith("The server cannot listen on port 0 of 192.0.2.1: ")
 
 
+async def test_address_that_is_no_name_is_told(start):
+    told = await cannot(start, host="x" * 64)
+    assert told.startswith(f"The server cannot listen on port 0 of {'x' * 64}: ")
+    assert told.endswith("; choose another one.")
+
+
 def test_client_ca_without_names_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"^A client CA without allowed client names admits nobody; name the API"):
         ClientCertificates(tmp_path / "ca.crt", frozenset())
@@ -222,7 +229,7 @@ def test_pair_is_not_shown(files, put):
 PROCESS = """
 import asyncio, json, sys
 from policies.settings import DEFAULTS
-from policies.view import UnknownCluster
+from webhook.cluster.manifests import ManifestsView
 from webhook.server.config import SelfSigned, ServerConfig
 from webhook.server.logs import configure
 from webhook.server.service import serve
@@ -232,7 +239,7 @@ def tell(ready):
 
 configure()
 config = ServerConfig(certificate=SelfSigned(), port=0, probe_port=0, drain_delay=float(sys.argv[1]))
-asyncio.run(serve(config, UnknownCluster(), DEFAULTS, tell))
+asyncio.run(serve(config, ManifestsView(), DEFAULTS, tell))
 """
 
 

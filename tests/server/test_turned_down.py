@@ -7,7 +7,10 @@ import pytest
 from policies.entries import ENTRIES
 from webhook.server.app import TRAFFIC
 
-NO_PATH = "No webhook has this path; POST an AdmissionReview to one of /conversion, /preview, /placement, /conversion-check.\n"
+NO_PATH = (
+    "No webhook has this path; POST an AdmissionReview to one of /conversion, /preview, /placement, /conversion-check, "
+    "/configuration, /nodes.\n"
+)
 
 
 def plain(answer, status):

@@ -1,11 +1,27 @@
 """GPUAdmissionPolicy documents: what is read, and what is said of what cannot be."""
 
+from dataclasses import fields
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.decision import Severity
-from policies.settings import DEFAULTS, Conversion, GPUAdmissionPolicy, RuleOverride, SettingsError, parse_settings
+from policies.kubernetes.yaml import load_document
+from policies.settings import (
+    DEFAULTS,
+    Configuration,
+    Conversion,
+    GPUAdmissionPolicy,
+    RuleOverride,
+    SettingsError,
+    parse_settings,
+)
+
+NO_OPERATOR = (
+    "is empty, so nothing of the GPU Operator would be found; leave it out to mean gpu-operator and nvidia-gpu-operator"
+)
 
 
 def document(spec=None, **fields):
@@ -28,7 +44,7 @@ def problems_of(spec):
     return problems(document(spec))
 
 
-@pytest.mark.parametrize("spec", [None, {}, {"rules": []}, {"conversion": {}}])
+@pytest.mark.parametrize("spec", [None, {}, {"rules": []}, {"conversion": {}, "configuration": {}}])
 def test_what_is_not_written_has_its_default(spec):
     assert parse_settings(document(spec)) == DEFAULTS == GPUAdmissionPolicy()
 
@@ -53,6 +69,7 @@ def test_every_setting_is_read():
                 "nativeQuota": "warn",
                 "unsatisfiable": "deny",
             },
+            "configuration": {"operatorNamespaces": ["nvidia"], "clusterPolicyDeletion": "deny"},
         }
     )
     assert parse_settings(policy) == GPUAdmissionPolicy(
@@ -61,7 +78,17 @@ def test_every_setting_is_read():
             RuleOverride("GA301", Severity.OFF, ("*",)),
         ),
         conversion=Conversion(("a", "b"), False, True, "warn", "deny"),
+        configuration=Configuration(("nvidia",), "deny"),
     )
+
+
+def test_example_of_the_documentation_shows_the_defaults():
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
+    example = load_document(page.split("```yaml\n")[1].split("```")[0]).value
+    policy = parse_settings(example)
+    assert (policy.conversion, policy.configuration) == (DEFAULTS.conversion, DEFAULTS.configuration)
+    assert len(example["spec"]["conversion"]) == len(fields(Conversion))
+    assert len(example["spec"]["configuration"]) == len(fields(Configuration))
 
 
 def test_what_the_api_server_adds_is_no_problem():
@@ -121,6 +148,10 @@ def test_sections_have_their_shape(spec, problem):
     [
         ({"schedulers": "default-scheduler"}, ("schedulers", 'is "default-scheduler"; it must be a list')),
         ({"schedulers": [1]}, ("schedulers[0]", "is 1; it must be text")),
+        (
+            {"schedulers": []},
+            ("schedulers", "is empty, so nothing would be converted; leave it out to mean default-scheduler"),
+        ),
         ({"allowPodOptOut": "no"}, ("allowPodOptOut", 'is "no"; it must be true or false')),
         ({"allowPodOptOut": 1}, ("allowPodOptOut", "is 1; it must be true or false")),
         ({"keepTranslatedLabels": None}, ("keepTranslatedLabels", "is null; it must be true or false")),
@@ -137,6 +168,23 @@ def test_sections_have_their_shape(spec, problem):
 def test_setting_of_conversion_is_checked(conversion, problem):
     path, sentence = problem
     assert problems_of({"conversion": conversion}) == [(f"spec.conversion.{path}", sentence)]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "problem"),
+    [
+        ({"operatorNamespaces": "gpu-operator"}, ("operatorNamespaces", 'is "gpu-operator"; it must be a list')),
+        (
+            {"operatorNamespaces": []},
+            ("operatorNamespaces", NO_OPERATOR),
+        ),
+        ({"clusterPolicyDeletion": "allow"}, ("clusterPolicyDeletion", 'is "allow"; write warn or deny')),
+        ({"operatorNamespace": []}, ("operatorNamespace", "is no setting; see docs/settings.md for those there are")),
+    ],
+)
+def test_setting_of_configuration_is_checked(configuration, problem):
+    path, sentence = problem
+    assert problems_of({"configuration": configuration}) == [(f"spec.configuration.{path}", sentence)]
 
 
 @pytest.mark.parametrize(

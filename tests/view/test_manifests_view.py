@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.dra.inventory import inventory
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
@@ -22,6 +23,7 @@ def test_empty_view_knows_nothing():
     assert view.get("Node", "a") is UNKNOWN
     assert view.list("Node") is UNKNOWN
     assert view.server_version() is UNKNOWN
+    assert view.derive(inventory) is UNKNOWN
 
 
 def test_kind_that_occurs_is_known():
@@ -113,6 +115,69 @@ def test_namespaced_objects_are_found_in_their_namespace_only():
 def test_namespaced_object_without_namespace_is_in_default():
     view = ManifestsView([template("t")])
     assert view.get("ResourceClaimTemplate", "t", "default") == template("t")
+
+
+def test_object_says_itself_where_it_is():
+    document = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PodMonitor", "metadata": {"name": "m"}}
+    inside = {**document, "metadata": {"name": "m", "namespace": "ns"}}
+    view = ManifestsView([document, inside])
+    assert view.get("PodMonitor", "m") is document
+    assert view.get("PodMonitor", "m", "ns") is inside
+    assert view.list("PodMonitor", "ns") == [inside]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [("v1", "Secret"), ("v1", "ConfigMap"), ("resource.k8s.io/v1beta1", "ResourceClaim"), ("v1", "Pod")],
+)
+def test_namespaced_kind_of_any_version_is_in_default_without_namespace(api_version, kind):
+    document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}}
+    assert ManifestsView([document]).get(kind, "a", "default") is document
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("longhorn.io/v1beta2", "Node"),
+        ("kyverno.io/v1", "ClusterPolicy"),
+        ("v1", "DeviceClass"),
+        ("example.com/v1", "ResourceSlice"),
+        ("management.cattle.io/v3", "Namespace"),
+        ("batch.volcano.sh/v1", "Pod"),
+    ],
+)
+def test_namesake_of_another_group_is_left_out(api_version, kind):
+    document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}}
+    listed = {"apiVersion": api_version, "kind": f"{kind}List", "items": [{"metadata": {"name": "a"}}]}
+    mixed = {"apiVersion": "v1", "kind": "List", "items": [document]}
+    view = ManifestsView([document, listed, {**listed, "items": []}, mixed], reviewed=[document])
+    assert view.get(kind, "a") is UNKNOWN
+    assert view.list(kind) is UNKNOWN
+
+
+def test_namesake_of_another_group_does_not_stand_for_the_object():
+    longhorn = {"apiVersion": "longhorn.io/v1beta2", "kind": "Node", "metadata": {"name": "a", "namespace": "longhorn"}}
+    view = ManifestsView([NODE, longhorn], reviewed=[longhorn])
+    assert view.get("Node", "a") is NODE
+    assert view.list("Node") == [NODE]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("resource.k8s.io/v1beta2", "DeviceClass"),
+        ("scheduling.k8s.io/v1", "PriorityClass"),
+        ("nvidia.com/v1", "ClusterPolicy"),
+        ("nvidia.com/v1alpha1", "NVIDIADriver"),
+        ("nvidia.com/v1alpha1", "GPUCluster"),
+        ("example.com/v1", "Anything"),
+    ],
+)
+def test_kind_is_known_from_its_group(api_version, kind):
+    document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}}
+    view = ManifestsView([document])
+    assert view.get(kind, "a") is document
+    assert view.list(kind) == [document]
 
 
 def test_cluster_scoped_object_has_no_namespace():

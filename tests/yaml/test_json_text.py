@@ -1,15 +1,17 @@
 import pytest
 
-from policies.kubernetes.yaml import Position, YAMLError, load_documents, scan_documents
+from policies.kubernetes.yaml import Position, YAMLError, load_document, scan_documents
 
 
 def values(text):
-    return [document.value for document in load_documents(text)]
+    documents, errors = scan_documents(text)
+    assert errors == []
+    return [document.value for document in documents]
 
 
 def refusal(text):
     with pytest.raises(YAMLError) as caught:
-        load_documents(text)
+        load_document(text)
     return str(caught.value)
 
 
@@ -42,7 +44,7 @@ def test_json_may_follow_a_marker():
 
 
 def test_positions_are_those_of_the_text():
-    (document,) = load_documents('\n  {"a": [1,\r\n\t"é", {"b":\n2}]}')
+    document = load_document('\n  {"a": [1,\r\n\t"é", {"b":\n2}]}')
     assert document.position([]) == Position(2, 3)
     assert document.key_position(["a"]) == Position(2, 4)
     assert document.position(["a", 1]) == Position(3, 2)

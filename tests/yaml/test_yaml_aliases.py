@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.kubernetes.yaml import YAMLError, load_document, load_documents
+from policies.kubernetes.yaml import YAMLError, load_document
 
 
 def read(text):
@@ -11,7 +11,7 @@ def read(text):
 
 def refusal(text):
     with pytest.raises(YAMLError) as caught:
-        load_documents(text)
+        load_document(text)
     return str(caught.value)
 
 

@@ -1,15 +1,17 @@
 import pytest
 
-from policies.kubernetes.yaml import YAMLError, load_document, load_documents
+from policies.kubernetes.yaml import YAMLError, load_document, scan_documents
 
 
 def values(text):
-    return [document.value for document in load_documents(text)]
+    documents, errors = scan_documents(text)
+    assert errors == []
+    return [document.value for document in documents]
 
 
 def refusal(text):
     with pytest.raises(YAMLError) as caught:
-        load_documents(text)
+        load_document(text)
     return str(caught.value)
 
 
@@ -90,7 +92,7 @@ def test_bytes_are_utf8():
 
 @pytest.mark.parametrize("text", ["\ufeffa: 1\n", "\ufeffa: 1\n".encode()])
 def test_byte_order_mark_is_no_part_of_the_text(text):
-    (document,) = load_documents(text)
+    document = load_document(text)
     assert document.value == {"a": 1}
     assert document.key_position(["a"]).column == 1
 
@@ -126,7 +128,7 @@ def test_broken_text_is_refused_where_one_document_is_expected():
 
 def test_error_tells_its_parts():
     with pytest.raises(ValueError, match=r"^2:1: duplicate") as caught:
-        load_documents("a: 1\na: 2\n")
+        load_document("a: 1\na: 2\n")
     error = caught.value
     assert (error.message, error.line, error.column) == ('duplicate key "a": first given at line 1', 2, 1)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from policies.kubernetes.yaml import YAMLError, load_documents
+from policies.kubernetes.yaml import YAMLError, load_document
 
 
 @pytest.mark.parametrize(
@@ -69,5 +69,5 @@ from policies.kubernetes.yaml import YAMLError, load_documents
 )
 def test_mistake_is_told_in_one_sentence_at_its_place(text, message):
     with pytest.raises(YAMLError) as caught:
-        load_documents(text)
+        load_document(text)
     assert str(caught.value) == message

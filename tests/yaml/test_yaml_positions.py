@@ -1,6 +1,6 @@
 import pytest
 
-from policies.kubernetes.yaml import Position, load_documents
+from policies.kubernetes.yaml import Position, load_document, scan_documents
 
 POD = """\
 # a comment
@@ -27,7 +27,7 @@ spec:
 
 @pytest.fixture(scope="module")
 def pod():
-    return load_documents(POD)[1]
+    return scan_documents(POD)[0][1]
 
 
 @pytest.mark.parametrize(
@@ -87,19 +87,19 @@ def test_position_of_what_is_missing_is_that_of_its_nearest_ancestor(pod, path, 
 
 
 def test_alias_stands_where_it_is_written_and_its_content_at_the_anchor():
-    (document,) = load_documents("a: &x\n  b: 1\nc: *x\n")
+    document = load_document("a: &x\n  b: 1\nc: *x\n")
     assert document.position(["c"]) == Position(3, 4)
     assert document.key_position(["c"]) == Position(3, 1)
     assert document.position(["c", "b"]) == Position(2, 6)
 
 
 def test_merged_key_stands_at_the_anchor():
-    (document,) = load_documents("a: &x {b: 1, c: 2}\nd:\n  <<: *x\n  c: 3\n")
+    document = load_document("a: &x {b: 1, c: 2}\nd:\n  <<: *x\n  c: 3\n")
     assert document.key_position(["d", "b"]) == Position(1, 8)
     assert document.key_position(["d", "c"]) == Position(4, 3)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\x85", "\u2028"])
 def test_lines_are_counted_however_they_end(end):
-    document = load_documents(end.join(["a: 1", "# x", "---", "b: 2", "--- ", "", "c: 3"]))[2]
-    assert document.position(["c"]) == Position(7, 4)
+    documents, _ = scan_documents(end.join(["a: 1", "# x", "---", "b: 2", "--- ", "", "c: 3"]))
+    assert documents[2].position(["c"]) == Position(7, 4)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.kubernetes import yaml_events
-from policies.kubernetes.yaml import Position, load_documents, scan_documents
+from policies.kubernetes.yaml import Position, scan_documents
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -21,7 +21,8 @@ def problems(text):
 
 
 def test_documents_are_read_with_their_places():
-    first, second = load_documents("a: &x {b: [1, yes]}\n---\nc:\n  - d: 010\n    <<: {e: 1}\n")
+    (first, second), errors = scan_documents("a: &x {b: [1, yes]}\n---\nc:\n  - d: 010\n    <<: {e: 1}\n")
+    assert errors == []
     assert first.value == {"a": {"b": [1, True]}}
     assert second.value == {"c": [{"d": 8, "e": 1}]}
     assert second.position(["c", 0, "d"]) == Position(4, 8)

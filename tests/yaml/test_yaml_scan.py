@@ -1,6 +1,6 @@
 import pytest
 
-from policies.kubernetes.yaml import YAMLError, load_documents, scan_documents
+from policies.kubernetes.yaml import YAMLError, load_document, scan_documents
 
 TEXT = """\
 a: 1
@@ -34,7 +34,7 @@ def test_scan_keeps_the_lines_of_later_documents():
 
 def test_load_raises_the_first_problem():
     with pytest.raises(YAMLError, match=r"^3:5: "):
-        load_documents(TEXT)
+        load_document(TEXT)
 
 
 def test_text_that_is_no_text_is_one_problem():

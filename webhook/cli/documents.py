@@ -74,6 +74,14 @@ class Manifest:
         """Where the value at a path of the object begins, or its nearest ancestor that is written down."""
         return self.document.position((*self.path, *path))
 
+    def line_position(self, path: Iterable[str | int]) -> Position:
+        """Where people look for the value at a path of the object."""
+        return self.document.line_position((*self.path, *path))
+
+    def position_within(self, path: Iterable[str | int], line: int, column: int) -> Position:
+        """Where a place in a text of the object is, such as a line of a file that a ConfigMap holds."""
+        return self.document.position_within((*self.path, *path), line, column)
+
 
 class Reader:
     """Reads input and collects its problems, so that people hear of all of them at once."""

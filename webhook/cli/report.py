@@ -49,7 +49,7 @@ def _result(result: Result) -> dict[str, Any]:
     subject = result.subject
     findings = []
     for finding in result.findings:
-        place = subject.position(finding.path)
+        place = subject.position_of(finding)
         findings.append(
             {
                 "rule": finding.rule,

@@ -96,6 +96,10 @@ def command(
         raise click.UsageError("--ca-out is for the certificate that is made where --tls-cert is not given")
     if bool(client_name) != (client_ca is not None):
         raise click.UsageError("--client-ca and --client-name go together: an authority issues certificates to many")
+    files = {"--tls-cert": tls_cert, "--tls-key": tls_key, "--ca-out": ca_out, "--client-ca": client_ca}
+    for option, file in files.items():
+        if file == Path():
+            raise click.UsageError(f"{option} is empty; name a file")
     if not all(name.strip() for name in client_name):
         raise click.UsageError("--client-name is empty; give the common name in the client's certificate")
     if not isfinite(drain_delay):

@@ -16,6 +16,7 @@ from webhook.cli.documents import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from policies.decision import Finding
     from policies.kubernetes.objects import Object
     from policies.kubernetes.yaml import Position
     from policies.request import Operation, UserInfo
@@ -73,6 +74,13 @@ class Subject:
     def position(self, path: Iterable[str | int] = ()) -> Position:
         """Where in the file a field of the object is."""
         return self.manifest.position((*self.root, *path))
+
+    def position_of(self, finding: Finding) -> Position:
+        """Where in the file a finding is, inside embedded documents too."""
+        if finding.place is None:
+            return self.manifest.line_position((*self.root, *finding.path))
+        place = finding.place
+        return self.manifest.position_within((*self.root, *place.path), place.line, place.column)
 
 
 def subjects_of(

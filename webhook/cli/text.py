@@ -56,7 +56,7 @@ def _lines(result: Result) -> Iterator[str]:
     yield f"{file}:{subject.position().line}  {label}  {verdict}"
     yield from kubectl_lines(result)
     for finding in result.findings:
-        place = subject.position(finding.path)
+        place = subject.position_of(finding)
         rule = get_rule(finding.rule)
         yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {rule.title if rule else ''}"
     if result.before is not None and result.after is not None:

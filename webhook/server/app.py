@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from aiohttp import hdrs, web
 
 from policies.entries import ENTRIES
+from policies.review import load_rooms
 from webhook.server.admission import Admission
 from webhook.server.admission_review import BadReview
 from webhook.server.callers import Callers
@@ -48,6 +49,7 @@ def create_app(admission: Admission, callers: Callers) -> web.Application:
         admission: Answers the reviews.
         callers: Says who may call entries with effects.
     """
+    load_rooms()
     app = web.Application(middlewares=[_answered], client_max_size=LARGEST_BODY)
     app[ADMISSION] = admission
     app[CALLERS] = callers

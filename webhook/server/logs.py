@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policies.entries import Entry
     from policies.request import Request
 
-__all__ = ["JSONFormatter", "configure", "log_crash", "log_decision", "log_failure", "log_refusal"]
+__all__ = ["JSONFormatter", "configure", "log_broken_call", "log_crash", "log_decision", "log_failure", "log_refusal"]
 
 _LONGEST_VALUE = 512
 """Characters of one value that a caller chose; a Kubernetes name has at most 253."""
@@ -113,6 +113,17 @@ def log_refusal(path: str, remote: str | None, status: int, sentence: str) -> No
     """Log a call that was turned down before there was anything to review."""
     fields = {"path": _clipped(path), "remote": remote, "status": status}
     _decisions.warning("turned down: %s", sentence, extra={"fields": fields})
+
+
+def log_broken_call(remote: str | None, reason: str) -> None:
+    """Log a call that is no HTTP, or whose body is not framed as its head says.
+
+    Args:
+        remote: The caller's address.
+        reason: What the reader of HTTP says; of it the first line, because the rest quotes what was sent.
+    """
+    first_line = _clipped(reason.partition("\n")[0].rstrip(":"))
+    _decisions.warning("turned down: The call breaks HTTP: %s", first_line, extra={"fields": {"remote": remote}})
 
 
 def _subject(entry: Entry, request: Request) -> dict[str, Any]:

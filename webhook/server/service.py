@@ -19,6 +19,7 @@ from webhook.server.app import TRAFFIC, create_app
 from webhook.server.callers import Callers
 from webhook.server.certificates import ServingCertificate
 from webhook.server.config import CannotServe
+from webhook.server.connections import create_runner
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness, create_probes
 from webhook.server.tls import BadClientCA
@@ -31,11 +32,7 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from webhook.server.config import ServerConfig
 
-__all__ = ["KEEP_ALIVE", "Ready", "Service", "serve"]
-
-KEEP_ALIVE = 180.0
-"""Seconds that an idle connection is kept. The API server closes its own after 90; it must be the one who does, or
-calls would meet a connection that is being closed."""
+__all__ = ["Ready", "Service", "serve"]
 
 _logger = logging.getLogger("gpu_admission.service")
 
@@ -77,9 +74,8 @@ class Service:
         metrics.watch_certificate(self._certificate.expiry)
         self._app = create_app(Admission(view, settings, metrics), callers)
         self._readiness = Readiness([self._certificate.problem], [callers.note])
-        # No access log: it costs a fifth of the throughput, and decisions have lines of their own.
-        self._webhook = web.AppRunner(self._app, access_log=None, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=1.0)
-        self._probes = web.AppRunner(create_probes(self._readiness, metrics), access_log=None, shutdown_timeout=1.0)
+        self._webhook = create_runner(self._app)
+        self._probes = create_runner(create_probes(self._readiness, metrics))
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> Ready:
@@ -180,9 +176,10 @@ async def _listen(runner: web.AppRunner, host: str, port: int, context: ssl.SSLC
     site = web.TCPSite(runner, host or None, port, ssl_context=context)
     try:
         await site.start()
-    except OSError as error:
-        # asyncio wraps the reason into words that change with its version.
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+    except (OSError, UnicodeError) as error:
+        # asyncio wraps the reason into words that change with its version; a name that is none at all is a UnicodeError.
+        number = error.errno if isinstance(error, OSError) else None
+        reason = os.strerror(number) if number and number > 0 else str(error)
         where = f"port {port} of {host or 'this machine'}"
         raise CannotServe(f"The server cannot listen on {where}: {reason}; choose another one.") from error
     return site.port

@@ -1,3 +1,136 @@
 """DaemonSets: `spec.daemonsets`, which applies to every operand."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.cluster_policy.upgrade_policies import percentage, whole_number
+from policies.configuration.components.checks import COMPONENTS
+from policies.decision import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+
+_CHART = "1"
+"""What the Helm chart and OpenShift's console write as `rollingUpdate.maxUnavailable` into every object."""
+_BUILT_IN = ("system-node-critical", "system-cluster-critical")
+"""The priority classes that every cluster has."""
+
+
+@COMPONENTS.rule(
+    "GA174",
+    "Operands are rolled out some nodes at a time",
+    default=Severity.DENY,
+    remedy='write a number or a percentage in quotes, such as "1" or "25%"',
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, k8s.io/kubernetes pkg/apis/apps/validation",
+    rows=("E-13", "E-14", "E-15", "E-16"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      daemonsets:
+        rollingUpdate: {maxUnavailable: "0"}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      daemonsets:
+        rollingUpdate: {maxUnavailable: "1"}""",
+)
+def rolling_update(change: Change) -> Iterator[Problem]:
+    """The CRD takes any text here; it is read when the operator writes the DaemonSets of its operands, long after.
+
+    What is no number stops the operator; what is none or more than all nodes is refused by the API server, and the
+    operands stay as they were. With OnDelete it is not read, and for the driver's DaemonSet it never is.
+    """
+    path = ("daemonsets", "rollingUpdate", "maxUnavailable")
+    text = change.text(*path)
+    if not text:
+        return
+    if change.text("daemonsets", "updateStrategy") == "OnDelete":
+        if text != _CHART:
+            message = f'"{text}" has no effect, because updateStrategy is OnDelete'
+            remedy = "write updateStrategy: RollingUpdate, or remove rollingUpdate"
+            yield problem(change.at(*path), message, remedy, severity=Severity.WARN)
+        return
+    reason = _refusal(text)
+    if reason:
+        yield problem(change.at(*path), f'"{text}" {reason}')
+    elif text != _CHART and _expects_driver(change):
+        message = "does not reach the driver, whose pods are only replaced by hand or by driver.upgradePolicy"
+        remedy = "write driver.upgradePolicy too, with autoUpgrade: true and maxUnavailable"
+        yield problem(change.at(*path), message, remedy, severity=Severity.AUDIT)
+
+
+def _refusal(text: str) -> str:
+    """Why the operator or the API server would not take it; empty where they would."""
+    share = percentage(text)
+    number = whole_number(text) if share is None else share
+    if number is None and text.endswith("%"):
+        return "is no percentage; the API server would refuse the DaemonSets: a valid percent string must be numeric"
+    if number is None:
+        return "is no number; the operator would report: failed to apply rolling update config"
+    if number < 0:
+        return "is negative; the API server would refuse the DaemonSets: must be greater than or equal to 0"
+    if number == 0:
+        return "lets no pod be replaced; the API server would refuse the DaemonSets: cannot be 0 when maxSurge is 0"
+    if share is not None and share > 100:
+        return "is more than all nodes; the API server would refuse the DaemonSets: must not be greater than 100%"
+    return ""
+
+
+def _expects_driver(change: Change) -> bool:
+    """Whether the operator runs drivers here and nothing says how they are upgraded."""
+    driven = change.kind == "ClusterPolicy" and change.flag("driver", "enabled", default=True)
+    return driven and not change.flag("driver", "useNvidiaDriverCRD") and not change.mapping("driver", "upgradePolicy")
+
+
+@COMPONENTS.rule(
+    "GA178",
+    "Operands get a priority that exists and the user that they need",
+    default=Severity.DENY,
+    remedy="remove runAsNonRoot",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go",
+    rows=("E-22", "E-23"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      daemonsets:
+        podSecurityContext: {runAsNonRoot: true}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      daemonsets:
+        podSecurityContext: {seLinuxOptions: {type: spc_t}}""",
+)
+def pods_may_run(change: Change) -> Iterator[Problem]:
+    """Operands load kernel modules and write to the host, as root; the kubelet refuses to start them as anybody else.
+
+    A priority class that does not exist forbids the pods before that, and no DaemonSet gets any.
+    """
+    at = () if change.kind == "NVIDIADriver" else ("daemonsets",)
+    context = (*at, "podSecurityContext")
+    if change.flag(*context, "runAsNonRoot"):
+        text = (
+            "is true, and operands must be root; the kubelet would report: "
+            "container has runAsNonRoot and image will run as root"
+        )
+        yield problem(change.at(*context, "runAsNonRoot"), text)
+    user = change.value(*context, "runAsUser")
+    if isinstance(user, int) and not isinstance(user, bool) and user != 0:
+        text = f"is {user}; as this user the driver and the toolkit cannot change anything on the host"
+        yield problem(change.at(*context, "runAsUser"), text, "remove runAsUser", severity=Severity.WARN)
+    name = change.text("daemonsets", "priorityClassName")
+    if name and name not in _BUILT_IN and change.facts.get("PriorityClass", name) is None:
+        text = f'"{name}" does not exist; the pods would be forbidden: no PriorityClass with name {name} was found'
+        remedy = f'write "system-node-critical", or make the PriorityClass "{name}" first'
+        yield problem(change.at("daemonsets", "priorityClassName"), text, remedy, severity=Severity.WARN)

@@ -1,3 +1,198 @@
 """RDMA, GPUDirect Storage and GDRCopy: `spec.driver.rdma`, `spec.gds`, `spec.gdrcopy`."""
 
 from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.components.checks import COMPONENTS
+from policies.decision import Severity
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.yaml import YAMLError, load_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+
+_OPEN_SINCE = (2, 17, 5)
+"""The first GDS driver that only the open kernel modules can load."""
+_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
+_PARTS = ("repository", "image", "version")
+_OVERRULED = {
+    "gdsEnabled": ("gds", "GDS_ENABLED"),
+    "mofedEnabled": ("gds", "MOFED_ENABLED"),
+    "gdrcopyEnabled": ("gdrcopy", "GDRCOPY_ENABLED"),
+}
+"""Flags of a device-plugin configuration, what switches the same in a ClusterPolicy, and by which variable."""
+
+
+def _driver(change: Change) -> tuple[str, ...] | None:
+    """Where the driver's settings are: in a ClusterPolicy under `driver`, in an NVIDIADriver at the top."""
+    return {"ClusterPolicy": ("driver",), "NVIDIADriver": ()}.get(change.kind)
+
+
+@COMPONENTS.rule(
+    "GA165",
+    "Settings of RDMA, GPUDirect Storage and GDRCopy are not overruled by others",
+    default=Severity.WARN,
+    remedy="write rdma.enabled: true beside it, or remove it",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go",
+    rows=("D-01", "D-10", "S-59"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver:
+        rdma: {useHostMofed: true}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver:
+        rdma: {enabled: true, useHostMofed: true}""",
+)
+def settings_take_effect(change: Change) -> Iterator[Problem]:
+    """The operator reads `useHostMofed` only where RDMA is enabled, so alone it changes nothing.
+
+    It also tells the device plugin by environment variables whether GPUDirect Storage and GDRCopy are on; these win over
+    the flags in the plugin's ConfigMap, whatever is written there.
+    """
+    driver = _driver(change)
+    if driver is None:
+        return
+    if change.flag(*driver, "rdma", "useHostMofed") and not change.flag(*driver, "rdma", "enabled"):
+        text = "has no effect, because the operator reads it only where rdma.enabled is true"
+        yield problem(change.at(*driver, "rdma", "useHostMofed"), text)
+    if change.kind == "ClusterPolicy":
+        yield from _overruled_flags(change)
+
+
+def _overruled_flags(change: Change) -> Iterator[Problem]:
+    name = change.text("devicePlugin", "config", "name")
+    config_map = change.facts.operator_object("ConfigMap", name) if name else None
+    data = lookup(config_map, ("data",))
+    for key, text in data.items() if isinstance(data, dict) else ():
+        for flag, (component, variable) in _OVERRULED.items():
+            if change.flag(component, "enabled") and lookup(_parsed(text), ("flags", flag)) is False:
+                message = (
+                    f'overrules flags.{flag}: false of "{key}" in the ConfigMap "{name}": {variable} is set to true'
+                )
+                remedy = f"remove {flag} from the ConfigMap, or disable {component} here"
+                yield problem(change.at(component, "enabled"), message, remedy)
+
+
+def _parsed(text: Any) -> Any:
+    """The document in a ConfigMap; None where it is none, which is the business of the ConfigMap's own rules."""
+    try:
+        return load_document(text).value if isinstance(text, str) else None
+    except YAMLError:
+        return None
+
+
+@COMPONENTS.rule(
+    "GA167",
+    "GPUDirect Storage runs on the open kernel modules",
+    default=Severity.DENY,
+    remedy="write kernelModuleType: open, or disable gds",
+    source="github.com/NVIDIA/gpu-operator api/nvidia/v1alpha1/nvidiadriver_types.go, docs gpu-operator-rdma",
+    rows=("D-04", "D-05"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver: {kernelModuleType: proprietary}
+      gds: {enabled: true, repository: nvcr.io/nvidia/cloud-native, image: nvidia-fs, version: "2.29.4"}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver: {kernelModuleType: open}
+      gds: {enabled: true, repository: nvcr.io/nvidia/cloud-native, image: nvidia-fs, version: "2.29.4"}""",
+)
+def gds_on_open_modules(change: Change) -> Iterator[Problem]:
+    """Since version 2.17.5 the GDS driver, nvidia-fs, cannot be loaded beside the proprietary kernel modules.
+
+    For a ClusterPolicy nobody checks that, and the driver pods fail on every node. For an NVIDIADriver the operator
+    does, and stops: `auto`, which is the default, is not enough there, although it often chooses the open modules.
+    """
+    driver = _driver(change)
+    if driver is None or not change.flag("gds", "enabled") or not _needs_open(change.text("gds", "version")):
+        return
+    chosen = change.text(*driver, "kernelModuleType") or "auto"
+    path = change.at(*driver, "kernelModuleType")
+    if change.kind == "NVIDIADriver" and chosen != "open":
+        text = (
+            f'is "{chosen}", and gds needs "open"; the operator would report: GPUDirect Storage driver '
+            f"'{change.name}' is only supported with NVIDIA OpenRM drivers"
+        )
+        yield problem(path, text)
+    elif change.kind == "ClusterPolicy" and chosen == "proprietary" and change.flag("driver", "enabled", default=True):
+        text = (
+            'is "proprietary"; nvidia-fs 2.17.5 and later is only loaded beside the open kernel modules, so gds fails'
+        )
+        yield problem(path, text)
+
+
+def _needs_open(version: str) -> bool:
+    """Whether a GDS version needs the open modules; a digest and the operator's own default are taken as recent."""
+    match = _VERSION.match(version)
+    return match is None or tuple(int(part or 0) for part in match.groups()) >= _OPEN_SINCE
+
+
+@COMPONENTS.rule(
+    "GA168",
+    "GPUDirect Storage and GDRCopy name their images",
+    default=Severity.DENY,
+    remedy="write repository, image and version",
+    source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go, api/nvidia/v1alpha1/nvidiadriver_types.go",
+    rows=("D-09",),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      gdrcopy: {enabled: true}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      gdrcopy: {enabled: true, repository: nvcr.io/nvidia/cloud-native, image: gdrdrv, version: v2.6}""",
+)
+def sidecars_name_images(change: Change) -> Iterator[Problem]:
+    """Both are containers of the driver's pod, and neither has a default image, so the whole driver is not deployed.
+
+    Only OpenShift's installation of the operator brings an image of GDRCopy along, for ClusterPolicies and not for
+    NVIDIADrivers.
+    """
+    if _driver(change) is None:
+        return
+    for component, example in (
+        ("gds", "repository: nvcr.io/nvidia/cloud-native, image: nvidia-fs"),
+        ("gdrcopy", "repository: nvcr.io/nvidia/cloud-native, image: gdrdrv"),
+    ):
+        named = any(change.value(component, part) for part in _PARTS)
+        if change.flag(component, "enabled") and not named and not _comes_along(change, component):
+            text = "is enabled without an image, and there is no default; the driver would not be deployed at all"
+            yield problem(change.at(component, "enabled"), text, f"write {example} and a version in {component}")
+
+
+def _comes_along(change: Change, component: str) -> bool:
+    """Whether the operator was, or may have been, installed with an image of its own."""
+    if change.kind != "ClusterPolicy":
+        return False
+    operator = change.facts.operator_object("Deployment", "gpu-operator")
+    variables = lookup(operator, ("spec", "template", "spec", "containers", 0, "env"))
+    if isinstance(variables, list):
+        return f"{component.upper()}_IMAGE" in [lookup(variable, ("name",)) for variable in variables]
+    return component == "gdrcopy" and (
+        change.name == "gpu-cluster-policy"
+        or change.flag("operator", "use_ocp_driver_toolkit")
+        or bool(change.facts.nodes_with("node.openshift.io/os_id"))
+    )

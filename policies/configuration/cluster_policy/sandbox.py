@@ -1,3 +1,203 @@
-"""Sandbox workloads: vGPU, KubeVirt, Kata, confidential computing."""
+"""Sandbox workloads: KubeVirt and Kata machines that get whole GPUs or vGPUs."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
+from policies.configuration.usage import counted, listed
+from policies.decision import Severity
+from policies.kubernetes.objects import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+
+__all__ = ["mode_of", "runs_sandboxes"]
+
+_COMPONENTS = (
+    "vgpuManager",
+    "vfioManager",
+    "vgpuDeviceManager",
+    "sandboxDevicePlugin",
+    "kataSandboxDevicePlugin",
+    "ccManager",
+)
+_CHART = ("vfioManager", "vgpuDeviceManager", "sandboxDevicePlugin", "kataSandboxDevicePlugin", "ccManager")
+"""What the Helm chart and OpenShift's console enable in every ClusterPolicy, as a default for when it is needed."""
+_WORKLOAD = "nvidia.com/gpu.workload.config"
+
+
+def runs_sandboxes(change: Change) -> bool:
+    """Whether the object is to run sandbox workloads; never while it is deleted."""
+    return change.flag("sandboxWorkloads", "enabled") and not change.deleted
+
+
+def mode_of(change: Change) -> str:
+    """The kind of machines: `kubevirt`, which is the default, or `kata`."""
+    return change.text("sandboxWorkloads", "mode") or "kubevirt"
+
+
+def _is_enabled(change: Change, component: str) -> bool:
+    return change.flag(component, "enabled")
+
+
+@CLUSTER_POLICY.rule(
+    "GA186",
+    "Components of sandbox workloads are enabled together with sandbox workloads",
+    default=Severity.DENY,
+    remedy="write sandboxWorkloads.enabled: true, or remove it",
+    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled",
+    rows=("J-01", "J-04"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      vfioManager: {enabled: true}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      sandboxWorkloads: {enabled: true}
+      vfioManager: {enabled: true}""",
+)
+def sandbox_enabled(change: Change) -> Iterator[Problem]:
+    """Without `sandboxWorkloads.enabled` none of these components is ever deployed, and every node runs containers.
+
+    The Helm chart enables most of them in advance; where they come together like that, nothing is said.
+    """
+    if change.deleted or runs_sandboxes(change):
+        return
+    said_no = change.value("sandboxWorkloads", "enabled") is False
+    from_chart = sum(_is_enabled(change, component) for component in _CHART) > 1
+    for component in _COMPONENTS:
+        if _is_enabled(change, component) and not (from_chart and component in _CHART):
+            text = "is true, but the operator never deploys it while sandboxWorkloads.enabled is not true"
+            severity = Severity.WARN if said_no and component in _CHART else None
+            yield problem(change.at(component, "enabled"), text, severity=severity)
+    for field, usual in (("defaultWorkload", "container"), ("mode", "kubevirt")):
+        value = change.text("sandboxWorkloads", field)
+        if value not in ("", usual):
+            text = f'"{value}" has no effect, because sandboxWorkloads.enabled is not true; every node runs containers'
+            remedy = "write enabled: true beside it, or remove it"
+            yield problem(change.at("sandboxWorkloads", field), text, remedy, severity=Severity.WARN)
+
+
+@CLUSTER_POLICY.rule(
+    "GA187",
+    "Components of sandbox workloads fit the mode",
+    default=Severity.DENY,
+    remedy="enable the device plugin of the mode",
+    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled, docs deploy-kata-containers",
+    rows=("J-02", "J-03", "J-07"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      sandboxWorkloads: {enabled: true, mode: kata}
+      vfioManager: {enabled: true}
+      sandboxDevicePlugin: {enabled: true}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      sandboxWorkloads: {enabled: true, mode: kata}
+      vfioManager: {enabled: true}
+      kataSandboxDevicePlugin: {enabled: true}""",
+)
+def components_fit_mode(change: Change) -> Iterator[Problem]:
+    """Each mode has its own device plugin, the other one's is not deployed, and no GPU is offered to any machine.
+
+    Confidential computing is only managed for Kata, and Kata cannot use vGPUs. With both device plugins enabled, as the
+    Helm chart has them, the right one runs.
+    """
+    if not runs_sandboxes(change):
+        return
+    mode = mode_of(change)
+    plugins = {"kubevirt": "sandboxDevicePlugin", "kata": "kataSandboxDevicePlugin"}
+    own = plugins.pop(mode, None)
+    if own is None:
+        return
+    (other,) = plugins.values()
+    if _is_enabled(change, other) and not _is_enabled(change, own):
+        text = f"is true, but with mode: {mode} the operator deploys {own} instead, which is not enabled"
+        yield problem(change.at(other, "enabled"), text, f"write {own}.enabled: true, or another mode")
+    if mode == "kubevirt" and _is_enabled(change, "ccManager") and not _is_enabled(change, other):
+        text = "is true, but the operator deploys it only with mode: kata"
+        yield problem(change.at("ccManager", "enabled"), text, "write sandboxWorkloads.mode: kata, or disable it")
+    if mode == "kata" and change.text("sandboxWorkloads", "defaultWorkload") == "vm-vgpu":
+        text = '"vm-vgpu" cannot be: Kata machines get whole GPUs, and vGPU is not supported with mode: kata'
+        remedy = 'write "vm-passthrough", or mode: kubevirt'
+        yield problem(change.at("sandboxWorkloads", "defaultWorkload"), text, remedy)
+
+
+@CLUSTER_POLICY.rule(
+    "GA188",
+    "The default workload has the components that it needs",
+    default=Severity.DENY,
+    remedy="enable the component",
+    source="docs gpu-operator-kubevirt",
+    rows=("J-05", "J-06", "S-29"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      sandboxWorkloads: {enabled: true, defaultWorkload: vm-passthrough}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      sandboxWorkloads: {enabled: true, defaultWorkload: vm-passthrough}
+      vfioManager: {enabled: true}
+      sandboxDevicePlugin: {enabled: true}""",
+)
+def default_workload_served(change: Change) -> Iterator[Problem]:
+    """A GPU goes to a machine only after vfio-pci has it, and a vGPU exists only with a vGPU Manager on the host.
+
+    Both components are off unless they are enabled, which `sandboxWorkloads.enabled` does not do by itself; the Helm
+    chart does, but not in a ClusterPolicy written by hand.
+    """
+    if not runs_sandboxes(change):
+        return
+    workload = change.text("sandboxWorkloads", "defaultWorkload")
+    path = change.at("sandboxWorkloads", "defaultWorkload")
+    has_vfio = _is_enabled(change, "vfioManager")
+    if workload == "vm-passthrough" and not has_vfio:
+        plugin = "kataSandboxDevicePlugin" if mode_of(change) == "kata" else "sandboxDevicePlugin"
+        text = '"vm-passthrough" needs vfioManager, which is not enabled; nothing binds the GPUs to vfio-pci'
+        yield problem(path, text, f"write vfioManager.enabled: true and {plugin}.enabled: true")
+    elif workload == "vm-vgpu" and mode_of(change) == "kubevirt":
+        yield from _host_driver(change)
+    elif workload in ("", "container"):
+        labelled = [name_of(node) for node in change.facts.nodes_with(_WORKLOAD, "vm-passthrough")]
+        if labelled and not has_vfio:
+            text = f"is true, but vfioManager is not enabled, and {counted(len(labelled), 'node', listed(labelled))} need it"
+            text = text.replace(" need it", " needs it") if len(labelled) == 1 else text
+            remedy = "write vfioManager.enabled: true"
+            yield problem(change.at("sandboxWorkloads", "enabled"), text, remedy, severity=Severity.WARN)
+        elif not any(_is_enabled(change, component) for component in _COMPONENTS):
+            text = "is true, but no component that serves machines is enabled"
+            remedy = "write vfioManager.enabled: true and sandboxDevicePlugin.enabled: true for whole GPUs"
+            yield problem(change.at("sandboxWorkloads", "enabled"), text, remedy, severity=Severity.WARN)
+
+
+def _host_driver(change: Change) -> Iterator[Problem]:
+    """`vm-vgpu` without the vGPU Manager, which the host or an NVIDIADriver may bring as well."""
+    if _is_enabled(change, "vgpuManager") or change.flag("driver", "useNvidiaDriverCRD"):
+        return
+    path = change.at("sandboxWorkloads", "defaultWorkload")
+    remedy = "write vgpuManager.enabled: true with repository, image and version"
+    if _is_enabled(change, "vgpuDeviceManager"):
+        text = '"vm-vgpu" without vgpuManager works only on hosts where a vGPU Manager is installed already'
+        yield problem(path, text, remedy, severity=Severity.WARN)
+    else:
+        text = '"vm-vgpu" needs vgpuManager, which is not enabled; the hosts get no vGPU driver'
+        yield problem(path, text, remedy)

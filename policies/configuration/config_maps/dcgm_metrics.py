@@ -2,13 +2,172 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Checks
+from policies.configuration.checks import Checks, Problem, problem
+from policies.configuration.config_maps.metrics_list import LIST_KEY, lists_of
+from policies.configuration.config_maps.roles import LABEL, Role
+from policies.decision import Severity
+from policies.kubernetes.paths import FieldPath, lookup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from policies.configuration.change import Change
 
 __all__ = ["DCGM_METRICS"]
 
 DCGM_METRICS: Checks[Change] = Checks()
+
+_DATA = FieldPath(["data"])
+_STANDALONE_KEY = "metrics"
+"""What the exporter reads where it is told a ConfigMap by DCGM_EXPORTER_CONFIGMAP_DATA, without the operator."""
+_MOST = 50
+"""Problems of one list that are told; more help nobody."""
+
+
+@DCGM_METRICS.rule(
+    "GA162",
+    "A list of metrics is at the key dcgm-metrics.csv",
+    default=Severity.DENY,
+    remedy=f"name the key {LIST_KEY}",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go MetricsConfigFileName; issues 1616, 648, 275",
+    rows=("I-02", "S-04", "S-54"),
+    wrong="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata:
+      name: metrics-config
+      namespace: gpu-operator
+      labels: {gpu-admission.io/config: dcgm-metrics}
+    data:
+      default-counters.csv: |
+        DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).""",
+    right="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata:
+      name: metrics-config
+      namespace: gpu-operator
+      labels: {gpu-admission.io/config: dcgm-metrics}
+    data:
+      dcgm-metrics.csv: |
+        DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).""",
+)
+def list_key(change: Change) -> Iterator[Problem]:
+    """The operator mounts one key of the ConfigMap, `dcgm-metrics.csv`, and no other.
+
+    Without it the volume cannot be set up: the exporter's pods stay in ContainerCreating, on every GPU node, with
+    "references non-existent config key". The names of the files in the exporter's own image and the key `metrics` of
+    an exporter without the operator are often taken over.
+    """
+    if change.deleted or any(LIST_KEY in _keys(change, field) for field in ("data", "binaryData")):
+        return
+    lists = [key for key, _ in lists_of(change)]
+    certain = _is_named(change) or lookup(change.object, ("metadata", "labels", LABEL)) == Role.DCGM_METRICS
+    if not certain and lists in ([], [_STANDALONE_KEY]):
+        return
+    consequence = f"the exporter's pods would not start: references non-existent config key: {LIST_KEY}"
+    severity = None if certain else Severity.WARN
+    if lists:
+        text = f"is not the key that the operator mounts; {consequence}"
+        yield problem(_DATA / lists[0], text, severity=severity)
+    else:
+        text = f"has no key {LIST_KEY}; {consequence}"
+        yield problem(_DATA, text, f"put the list of metrics under the key {LIST_KEY}", severity=severity)
+
+
+def _keys(change: Change, field: str) -> dict[str, object]:
+    value = change.object.get(field)
+    return value if isinstance(value, dict) else {}
+
+
+def _is_named(change: Change) -> bool:
+    if change.namespace not in change.facts.operator_namespaces:
+        return False
+    clusters = change.facts.known("GPUCluster")
+    names = [lookup(cluster, ("spec", "dcgmExporter", "config", "name")) for cluster in clusters]
+    return change.name in (change.facts.policy_value("dcgmExporter", "config", "name"), *names)
+
+
+@DCGM_METRICS.rule(
+    "GA163",
+    "The exporter can read its list of metrics",
+    default=Severity.DENY,
+    remedy="write lines of three fields: DCGM field, type of metric, help text",
+    source="github.com/NVIDIA/dcgm-exporter internal/pkg/counters/counter_config.go; go.dev/src/encoding/csv/reader.go",
+    rows=("I-03",),
+    wrong="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata:
+      name: metrics-config
+      namespace: gpu-operator
+      labels: {gpu-admission.io/config: dcgm-metrics}
+    data:
+      dcgm-metrics.csv: |
+        DCGM_FI_DEV_GPU_UTILIZATION, gauge, GPU utilization (in %).
+        DCGM_FI_DEV_FB_USED, guage, Framebuffer memory used, in MiB.""",
+    right="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata:
+      name: metrics-config
+      namespace: gpu-operator
+      labels: {gpu-admission.io/config: dcgm-metrics}
+    data:
+      dcgm-metrics.csv: |
+        DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).
+        DCGM_FI_DEV_FB_USED, gauge, Framebuffer memory used (in MiB).""",
+)
+def readable_list(change: Change) -> Iterator[Problem]:
+    """The exporter reads the list once, when it starts, and exits at the first line that it does not understand.
+
+    The running pods go on with the old list, so the mistake shows at the next restart, on every node at once, and all GPU
+    metrics are gone. Help texts with a comma and comments that are indented are the usual causes.
+    """
+    if not change.deleted:
+        for _, found in lists_of(change):
+            yield from islice(found.broken(), _MOST)
+
+
+@DCGM_METRICS.rule(
+    "GA164",
+    "Metrics are of the type that their values have",
+    default=Severity.WARN,
+    remedy="write the type that fits",
+    source="github.com/NVIDIA/dcgm-exporter internal/pkg/rendermetrics, internal/pkg/collector/gpu_collector.go; "
+    "prometheus.io exposition formats",
+    rows=("I-14", "S-27"),
+    wrong="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata:
+      name: metrics-config
+      namespace: gpu-operator
+      labels: {gpu-admission.io/config: dcgm-metrics}
+    data:
+      dcgm-metrics.csv: |
+        DCGM_FI_DEV_XID_ERRORS, counter, Value of the last XID error encountered.""",
+    right="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata:
+      name: metrics-config
+      namespace: gpu-operator
+      labels: {gpu-admission.io/config: dcgm-metrics}
+    data:
+      dcgm-metrics.csv: |
+        DCGM_FI_DEV_XID_ERRORS, gauge, Value of the last XID error encountered.""",
+)
+def fitting_types(change: Change) -> Iterator[Problem]:
+    """The exporter starts with such a line, and what it serves is wrong or missing.
+
+    The value of XID_ERRORS is the number of the last error, so a rate over it means nothing. Text as the value of a
+    metric, or a field that is listed twice, makes Prometheus drop samples. Profiling fields are skipped on GPUs that
+    cannot be profiled.
+    """
+    if not change.deleted:
+        for _, found in lists_of(change):
+            yield from islice(found.doubtful(change.facts), _MOST)

@@ -15,8 +15,8 @@ annotations: {string}
 args: [string]
 certConfig: object
   name: string
-default!: boolean
-driverType!: string one of "gpu", "vgpu", "vgpu-host-manager"
+default: boolean
+driverType: string one of "gpu", "vgpu", "vgpu-host-manager"
 gdrcopy: object
   + image, env
   args: [string]
@@ -26,7 +26,7 @@ gds: object
   args: [string]
   enabled: boolean
 hostNetwork: boolean
-image!: string
+image: string
 imagePullPolicy: string
 imagePullSecrets: [string]
 kernelModuleConfig: object

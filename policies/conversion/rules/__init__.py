@@ -1,6 +1,6 @@
 """Rules of conversion, GA3xx: why a pod cannot be converted, is left alone, or should be looked at."""
 
-from policies.conversion.rules.asking import AMOUNT, MALFORMED, PROFILE, TOO_MANY, UNEQUAL
+from policies.conversion.rules.asking import AMOUNT, MALFORMED, PROFILE, TOO_LARGE, TOO_MANY, UNEQUAL
 from policies.conversion.rules.choices import (
     KUEUE,
     NAMESPACE_UNKNOWN,
@@ -34,6 +34,7 @@ __all__ = [
     "STILL_ASKS",
     "STRATEGY",
     "TERMS",
+    "TOO_LARGE",
     "TOO_LONG",
     "TOO_MANY",
     "TWICE",

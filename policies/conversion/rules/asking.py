@@ -5,7 +5,7 @@ from __future__ import annotations
 from policies.decision import Severity
 from policies.rules import rule
 
-__all__ = ["AMOUNT", "MALFORMED", "PROFILE", "TOO_MANY", "UNEQUAL"]
+__all__ = ["AMOUNT", "MALFORMED", "PROFILE", "TOO_LARGE", "TOO_MANY", "UNEQUAL"]
 
 MALFORMED = rule(
     "GA301",
@@ -95,4 +95,23 @@ PROFILE = rule(
     right="""
     resources:
       limits: {nvidia.com/mig-2g.10gb: 1}""",
+)
+
+TOO_LARGE = rule(
+    "GA326",
+    "A pod is of a size that can be judged in time",
+    default=Severity.DENY,
+    why="""
+    The API server waits ten seconds for a decision, and other pods wait meanwhile. A pod of thousands of containers
+    or conditions, which nobody needs and anybody can send, would hold up all of them. At most 1,000 containers, 200 GPU
+    resources in them, and 1,000 labels or expressions that select nodes, with 10,000 values, are read.""",
+    remedy="spread the work over several pods, and select nodes by one label of your own",
+    source="docs/conversion.md",
+    wrong="""
+    spec:
+      initContainers: [...thousands of containers...]""",
+    right="""
+    spec:
+      initContainers:
+      - name: prepare""",
 )

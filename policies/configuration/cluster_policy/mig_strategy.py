@@ -1,0 +1,75 @@
+"""MIG strategy: how the device plugin hands out MIG devices, and how nodes are cut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
+from policies.configuration.mig_configs import MIG_CONFIG, selectable_configs, unfit_for_single
+from policies.configuration.usage import the_nodes
+from policies.decision import Severity
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+    from policies.kubernetes.objects import Object
+
+
+@CLUSTER_POLICY.rule(
+    "GA147",
+    "The MIG strategy suits how nodes are cut",
+    default=Severity.DENY,
+    remedy="write strategy: mixed, and let pods ask for resources such as nvidia.com/mig-1g.10gb",
+    source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go, internal/lm/mig-strategy.go; "
+    "github.com/NVIDIA/gpu-operator issue 603",
+    rows=("H-01", "H-02"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      mig: {strategy: single}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: gpu-1
+      labels:
+        nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB
+        nvidia.com/mig.capable: "true"
+        nvidia.com/mig.config: all-balanced""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      mig: {strategy: mixed}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: gpu-1
+      labels:
+        nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB
+        nvidia.com/mig.capable: "true"
+        nvidia.com/mig.config: all-balanced""",
+)
+def strategy_suits_nodes(change: Change) -> Iterator[Problem]:
+    """Under "single" all MIG devices of a node are handed out as `nvidia.com/gpu`, and so must be of one kind.
+
+    Otherwise the node gets the label `<product>-MIG-INVALID` and no GPU at all. Under "none", which is also what an
+    omitted strategy means, GPUs that are cut are handed out as nothing. A policy that sets the strategy is refused; one
+    that only keeps it is warned about.
+    """
+    if change.deleted:
+        return
+    strategy = change.text("mig", "strategy")
+    path = change.at("mig", "strategy")
+    labelled = [node for node in change.facts.nodes_with(MIG_CONFIG) if labels_of(node)[MIG_CONFIG]]
+    if strategy == "single":
+        kept = change.old is not None and change.before("mig", "strategy") == strategy
+        yield from (_unfit(change, node, kept=kept) for node in labelled[:1] if False)

@@ -1,0 +1,113 @@
+"""Nodes with sandbox workloads: their label, their GPUs, their MIG configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
+from policies.configuration.cluster_policy.sandbox import mode_of, runs_sandboxes
+from policies.configuration.usage import counted, listed
+from policies.decision import Severity
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import Object, name_of
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+
+_LABEL = "nvidia.com/gpu.workload.config"
+_WORKLOADS = ("container", "vm-passthrough", "vm-vgpu")
+_FAMILY = "nvidia.com/gpu.family"
+_CONFIDENTIAL = ("hopper", "blackwell")
+_WHOLE = ("", "all-disabled")
+"""Values of `nvidia.com/mig.config` that do not cut GPUs."""
+
+
+@CLUSTER_POLICY.rule(
+    "GA191",
+    "Nodes can run the sandbox workloads that they are for",
+    default=Severity.WARN,
+    remedy="label the nodes with the workload that they are for",
+    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go getWorkloadConfig, docs gpu-operator-kubevirt",
+    rows=("J-12", "J-14", "J-17"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      sandboxWorkloads: {enabled: true, defaultWorkload: vm-passthrough}
+      vfioManager: {enabled: true}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: gpu-1
+      labels: {nvidia.com/gpu.present: "true", nvidia.com/mig.config: all-1g.10gb}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      sandboxWorkloads: {enabled: true, defaultWorkload: vm-passthrough}
+      vfioManager: {enabled: true}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: gpu-1
+      labels:
+        nvidia.com/gpu.present: "true"
+        nvidia.com/mig.config: all-1g.10gb
+        nvidia.com/gpu.workload.config: container""",
+)
+def nodes_fit_workloads(change: Change) -> Iterator[Problem]:
+    """A node has one kind of workload, by its label `nvidia.com/gpu.workload.config` or else by the default.
+
+    A label that is none of the three is only logged, and the default applies. A GPU that a machine gets whole cannot be
+    cut by MIG, and only Hopper and later can do confidential computing.
+    """
+    nodes = change.facts.gpu_nodes()
+    if not runs_sandboxes(change) or nodes is UNKNOWN or not nodes:
+        return
+    default = change.text("sandboxWorkloads", "defaultWorkload") or "container"
+    path = change.at("sandboxWorkloads", "defaultWorkload")
+    mislabelled = [node for node in nodes if labels_of(node).get(_LABEL, "container") not in _WORKLOADS]
+    if mislabelled:
+        values = listed(sorted({labels_of(node)[_LABEL] for node in mislabelled}))
+        text = f'"{default}" applies to {_named(mislabelled)}, whose label {_LABEL} is {values}, which is no workload'
+        yield problem(path, text, f"label them with one of {', '.join(_WORKLOADS)}")
+    cut = [node for node in nodes if _workload(node, default) == "vm-passthrough" and _is_cut(node)]
+    if cut:
+        text = f"vm-passthrough hands out whole GPUs, but {_named(cut)} are to be cut by nvidia.com/mig.config"
+        text = text.replace(" are to be ", " is to be ") if len(cut) == 1 else text
+        remedy = f"label them {_LABEL}: container, or nvidia.com/mig.config: all-disabled"
+        yield problem(path if default == "vm-passthrough" else change.at("sandboxWorkloads", "enabled"), text, remedy)
+    families = [labels_of(node).get(_FAMILY) for node in nodes]
+    manages = mode_of(change) == "kata" and change.flag("ccManager", "enabled") and _wants_confidence(change)
+    if manages and all(families) and not any(family in _CONFIDENTIAL for family in families):
+        text = (
+            f"needs GPUs of Hopper or later, and {_named(nodes)} have only {listed(sorted({str(f) for f in families}))}"
+        )
+        text = text.replace(" have only ", " has only ") if len(nodes) == 1 else text
+        yield problem(change.at("ccManager", "enabled"), text, 'disable it, or write defaultMode: "off"')
+
+
+def _named(nodes: list[Object]) -> str:
+    return counted(len(nodes), "GPU node", listed([name_of(node) for node in nodes]))
+
+
+def _workload(node: Object, default: str) -> str:
+    """What a node is for: as its label says, if it says one of the three."""
+    label = labels_of(node).get(_LABEL)
+    return label if label in _WORKLOADS else default
+
+
+def _is_cut(node: Object) -> bool:
+    return labels_of(node).get("nvidia.com/mig.config", "") not in _WHOLE
+
+
+def _wants_confidence(change: Change) -> bool:
+    return change.value("ccManager", "defaultMode") not in ("off", False)

@@ -1,0 +1,156 @@
+"""What upgrades wait for, and whether they run at all: pods in the way, timeouts, versions of the operator."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.cluster_policy.upgrade_policies import UpgradePolicy, upgrade_policy
+from policies.configuration.components.checks import COMPONENTS
+from policies.configuration.usage import counted, gpu_pods, listed
+from policies.decision import Severity
+from policies.kubernetes.objects import Object, namespace_of
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+
+_VERSION = re.compile(r"(?:gpu-operator-)?v?(\d+)\.(\d+)\.\d+")
+_PANICS_UP_TO = (26, 3)
+"""The last operator that reads `drain` without looking whether it is there."""
+_CHART = {"maxParallelUpgrades": 1, "maxUnavailable": "25%"}
+"""What the Helm chart and OpenShift's console write into every upgrade policy."""
+
+
+@COMPONENTS.rule(
+    "GA172",
+    "Upgrades can get past the pods in their way",
+    default=Severity.WARN,
+    remedy="write a timeout in seconds, such as 300",
+    source="github.com/NVIDIA/k8s-operator-libs pkg/upgrade/pod_manager.go, docs gpu-driver-upgrades",
+    rows=("E-07", "E-09"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver:
+        upgradePolicy:
+          autoUpgrade: true
+          drain: {enable: true, timeoutSeconds: 0}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver:
+        upgradePolicy:
+          autoUpgrade: true
+          drain: {enable: true, timeoutSeconds: 300}""",
+)
+def pods_in_the_way(change: Change) -> Iterator[Problem]:
+    """A driver is replaced after the GPU pods of its node are gone; a timeout of zero waits for that for ever.
+
+    Pods without a controller are not deleted unless `podDeletion.force` or a forced drain says so, because nobody would
+    make them again; the node then ends in upgrade-failed, cordoned.
+    """
+    policy = upgrade_policy(change)
+    if policy is None or not policy.runs:
+        return
+    for step in ("podDeletion", "drain"):
+        reached = step == "podDeletion" or policy.value("drain", "enable") is True
+        if reached and policy.number(step, "timeoutSeconds") == 0:
+            text = "is 0, which means to wait without end; one pod that does not go keeps its node cordoned"
+            yield problem(policy.at(step, "timeoutSeconds"), text)
+    if change.kind == "ClusterPolicy" and not _forces(policy):
+        unmanaged = gpu_pods(pod for pod in change.facts.known("Pod") if not _is_managed(pod))
+        if unmanaged:
+            blocking = counted(len(unmanaged), "pod", listed(unmanaged))
+            run, have = ("runs", "has") if len(unmanaged) == 1 else ("run", "have")
+            text = f"upgrades stop in upgrade-failed where {blocking} {run}, which {have} no controller"
+            remedy = "write podDeletion.force: true to let upgrades delete them, or end them before an upgrade"
+            yield problem(policy.at("podDeletion", "force"), text, remedy)
+
+
+def _forces(policy: UpgradePolicy) -> bool:
+    drains = policy.value("drain", "enable") is True and policy.value("drain", "force") is True
+    return drains or policy.value("podDeletion", "force") is True
+
+
+def _is_managed(pod: Object) -> bool:
+    owners = lookup(pod, ("metadata", "ownerReferences"))
+    return isinstance(owners, list) and any(lookup(owner, ("controller",)) is True for owner in owners)
+
+
+@COMPONENTS.rule(
+    "GA173",
+    "Automatic upgrades are not set up where the operator cannot run them",
+    default=Severity.WARN,
+    remedy="write autoUpgrade: false, and upgrade drivers node by node",
+    source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, issue 2417",
+    rows=("E-10", "E-11", "J-15"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      sandboxWorkloads: {enabled: true}
+      vfioManager: {enabled: true}
+      driver:
+        upgradePolicy: {autoUpgrade: true, maxParallelUpgrades: 4}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      sandboxWorkloads: {enabled: true}
+      vfioManager: {enabled: true}
+      driver:
+        upgradePolicy: {autoUpgrade: false}""",
+)
+def upgrades_run(change: Change) -> Iterator[Problem]:
+    """With sandbox workloads enabled the upgrade controller does nothing, and takes its labels from the nodes.
+
+    Operators up to 26.3 read `drain` without looking whether it is there, and crash again and again where it is not.
+    What the Helm chart writes into every policy is not taken as a wish for upgrades.
+    """
+    policy = upgrade_policy(change)
+    if policy is None or not policy.runs or change.kind != "ClusterPolicy":
+        return
+    path = policy.at("autoUpgrade")
+    if change.flag("sandboxWorkloads", "enabled") and _is_customised(policy):
+        yield problem(path, "has no effect while sandboxWorkloads.enabled is true; the operator skips all upgrades")
+    version = None if isinstance(policy.value("drain"), dict) else _operator_version(change)
+    if version is not None and version <= _PANICS_UP_TO:
+        text = (
+            f"is true without drain, and the operator is {version[0]}.{version[1]}; "
+            "up to 26.3 it would crash in a loop with a nil pointer dereference"
+        )
+        yield problem(path, text, "write drain: {enable: false} beside it")
+
+
+def _is_customised(policy: UpgradePolicy) -> bool:
+    changed = any(policy.value(field) not in (None, usual) for field, usual in _CHART.items())
+    switched_on = policy.value("drain", "enable") is True or policy.value("podDeletion", "force") is True
+    return changed or switched_on or policy.text("waitForCompletion", "podSelector") != ""
+
+
+def _operator_version(change: Change) -> tuple[int, int] | None:
+    """The operator's version: of its running pod, or as its Helm chart labels the ClusterPolicy."""
+    labels = lookup(change.object, ("metadata", "labels"))
+    chart = labels.get("helm.sh/chart") if isinstance(labels, dict) else None
+    images = [
+        lookup(pod, ("spec", "containers", 0, "image"))
+        for pod in change.facts.known("Pod")
+        if namespace_of(pod) in change.facts.operator_namespaces
+        and lookup(pod, ("metadata", "labels", "app")) == "gpu-operator"
+    ]
+    return next((version for version in map(_version, [*images, chart]) if version is not None), None)
+
+
+def _version(text: Any) -> tuple[int, int] | None:
+    match = _VERSION.match(text.rpartition(":")[2]) if isinstance(text, str) else None
+    return (int(match[1]), int(match[2])) if match else None

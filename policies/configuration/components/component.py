@@ -1,0 +1,100 @@
+"""A component: a mapping of a spec that describes a container, wherever the schema has one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.schemas import SCHEMAS
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+    from policies.configuration.schema import Field
+    from policies.kubernetes.paths import FieldPath
+
+__all__ = ["Component", "components_with"]
+
+_OFF_UNLESS_ENABLED = frozenset(
+    {
+        "ccManager",
+        "gdrcopy",
+        "gds",
+        "kataSandboxDevicePlugin",
+        "nodeStatusExporter",
+        "sandboxDevicePlugin",
+        "vfioManager",
+        "vgpuDeviceManager",
+        "vgpuManager",
+    }
+)
+"""Components that are deployed only where `enabled` is true; the others unless it is false."""
+
+_OF_THE_DRIVER = frozenset({"driver", "gds", "gdrcopy"})
+_WITH_OS = frozenset({("driver",), ("gds",), ("gdrcopy",), ("vgpuManager",)})
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """What a spec says of one container that is deployed."""
+
+    change: Change
+    steps: tuple[str, ...]
+    """Where in the spec it is; empty for an NVIDIADriver's own."""
+    fields: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What it is called in its spec: `driver.manager`."""
+        return ".".join(self.steps) or "driver"
+
+    @property
+    def gets_os(self) -> bool:
+        """Whether the operator appends the node's operating system to the tag: for what contains kernel modules."""
+        return self.steps in _WITH_OS or not self.steps
+
+    def text(self, field: str) -> str:
+        """The text of a field; empty where there is none, or something else."""
+        value = self.fields.get(field)
+        return value if isinstance(value, str) else ""
+
+    def items(self, field: str) -> list[Any]:
+        """The list of a field; empty where there is none."""
+        value = self.fields.get(field)
+        return value if isinstance(value, list) else []
+
+    def at(self, *steps: str | int) -> FieldPath:
+        """The path of something in it."""
+        return self.change.at(*self.steps, *steps)
+
+
+def components_with(change: Change, *fields: str) -> Iterator[Component]:
+    """The components that are deployed and may have these fields, by the schema of the kind."""
+    for steps in _PATHS[fields].get(change.kind, ()):
+        value = lookup(change.spec, steps)
+        if isinstance(value, dict) and _is_deployed(change, steps):
+            yield Component(change, steps, value)
+
+
+def _is_deployed(change: Change, steps: tuple[str, ...]) -> bool:
+    if not steps:
+        return True
+    if change.kind == "ClusterPolicy" and steps[0] in _OF_THE_DRIVER and change.flag("driver", "useNvidiaDriverCRD"):
+        return False
+    return change.flag(steps[0], "enabled", default=steps[0] not in _OFF_UNLESS_ENABLED) and all(
+        change.flag(*steps[:depth], "enabled", default=True) for depth in range(2, len(steps) + 1)
+    )
+
+
+def _paths_of(schema: Field, wanted: tuple[str, ...], steps: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if all(name in schema.fields for name in wanted):
+        yield steps
+    for name, field in schema.fields.items():
+        if field.type == "object" and not field.deprecated:
+            yield from _paths_of(field, wanted, (*steps, name))
+
+
+_WANTED: tuple[tuple[str, ...], ...] = (("repository", "image", "version"), ("env",), ("resources",))
+_PATHS = {wanted: {kind: tuple(_paths_of(schema, wanted)) for kind, schema in SCHEMAS.items()} for wanted in _WANTED}

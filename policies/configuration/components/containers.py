@@ -1,0 +1,163 @@
+"""Containers: environment and resources, which Kubernetes judges when the operator makes the pods."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.components.checks import COMPONENTS
+from policies.configuration.components.component import Component, components_with
+from policies.decision import Severity
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from fractions import Fraction
+
+    from policies.configuration.change import Change
+
+_STRICT_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_RELAXED_NAME = re.compile(r"[ -<>-~]+")
+_RELAXED_SINCE = (1, 32)
+
+
+@COMPONENTS.rule(
+    "GA115",
+    "Environment variables have valid names, each once",
+    default=Severity.DENY,
+    remedy="write a name of letters, digits and underscores",
+    source="k8s.io/apimachinery/pkg/util/validation.IsEnvVarName; github.com/NVIDIA/gpu-operator "
+    "controllers/object_controls.go setContainerEnv",
+    rows=("C-30", "C-31"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      toolkit:
+        env:
+        - {name: "CONTAINERD_CONFIG=", value: /etc/containerd/config.toml}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      toolkit:
+        env:
+        - {name: CONTAINERD_CONFIG, value: /etc/containerd/config.toml}""",
+)
+def environment(change: Change) -> Iterator[Problem]:
+    """The operator copies the variables into its DaemonSets, and Kubernetes refuses those with an invalid name.
+
+    The component is then not deployed, and only the operator's log says why. Of a name that is there twice, the last
+    value wins without a word.
+    """
+    for component in components_with(change, "env"):
+        first: dict[str, int] = {}
+        for index, variable in enumerate(component.items("env")):
+            name = variable.get("name") if isinstance(variable, dict) else None
+            if not isinstance(name, str):
+                continue
+            path = component.at("env", index, "name")
+            if name in first:
+                text = f'"{name}" is set by env[{first[name]}] already; the last value wins without a word'
+                yield problem(path, text, "remove one of them", severity=Severity.WARN)
+            first.setdefault(name, index)
+            yield from _variable_name(component, index, name)
+
+
+def _variable_name(component: Component, index: int, name: str) -> Iterator[Problem]:
+    path = component.at("env", index, "name")
+    if not _RELAXED_NAME.fullmatch(name):
+        shown = f'"{name}"' if name else "the empty name"
+        reason = " with its =" if "=" in name else ""
+        fixed = name.partition("=")[0]
+        yield problem(
+            path,
+            f"{shown}{reason} is no name of an environment variable, so Kubernetes refuses the pods",
+            f"write name: {fixed}" if "=" in name and _STRICT_NAME.fullmatch(fixed) else None,
+        )
+        return
+    version = component.change.facts.view.server_version()
+    if _STRICT_NAME.fullmatch(name) or (version is not UNKNOWN and version >= _RELAXED_SINCE):
+        return
+    shown = ".".join(map(str, _RELAXED_SINCE))
+    if version is UNKNOWN:
+        text = f'"{name}" is refused by Kubernetes before {shown}, and the version of this cluster is not known here'
+    else:
+        text = f'"{name}" is no name of an environment variable before Kubernetes {shown}, so the pods are refused'
+    yield problem(path, text, severity=Severity.WARN if version is UNKNOWN else None)
+
+
+@COMPONENTS.rule(
+    "GA116",
+    "A component's requests fit its limits",
+    default=Severity.DENY,
+    remedy="lower the request or raise the limit",
+    source="k8s.io/kubernetes pkg/apis/core/validation ValidateContainerResourceRequirements",
+    rows=("C-34",),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      dcgmExporter:
+        resources:
+          requests: {memory: 1Gi}
+          limits: {memory: 512Mi}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      dcgmExporter:
+        resources:
+          requests: {memory: 512Mi}
+          limits: {memory: 1Gi}""",
+)
+def resources(change: Change) -> Iterator[Problem]:
+    """The operator copies the resources into its DaemonSets, and Kubernetes refuses what contradicts itself.
+
+    The DaemonSet is not updated, the ClusterPolicy stays notReady, and only the operator's log has Kubernetes' words.
+    """
+    for component in components_with(change, "resources"):
+        requests, limits = (_amounts(component, side) for side in ("requests", "limits"))
+        for name, (amount, text) in requests.items():
+            limit, limit_text = limits.get(name, (None, ""))
+            path = component.at("resources", "requests", name)
+            if limit is None and _is_never_overcommitted(name):
+                told = f"is {text} without a limit; Kubernetes would report: Limit must be set for non overcommitable resources"
+                yield problem(path, told, f"add limits: {{{name}: {text}}}")
+            elif limit is not None and amount != limit and _is_never_overcommitted(name):
+                told = f"is {text}; Kubernetes would report: must be equal to {name} limit of {limit_text}"
+                yield problem(path, told, f"write {name}: {limit_text}")
+            elif limit is not None and amount > limit:
+                told = f"is {text}; Kubernetes would report: must be less than or equal to {name} limit of {limit_text}"
+                yield problem(path, told, f"write {name}: {limit_text} or less, or raise the limit")
+        named = [*requests, *limits]
+        huge = next((name for name in named if name.startswith("hugepages-")), None)
+        if huge and not {"cpu", "memory"}.intersection(named):
+            side = "requests" if huge in requests else "limits"
+            told = "stands without cpu and memory; Kubernetes would report: HugePages require cpu or memory"
+            yield problem(component.at("resources", side, huge), told, "add a request of cpu or memory")
+
+
+def _amounts(component: Component, side: str) -> dict[str, tuple[Fraction, Any]]:
+    resources = component.fields.get("resources")
+    values = resources.get(side) if isinstance(resources, dict) else None
+    amounts = {}
+    for name, value in values.items() if isinstance(values, dict) else ():
+        try:
+            amounts[name] = parse_quantity(value), value
+        except QuantityError:
+            continue  # the schema's rule says so
+    return amounts
+
+
+def _is_never_overcommitted(name: str) -> bool:
+    """Whether Kubernetes wants the request of a resource to equal its limit: huge pages and extended resources."""
+    domain, slash, _ = name.rpartition("/")
+    native = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+    return name.startswith("hugepages-") or (bool(slash) and not native)

@@ -1,0 +1,122 @@
+"""The driver, as a ClusterPolicy or an NVIDIADriver describes it, and the nodes that get it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import Object, name_of
+from policies.kubernetes.paths import lookup
+from policies.nvidia.driver_versions import DriverVersion
+from policies.view import UNKNOWN, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from policies.configuration.change import Change
+    from policies.kubernetes.paths import FieldPath
+
+__all__ = ["Driver", "drivers_of", "named_nodes", "os_of"]
+
+_DEPLOY = "nvidia.com/gpu.deploy.driver"
+_WORKLOAD = "nvidia.com/gpu.workload.config"
+_OS_ID = "feature.node.kubernetes.io/system-os_release.ID"
+_OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A driver that the operator deploys."""
+
+    change: Change
+    steps: tuple[str, ...]
+    """Where in the spec it is described."""
+
+    @property
+    def precompiled(self) -> bool:
+        """Whether its kernel modules come with the image."""
+        return self.change.flag(*self.steps, "usePrecompiled")
+
+    @property
+    def for_vgpu(self) -> bool:
+        """Whether it is a vGPU driver, whose image every site builds for itself."""
+        return self.text("driverType").startswith("vgpu") or "vgpu" in self.text("image").lower()
+
+    @property
+    def version(self) -> DriverVersion | None:
+        """Its version, where that is one."""
+        return DriverVersion.parse(self.text("version"))
+
+    def value(self, *steps: str | int) -> Any:
+        """What is at a path of it; None where nothing is."""
+        return self.change.value(*self.steps, *steps)
+
+    def text(self, *steps: str | int) -> str:
+        """The text at a path of it; empty where there is none, or something else."""
+        return self.change.text(*self.steps, *steps)
+
+    def at(self, *steps: str | int) -> FieldPath:
+        """The path of something in it."""
+        return self.change.at(*self.steps, *steps)
+
+    def nodes(self) -> Sequence[Object] | Unknown:
+        """The GPU nodes that get this driver: none that has its own, none whose GPUs are for virtual machines."""
+        nodes = self.change.facts.gpu_nodes()
+        if nodes is UNKNOWN:
+            return UNKNOWN
+        return [node for node in nodes if _takes_driver(labels_of(node)) and self._is_for(node)]
+
+    def known_nodes(self) -> Sequence[Object]:
+        """The GPU nodes that get this driver; none where they are unknown."""
+        nodes = self.nodes()
+        return () if nodes is UNKNOWN else nodes
+
+    def _is_for(self, node: Object) -> bool:
+        if self.steps:
+            return True
+        if self.change.flag("default"):
+            others = self.change.facts.known("NVIDIADriver")
+            return not any(
+                _selects(lookup(other, ("spec", "nodeSelector")), node)
+                for other in others
+                if name_of(other) != self.change.name and lookup(other, ("spec", "default")) is not True
+            )
+        return _selects(self.change.mapping("nodeSelector"), node)
+
+
+def drivers_of(change: Change) -> Iterator[Driver]:
+    """The driver that a change describes, where it describes one that is deployed."""
+    if change.deleted:
+        return
+    if change.kind == "NVIDIADriver":
+        yield Driver(change, ())
+    elif (
+        change.kind == "ClusterPolicy"
+        and change.flag("driver", "enabled", default=True)
+        and not change.flag("driver", "useNvidiaDriverCRD")
+    ):
+        yield Driver(change, ("driver",))
+
+
+def named_nodes(nodes: Sequence[Object]) -> str:
+    """The nodes by name, the first three of them."""
+    names = [f'"{name_of(node)}"' for node in nodes[:3]]
+    more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
+    return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(names)}{more}"
+
+
+def os_of(node: Object) -> str:
+    """A node's operating system as driver tags spell it, `ubuntu22.04`; empty where its labels do not tell."""
+    labels = labels_of(node)
+    return labels.get(_OS_ID, "") + labels.get(_OS_VERSION, "")
+
+
+def _takes_driver(labels: Mapping[str, str]) -> bool:
+    return labels.get(_DEPLOY, "true") == "true" and labels.get(_WORKLOAD, "container") == "container"
+
+
+def _selects(selector: Any, node: Object) -> bool:
+    wanted = selector if isinstance(selector, dict) else {}
+    labels = labels_of(node)
+    return all(labels.get(key) == value for key, value in wanted.items())

@@ -1,0 +1,160 @@
+"""GPUs and drivers: which version a GPU needs, and which GPUs the operator has no driver for."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.components.checks import COMPONENTS
+from policies.configuration.components.driver import Driver, drivers_of, named_nodes
+from policies.decision import Severity
+from policies.kubernetes.nodes import allocatable, labels_of
+from policies.kubernetes.paths import lookup
+from policies.nvidia.driver_versions import DriverVersion, Need, driver_needs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+    from policies.kubernetes.objects import Object
+
+_PRODUCT = "nvidia.com/gpu.product"
+_EMBEDDED = re.compile(r"Orin|Tegra|Jetson|Xavier", re.IGNORECASE)
+_CONSUMER = re.compile(r"GeForce", re.IGNORECASE)
+
+
+@COMPONENTS.rule(
+    "GA121",
+    "The driver is recent enough for the GPUs",
+    default=Severity.WARN,
+    remedy="raise version",
+    source="docs.nvidia.com GPU Operator, platform support; github.com/NVIDIA/gpu-operator issues 1361",
+    rows=("C-11", "C-12"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver: {repository: nvcr.io/nvidia, image: driver, version: 570.86.15}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: b200-1
+      labels: {nvidia.com/gpu.present: "true", nvidia.com/gpu.product: NVIDIA-B200, nvidia.com/gpu.family: blackwell}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver: {repository: nvcr.io/nvidia, image: driver, version: 580.95.05}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: b200-1
+      labels: {nvidia.com/gpu.present: "true", nvidia.com/gpu.product: NVIDIA-B200, nvidia.com/gpu.family: blackwell}""",
+)
+def recent_driver(change: Change) -> Iterator[Problem]:
+    """A driver that is older than a GPU does not find it, and the node has no GPU for Kubernetes.
+
+    Some versions of branch 570 also leave pods that ask for whole GPUs pending on nodes that have MIG devices as well.
+    """
+    for driver in drivers_of(change):
+        version = driver.version
+        if version is not None:
+            yield from _too_old(driver, version)
+            yield from _pending(driver, version)
+
+
+def _too_old(driver: Driver, version: DriverVersion) -> Iterator[Problem]:
+    lacking: defaultdict[Need, list[Object]] = defaultdict(list)
+    for node in driver.known_nodes():
+        need = driver_needs(labels_of(node))
+        if need is not None and version.is_below(*need.version):
+            lacking[need].append(node)
+    for need, nodes in lacking.items():
+        yield problem(
+            driver.at("version"),
+            f'"{driver.text("version")}" does not know the {need.gpu} GPUs of {named_nodes(nodes)}, which need {need} '
+            "or later",
+            f"write version: {need} or later",
+        )
+
+
+def _pending(driver: Driver, version: DriverVersion) -> Iterator[Problem]:
+    nodes = [node for node in driver.known_nodes() if _has_both(node)] if version.leaves_full_gpus_pending else []
+    if nodes:
+        yield problem(
+            driver.at("version"),
+            f'"{driver.text("version")}" leaves pods that ask for nvidia.com/gpu pending where a node has MIG devices '
+            f"as well: {named_nodes(nodes)}",
+            "write a later version such as 580.95.05",
+        )
+
+
+def _has_both(node: Object) -> bool:
+    offered = lookup(node, ("status", "allocatable"))
+    names = offered if isinstance(offered, dict) else {}
+    has_mig = any(
+        isinstance(name, str) and name.startswith("nvidia.com/mig-") and allocatable(node, name) != "0"
+        for name in names
+    )
+    return has_mig and allocatable(node, "nvidia.com/gpu") != "0"
+
+
+@COMPONENTS.rule(
+    "GA129",
+    "GPUs are among those that the operator supports",
+    default=Severity.WARN,
+    remedy="leave these nodes out with the label nvidia.com/gpu.deploy.driver=false",
+    source="docs.nvidia.com GPU Operator, platform support",
+    rows=("C-36",),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver: {enabled: true}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: jetson-1
+      labels: {nvidia.com/gpu.present: "true", nvidia.com/gpu.product: Orin-nvgpu}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver: {enabled: true}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: jetson-1
+      labels:
+        nvidia.com/gpu.present: "true"
+        nvidia.com/gpu.product: Orin-nvgpu
+        nvidia.com/gpu.deploy.driver: "false\"""",
+)
+def supported_gpus(change: Change) -> Iterator[Problem]:
+    """The driver container is made for the GPUs of data centres and workstations.
+
+    On Jetson boards the GPU is part of the system and its driver part of the operating system: the container fails
+    there. GeForce cards usually work, without support from NVIDIA; that is noted and not warned of.
+    """
+    for driver in drivers_of(change):
+        nodes = driver.known_nodes()
+        embedded = [node for node in nodes if _EMBEDDED.search(labels_of(node).get(_PRODUCT, ""))]
+        consumer = [node for node in nodes if _CONSUMER.search(labels_of(node).get(_PRODUCT, ""))]
+        if embedded:
+            text = (
+                f"is deployed to {named_nodes(embedded)}, whose GPU is part of a Jetson; its driver cannot be installed"
+            )
+            yield problem(driver.at(), text)
+        if consumer:
+            text = f"is deployed to {named_nodes(consumer)} with GeForce GPUs, which NVIDIA does not support here"
+            yield problem(driver.at(), text, severity=Severity.AUDIT)

@@ -1,0 +1,174 @@
+"""Driver versions: a branch for precompiled drivers, a full version for all others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.components.checks import COMPONENTS
+from policies.configuration.components.driver import Driver, drivers_of, named_nodes, os_of
+from policies.decision import Severity
+from policies.kubernetes.nodes import labels_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.configuration.change import Change
+    from policies.kubernetes.objects import Object
+
+_KERNEL = "feature.node.kubernetes.io/kernel-version.full"
+_SYSTEMS = ("ubuntu", "rhel", "rhcos", "sles", "sl-micro")
+_UBUNTU_KERNELS = ("generic", "aws", "azure", "nvidia", "oracle")
+_NVIDIA = "nvcr.io/nvidia"
+
+
+@COMPONENTS.rule(
+    "GA117",
+    "Precompiled drivers are named by branch, others by full version",
+    default=Severity.DENY,
+    remedy="write the version that the registry has a tag for",
+    source="docs.nvidia.com GPU Operator, precompiled driver containers",
+    rows=("C-01", "C-02"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver: {usePrecompiled: true, repository: nvcr.io/nvidia, image: driver, version: 580.65.06}""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver: {usePrecompiled: true, repository: nvcr.io/nvidia, image: driver, version: "580"}""",
+)
+def version_form(change: Change) -> Iterator[Problem]:
+    """Precompiled images are tagged `<branch>-<kernel>-<os>`, all others `<version>-<os>`.
+
+    With the wrong one of the two the operator puts together a tag that no registry has, and the driver pods stay in
+    ImagePullBackOff.
+    """
+    for driver in drivers_of(change):
+        version, text, path = driver.version, driver.text("version"), driver.at("version")
+        if version is None:
+            continue
+        if driver.precompiled and not version.is_branch:
+            yield problem(
+                path,
+                f'"{text}" is a full version, and precompiled drivers are tagged by branch, so nodes would look for '
+                f'the tag "{text}-<kernel>-<os>"',
+                f'write version: "{version.branch}", or set usePrecompiled: false',
+            )
+        elif version.is_branch and not driver.precompiled:
+            yield problem(
+                path,
+                f'"{text}" is a branch, and only precompiled drivers are tagged by branch, so nodes would look for '
+                f'the tag "{text}-<os>"',
+                f"write a full version of the branch{_example(version.branch)}, or set usePrecompiled: true",
+            )
+
+
+def _example(branch: int) -> str:
+    known = {580: " such as 580.95.05", 595: " such as 595.91.07"}
+    return known.get(branch, "")
+
+
+@COMPONENTS.rule(
+    "GA119",
+    "Precompiled drivers exist for the nodes' kernels",
+    default=Severity.DENY,
+    remedy="set usePrecompiled: false",
+    source="docs.nvidia.com GPU Operator, precompiled driver containers; github.com/NVIDIA/gpu-operator "
+    "controllers/object_controls.go getKernelVersionsMap",
+    rows=("C-06", "C-07"),
+    wrong="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver: {usePrecompiled: true, repository: nvcr.io/nvidia, image: driver, version: "580"}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: gpu-1
+      labels:
+        nvidia.com/gpu.present: "true"
+        feature.node.kubernetes.io/kernel-version.full: 6.1.0-18-amd64
+        feature.node.kubernetes.io/system-os_release.ID: debian
+        feature.node.kubernetes.io/system-os_release.VERSION_ID: "12\"""",
+    right="""
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec:
+      driver: {usePrecompiled: true, repository: nvcr.io/nvidia, image: driver, version: "580"}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: gpu-1
+      labels:
+        nvidia.com/gpu.present: "true"
+        feature.node.kubernetes.io/kernel-version.full: 5.15.0-102-generic
+        feature.node.kubernetes.io/system-os_release.ID: ubuntu
+        feature.node.kubernetes.io/system-os_release.VERSION_ID: "22.04\"""",
+)
+def precompiled_kernels(change: Change) -> Iterator[Problem]:
+    """The operator makes one DaemonSet for each kernel that GPU nodes run, and looks for an image of that kernel.
+
+    NVIDIA publishes them for some operating systems and kernel flavours, on x86_64; on other nodes the pods wait for an
+    image that does not exist. Two operating systems with the same kernel version stop the driver everywhere.
+    """
+    for driver in drivers_of(change):
+        if driver.precompiled:
+            nodes = driver.known_nodes()
+            yield from _mixed_systems(driver, nodes)
+            if driver.text("repository") in ("", _NVIDIA):
+                yield from _unpublished(driver, nodes)
+
+
+def _mixed_systems(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
+    systems: defaultdict[str, set[str]] = defaultdict(set)
+    for node in nodes:
+        if (kernel := labels_of(node).get(_KERNEL)) and (os := os_of(node)):
+            systems[kernel].add(os)
+    for kernel, found in sorted(systems.items()):
+        if len(found) > 1:
+            yield problem(
+                driver.at("usePrecompiled"),
+                f"does not work with GPU nodes that run kernel {kernel} under {' and '.join(sorted(found))}; the "
+                "operator would report: different OS versions found for the same kernel version "
+                f"{kernel}, unsupported configuration",
+            )
+
+
+def _unpublished(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
+    for reason, lacking in (
+        ("for x86_64 only", [node for node in nodes if _is_arm(node)]),
+        (
+            f"for {', '.join(_SYSTEMS[:-1])} and {_SYSTEMS[-1]}",
+            [node for node in nodes if os_of(node) and not os_of(node).startswith(_SYSTEMS)],
+        ),
+        (
+            f"for the Ubuntu kernels {', '.join(_UBUNTU_KERNELS[:-1])} and {_UBUNTU_KERNELS[-1]}",
+            [node for node in nodes if os_of(node).startswith("ubuntu") and _is_unusual_kernel(node)],
+        ),
+    ):
+        if lacking:
+            yield problem(
+                driver.at("usePrecompiled"),
+                f"has no image for {named_nodes(lacking)}; NVIDIA publishes precompiled drivers {reason}",
+                "set usePrecompiled: false, or build the image and name its repository",
+                severity=Severity.WARN,
+            )
+
+
+def _is_arm(node: Object) -> bool:
+    return labels_of(node).get("kubernetes.io/arch", "amd64") != "amd64"
+
+
+def _is_unusual_kernel(node: Object) -> bool:
+    kernel = labels_of(node).get(_KERNEL, "")
+    return bool(kernel) and kernel.rpartition("-")[2] not in _UBUNTU_KERNELS

@@ -1,0 +1,30 @@
+"""Device-plugin ConfigMaps: time-slicing, MPS, flags; each key of `data` is a configuration of its own.
+
+GPU Feature Discovery and the MPS control daemon read the same files, so a broken one costs labels too.
+"""
+
+from policies.configuration.config_maps.device_plugin import (
+    documents,
+    effects,
+    limits,
+    mig,
+    overrides,
+    resources,
+    sharing,
+    updates,
+    values,
+)
+from policies.configuration.config_maps.device_plugin.documents import DEVICE_PLUGIN
+
+__all__ = [
+    "DEVICE_PLUGIN",
+    "documents",
+    "effects",
+    "limits",
+    "mig",
+    "overrides",
+    "resources",
+    "sharing",
+    "updates",
+    "values",
+]

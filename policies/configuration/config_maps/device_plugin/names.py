@@ -1,0 +1,98 @@
+"""Names of resources and devices, as the device plugin reads them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.schema import closest
+from policies.kubernetes.printable import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["brief", "device_errors", "full_name", "guessed", "name_error"]
+
+_PREFIX = "nvidia.com/"
+
+_LONGEST = 63
+_LONGEST_SHOWN = 100
+_LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_INDEX = re.compile(r"[0-9]{1,19}(?::[0-9]{1,19})?")
+_UUID = r"(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]{32})"
+_DEVICE_ID = re.compile(rf"GPU-{_UUID}|MIG-{_UUID}|MIG-GPU-{_UUID}/[0-9]{{1,19}}/[0-9]{{1,19}}")
+_EXITS = "the device plugin would exit with"
+_DEVICES = 'write "all", or remove it'
+
+
+def full_name(name: str) -> str:
+    """A resource's name with the prefix that the device plugin adds where it is missing."""
+    return name if name.startswith(_PREFIX) else _PREFIX + name
+
+
+def brief(text: str) -> str:
+    """A text as a message may repeat it."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+def guessed(name: str) -> str | None:
+    """The resource that was probably meant: the prefix is common to all and tells nothing."""
+    guess = closest(full_name(name).removeprefix(_PREFIX), ["gpu"])
+    return full_name(guess) if guess else None
+
+
+def name_error(value: Any) -> tuple[str, str] | None:
+    """What is wrong with the name of a resource, and what to do; None for a name that can be read.
+
+    Source: github.com/NVIDIA/k8s-device-plugin api/config/v1/resources.go NewResourceName.
+    """
+    if value is not None and not isinstance(value, str):
+        return (
+            f"is {shown(value)}, which is no text; the device plugin would exit, unable to parse its config file",
+            _NAME,
+        )
+    name = full_name(value or "")
+    if len(name) > _LONGEST:
+        text = f"{_EXITS}: fully-qualified resource name must be 63 characters or less: {brief(name)}"
+        return f"is {len(name)} characters long; {text}", "shorten it"
+    if _SUBDOMAIN.fullmatch(name.removeprefix(_PREFIX)):
+        return None
+    said = "is empty" if not value else f"is {shown(value)}"
+    guess = name.replace("+", ".") if "+" in name else guessed(name)
+    return f"{said}; {_EXITS}: incorrect format for resource name '{name}'", f'write "{guess}"' if guess else _NAME
+
+
+_NAME = "write the name of a resource, such as nvidia.com/gpu"
+
+
+def device_errors(value: Any) -> Iterator[tuple[tuple[int, ...], str, str]]:
+    """What is wrong with the devices of a shared resource: below which item, the message, and what to do.
+
+    Source: github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go ReplicatedDevices.UnmarshalJSON.
+    """
+    match value:
+        case "all":
+            return
+        case str() | None:
+            text = f"devices set as '{brief(value or '')}' but the only valid string input is 'all'"
+            yield (), f"is {shown(value)}; {_EXITS}: {text}", _DEVICES
+        case bool() | float() | dict():
+            yield (), f"is {shown(value)}; {_EXITS}: unrecognized type for devices spec: {shown(value)}", _DEVICES
+        case int():
+            if value <= 0:
+                text = f"devices set as '{value}' but a count of devices must be > 0"
+                yield (), f"is {value}; {_EXITS}: {text}", _DEVICES
+        case list():
+            for index, item in enumerate(value):
+                if not _is_device(item):
+                    said = brief(item) if isinstance(item, str) else ""
+                    text = f"{_EXITS}: unsupported type for device in devices list: {said}, string"
+                    remedy = "write an index (0), a MIG index (0:1) or a UUID (GPU-..., MIG-...)"
+                    yield (index,), f"is {shown(item)}, which is no device; {text}", remedy
+
+
+def _is_device(item: Any) -> bool:
+    if isinstance(item, int) and not isinstance(item, bool):
+        return item >= 0
+    return isinstance(item, str) and bool(_INDEX.fullmatch(item) or _DEVICE_ID.fullmatch(item))

@@ -1,0 +1,93 @@
+"""Resources: the names that the device plugin has for GPUs and MIG devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
+from policies.configuration.config_maps.device_plugin.mig import has_mig_devices
+from policies.configuration.config_maps.device_plugin.names import guessed, name_error
+from policies.configuration.config_maps.device_plugin.usage import nodes_using, policy_strategy
+from policies.configuration.usage import the_nodes
+from policies.decision import Severity
+from policies.nvidia.resources import parse_resource
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.checks import Problem
+    from policies.configuration.config_maps.device_plugin.configuration import Configuration, SharedResource
+
+_GPU = "nvidia.com/gpu"
+_NO_EFFECT = "the device plugin finds no device of that name and shares nothing, without a word"
+
+
+@CONFIGURATION.rule(
+    "GA140",
+    "A shared resource is one that the device plugin has",
+    default=Severity.DENY,
+    remedy="write nvidia.com/gpu, or nvidia.com/mig-<profile> with migStrategy mixed",
+    source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go",
+    rows=("G-15", "G-25", "S-31", "S-52"),
+    wrong="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
+    data:
+      any: |-
+        version: v1
+        sharing:
+          timeSlicing: {resources: [{name: nvidia.com/gpus, replicas: 4}]}""",
+    right="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
+    data:
+      any: |-
+        version: v1
+        sharing:
+          timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}""",
+)
+def known_resources(configuration: Configuration) -> Iterator[Problem]:
+    """A resource that no device belongs to is skipped: no error, no log line, and every GPU stays whole.
+
+    MIG devices have resources of their own only under the mixed strategy; under single they are nvidia.com/gpu, and
+    under none they are not handed out.
+    """
+    for resource in configuration.shared_resources():
+        if resource.name and name_error(resource.item["name"]) is None:
+            yield from _of_resource(configuration, resource)
+
+
+def _of_resource(configuration: Configuration, resource: SharedResource) -> Iterator[Problem]:
+    steps = (*resource.steps, "name")
+    at = configuration.embedded.problem
+    known = parse_resource(resource.name)
+    strategy = policy_strategy(configuration.change) or configuration.mig_strategy
+    if known is None:
+        guess = guessed(resource.name)
+        severity = None if guess else Severity.WARN
+        remedy = f'write "{guess}"' if guess else None
+        yield at(steps, f"is {resource.name}; {_NO_EFFECT}", remedy, severity=severity)
+    elif known.shared:
+        text = f"is {resource.name}, the name that a resource has after it is shared; {_NO_EFFECT}"
+        yield at(steps, text, f'write "{resource.name.removesuffix(".shared")}", with renameByDefault: true')
+    elif known.mig and known.profile is None:
+        text = f"is {resource.name}, which names no MIG profile; {_NO_EFFECT}"
+        yield at(steps, text, "write a profile as resources spell it, such as nvidia.com/mig-1g.10gb")
+    elif known.mig and strategy in ("none", "single"):
+        text = (
+            f"is {resource.name}, which there is only under the MIG strategy mixed, and it is {strategy}; {_NO_EFFECT}"
+        )
+        remedy = "write the strategy mixed"
+        if strategy == "single":
+            remedy += f", or {_GPU}, which a MIG device is under single"
+        yield at(steps, text, remedy, severity=Severity.WARN)
+    elif not known.mig and strategy == "single" and resource.strategy.name == "timeSlicing":
+        nodes = nodes_using(configuration.change, configuration.key)
+        cut = [] if nodes is UNKNOWN else [node for node in nodes if has_mig_devices(node)]
+        if cut:
+            text = f"slices every MIG device of {the_nodes(cut)}, because under single these are {_GPU}"
+            remedy = "leave it so if MIG devices are to be shared"
+            yield at(steps, text, remedy, severity=Severity.AUDIT)

@@ -1,0 +1,242 @@
+"""Sharing: the resource lists of `sharing.timeSlicing` and `sharing.mps`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
+from policies.configuration.config_maps.device_plugin.grammar import meant
+from policies.configuration.config_maps.device_plugin.names import name_error
+from policies.decision import Severity
+from policies.kubernetes.printable import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.checks import Problem
+    from policies.configuration.config_maps.device_plugin.configuration import (
+        Configuration,
+        SharedResource,
+        Strategy,
+    )
+
+_ITEM = ("name", "rename", "devices", "replicas")
+_STRATEGY = ("renameByDefault", "failRequestsGreaterThanOne", "resources")
+_EXITS = "the device plugin would exit with"
+_CASE = "here a field counts only in its exact spelling"
+_FEWEST = 2
+
+
+@CONFIGURATION.rule(
+    "GA132",
+    "A time-slicing resource needs at least two replicas",
+    default=Severity.DENY,
+    remedy="write how many pods may share one GPU, 2 or more",
+    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go",
+    rows=("G-09",),
+    wrong="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
+    data:
+      any: |-
+        version: v1
+        sharing:
+          timeSlicing:
+            resources:
+            - name: nvidia.com/gpu
+              replicas: 1""",
+    right="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
+    data:
+      any: |-
+        version: v1
+        sharing:
+          timeSlicing:
+            resources:
+            - name: nvidia.com/gpu
+              replicas: 4""",
+)
+def at_least_two_replicas(configuration: Configuration) -> Iterator[Problem]:
+    """Fewer than two replicas is no sharing, and the device plugin refuses to start with it, for MPS as for time-slicing.
+
+    The node then offers no GPU at all, not a whole one. To hand out whole GPUs, leave the resource out of the list.
+    """
+    for resource in configuration.shared_resources():
+        steps = (*resource.steps, "replicas")
+        if "replicas" not in resource.item:
+            yield _without_replicas(configuration, resource)
+        elif error := _replicas_error(resource.item["replicas"]):
+            yield configuration.embedded.problem(steps, *error)
+
+
+def _without_replicas(configuration: Configuration, resource: SharedResource) -> Problem:
+    misspelt = meant(resource.item, "replicas", _ITEM)
+    if misspelt:
+        text = f"is not read, because {_CASE}; {_EXITS}: no replicas specified"
+        return configuration.embedded.problem((*resource.steps, misspelt), text, 'write "replicas"', of_key=True)
+    text = f"has no replicas; {_EXITS}: no replicas specified"
+    return configuration.embedded.problem(
+        resource.steps, text, "add replicas: 4, or however many pods may share one GPU"
+    )
+
+
+def _replicas_error(value: Any) -> tuple[str, str | None] | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value >= _FEWEST:
+            return None
+        remedy = "write 2 or more, or remove this entry to hand out whole GPUs"
+        return f"is {value}; sharing needs at least 2; {_EXITS}: number of replicas must be >= 2", remedy
+    if value is None:
+        return f"is empty; {_EXITS}: number of replicas must be >= 2", None
+    kind = _GO_KINDS.get(type(value)) or f"number {shown(value)}"
+    return f"is {shown(value)}; {_EXITS}: json: cannot unmarshal {kind} into Go value of type int", _unquoted(value)
+
+
+def _unquoted(value: Any) -> str | None:
+    digits = value.strip() if isinstance(value, str) else ""
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) < 6 and int(digits) >= _FEWEST
+    return f"write {digits}, without quotes" if is_number else None
+
+
+_GO_KINDS = {str: "string", bool: "bool", list: "array", dict: "object"}
+
+
+@CONFIGURATION.rule(
+    "GA136",
+    "A sharing strategy lists the resources that it shares",
+    default=Severity.DENY,
+    remedy="write resources: [{name: nvidia.com/gpu, replicas: 4}]",
+    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go, resources.go",
+    rows=("G-08", "G-10", "S-01"),
+    wrong="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
+    data:
+      any: |-
+        version: v1
+        sharing:
+          timeSlicing:
+            replicas: 4""",
+    right="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
+    data:
+      any: |-
+        version: v1
+        sharing:
+          timeSlicing:
+            resources:
+            - name: nvidia.com/gpu
+              replicas: 4""",
+)
+def listed_resources(configuration: Configuration) -> Iterator[Problem]:
+    """Replicas belong to a resource, because a node can offer several: whole GPUs and each type of MIG device.
+
+    Published guides write them beside timeSlicing, and then the device plugin and GPU Feature Discovery both refuse to
+    start. A list without items or an item without a name fails in the same way.
+    """
+    for strategy in configuration.strategies():
+        yield from _of_strategy(configuration, strategy)
+
+
+def _of_strategy(configuration: Configuration, strategy: Strategy) -> Iterator[Problem]:
+    at = configuration.embedded.problem
+    if strategy.value is None:
+        if strategy.name == "timeSlicing":
+            yield at(strategy.steps, f"is empty; {_EXITS}: no resources specified")
+        return
+    if not isinstance(strategy.value, dict):
+        text = f"is {shown(strategy.value)}; the device plugin would exit, unable to parse its config file"
+        yield at(strategy.steps, text)
+    elif "resources" not in strategy.value:
+        yield _without_resources(configuration, strategy)
+    elif not isinstance(strategy.value["resources"], list):
+        resources = strategy.value["resources"]
+        said = "is empty" if resources is None else f"is {shown(resources)}, and no list"
+        why = f"{_EXITS}: no resources specified" if resources is None else _UNPARSED
+        yield at((*strategy.steps, "resources"), f"{said}; {why}")
+    elif not strategy.value["resources"]:
+        yield at((*strategy.steps, "resources"), f"is empty; {_EXITS}: no resources specified")
+    else:
+        yield from _of_items(configuration, strategy)
+
+
+_UNPARSED = "the device plugin would exit, unable to parse its config file"
+
+
+def _without_resources(configuration: Configuration, strategy: Strategy) -> Problem:
+    misspelt = meant(strategy.value, "resources", _STRATEGY)
+    if misspelt:
+        text = f"is not read, because {_CASE}; {_EXITS}: no resources specified"
+        return configuration.embedded.problem((*strategy.steps, misspelt), text, 'write "resources"', of_key=True)
+    if "replicas" in strategy.value:
+        replicas = strategy.value["replicas"]
+        text = f"stands beside no resources, and replicas belong to a resource; {_EXITS}: no resources specified"
+        number = replicas if isinstance(replicas, int) and replicas >= _FEWEST else 4
+        remedy = f"write resources: [{{name: nvidia.com/gpu, replicas: {number}}}] in its place"
+        return configuration.embedded.problem((*strategy.steps, "replicas"), text, remedy, of_key=True)
+    return configuration.embedded.problem(strategy.steps, f"has no resources; {_EXITS}: no resources specified")
+
+
+def _of_items(configuration: Configuration, strategy: Strategy) -> Iterator[Problem]:
+    at = configuration.embedded.problem
+    for index, item in enumerate(strategy.value["resources"]):
+        steps = (*strategy.steps, "resources", index)
+        if not isinstance(item, dict):
+            yield at(steps, f"is {shown(item)}, and no resource; {_UNPARSED}", "write a name and replicas")
+        elif "name" in item:
+            if error := name_error(item["name"]):
+                yield at((*steps, "name"), *error)
+        elif misspelt := meant(item, "name", _ITEM):
+            text = f"is not read, because {_CASE}; {_EXITS}: no resource name specified"
+            yield at((*steps, misspelt), text, 'write "name"', of_key=True)
+        else:
+            yield at(steps, f"has no name; {_EXITS}: no resource name specified", "add name: nvidia.com/gpu")
+
+
+@CONFIGURATION.rule(
+    "GA137",
+    "A configuration shares GPUs in one way",
+    default=Severity.DENY,
+    remedy="remove timeSlicing or mps; where different nodes are to have each, give each a key of its own",
+    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/sharing.go, README.md",
+    rows=("G-11",),
+    wrong="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: sharing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
+    data:
+      any: |-
+        version: v1
+        sharing:
+          timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}
+          mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}""",
+    right="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: sharing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
+    data:
+      time-slicing: |-
+        version: v1
+        sharing:
+          timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}
+      mps: |-
+        version: v1
+        sharing:
+          mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}""",
+)
+def one_strategy(configuration: Configuration) -> Iterator[Problem]:
+    """Time-slicing and MPS exclude each other, but the device plugin does not say so: it takes MPS.
+
+    Memory and threads of each pod are then limited to their share, which somebody who asked for time-slicing does not
+    expect, and the replicas are those of mps.
+    """
+    time_slicing, mps = configuration.strategy("timeSlicing"), configuration.strategy("mps")
+    if time_slicing and mps:
+        text = "stands beside mps, and the device plugin takes mps without a word; time-slicing has no effect"
+        yield configuration.embedded.problem(time_slicing.steps, text, of_key=True)

@@ -1,0 +1,88 @@
+"""Who uses a configuration: the ClusterPolicy by its default, nodes by their label, pods on these nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import Object, name_of, namespace_of
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.view import UNKNOWN, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+
+__all__ = ["NODE_LABEL", "default_key", "is_governed", "is_used", "nodes_using", "pods_asking", "policy_strategy"]
+
+NODE_LABEL = "nvidia.com/device-plugin.config"
+"""The label by which a node selects a key of the ConfigMap."""
+
+
+def is_governed(change: Change) -> bool:
+    """Whether the ClusterPolicy hands this ConfigMap to the device plugin."""
+    in_reach = change.namespace in change.facts.operator_namespaces
+    return in_reach and bool(change.name) and change.facts.policy_value("devicePlugin", "config", "name") == change.name
+
+
+def policy_strategy(change: Change) -> str:
+    """`spec.mig.strategy` of the ClusterPolicy that governs the ConfigMap; empty where there is none.
+
+    The operator hands it over as an environment variable, and that wins over the file.
+    """
+    strategy = change.facts.policy_value("mig", "strategy") if is_governed(change) else None
+    return strategy if isinstance(strategy, str) else ""
+
+
+def default_key(change: Change) -> str:
+    """The key that nodes without a label use; empty where the ClusterPolicy names none, or another ConfigMap."""
+    default = change.facts.policy_value("devicePlugin", "config", "default") if is_governed(change) else None
+    return default if isinstance(default, str) else ""
+
+
+def nodes_using(change: Change, key: str) -> list[Object] | Unknown:
+    """The nodes with GPUs that use a key of the ConfigMap; unknown where nodes are, or what governs them."""
+    nodes = change.facts.gpu_nodes()
+    if nodes is UNKNOWN or not is_governed(change):
+        return UNKNOWN
+    return [node for node in nodes if labels_of(node).get(NODE_LABEL, default_key(change)) == key]
+
+
+def is_used(change: Change, key: str) -> bool:
+    """Whether it is known that the ClusterPolicy or a node uses a key of the ConfigMap."""
+    nodes = nodes_using(change, key)
+    return default_key(change) == key or (nodes is not UNKNOWN and bool(nodes))
+
+
+def pods_asking(change: Change, key: str, resource: str, more_than: int) -> list[str]:
+    """The known pods, as `namespace/name`, whose containers ask for more of a resource, where the key is used."""
+    nodes = nodes_using(change, key)
+    if nodes is UNKNOWN and default_key(change) != key:
+        return []
+    places = None if nodes is UNKNOWN else {name_of(node) for node in nodes}
+    if places is not None and not places:
+        return []
+    return sorted(
+        f"{namespace_of(pod) or 'default'}/{name_of(pod)}"
+        for pod in change.facts.known("Pod")
+        if _may_run_on(pod, places) and any(amount > more_than for amount in _amounts(pod, resource))
+    )
+
+
+def _may_run_on(pod: Object, places: set[str] | None) -> bool:
+    if lookup(pod, ("status", "phase")) in ("Succeeded", "Failed"):
+        return False
+    node = lookup(pod, ("spec", "nodeName"))
+    return places is None or not node or node in places
+
+
+def _amounts(pod: Object, resource: str) -> Iterator[Any]:
+    for field in ("initContainers", "containers"):
+        containers = lookup(pod, ("spec", field))
+        for container in containers if isinstance(containers, list) else []:
+            try:
+                yield parse_quantity(lookup(container, ("resources", "limits", resource)))
+            except QuantityError:
+                continue

@@ -1,0 +1,159 @@
+"""Documents: the one file of a mig-parted ConfigMap, and what it begins with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.checks import Checks, Problem, problem
+from policies.configuration.config_maps.mig_parted.reading import CONFIGS, FILE, LIMITS, Configs, Entry, configs_in
+from policies.configuration.embedded import Embedded
+from policies.configuration.usage import listed
+from policies.decision import Place, Severity
+from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.yaml import YAMLError, load_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+    from policies.decision import Finding
+
+__all__ = ["MIG_FILE", "MIG_PARTED", "MIGFile"]
+
+
+@dataclass(frozen=True, slots=True)
+class MIGFile:
+    """The file of a mig-parted ConfigMap, where it can be read."""
+
+    embedded: Embedded
+    configs: Configs
+
+    @property
+    def change(self) -> Change:
+        """The change of the ConfigMap."""
+        return self.embedded.change
+
+    @property
+    def value(self) -> Any:
+        """The whole document."""
+        return self.embedded.document.value
+
+    def entries(self) -> Iterator[Entry]:
+        """The entries of all configurations."""
+        for entries in self.configs.values():
+            yield from entries
+
+    def problem(
+        self,
+        steps: tuple[str | int, ...],
+        message: str,
+        remedy: str | None = None,
+        *,
+        severity: Severity | None = None,
+        of_key: bool = False,
+    ) -> Problem:
+        """A problem at a path of the file, or of the key that ends the path."""
+        return self.embedded.problem(steps, message, remedy, severity=severity, of_key=of_key)
+
+
+class _MIGPartedChecks(Checks["Change"]):
+    """The checks of a ConfigMap as a whole, and those of the file in it."""
+
+    def run(self, subject: Change) -> Iterator[Finding]:
+        """Everything that the checks find; nothing in a ConfigMap that goes away."""
+        if subject.deleted:
+            return
+        yield from super().run(subject)
+        document = _document(subject)
+        if document is not None:
+            yield from MIG_FILE.run(document)
+
+
+MIG_PARTED = _MIGPartedChecks()
+MIG_FILE: Checks[MIGFile] = Checks()
+"""The checks of a file that can be read."""
+
+_DATA = FieldPath(["data"])
+_EXAMPLE = f"write version: v1 and, below {CONFIGS}:, a list of entries for each name"
+
+
+def _document(change: Change) -> MIGFile | None:
+    """The file, under its own key, or under the only key of a ConfigMap that has it wrong."""
+    data = change.object.get("data")
+    texts = data if isinstance(data, dict) else {}
+    key = FILE if FILE in texts else next(iter(texts)) if len(texts) == 1 else ""
+    text = texts.get(key)
+    try:
+        document = load_document(text, limits=LIMITS) if isinstance(text, str) else None
+    except YAMLError:
+        return None
+    if document is None or not isinstance(document.value, dict):
+        return None
+    return MIGFile(Embedded(change, key, document), configs_in(document.value))
+
+
+@MIG_PARTED.rule(
+    "GA149",
+    "A mig-parted ConfigMap has one file, config.yaml, that mig-parted can read",
+    default=Severity.DENY,
+    remedy=_EXAMPLE,
+    source="github.com/NVIDIA/gpu-operator assets/state-mig-manager; github.com/NVIDIA/mig-parted api/spec/v1/spec.go",
+    rows=("H-03", "H-05", "S-68"),
+    wrong="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
+    data:
+      mig.yaml: |-
+        version: v1
+        mig-configs:
+          all-disabled: [{devices: all, mig-enabled: false}]""",
+    right="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
+    data:
+      config.yaml: |-
+        version: v1
+        mig-configs:
+          all-disabled: [{devices: all, mig-enabled: false}]""",
+)
+def readable_file(change: Change) -> Iterator[Problem]:
+    """The MIG manager reads the whole file for every node: one mistake, and no node can be cut any more.
+
+    The ConfigMap is mounted as a folder, of which only `config.yaml` is read. Nodes then have the label
+    `nvidia.com/mig.config.state: failed`, and the reason is in the log of the MIG manager's pod on that node.
+    """
+    data = change.object.get("data")
+    if not isinstance(data, dict) or FILE not in data:
+        yield _missing_file(data)
+        return
+    path, text = _DATA / FILE, data[FILE]
+    if not isinstance(text, str):
+        yield problem(path, "is no text; the API server refuses it", f"write {FILE}: |- and indent the file below it")
+        return
+    try:
+        value = load_document(text, limits=LIMITS).value
+    except YAMLError as error:
+        place = Place(path, error.line, error.column)
+        said = f"is no YAML in line {error.line}: {error.message}; no node could be cut by MIG"
+        yield problem(path, said, f"correct line {error.line}", place=place)
+        return
+    if value is None or value == {}:
+        yield problem(path, "is empty, so every value of the label nvidia.com/mig.config fails")
+    elif not isinstance(value, dict):
+        said = (
+            f"is {'a list' if isinstance(value, list) else 'a single value'} and no mapping; mig-parted cannot read it"
+        )
+        yield problem(path, said, place=Place(path, 1, 1))
+
+
+def _missing_file(data: Any) -> Problem:
+    keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
+    path = _DATA / keys[0] if len(keys) == 1 else _DATA
+    if len(keys) == 1:
+        text = f"is a file that the MIG manager does not read; it reads {FILE} and would not find it"
+        return problem(path, text, f"rename the key to {FILE}")
+    has = f"has {listed(keys)} and no {FILE}" if keys else f"has no {FILE}"
+    return problem(path, f"{has}, which is the one file that the MIG manager reads", f"add the key {FILE}")

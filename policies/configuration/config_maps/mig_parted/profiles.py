@@ -1,0 +1,134 @@
+"""Profiles: whether the GPUs that a configuration is for can be cut like that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MIGFile
+from policies.configuration.config_maps.mig_parted.fitting import misfits
+from policies.configuration.usage import the_nodes
+from policies.decision import Severity
+from policies.kubernetes.nodes import labels_of
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_products import PRODUCTS, MIGProduct, node_product
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.checks import Problem
+    from policies.configuration.config_maps.mig_parted.reading import Entry
+    from policies.kubernetes.objects import Object
+
+_LABEL = "nvidia.com/mig.config"
+_NOT_HERE = "so nvidia.com/mig.config.state would become failed"
+
+
+@MIG_FILE.rule(
+    "GA151",
+    "GPUs have the MIG profiles that a configuration asks for, and room for all of them",
+    default=Severity.DENY,
+    remedy="write profiles that the GPU has",
+    source="github.com/NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go; NVIDIA MIG user guide, supported profiles; "
+    "github.com/NVIDIA/gpu-operator issues 603, 262, 351",
+    rows=("H-06", "H-14"),
+    wrong="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
+    data:
+      config.yaml: |-
+        version: v1
+        mig-configs:
+          all-disabled: [{devices: all, mig-enabled: false}]
+          two-and-a-rest:
+          - devices: all
+            mig-enabled: true
+            mig-devices: {"3g.40gb": 2, "1g.10gb": 1}""",
+    right="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
+    data:
+      config.yaml: |-
+        version: v1
+        mig-configs:
+          all-disabled: [{devices: all, mig-enabled: false}]
+          two-and-a-rest:
+          - devices: all
+            mig-enabled: true
+            mig-devices: {"4g.40gb": 1, "2g.20gb": 1, "1g.10gb": 1}""",
+)
+def possible_profiles(file: MIGFile) -> Iterator[Problem]:
+    """The MIG manager stops the operator's pods on the node, fails, and labels the node `failed`.
+
+    Slices must suffice for memory as well as for compute: an instance of three compute slices takes four of the eight
+    memory slices, so next to two of them nothing fits, although 3 + 3 + 1 is 7. A30 and RTX PRO 6000 have four slices.
+    Sizes in names are rounded from what the driver reports, so a name that is a little off is only warned about.
+    """
+    for entry in file.entries():
+        if not entry.enabled:
+            continue
+        for product in entry.products:
+            yield from _on_product(file, entry, product)
+        if not entry.filters and not (told := list(_anywhere(file, entry))):
+            yield from _on_nodes(file, entry)
+        elif not entry.filters:
+            yield from told
+
+
+def _on_product(
+    file: MIGFile, entry: Entry, product: MIGProduct, nodes: list[Object] | None = None
+) -> Iterator[Problem]:
+    for misfit in misfits(entry.counts, product):
+        where = f", the GPU of {the_nodes(nodes)} with this configuration" if nodes else ""
+        consequence = f"{where}, {_NOT_HERE}" if misfit.certain else where
+        severity = None if misfit.certain and not nodes else Severity.WARN
+        text = f"{misfit.text}{consequence}"
+        yield file.problem(_steps(entry, misfit.profile), text, misfit.remedy, severity=severity, of_key=True)
+
+
+def _steps(entry: Entry, profile: MIGProfile | None) -> tuple[str | int, ...]:
+    """Where the profile stands as it is spelt there, or all of them."""
+    told = entry.fields.get("mig-devices")
+    names = told if isinstance(told, dict) else {}
+    spelt = [name for name in names if profile is not None and MIGProfile.parse(name) == profile]
+    return (*entry.steps, "mig-devices", *spelt[:1])
+
+
+def _anywhere(file: MIGFile, entry: Entry) -> Iterator[Problem]:
+    """Problems on whatever GPU there is: where no GPU has such profiles, or none has all of them, or not so many."""
+    counts = entry.counts
+    for profile in counts:
+        matches = [match for product in PRODUCTS if (match := product.match(profile))]
+        if not matches:
+            text = "is no profile of a GPU that is known here"
+            remedy = 'compare with what "nvidia-smi mig -lgip" lists on the node'
+            yield file.problem(_steps(entry, profile), text, remedy, severity=Severity.WARN, of_key=True)
+        elif not any(match.exact for match in matches):
+            text = f'is called "{matches[0].profile}" by most drivers; names differ by a little between them'
+            remedy = 'compare with what "nvidia-smi mig -lgip" lists on the node'
+            yield file.problem(_steps(entry, profile), text, remedy, severity=Severity.WARN, of_key=True)
+    known = [profile for profile in counts if any(product.match(profile) for product in PRODUCTS)]
+    having = [product for product in PRODUCTS if known and all(product.match(profile) for profile in known)]
+    steps = _steps(entry, None)
+    if known and not having:
+        text = f"has {', '.join(map(str, known))}, which no single GPU known here has together"
+        remedy = "write an entry with a device-filter for each kind of GPU"
+        yield file.problem(steps, text, remedy, severity=Severity.WARN, of_key=True)
+    elif having and all(product.excess(counts) for product in having):
+        text = f"needs {having[0].excess(counts)} of {having[0].name}, {_NOT_HERE}"
+        yield file.problem(steps, text, "ask for fewer or smaller profiles", of_key=True)
+
+
+def _on_nodes(file: MIGFile, entry: Entry) -> Iterator[Problem]:
+    """Problems on the GPUs of the nodes that select the configuration from this ConfigMap."""
+    change = file.change
+    if change.facts.policy_value("migManager", "config", "name") != change.name:
+        return
+    by_product: dict[MIGProduct, list[Object]] = {}
+    for node in change.facts.nodes_with(_LABEL, entry.config):
+        product = node_product(labels_of(node))
+        if product is not None:
+            by_product.setdefault(product, []).append(node)
+    for product, nodes in by_product.items():
+        yield from _on_product(file, entry, product, nodes)

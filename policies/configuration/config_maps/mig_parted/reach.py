@@ -1,0 +1,113 @@
+"""Reach: entries that no GPU gets, and entries that get in each other's way."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MIGFile
+from policies.configuration.config_maps.mig_parted.reading import CONFIGS, DeviceID, Entry
+from policies.decision import Severity
+from policies.nvidia.mig_products import product_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.checks import Problem
+
+
+@MIG_FILE.rule(
+    "GA152",
+    "Each entry of a MIG configuration is for GPUs of its own",
+    default=Severity.WARN,
+    remedy="tell the GPUs apart by device-filter or devices",
+    source="github.com/NVIDIA/mig-parted pkg/types/device.go, cmd/nvidia-mig-parted/util",
+    rows=("H-12", "H-13"),
+    wrong="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
+    data:
+      config.yaml: |-
+        version: v1
+        mig-configs:
+          all-disabled: [{devices: all, mig-enabled: false}]
+          halves:
+          - {device-filter: A100-SXM4-40GB, devices: all, mig-enabled: true, mig-devices: {"3g.20gb": 2}}""",
+    right="""
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
+    data:
+      config.yaml: |-
+        version: v1
+        mig-configs:
+          all-disabled: [{devices: all, mig-enabled: false}]
+          halves:
+          - {device-filter: "0x20B010DE", devices: all, mig-enabled: true, mig-devices: {"3g.20gb": 2}}""",
+)
+def separate_entries(file: MIGFile) -> Iterator[Problem]:
+    """A device-filter that mig-parted cannot read matches no GPU, and it does not say so: the GPUs stay as they are.
+
+    Filters are PCI ids, the device before the vendor, and no names of models. Entries are applied in their order, so of
+    two for the same GPU the later one wins, or undoes what the first one made.
+    """
+    for entry in file.entries():
+        yield from _filters(file, entry)
+        if entry.fields.get("devices") == []:
+            text = "is empty, so the entry is for no GPU"
+            yield file.problem((*entry.steps, "devices"), text, "write all, or the numbers of the GPUs")
+        for number in sorted(entry.devices or ()):
+            if number < 0:
+                text = f"has {number}, which is the number of no GPU"
+                yield file.problem((*entry.steps, "devices"), text, "count the GPUs of a node from 0")
+    for name, entries in file.configs.items():
+        yield from _overlaps(file, name, entries)
+
+
+def _filters(file: MIGFile, entry: Entry) -> Iterator[Problem]:
+    told = entry.fields.get("device-filter")
+    steps = (*entry.steps, "device-filter")
+    for index, item in enumerate(told if isinstance(told, list) else [told]):
+        if not isinstance(item, str) or ((device := DeviceID.parse(item)) and device.is_nvidia):
+            continue
+        where = (*steps, index) if isinstance(told, list) else steps
+        text = f'is "{item}", which is no PCI id of an NVIDIA GPU, so it matches none; mig-parted does not say so'
+        yield file.problem(where, text, _instead(item))
+
+
+def _instead(item: str) -> str:
+    product = product_named(item)
+    digits = item.strip().lower().removeprefix("0x")
+    if product is not None:
+        return "write {}".format(", ".join(f'"0x{device}10DE"' for device in product.devices))
+    if len(digits) == 8 and set(digits) <= set("0123456789abcdef"):
+        first, last = digits[:4].upper(), digits[4:].upper()
+        return f'write "0x{last}10DE"' if first == "10DE" else f'write "0x{first}{last}"'
+    if len(digits) == 4 and set(digits) <= set("0123456789abcdef"):
+        return f'write "0x{digits.upper()}10DE"'
+    return 'write a PCI id, the device before the vendor, such as "0x20B010DE"'
+
+
+def _overlaps(file: MIGFile, name: str, entries: tuple[Entry, ...]) -> Iterator[Problem]:
+    told: set[int] = set()
+    for first, second in combinations(entries[:100], 2):
+        if second.index in told or not _meet(first, second) or _same(first, second):
+            continue
+        told.add(second.index)
+        text = f"is for GPUs that entry {first.index} of {name} is for already, and is applied after it"
+        yield file.problem((CONFIGS, name, second.index), text)
+
+
+def _meet(first: Entry, second: Entry) -> bool:
+    """Whether some GPU is for both."""
+    ours, theirs = first.devices, second.devices
+    if ours is not None and theirs is not None and not ours & theirs:
+        return False
+    if not first.filters or not second.filters:
+        return True
+    return any(one.meets(other) for one in first.device_ids for other in second.device_ids)
+
+
+def _same(first: Entry, second: Entry) -> bool:
+    return first.enabled == second.enabled and first.counts == second.counts

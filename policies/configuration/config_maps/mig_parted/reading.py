@@ -1,0 +1,174 @@
+"""Reading: the configurations of a mig-parted file, as mig-parted understands them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.yaml import Limits, YAMLError, load_document
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_products import MIGProduct, product_of_device
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["CONFIGS", "FILE", "LIMITS", "Configs", "DeviceID", "Entry", "configs_in", "configs_of", "file_of"]
+
+FILE = "config.yaml"
+"""The key of the ConfigMap: the MIG manager reads /mig-parted-config/config.yaml."""
+CONFIGS = "mig-configs"
+LIMITS = Limits(size=1024 * 1024, depth=20, nodes=50_000)
+"""A ConfigMap holds at most a mebibyte; the file that NVIDIA ships has some two thousand values."""
+
+Configs = dict[str, tuple["Entry", ...]]
+"""Configurations by name, each of them entries for the GPUs of a node."""
+
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F_]+|0[oObB]?[0-7_]*|[1-9][0-9_]*")
+_NVIDIA = 0x10DE
+
+
+class DeviceID(NamedTuple):
+    """What an item of `device-filter` names: a PCI device, and its board where a second number follows."""
+
+    device: int
+    vendor: int
+    subsystem: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> DeviceID | None:
+        """Read `0x20B010DE` or `0x20B010DE:0x134F10DE`: device, then vendor; None where mig-parted cannot read it.
+
+        Source: github.com/NVIDIA/mig-parted pkg/types/device.go NewDeviceIDFromString.
+        """
+        numbers = [_number(part) for part in text.split(":")]
+        if not 1 <= len(numbers) <= 2 or numbers[0] is None or numbers[-1] is None:
+            return None
+        return cls(numbers[0] >> 16, numbers[0] & 0xFFFF, numbers[1] if len(numbers) == 2 else None)
+
+    @property
+    def is_nvidia(self) -> bool:
+        """Whether a GPU can have it."""
+        return self.vendor == _NVIDIA
+
+    @property
+    def product(self) -> MIGProduct | None:
+        """The product whose id it is, if that is known."""
+        return product_of_device(f"{self.device:04X}") if self.is_nvidia else None
+
+    def meets(self, other: DeviceID) -> bool:
+        """Whether a GPU can have both."""
+        boards = {self.subsystem, other.subsystem}
+        return self[:2] == other[:2] and (len(boards) == 1 or None in boards)
+
+
+def _number(text: str) -> int | None:
+    """A number as Go's strconv.ParseUint reads it with base 0 and 32 bits."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        number = int(text, 8 if re.fullmatch(r"0[0-7]+", text) else 0)
+    except ValueError:
+        return None
+    return number if number < 2**32 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One item of a configuration: what becomes of some GPUs of a node."""
+
+    config: str
+    index: int
+    fields: Mapping[str, Any]
+
+    @property
+    def steps(self) -> tuple[str | int, ...]:
+        """Where in the file it is."""
+        return (CONFIGS, self.config, self.index)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the GPUs get MIG devices."""
+        return self.fields.get("mig-enabled") is True
+
+    @property
+    def filters(self) -> list[str]:
+        """The items of `device-filter`; none where it is for every GPU."""
+        told = self.fields.get("device-filter")
+        items = told if isinstance(told, list) else [told]
+        return [item for item in items if isinstance(item, str) and item]
+
+    @property
+    def device_ids(self) -> list[DeviceID]:
+        """The items of `device-filter` that can be read."""
+        return [device for item in self.filters if (device := DeviceID.parse(item))]
+
+    @property
+    def products(self) -> list[MIGProduct]:
+        """The known products that `device-filter` names, each once."""
+        found = [product for device in self.device_ids if (product := device.product)]
+        return list({product.name: product for product in found}.values())
+
+    @property
+    def devices(self) -> set[int] | None:
+        """The numbers of the GPUs that it is for; None for all."""
+        told = self.fields.get("devices")
+        if not isinstance(told, list):
+            return None
+        return {item for item in told if isinstance(item, int) and not isinstance(item, bool)}
+
+    @property
+    def counts(self) -> dict[MIGProfile, int]:
+        """How many of which profile each GPU gets; what is no profile or no number above zero is left out."""
+        told = self.fields.get("mig-devices")
+        return {
+            profile: int(count)
+            for name, count in (told.items() if isinstance(told, dict) else ())
+            if (profile := MIGProfile.parse(name)) and is_count(count) and count > 0
+        }
+
+    def is_for(self, product: MIGProduct) -> bool:
+        """Whether it is for GPUs of a product."""
+        return not self.filters or any(named.name == product.name for named in self.products)
+
+
+def is_count(value: Any) -> bool:
+    """Whether Go reads a JSON number as an int: 7 and 7.0, not 7.5."""
+    return (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    )
+
+
+def configs_in(document: Any) -> Configs:
+    """The configurations of a file; what has no shape that could be read is left out."""
+    configs = lookup(document, (CONFIGS,))
+    return {
+        name: tuple(Entry(name, index, item) for index, item in enumerate(items) if isinstance(item, dict))
+        for name, items in (configs.items() if isinstance(configs, dict) else ())
+        if isinstance(items, list)
+    }
+
+
+def file_of(config_map: Object) -> str | None:
+    """The text that mig-parted reads; None where the ConfigMap does not have it."""
+    text = lookup(config_map, ("data", FILE))
+    return text if isinstance(text, str) else None
+
+
+def configs_of(config_map: Object) -> Configs | None:
+    """The configurations of a ConfigMap; None where its file is missing or cannot be read."""
+    text = file_of(config_map)
+    return None if text is None else _read(text)
+
+
+@lru_cache(maxsize=8)
+def _read(text: str) -> Configs | None:
+    """Remembered, because the same file is read for each ClusterPolicy and each node that refers to it."""
+    try:
+        return configs_in(load_document(text, limits=LIMITS).value) or None
+    except YAMLError:
+        return None

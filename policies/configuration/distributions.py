@@ -1,0 +1,44 @@
+"""Distributions: what nodes tell about the Kubernetes that they belong to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
+
+__all__ = ["is_k0s", "is_microk8s", "is_openshift", "is_rancher", "runtime_of"]
+
+
+def runtime_of(node: Object) -> str:
+    """The container runtime and its version, `containerd://2.1.4`; empty where the node does not tell."""
+    return _info(node, "containerRuntimeVersion")
+
+
+def is_rancher(node: Object) -> bool:
+    """Whether the node is one of K3s or RKE2, which bring their own containerd."""
+    version = _info(node, "kubeletVersion")
+    return "+k3s" in version or "+rke2" in version
+
+
+def is_k0s(node: Object) -> bool:
+    """Whether the node is one of k0s, whose kubelet lives below /var/lib/k0s."""
+    return "+k0s" in _info(node, "kubeletVersion")
+
+
+def is_microk8s(node: Object) -> bool:
+    """Whether the node is one of MicroK8s, whose kubelet lives below /var/snap, with a link from the usual place."""
+    return "microk8s.io/cluster" in labels_of(node)
+
+
+def is_openshift(node: Object) -> bool:
+    """Whether the node is one of OpenShift."""
+    return any(key.startswith("node.openshift.io/") for key in labels_of(node))
+
+
+def _info(node: Object, field: str) -> str:
+    value = lookup(node, ("status", "nodeInfo", field))
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,14 @@
+"""The registry that the modules beside this one add their checks to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.configuration.checks import Checks
+
+if TYPE_CHECKING:
+    from policies.configuration.change import Change
+
+__all__ = ["GPU_CLUSTER"]
+
+GPU_CLUSTER: Checks[Change] = Checks()

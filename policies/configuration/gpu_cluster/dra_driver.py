@@ -1,0 +1,143 @@
+"""The DRA driver of a GPUCluster: feature gates that go together, ports that do not collide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.gpu_cluster.checks import GPU_CLUSTER
+from policies.configuration.schema import closest
+from policies.decision import Severity
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+
+_GATES = ("draDriver", "featureGates")
+_GPUS = ("draDriver", "gpus", "kubeletPlugin")
+_DOMAINS = ("draDriver", "computeDomains", "kubeletPlugin")
+_PORTS = {_GPUS: 51516, _DOMAINS: 51515}
+"""Of the health services, where none is set."""
+
+_OFF = frozenset(
+    {
+        *("TimeSlicingSettings", "MPSSupport", "PassthroughSupport", "DynamicMIG", "NVMLDeviceHealthCheck"),
+        *("DeviceMetadata", "FabricManagerPartitioning", "HostManagedIMEXDaemon", "DRAListTypeAttributes"),
+        *("ConsumableShares", "AllAlpha", "AllBeta", "LoggingAlphaOptions"),
+    }
+)
+_ON = frozenset(
+    {
+        *("IMEXDaemonsWithDNSNames", "ComputeDomainCliques", "CrashOnNVLinkFabricErrors"),
+        *("ContextualLogging", "LoggingBetaOptions"),
+    }
+)
+"""The gates of DRA driver 0.5, by what they are when nothing is said of them."""
+
+_EXCLUDE = (
+    ("DynamicMIG", "PassthroughSupport"),
+    ("DynamicMIG", "NVMLDeviceHealthCheck"),
+    ("DynamicMIG", "MPSSupport"),
+    ("PassthroughSupport", "NVMLDeviceHealthCheck"),
+)
+_NEED = (("DeviceMetadata", "PassthroughSupport"), ("ComputeDomainCliques", "IMEXDaemonsWithDNSNames"))
+_EXITS = "the DRA driver would exit with: feature gate validation failed: feature gate"
+
+
+@GPU_CLUSTER.rule(
+    "GA199",
+    "The DRA driver can start with its feature gates and ports",
+    default=Severity.DENY,
+    remedy="write false for one of the two",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu pkg/featuregates/featuregates.go, cmd/gpu-kubelet-plugin; "
+    "github.com/NVIDIA/gpu-operator internal/state/dra_driver.go",
+    rows=("L-02", "L-03", "L-04"),
+    wrong="""
+    apiVersion: nvidia.com/v1alpha1
+    kind: GPUCluster
+    metadata: {name: gpu-cluster}
+    spec:
+      draDriver:
+        featureGates: {DynamicMIG: true, MPSSupport: true}""",
+    right="""
+    apiVersion: nvidia.com/v1alpha1
+    kind: GPUCluster
+    metadata: {name: gpu-cluster}
+    spec:
+      draDriver:
+        featureGates: {TimeSlicingSettings: true, MPSSupport: true}""",
+)
+def startable(change: Change) -> Iterator[Problem]:
+    """All containers of the DRA driver check the feature gates before anything else.
+
+    They exit when two gates exclude each other, or when there is no such gate, and no claim is prepared on any node. The
+    plugins for GPUs and for ComputeDomains run in one pod, so their health services cannot have the same port either: the
+    second one never becomes ready, and the pod restarts for ever.
+    """
+    if change.deleted:
+        return
+    for gate in change.mapping(*_GATES):
+        if gate not in _OFF | _ON:
+            guess = closest(gate, _OFF | _ON)
+            text = f"is no feature gate of DRA driver 0.5, which would exit with: unrecognized feature gate: {gate}"
+            remedy = f"write {guess}" if guess else "remove it, or look it up in the version of the driver that you run"
+            yield problem(change.at(*_GATES, gate), text, remedy, severity=Severity.WARN)
+    for gate, other in _EXCLUDE:
+        if _is_on(change, gate) and _is_on(change, other):
+            text = f"excludes {other}; {_EXITS} {gate} is currently mutually exclusive with {other}"
+            yield problem(change.at(*_GATES, gate), text)
+    for gate, needed in _NEED:
+        if _is_on(change, gate) and not _is_on(change, needed):
+            where = gate if gate in change.mapping(*_GATES) else needed
+            text = f"{gate} needs {needed}; {_EXITS} {gate} requires {needed} to also be enabled"
+            yield problem(change.at(*_GATES, where), text, f"write {needed}: true, or {gate}: false")
+    yield from _shares(change)
+    yield from _ports(change)
+
+
+def _is_on(change: Change, gate: str) -> bool:
+    """Whether a gate is on; all that are off by default are alpha."""
+    return change.flag(*_GATES, gate, default=gate in _ON or change.flag(*_GATES, "AllAlpha"))
+
+
+def _shares(change: Change) -> Iterator[Problem]:
+    """ConsumableShares takes a gate and a variable, and MPS has no part in it."""
+    on = _is_on(change, "ConsumableShares")
+    values = [
+        (index, lookup(variable, ("value",)))
+        for index, variable in enumerate(change.items(*_GPUS, "env"))
+        if lookup(variable, ("name",)) == "CONSUMABLE_SHARES"
+    ]
+    set_to = [(index, value) for index, value in values if isinstance(value, str) and value not in ("", "disabled")]
+    if on and not set_to:
+        text = (
+            "has no effect without the variable CONSUMABLE_SHARES of the plugin for GPUs, which is disabled by default"
+        )
+        remedy = "add {name: CONSUMABLE_SHARES, value: unlimited} to draDriver.gpus.kubeletPlugin.env"
+        yield problem(change.at(*_GATES, "ConsumableShares"), text, remedy, severity=Severity.WARN)
+    if on and _is_on(change, "MPSSupport"):
+        text = "excludes MPSSupport: a GPU whose shares are handed out cannot be shared by MPS"
+        yield problem(change.at(*_GATES, "ConsumableShares"), text, severity=Severity.WARN)
+    for index, _ in set_to if not on else ():
+        text = (
+            "needs a feature gate; the DRA driver would exit with: invalid CLI flags: --consumable-shares requires "
+            "feature gate ConsumableShares to be enabled"
+        )
+        yield problem(change.at(*_GPUS, "env", index, "value"), text, "write featureGates: {ConsumableShares: true}")
+
+
+def _ports(change: Change) -> Iterator[Problem]:
+    if not change.flag("draDriver", "computeDomains", "enabled", default=True):
+        return
+    ports: dict[tuple[str, ...], int] = {}
+    for plugin, default in _PORTS.items():
+        port = change.value(*plugin, "healthcheck", "port")
+        if change.flag(*plugin, "healthcheck", "enabled", default=True):
+            ports[plugin] = port if isinstance(port, int) else default
+    if len(ports) == 2 and ports[_GPUS] == ports[_DOMAINS]:
+        written = _DOMAINS if change.value(*_DOMAINS, "healthcheck", "port") is not None else _GPUS
+        other = "gpus" if written == _DOMAINS else "computeDomains"
+        text = f"is {ports[_GPUS]}, and so is that of {other} in the same pod; the second could not listen on it"
+        yield problem(change.at(*written, "healthcheck", "port"), text, f"write {_PORTS[written]}, or leave it out")

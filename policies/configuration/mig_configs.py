@@ -1,0 +1,123 @@
+"""MIG configurations that nodes can select by `nvidia.com/mig.config`, and what they make of a node's GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.configuration.config_maps.mig_parted.reading import Entry, configs_of
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_products import PRODUCTS, node_product, shipped_configs
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policies.configuration.config_maps.mig_parted.reading import Configs
+    from policies.configuration.facts import Facts
+    from policies.nvidia.mig_products import MIGProduct
+
+__all__ = ["MIG_CONFIG", "WHOLE", "SelectableConfigs", "selectable_configs", "unfit_for_single"]
+
+MIG_CONFIG = "nvidia.com/mig.config"
+WHOLE = ("", "all-disabled")
+"""Values of the label that do not cut GPUs."""
+_SHIPPED = "default-mig-parted-config"
+_BALANCED = {"1g": 2, "2g": 1, "3g": 1}
+"""What `all-balanced` makes of a GPU; those with four slices have no profile of three."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectableConfigs:
+    """The configurations among which a node can choose."""
+
+    configs: Configs
+    """Those whose entries are known."""
+    names: frozenset[str]
+    """Those that are known to exist."""
+    config_map: str = ""
+    """The ConfigMap of the administrator's own, where the ClusterPolicy names one."""
+    missing: str = ""
+    """What would have to be known to tell all names, as the end of a sentence; empty where they are known."""
+
+    def entries(self, name: str, labels: Mapping[str, str]) -> Sequence[Entry]:
+        """What a configuration says of the GPUs of a node; nothing where it, or the GPU, is not known well enough."""
+        product = node_product(labels)
+        if name in self.configs:
+            entries = self.configs[name]
+            return [entry for entry in entries if entry.is_for(product)] if product else _for_any(entries)
+        if self.config_map or name not in shipped_configs():
+            return ()
+        counts = _shipped_counts(name, product)
+        return [] if counts is None else [Entry(name, 0, {"devices": "all", "mig-enabled": True, "mig-devices": counts})]
+
+
+def _for_any(entries: Sequence[Entry]) -> Sequence[Entry]:
+    return [entry for entry in entries if not entry.filters]
+
+
+def _shipped_counts(name: str, product: MIGProduct | None) -> dict[str, int] | None:
+    """The `mig-devices` of a configuration that the operator brings, one of each kind; None where it cuts nothing."""
+    kind = name.removeprefix("all-")
+    if kind == "enabled":
+        return {}
+    if kind == "balanced":
+        smallest = _smallest(product or PRODUCTS[0])
+        return {smallest[size]: count for size, count in _BALANCED.items() if size in smallest}
+    profile = MIGProfile.from_label(kind)
+    return {str(profile): 1} if profile else None
+
+
+def _smallest(product: MIGProduct) -> dict[str, str]:
+    """The first profile of each number of slices."""
+    found: dict[str, str] = {}
+    for name in product.profiles():
+        found.setdefault(name.partition(".")[0], name)
+    return found
+
+
+def selectable_configs(facts: Facts, node: str = "") -> SelectableConfigs:
+    """The configurations that a node can select, as far as they are known.
+
+    They are those of the ConfigMap that the ClusterPolicy names. Without one, the MIG manager makes a ConfigMap for each
+    node since 26.3, and before that it used the same for all.
+
+    Source: github.com/NVIDIA/mig-parted cmd/nvidia-mig-manager; github.com/NVIDIA/gpu-operator
+    assets/state-mig-manager.
+    """
+    policy = facts.cluster_policy()
+    if not isinstance(policy, dict):
+        said = "no ClusterPolicy is known here" if policy is None else "the ClusterPolicy is not known here"
+        return SelectableConfigs({}, shipped_configs(), missing=said)
+    name = facts.policy_value("migManager", "config", "name")
+    if isinstance(name, str) and name:
+        config_map = facts.operator_object("ConfigMap", name)
+        configs = configs_of(config_map) if isinstance(config_map, dict) else None
+        if configs is not None:
+            return SelectableConfigs(configs, frozenset(configs), name)
+        said = "is not known here" if config_map is UNKNOWN else "cannot be read" if config_map else "does not exist"
+        return SelectableConfigs({}, frozenset(), name, f'the ConfigMap "{name}" {said}')
+    made = facts.operator_object("ConfigMap", f"{node}-mig-config") if node else None
+    configs = configs_of(made) if isinstance(made, dict) else None
+    if configs is not None:
+        return SelectableConfigs(configs, frozenset(configs))
+    shared = facts.operator_object("ConfigMap", _SHIPPED)
+    configs = (configs_of(shared) if isinstance(shared, dict) else None) or {}
+    said = "what the MIG manager makes for this node is not known here"
+    return SelectableConfigs(configs, shipped_configs() | frozenset(configs), missing=said)
+
+
+def unfit_for_single(entries: Sequence[Entry]) -> str | None:
+    """Why the device plugin does not serve a node that is cut like this under the strategy "single".
+
+    Source: github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go.
+    """
+    cut = [entry for entry in entries if entry.enabled]
+    profiles = sorted({profile for entry in cut for profile in entry.counts})
+    if len(profiles) > 1:
+        made = ", ".join(map(str, profiles))
+        return f"makes {made}; the device plugin would exit with: more than one MIG device type present on node"
+    if cut and len(cut) < len(entries):
+        error = "all devices on the node must be configured with the same migEnabled value"
+        return f"cuts some GPUs and leaves others whole; the device plugin would exit with: {error}"
+    return None

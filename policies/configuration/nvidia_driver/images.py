@@ -1,0 +1,148 @@
+"""The image of an NVIDIADriver, and what else the kind of driver allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.nvidia_driver.checks import NVIDIA_DRIVER
+from policies.decision import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+
+_DEFAULT_IMAGE = "nvcr.io/nvidia/driver"
+_VGPU = ("vgpu", "vgpu-host-manager")
+
+
+@NVIDIA_DRIVER.rule(
+    "GA193",
+    "An NVIDIADriver names its image beside repository and version",
+    default=Severity.DENY,
+    remedy="write repository: nvcr.io/nvidia, image: driver and a version",
+    source="github.com/NVIDIA/gpu-operator api/nvidia/v1alpha1/nvidiadriver_types.go GetImagePath, internal/image/image.go",
+    rows=("K-05",),
+    wrong="""
+    apiVersion: nvidia.com/v1alpha1
+    kind: NVIDIADriver
+    metadata: {name: default}
+    spec: {default: true, driverType: gpu, repository: nvcr.io/nvidia, version: 580.95.05}""",
+    right="""
+    apiVersion: nvidia.com/v1alpha1
+    kind: NVIDIADriver
+    metadata: {name: default}
+    spec: {default: true, driverType: gpu, repository: nvcr.io/nvidia, image: driver, version: 580.95.05}""",
+)
+def named_image(change: Change) -> Iterator[Problem]:
+    """The default of `image` is a whole path, nvcr.io/nvidia/driver, and the operator puts the repository before it.
+
+    So with a repository it is doubled, without one the version is refused, and alone it has no tag. The operator takes
+    no image from its own settings here, as it does for a ClusterPolicy.
+    """
+    image = change.text("image")
+    if change.deleted or image not in ("", _DEFAULT_IMAGE):
+        return
+    repository, version = change.text("repository"), change.text("version")
+    field, by_default = "image", " by default" if not image else ""
+    if repository and version:
+        mark = "@" if version.startswith("sha256:") else ":"
+        text = f'is "{_DEFAULT_IMAGE}"{by_default}, so nodes would pull "{repository}/{_DEFAULT_IMAGE}{mark}{version}"'
+        yield problem(change.at(field), text, "write image: driver")
+    elif repository or version:
+        field, missing = ("version", "repository") if version else ("repository", "version")
+        shown = f"repository={repository}, image={_DEFAULT_IMAGE}, version={version}"
+        text = (
+            f"is set without {missing}; the operator would report: invalid image specification: repository, image and "
+            f"version must all be set ({shown})"
+        )
+        yield problem(change.at(field), text)
+    else:
+        text = f'is "{_DEFAULT_IMAGE}"{by_default} and the whole reference, so nodes would pull "{_DEFAULT_IMAGE}-<os>"'
+        yield problem(change.at(field), text)
+
+
+@NVIDIA_DRIVER.rule(
+    "GA194",
+    "What an NVIDIADriver adds fits the kind of driver, which stays as it is",
+    default=Severity.DENY,
+    remedy="set usePrecompiled: false, or disable gds and gdrcopy",
+    source="github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go, config/crd/bases; docs.nvidia.com GPU "
+    "Operator, driver configuration",
+    rows=("K-07", "K-08", "K-11", "K-18"),
+    wrong="""
+    apiVersion: nvidia.com/v1alpha1
+    kind: NVIDIADriver
+    metadata: {name: default}
+    spec:
+      repository: nvcr.io/nvidia
+      image: driver
+      version: "580"
+      usePrecompiled: true
+      gdrcopy: {enabled: true, repository: nvcr.io/nvidia/cloud-native, image: gdrdrv, version: v2.6}""",
+    right="""
+    apiVersion: nvidia.com/v1alpha1
+    kind: NVIDIADriver
+    metadata: {name: default}
+    spec:
+      default: true
+      driverType: gpu
+      repository: nvcr.io/nvidia
+      image: driver
+      version: 580.95.05
+      gdrcopy: {enabled: true, repository: nvcr.io/nvidia/cloud-native, image: gdrdrv, version: v2.6}""",
+)
+def fitting_kind(change: Change) -> Iterator[Problem]:
+    """GPUDirect Storage and GDRCopy are built beside the driver, which precompiled drivers are not.
+
+    The operator stops at such an NVIDIADriver, and no driver is deployed. `driverType` and `usePrecompiled` cannot
+    change afterwards: each makes another DaemonSet, and the drivers of one would be removed under running pods. vGPU
+    drivers have none of these parts, and without a licence a vGPU slows down after some minutes.
+    """
+    if change.deleted:
+        return
+    if change.flag("usePrecompiled"):
+        for component in ("gds", "gdrcopy"):
+            if change.flag(component, "enabled"):
+                text = (
+                    "does not go with usePrecompiled: true; the operator would report: GPUDirect Storage driver "
+                    "(nvidia-fs) and/or GDRCopy driver is not supported along with pre-compiled NVIDIA drivers"
+                )
+                yield problem(change.at(component, "enabled"), text)
+    yield from _vgpu(change)
+    if change.old is not None:
+        yield from _changed(change)
+
+
+def _vgpu(change: Change) -> Iterator[Problem]:
+    kind = change.text("driverType")
+    if kind not in _VGPU:
+        return
+    for steps in (("gds", "enabled"), ("gdrcopy", "enabled"), ("rdma", "enabled"), ("usePrecompiled",)):
+        if change.flag(*steps):
+            text = f"is not supported with driverType: {kind}"
+            remedy = f"remove {steps[0]}, or write driverType: gpu"
+            yield problem(change.at(*steps), text, remedy, severity=Severity.WARN)
+    licence = change.mapping("licensingConfig")
+    if kind == "vgpu" and not (licence.get("secretName") or licence.get("name")):
+        text = "is missing, so the vGPUs stay unlicensed and slow down after some minutes"
+        remedy = (
+            "write licensingConfig: {secretName: ...} with gridd.conf and client_configuration_token.tok in the Secret"
+        )
+        yield problem(change.at("licensingConfig"), text, remedy, severity=Severity.WARN)
+
+
+def _changed(change: Change) -> Iterator[Problem]:
+    anew = "delete this NVIDIADriver, and create another one"
+    before, now = change.before("driverType") or "gpu", change.text("driverType") or "gpu"
+    if isinstance(before, str) and before != now:
+        text = f'was "{before}" and cannot change to "{now}"; the API server refuses it'
+        yield problem(change.at("driverType"), text, anew)
+    was, precompiled = change.before("usePrecompiled"), change.flag("usePrecompiled")
+    if isinstance(was, bool) and isinstance(change.value("usePrecompiled"), bool) and was != precompiled:
+        text = "cannot change once it is set; the API server refuses it"
+        yield problem(change.at("usePrecompiled"), text, anew)
+    elif was is None and precompiled:
+        text = "was not set before, so the API server lets it pass, and the driver is replaced on every selected node"
+        yield problem(change.at("usePrecompiled"), text, f"{anew}, when the nodes are drained", severity=Severity.WARN)

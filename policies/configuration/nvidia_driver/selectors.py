@@ -1,0 +1,129 @@
+"""Node selectors of NVIDIADrivers: one driver for each node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.nvidia_driver.checks import NVIDIA_DRIVER
+from policies.configuration.usage import counted, listed
+from policies.decision import Severity
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import Object, name_of
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+
+__all__ = ["selector_of", "selects"]
+
+_OWNER = "nvidia.com/gpu-operator.driver.owner"
+_EVERY_GPU_NODE = {"nvidia.com/gpu.present": "true"}
+
+
+def selector_of(driver: Object) -> dict[str, Any]:
+    """The labels of the nodes that an NVIDIADriver is for: without a selector all GPU nodes, with an empty one all."""
+    selector = lookup(driver, ("spec", "nodeSelector"))
+    return selector if isinstance(selector, dict) else _EVERY_GPU_NODE
+
+
+def selects(selector: dict[str, Any], node: Object) -> bool:
+    """Whether a node has all labels of a selector."""
+    return selector.items() <= dict(labels_of(node)).items()
+
+
+@NVIDIA_DRIVER.rule(
+    "GA192",
+    "Each node has one NVIDIADriver",
+    default=Severity.DENY,
+    remedy="give each NVIDIADriver a nodeSelector of its own, and default: true to the one for the rest",
+    source="github.com/NVIDIA/gpu-operator internal/validator/validator.go; issues 2259, 1661, 2355",
+    rows=("K-01", "K-02", "K-03", "K-04"),
+    wrong="""
+    apiVersion: nvidia.com/v1alpha1
+    kind: NVIDIADriver
+    metadata: {name: h100}
+    spec: {repository: nvcr.io/nvidia, image: driver, version: 580.95.05, nodeSelector: {pool: h100}}
+    ---
+    apiVersion: nvidia.com/v1alpha1
+    kind: NVIDIADriver
+    metadata: {name: everywhere}
+    spec: {repository: nvcr.io/nvidia, image: driver, version: 570.172.08}""",
+    right="""
+    apiVersion: nvidia.com/v1alpha1
+    kind: NVIDIADriver
+    metadata: {name: h100}
+    spec:
+      default: false
+      driverType: gpu
+      repository: nvcr.io/nvidia
+      image: driver
+      version: 580.95.05
+      nodeSelector: {pool: h100}
+    ---
+    apiVersion: nvidia.com/v1alpha1
+    kind: NVIDIADriver
+    metadata: {name: everywhere}
+    spec: {default: true, repository: nvcr.io/nvidia, image: driver, version: 570.172.08}""",
+)
+def one_driver_per_node(change: Change) -> Iterator[Problem]:
+    """Where two NVIDIADrivers select the same node, the operator stops at both, and at every other one too.
+
+    Their state becomes notReady with the reason ConflictingNodeSelector, and no driver is installed or upgraded
+    anywhere until one of them is changed. The one with `default: true` takes the nodes that are left, so it conflicts
+    with none; there can be only one.
+    """
+    if change.deleted:
+        return
+    others = [
+        driver
+        for driver in change.facts.known("NVIDIADriver")
+        if name_of(driver) != change.name and not lookup(driver, ("metadata", "deletionTimestamp"))
+    ]
+    if _OWNER in change.mapping("nodeSelector"):
+        text = (
+            "is the operator's own mark of the nodes that a driver has got; it would report: NVIDIADriver "
+            f'"{change.name}" nodeSelector cannot use reserved label "{_OWNER}"'
+        )
+        yield problem(change.at("nodeSelector", _OWNER), text, "select nodes by a label of your own")
+    if change.flag("default"):
+        defaults = [name_of(driver) for driver in others if _is_default(driver)]
+        if defaults:
+            text = (
+                f"is true for {listed(defaults)} too; the operator would report: multiple default NVIDIADrivers found: "
+                f"[{' '.join(sorted([*defaults, change.name]))}]"
+            )
+            yield problem(change.at("default"), text, "write default: false, and a nodeSelector")
+        return
+    for other in others:
+        if not _is_default(other):
+            yield from _conflict(change, other)
+
+
+def _is_default(driver: Object) -> bool:
+    return lookup(driver, ("spec", "default")) is True
+
+
+def _conflict(change: Change, other: Object) -> Iterator[Problem]:
+    mine, theirs, name = selector_of(change.object), selector_of(other), name_of(other)
+    path, pair = change.at("nodeSelector"), " ".join(sorted([change.name, name]))
+    shared = [name_of(node) for node in change.facts.known("Node") if selects(mine, node) and selects(theirs, node)]
+    if shared:
+        text = (
+            f'selects {counted(len(shared), "node", listed(shared))}, and so does "{name}"; the operator would report: '
+            f"multiple NVIDIADrivers match the same node {shared[0]}: [{pair}]"
+        )
+        yield problem(path, text)
+    elif not change.mapping("nodeSelector"):
+        text = f'is empty, which selects every GPU node, and "{name}" is for some of them'
+        yield problem(path, text, "add a nodeSelector, or default: true if it is for the nodes that are left")
+    elif not lookup(other, ("spec", "nodeSelector")):
+        yield problem(
+            path, f'selects nodes that "{name}" has already, as it has no nodeSelector and takes every GPU node'
+        )
+    elif mine.items() <= theirs.items() or theirs.items() <= mine.items():
+        wider, narrower = (change.name, name) if mine.items() <= theirs.items() else (name, change.name)
+        text = f'"{wider}" selects every node that "{narrower}" selects; which nodes these are is not known here'
+        yield problem(path, text, severity=Severity.WARN)

@@ -1,0 +1,70 @@
+"""Sizes: how large a pod may be, so that its conversion is decided in time.
+
+Everything that a decision does takes as long as the pod is large, and other pods wait meanwhile. The API server lets
+megabytes pass; what pods are in earnest is far below these limits.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from policies.conversion.amounts import gpu_resources, limit_path
+from policies.conversion.rules import TOO_LARGE
+from policies.kubernetes.nodes import REQUIRED
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.pods import SPEC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.decision import Finding
+    from policies.kubernetes.pods import Pod
+
+__all__ = ["size_problems"]
+
+MOST_CONTAINERS = 1_000
+MOST_EXPRESSIONS = 1_000
+"""Expressions of the required node affinity, and labels of the node selector."""
+MOST_VALUES = 10_000
+"""Values in these expressions."""
+MOST_RESOURCES = 200
+"""GPU resources over all containers, asked for zero times or more."""
+
+_SELECTOR = SPEC / "nodeSelector"
+_TERMS = FieldPath([*SPEC, *REQUIRED, "nodeSelectorTerms"])
+_OWN_LABEL = "select the nodes by one label of your own"
+
+
+def size_problems(pod: Pod) -> Iterator[Finding]:
+    """What there is too much of in a pod; none where its conversion can be decided in time."""
+    containers = len(pod.all_containers)
+    if containers > MOST_CONTAINERS:
+        more = "initContainers" if len(pod.init_containers) > len(pod.containers) else "containers"
+        text = f"the pod has {containers} containers, and {MOST_CONTAINERS} can be judged in time"
+        yield TOO_LARGE.finding(SPEC / more, text, "spread the work over several pods")
+    yield from _selector_problems(pod)
+    named = ((container, resource) for container in pod.all_containers for resource in gpu_resources(container))
+    for container, resource in islice(named, MOST_RESOURCES, MOST_RESOURCES + 1):
+        text = f"the containers of the pod name more than {MOST_RESOURCES} GPU resources, and no more can be judged in time"
+        yield TOO_LARGE.finding(limit_path(container, resource), text, "name in each container only what it needs")
+
+
+def _selector_problems(pod: Pod) -> Iterator[Finding]:
+    labels = len(pod.spec.get("nodeSelector") or {})
+    if labels > MOST_EXPRESSIONS:
+        text = f"has {labels} labels, and {MOST_EXPRESSIONS} can be judged in time"
+        yield TOO_LARGE.finding(_SELECTOR, text, _OWN_LABEL)
+    expressions = [
+        expression
+        for term in lookup(pod.document, _TERMS) or []
+        for field in ("matchExpressions", "matchFields")
+        for expression in term.get(field) or []
+    ]
+    if len(expressions) > MOST_EXPRESSIONS:
+        text = f"has {len(expressions)} expressions, and {MOST_EXPRESSIONS} can be judged in time"
+        yield TOO_LARGE.finding(_TERMS, text, _OWN_LABEL)
+    values = sum(len(expression.get("values") or []) for expression in expressions)
+    if values > MOST_VALUES:
+        text = f"has {values} values in its expressions, and {MOST_VALUES} can be judged in time"
+        yield TOO_LARGE.finding(_TERMS, text, _OWN_LABEL)

@@ -1,0 +1,52 @@
+"""Mistakes of ours: one sentence, an exit code of its own, and a trace for who asks for it."""
+
+from __future__ import annotations
+
+import pytest
+
+SENTENCE = (
+    "Error: gpu-admission itself failed (KeyError: 'the kind'); please report it with the command, its input and what "
+    "GPU_ADMISSION_TRACE=1 in the environment shows\n"
+)
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Make `review` fail as no input makes it fail."""
+
+    def fail(error):
+        def admit(*_):
+            raise error
+
+        monkeypatch.setattr("webhook.cli.review.admit", admit)
+
+    monkeypatch.delenv("GPU_ADMISSION_TRACE", raising=False)
+    return fail
+
+
+def test_mistake_of_ours_is_one_sentence_and_exit_code_3(invoke, write, pod, failing):
+    failing(KeyError("the kind"))
+    done = invoke("review", write("pod.yaml", pod()))
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert done.stderr == SENTENCE
+
+
+def test_trace_is_shown_to_who_asks_for_it(invoke, write, pod, failing, monkeypatch):
+    failing(KeyError("the kind"))
+    monkeypatch.setenv("GPU_ADMISSION_TRACE", "1")
+    done = invoke("review", write("pod.yaml", pod()))
+    assert done.exit_code == 3
+    assert done.stderr.startswith("Traceback (most recent call last):\n")
+    assert done.stderr.endswith(f"KeyError: 'the kind'\n{SENTENCE}")
+
+
+def test_text_of_an_exception_stays_on_its_line(invoke, write, pod, failing):
+    failing(ValueError("first\n\x1b[2Jsecond"))
+    done = invoke("review", write("pod.yaml", pod()))
+    assert done.stderr.startswith("Error: gpu-admission itself failed (ValueError: first  [2Jsecond); ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_exit_code_is_documented(invoke):
+    told = " ".join(invoke("review", "--help").stdout.split())
+    assert "3 when gpu-admission itself fails, which is worth a report; GPU_ADMISSION_TRACE=1 in the" in told

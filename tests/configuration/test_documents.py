@@ -1,0 +1,77 @@
+"""docs/rules.md and the table of docs/catalogue.md are made from the rules.
+
+`python tests/configuration/test_documents.py` writes them anew.
+"""
+
+import re
+from pathlib import Path
+
+import policies.review  # noqa: F401 - registers every rule
+from policies.rules import all_rules
+
+ROOT = Path(__file__).parents[2]
+CATALOGUE = ROOT / "docs" / "catalogue.md"
+RULES = ROOT / "docs" / "rules.md"
+SECTIONS = {
+    "GA1": "Configuration",
+    "GA3": "Conversion",
+}
+
+
+def rules_page():
+    lines = [
+        "# Rules",
+        "",
+        "Every rule with its default severity, which `spec.rules` of the GPUAdmissionPolicy can change. The same, and",
+        "offline: `gpu-admission rules`. Made from the rules themselves by `tests/configuration/test_documents.py`.",
+    ]
+    for prefix, name in SECTIONS.items():
+        rules = [rule for rule in all_rules() if rule.id.startswith(prefix)]
+        lines += ["", f"## {name}", "", "| rule | severity | what holds |", "|---|---|---|"]
+        lines += [f"| [{rule.id}](#{rule.id.lower()}) | {rule.default} | {cell(rule.title)} |" for rule in rules]
+        for rule in rules:
+            lines += ["", f"### {rule.id}", "", f"**{rule.title}** ({rule.default})", "", rule.why, ""]
+            lines += [f"What to do: {rule.remedy}.", "", "Wrong:", "", "```yaml", rule.wrong, "```", "", "Right:", ""]
+            lines += ["```yaml", rule.right, "```", "", f"Source: {rule.source}."]
+    return "\n".join(lines) + "\n"
+
+
+def catalogue_page(text):
+    start, _, rest = text.partition("<!-- rows -->\n")
+    end = rest.partition("<!-- end of rows -->\n")[2]
+    rows = {}
+    for rule in all_rules():
+        for row in rule.rows:
+            rows.setdefault(row, []).append(rule)
+    told = ["| row | rule | what holds | needs facts |", "|---|---|---|---|"]
+    for row in sorted(rows):
+        facts = "yes" if (ROOT / "tests/configuration/catalogue/cluster" / f"{row}.yaml").exists() else ""
+        names = ", ".join(rule.id for rule in rows[row])
+        told.append(f"| {row} | {names} | {cell(rows[row][0].title)} | {facts} |")
+    return f"{start}<!-- rows -->\n" + "\n".join(told) + f"\n<!-- end of rows -->\n{end}"
+
+
+def cell(text):
+    return text.replace("|", "\\|")
+
+
+def test_page_of_rules_is_what_the_rules_say():
+    assert RULES.read_text() == rules_page()
+
+
+def test_table_of_the_catalogue_is_what_the_rules_cover():
+    text = CATALOGUE.read_text()
+    assert text == catalogue_page(text)
+
+
+def test_catalogue_covers_nearly_everything():
+    covered = {row for rule in all_rules() for row in rule.rows if not row.startswith("S")}
+    left = set(re.findall(r"^\| ([A-L]-\d\d) \|", CATALOGUE.read_text().partition("<!-- end of rows -->")[2], re.MULTILINE))
+    assert not covered & left
+    assert len(covered | left) == 211
+    assert len(covered) >= 190
+
+
+if __name__ == "__main__":
+    RULES.write_text(rules_page())
+    CATALOGUE.write_text(catalogue_page(CATALOGUE.read_text()))

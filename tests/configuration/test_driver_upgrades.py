@@ -1,0 +1,257 @@
+"""Upgrades of drivers: GA169 to GA173."""
+
+import pytest
+
+from policies.decision import Severity
+
+CHART = {
+    "autoUpgrade": "true",
+    "maxParallelUpgrades": "1",
+    "maxUnavailable": "25%",
+    "waitForCompletion": "{timeoutSeconds: 0, podSelector: ''}",
+    "podDeletion": "{force: false, timeoutSeconds: 300, deleteEmptyDir: false}",
+    "drain": "{enable: false, force: false, podSelector: '', timeoutSeconds: 300, deleteEmptyDir: false}",
+}
+SANDBOX = "  sandboxWorkloads: {enabled: true}\n  vfioManager: {enabled: true}\n"
+
+
+def policy(fields=(), *, rest="", driver="", labels=""):
+    fields = dict(fields)
+    written = "".join(f"      {field}: {value}\n" for field, value in {"autoUpgrade": "true", **fields}.items())
+    return (
+        f"apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {{name: cluster-policy, labels: {{{labels}}}}}\n"
+        f"spec:\n{rest}  driver:\n{driver}    upgradePolicy:\n{written}"
+    )
+
+
+def nvidia_driver(**fields):
+    written = "".join(f"    {field}: {value}\n" for field, value in fields.items())
+    return (
+        "apiVersion: nvidia.com/v1alpha1\nkind: NVIDIADriver\nmetadata: {name: default}\n"
+        f"spec:\n  driverType: gpu\n  upgradePolicy:\n{written}"
+    )
+
+
+def pod(owner=""):
+    return (
+        f"\n---\napiVersion: v1\nkind: Pod\nmetadata: {{name: notebook, namespace: team-a{owner}}}\n"
+        "spec: {nodeName: gpu-1, containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}\n"
+        "status: {phase: Running}\n"
+    )
+
+
+def told(found, *rules):
+    rules = rules or ("GA169", "GA170", "GA171", "GA172", "GA173")
+    return [(finding.severity, finding.text) for finding in found if finding.rule in rules]
+
+
+def test_what_the_chart_writes_is_left_alone(examined):
+    assert told(examined(policy(CHART))) == []
+    assert told(examined(policy(CHART, rest=SANDBOX))) == []
+
+
+@pytest.mark.parametrize("value", ["1", "25%", "'100%'", "null"])
+def test_unavailable_nodes_that_can_be_computed_are_left_alone(examined, value):
+    assert told(examined(policy({"maxUnavailable": value})), "GA169") == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (
+            "'25'",
+            (
+                'is "25"; the operator would report: invalid value for IntOrString: invalid type: string is not a percentage; '
+                'write 25, without quotes, or "25%"'
+            ),
+        ),
+        (
+            "half",
+            (
+                'is "half"; the operator would report: invalid value for IntOrString: invalid type: string is not a '
+                'percentage; write a number such as 1, without quotes, or a percentage such as "25%"'
+            ),
+        ),
+        (
+            "1.5%",
+            (
+                'is "1.5%"; the operator would report: invalid value for IntOrString: invalid value "1.5%"; write a number '
+                'such as 1, without quotes, or a percentage such as "25%"'
+            ),
+        ),
+        (
+            "-1",
+            'is -1; no upgrade would ever start; write a number such as 1, without quotes, or a percentage such as "25%"',
+        ),
+        (
+            "0%",
+            (
+                'is 0%, so no node may be upgraded, and no upgrade would ever start; write 1 or more, or "25%"; to stop '
+                "upgrades, write autoUpgrade: false"
+            ),
+        ),
+    ],
+)
+def test_unavailable_nodes_that_stop_upgrades_are_refused(examined, value, text):
+    found = told(examined(policy({"maxUnavailable": value})), "GA169")
+    assert found == [(Severity.DENY, f"spec.driver.upgradePolicy.maxUnavailable: {text}")]
+
+
+def test_more_than_all_nodes_is_warned_of(examined):
+    assert told(examined(policy({"maxUnavailable": "150%"})), "GA169") == [
+        (
+            Severity.WARN,
+            (
+                "spec.driver.upgradePolicy.maxUnavailable: is 150%, which allows all nodes to be unavailable at once; "
+                'write "100%", or a smaller share'
+            ),
+        )
+    ]
+
+
+def test_policy_that_is_not_in_force_is_only_warned_of(examined):
+    found = told(examined(policy({"autoUpgrade": "false", "maxUnavailable": "half"})), "GA169")
+    assert [severity for severity, _ in found] == [Severity.WARN]
+    assert "it is not read while autoUpgrade is false" in found[0][1]
+    assert told(examined(policy({"autoUpgrade": "false", "maxUnavailable": "0", "maxParallelUpgrades": "0"}))) == []
+
+
+@pytest.mark.parametrize("driver", ["    enabled: false\n", "    useNvidiaDriverCRD: true\n"])
+def test_policy_of_a_driver_that_is_not_deployed_here_is_left_alone(examined, driver):
+    assert told(examined(policy({"maxUnavailable": "half"}, driver=driver)), "GA169") == []
+
+
+def test_nvidia_driver_upgrades_by_default(examined):
+    assert told(examined(nvidia_driver(maxUnavailable="0")), "GA169") == [
+        (
+            Severity.DENY,
+            (
+                "spec.upgradePolicy.maxUnavailable: is 0, so no node may be upgraded, and no upgrade would ever start; write "
+                '1 or more, or "25%"; to stop upgrades, write autoUpgrade: false'
+            ),
+        )
+    ]
+
+
+def test_no_limit_of_parallel_upgrades_is_warned_of(examined):
+    assert told(examined(policy({"maxParallelUpgrades": "0"})), "GA170") == [
+        (
+            Severity.WARN,
+            (
+                "spec.driver.upgradePolicy.maxParallelUpgrades: is 0, which means without limit; as many nodes as "
+                "maxUnavailable allows are upgraded at once; write how many nodes may be upgraded at once; to stop them, "
+                "autoUpgrade: false"
+            ),
+        )
+    ]
+
+
+def test_capped_parallel_upgrades_are_warned_of(examined):
+    assert told(examined(policy({"maxParallelUpgrades": "8", "maxUnavailable": "2"})), "GA170") == [
+        (
+            Severity.WARN,
+            (
+                "spec.driver.upgradePolicy.maxParallelUpgrades: is 8, but maxUnavailable: 2 allows no more than 2; write 2, "
+                "or raise maxUnavailable"
+            ),
+        )
+    ]
+    assert told(examined(policy({"maxParallelUpgrades": "8", "maxUnavailable": "25%"})), "GA170") == []
+
+
+def test_selector_that_cannot_be_read_is_refused(examined):
+    assert told(examined(policy({"waitForCompletion": "{podSelector: 'app: a'}"})), "GA171") == [
+        (
+            Severity.DENY,
+            (
+                'spec.driver.upgradePolicy.waitForCompletion.podSelector: "app: a" is no label selector: "app:" cannot be '
+                'the key of a label; write a label selector such as "app=training" or "team in (a,b)"'
+            ),
+        )
+    ]
+
+
+def test_selector_of_a_drain_that_is_off_is_only_warned_of(examined):
+    found = told(examined(policy({"drain": "{enable: false, podSelector: 'a=b,'}"})), "GA171")
+    assert [severity for severity, _ in found] == [Severity.WARN]
+    assert "it is not read while drain.enable is false" in found[0][1]
+    assert told(examined(policy({"drain": "{enable: true, podSelector: 'a=b,'}"})), "GA171")[0][0] is Severity.DENY
+
+
+def test_timeout_without_selector_is_warned_of(examined):
+    assert told(examined(policy({"waitForCompletion": "{timeoutSeconds: 60}"})), "GA171") == [
+        (
+            Severity.WARN,
+            (
+                "spec.driver.upgradePolicy.waitForCompletion.timeoutSeconds: is 60, but without a podSelector no pod is "
+                "waited for, so it has no effect; write waitForCompletion.podSelector too, or remove the timeout"
+            ),
+        )
+    ]
+    assert told(examined(policy({"waitForCompletion": "{timeoutSeconds: 60, podSelector: a=b}"})), "GA171") == []
+
+
+def test_waiting_without_end_is_warned_of(examined):
+    found = told(examined(policy({"drain": "{enable: true, timeoutSeconds: 0}", "podDeletion": "{timeoutSeconds: 0}"})))
+    text = "is 0, which means to wait without end; one pod that does not go keeps its node cordoned"
+    assert found == [
+        (
+            Severity.WARN,
+            f"spec.driver.upgradePolicy.{step}.timeoutSeconds: {text}; write a timeout in seconds, such as 300",
+        )
+        for step in ("podDeletion", "drain")
+    ]
+    assert told(examined(policy({"drain": "{enable: false, timeoutSeconds: 0}"})), "GA172") == []
+
+
+def test_pods_that_nobody_manages_are_warned_of(examined):
+    assert told(examined(policy(CHART) + pod()), "GA172") == [
+        (
+            Severity.WARN,
+            (
+                "spec.driver.upgradePolicy.podDeletion.force: upgrades stop in upgrade-failed where the pod "
+                '"team-a/notebook" runs, which has no controller; write podDeletion.force: true to let upgrades delete them, '
+                "or end them before an upgrade"
+            ),
+        )
+    ]
+
+
+def test_pods_that_may_be_deleted_are_left_alone(examined):
+    owned = ", ownerReferences: [{kind: StatefulSet, name: notebook, controller: true}]"
+    assert told(examined(policy(CHART) + pod(owned)), "GA172") == []
+    assert told(examined(policy({**CHART, "podDeletion": "{force: true}"}) + pod()), "GA172") == []
+    assert told(examined(policy({**CHART, "drain": "{enable: true, force: true}"}) + pod()), "GA172") == []
+
+
+def test_upgrades_that_sandboxes_prevent_are_warned_of(examined):
+    assert told(examined(policy({"drain": "{enable: true}"}, rest=SANDBOX)), "GA173") == [
+        (
+            Severity.WARN,
+            (
+                "spec.driver.upgradePolicy.autoUpgrade: has no effect while sandboxWorkloads.enabled is true; the operator "
+                "skips all upgrades; write autoUpgrade: false, and upgrade drivers node by node"
+            ),
+        )
+    ]
+
+
+def test_operator_that_panics_is_warned_of(examined):
+    text = (
+        "spec.driver.upgradePolicy.autoUpgrade: is true without drain, and the operator is 26.3; up to 26.3 it would "
+        "crash in a loop with a nil pointer dereference; write drain: {enable: false} beside it"
+    )
+    assert told(examined(policy(labels="helm.sh/chart: gpu-operator-v26.3.1")), "GA173") == [(Severity.WARN, text)]
+    assert told(examined(policy(labels="helm.sh/chart: gpu-operator-v26.7.0")), "GA173") == []
+    assert told(examined(policy()), "GA173") == []
+    assert told(examined(policy(CHART, labels="helm.sh/chart: gpu-operator-v26.3.1")), "GA173") == []
+
+
+def test_operator_that_runs_tells_its_version(examined):
+    operator = (
+        "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: gpu-operator, labels: {app: gpu-operator}}\n"
+        "spec: {containers: [{name: a, image: 'nvcr.io/nvidia/gpu-operator:v25.10.1'}]}\n"
+    )
+    found = told(examined(policy(labels="helm.sh/chart: gpu-operator-v26.7.0") + operator), "GA173")
+    assert len(found) == 1
+    assert "the operator is 25.10" in found[0][1]

@@ -1,0 +1,180 @@
+"""GPUClusters: what they need around them, feature gates and ports of the DRA driver."""
+
+import pytest
+
+HEAD = "apiVersion: nvidia.com/v1alpha1\nkind: GPUCluster\nmetadata: {name: gpu-cluster}\nspec:\n  draDriver: {%s}"
+POLICY = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}"
+
+
+@pytest.fixture
+def told(examined):
+    """`told("GA199", "featureGates: {...}")`: path, severity, message and remedy of a rule's findings on a draDriver."""
+
+    def tell(rule, spec, *cluster):
+        found = examined("\n---\n".join([HEAD % spec, *cluster]))
+        return [(str(one.path), str(one.severity), one.message, one.remedy) for one in found if one.rule == rule]
+
+    return tell
+
+
+def driver(name, version):
+    return (
+        f"apiVersion: nvidia.com/v1alpha1\nkind: NVIDIADriver\nmetadata: {{name: {name}}}\nspec: {{version: {version}}}"
+    )
+
+
+def test_gpu_cluster_beside_a_cluster_policy_is_refused(told):
+    assert told("GA198", "", POLICY) == [
+        (
+            "metadata.name",
+            "deny",
+            (
+                '"gpu-cluster" and the ClusterPolicy "cluster-policy" exclude each other; the operator would report: A '
+                'ClusterPolicy CR "cluster-policy" exists; a ClusterPolicy CR and GPUCluster CR may not exist at the same time'
+            ),
+            "stay with the ClusterPolicy, or delete it first",
+        )
+    ]
+
+
+def test_update_beside_a_cluster_policy_passes(examined):
+    text = HEAD % "" + "\n--- # before\n" + HEAD % "" + "\n---\n" + POLICY
+    assert [finding for finding in examined(text) if finding.rule == "GA198"] == []
+
+
+@pytest.mark.parametrize(("version", "refused"), [("v1.33.4", True), ("v1.34.2", False), ("v1.35.0", False)])
+def test_old_kubernetes_is_refused(told, version, refused):
+    found = told("GA198", "", f"serverVersion: {{gitVersion: {version}}}")
+    assert [one[1] for one in found] == ["deny"] * refused
+    if refused:
+        assert found[0][2] == "needs Kubernetes 1.34.2 or later, and this is 1.33; the DRA driver could not start"
+
+
+def test_old_drivers_are_warned_about(told):
+    assert told("GA198", "", driver("a", "570.172.08"), driver("b", '"535"'))[0][1:3] == (
+        "warn",
+        'needs driver 580 or later, and there is 2 NVIDIADrivers ("a 570.172.08", "b 535")',
+    )
+
+
+@pytest.mark.parametrize(
+    "drivers", [[], [driver("a", "570.172.08"), driver("b", "595.91.07")], [driver("a", "sha256:12")]]
+)
+def test_driver_that_may_do_is_fine(told, drivers):
+    assert told("GA198", "", *drivers) == []
+
+
+@pytest.mark.parametrize(
+    ("gate", "other"),
+    [
+        ("DynamicMIG", "PassthroughSupport"),
+        ("DynamicMIG", "NVMLDeviceHealthCheck"),
+        ("DynamicMIG", "MPSSupport"),
+        ("PassthroughSupport", "NVMLDeviceHealthCheck"),
+    ],
+)
+def test_gates_that_exclude_each_other_are_refused(told, gate, other):
+    assert told("GA199", f"featureGates: {{{gate}: true, {other}: true}}") == [
+        (
+            f"spec.draDriver.featureGates.{gate}",
+            "deny",
+            (
+                f"excludes {other}; the DRA driver would exit with: feature gate validation failed: feature gate {gate} is "
+                f"currently mutually exclusive with {other}"
+            ),
+            "write false for one of the two",
+        )
+    ]
+    assert told("GA199", f"featureGates: {{{gate}: true, {other}: false}}") == []
+
+
+def test_gate_that_needs_another_is_refused(told):
+    assert told("GA199", "featureGates: {DeviceMetadata: true}")[0] == (
+        "spec.draDriver.featureGates.DeviceMetadata",
+        "deny",
+        (
+            "DeviceMetadata needs PassthroughSupport; the DRA driver would exit with: feature gate validation failed: feature "
+            "gate DeviceMetadata requires PassthroughSupport to also be enabled"
+        ),
+        "write PassthroughSupport: true, or DeviceMetadata: false",
+    )
+    assert told("GA199", "featureGates: {DeviceMetadata: true, PassthroughSupport: true}") == []
+
+
+def test_gate_that_is_on_by_default_counts(told):
+    found = told("GA199", "featureGates: {IMEXDaemonsWithDNSNames: false}")
+    assert [one[0] for one in found] == ["spec.draDriver.featureGates.IMEXDaemonsWithDNSNames"]
+    assert told("GA199", "featureGates: {IMEXDaemonsWithDNSNames: false, ComputeDomainCliques: false}") == []
+
+
+def test_all_alpha_gates_exclude_each_other(told):
+    assert len([one for one in told("GA199", "featureGates: {AllAlpha: true}") if one[1] == "deny"]) == 4
+
+
+def test_unknown_gate_is_warned_about(told):
+    assert told("GA199", "featureGates: {DynamicMig: true}") == [
+        (
+            "spec.draDriver.featureGates.DynamicMig",
+            "warn",
+            "is no feature gate of DRA driver 0.5, which would exit with: unrecognized feature gate: DynamicMig",
+            "write DynamicMIG",
+        )
+    ]
+
+
+def test_shares_take_a_gate_and_a_variable(told):
+    variable = "gpus: {kubeletPlugin: {env: [{name: CONSUMABLE_SHARES, value: %s}]}}"
+    gate = "featureGates: {ConsumableShares: true}"
+    assert told("GA199", f"{gate}, {variable % 'unlimited'}") == []
+    assert told("GA199", variable % "disabled") == []
+    assert [one[1] for one in told("GA199", gate)] == ["warn"]
+    assert told("GA199", variable % "memory")[0][:3] == (
+        "spec.draDriver.gpus.kubeletPlugin.env[0].value",
+        "deny",
+        (
+            "needs a feature gate; the DRA driver would exit with: invalid CLI flags: --consumable-shares requires feature gate "
+            "ConsumableShares to be enabled"
+        ),
+    )
+
+
+def test_shares_beside_mps_are_warned_about(told):
+    found = told("GA199", "featureGates: {ConsumableShares: true, MPSSupport: true}")
+    assert "excludes MPSSupport: a GPU whose shares are handed out cannot be shared by MPS" in [one[2] for one in found]
+
+
+def ports(gpus, domains, more=""):
+    plugins = [f"{name}: {{kubeletPlugin: {{healthcheck: {{{check}}}}}}}" for name, check in (("gpus", gpus),)]
+    return ", ".join([*plugins, f"computeDomains: {{{more}kubeletPlugin: {{healthcheck: {{{domains}}}}}}}"])
+
+
+def test_equal_ports_are_refused(told):
+    assert told("GA199", ports("port: 51600", "port: 51600")) == [
+        (
+            "spec.draDriver.computeDomains.kubeletPlugin.healthcheck.port",
+            "deny",
+            "is 51600, and so is that of gpus in the same pod; the second could not listen on it",
+            "write 51515, or leave it out",
+        )
+    ]
+
+
+def test_port_that_is_the_others_default_is_refused(told):
+    assert told("GA199", ports("port: 51515", ""))[0][0] == "spec.draDriver.gpus.kubeletPlugin.healthcheck.port"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        ports("", ""),
+        ports("port: 51600", "port: 51601"),
+        ports("port: 51600", "port: 51600, enabled: false"),
+        ports("port: 51600", "port: 51600", "enabled: false, "),
+    ],
+)
+def test_ports_that_do_not_collide_are_fine(told, spec):
+    assert told("GA199", spec) == []
+
+
+def test_deletion_is_not_examined(examined):
+    assert examined("# operation: DELETE\n" + HEAD % "featureGates: {Nonsense: true}" + "\n---\n" + POLICY) == ()

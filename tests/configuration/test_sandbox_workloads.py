@@ -1,0 +1,207 @@
+"""Sandbox workloads: GA186 to GA188."""
+
+import pytest
+
+from policies.decision import Severity
+
+CHART = {
+    "vgpuDeviceManager": "{enabled: true, config: {name: '', default: default}}",
+    "vfioManager": "{enabled: true}",
+    "sandboxDevicePlugin": "{enabled: true}",
+    "kataSandboxDevicePlugin": "{enabled: true}",
+    "ccManager": "{enabled: true, defaultMode: 'on'}",
+}
+MANAGER = "{enabled: true, repository: registry.example.com/nvidia, image: vgpu-manager, version: 580.65.05}"
+SANDBOX_RULES = ("GA186", "GA187", "GA188", "GA189", "GA190", "GA191")
+
+
+def policy(*cluster, sandbox="enabled: true", **components):
+    written = "".join(f"  {component}: {value}\n" for component, value in components.items())
+    return "\n---\n".join(
+        [
+            (
+                "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}\n"
+                f"spec:\n  sandboxWorkloads: {{{sandbox}}}\n{written}"
+            ),
+            *cluster,
+        ]
+    )
+
+
+def node(name="gpu-1", **labels):
+    spelled = {
+        "workload": "nvidia.com/gpu.workload.config",
+        "mig": "nvidia.com/mig.config",
+        "family": "nvidia.com/gpu.family",
+    }
+    text = "".join(f", {spelled[label]}: {value}" for label, value in labels.items())
+    return f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{nvidia.com/gpu.present: 'true'{text}}}}}"
+
+
+def told(found, *rules):
+    return [(finding.severity, finding.text) for finding in found if finding.rule in (rules or SANDBOX_RULES)]
+
+
+@pytest.mark.parametrize("sandbox", ["enabled: false, defaultWorkload: container, mode: kubevirt", ""])
+def test_what_the_chart_enables_in_advance_is_left_alone(examined, sandbox):
+    assert told(examined(policy(sandbox=sandbox, **CHART))) == []
+
+
+@pytest.mark.parametrize(
+    "sandbox",
+    [
+        "enabled: true",
+        "enabled: true, defaultWorkload: vm-passthrough",
+        "enabled: true, mode: kata, defaultWorkload: vm-passthrough",
+    ],
+)
+def test_the_chart_with_sandboxes_is_left_alone(examined, sandbox):
+    assert told(examined(policy(sandbox=sandbox, **CHART))) == []
+
+
+NEVER = "is true, but the operator never deploys it while sandboxWorkloads.enabled is not true"
+ENABLE = "write sandboxWorkloads.enabled: true, or remove it"
+
+
+def test_component_without_sandboxes_is_refused(examined):
+    found = examined(policy(sandbox="", vfioManager="{enabled: true}"))
+    assert told(found) == [(Severity.DENY, f"spec.vfioManager.enabled: {NEVER}; {ENABLE}")]
+    found = examined(policy(sandbox="enabled: false", vfioManager="{enabled: true}"))
+    assert told(found) == [(Severity.WARN, f"spec.vfioManager.enabled: {NEVER}; {ENABLE}")]
+
+
+def test_vgpu_manager_without_sandboxes_is_refused_whatever_the_chart_enables(examined):
+    found = examined(policy(sandbox="enabled: false", vgpuManager=MANAGER, **CHART))
+    assert told(found) == [(Severity.DENY, f"spec.vgpuManager.enabled: {NEVER}; {ENABLE}")]
+
+
+def test_workload_and_mode_without_sandboxes_are_warned_of(examined):
+    found = examined(policy(sandbox="enabled: false, defaultWorkload: vm-vgpu, mode: kata"))
+    text = "has no effect, because sandboxWorkloads.enabled is not true; every node runs containers"
+    assert told(found) == [
+        (
+            Severity.WARN,
+            f'spec.sandboxWorkloads.{field}: "{value}" {text}; write enabled: true beside it, or remove it',
+        )
+        for field, value in (("defaultWorkload", "vm-vgpu"), ("mode", "kata"))
+    ]
+
+
+def test_nothing_is_said_of_an_object_that_is_deleted(examined):
+    for sandbox in ("", "enabled: true, defaultWorkload: vm-passthrough"):
+        assert told(examined(f"# operation: DELETE\n{policy(sandbox=sandbox, vgpuManager='{enabled: true}')}")) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "other", "own"),
+    [
+        ("kata", "sandboxDevicePlugin", "kataSandboxDevicePlugin"),
+        ("kubevirt", "kataSandboxDevicePlugin", "sandboxDevicePlugin"),
+    ],
+)
+def test_device_plugin_of_the_other_mode_is_refused(examined, mode, other, own):
+    components = {"vfioManager": "{enabled: true}", other: "{enabled: true}"}
+    assert told(examined(policy(sandbox=f"enabled: true, mode: {mode}", **components))) == [
+        (
+            Severity.DENY,
+            (
+                f"spec.{other}.enabled: is true, but with mode: {mode} the operator deploys {own} instead, which is not "
+                f"enabled; write {own}.enabled: true, or another mode"
+            ),
+        )
+    ]
+
+
+def test_confidential_computing_without_kata_is_refused(examined):
+    components = {"vfioManager": "{enabled: true}", "ccManager": "{enabled: true, defaultMode: 'on'}"}
+    assert told(examined(policy(**components))) == [
+        (
+            Severity.DENY,
+            (
+                "spec.ccManager.enabled: is true, but the operator deploys it only with mode: kata; write "
+                "sandboxWorkloads.mode: kata, or disable it"
+            ),
+        )
+    ]
+
+
+def test_vgpu_with_kata_is_refused(examined):
+    assert told(examined(policy(sandbox="enabled: true, mode: kata, defaultWorkload: vm-vgpu", **CHART))) == [
+        (
+            Severity.DENY,
+            (
+                'spec.sandboxWorkloads.defaultWorkload: "vm-vgpu" cannot be: Kata machines get whole GPUs, and vGPU is not '
+                'supported with mode: kata; write "vm-passthrough", or mode: kubevirt'
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize(("mode", "plugin"), [("kubevirt", "sandboxDevicePlugin"), ("kata", "kataSandboxDevicePlugin")])
+def test_passthrough_without_vfio_is_refused(examined, mode, plugin):
+    sandbox = f"enabled: true, mode: {mode}, defaultWorkload: vm-passthrough"
+    assert told(examined(policy(sandbox=sandbox, **{plugin: "{enabled: true}"}))) == [
+        (
+            Severity.DENY,
+            (
+                'spec.sandboxWorkloads.defaultWorkload: "vm-passthrough" needs vfioManager, which is not enabled; nothing '
+                f"binds the GPUs to vfio-pci; write vfioManager.enabled: true and {plugin}.enabled: true"
+            ),
+        )
+    ]
+
+
+VGPU = "enabled: true, defaultWorkload: vm-vgpu"
+
+
+def test_vgpu_without_manager_is_refused(examined):
+    assert told(examined(policy(sandbox=VGPU))) == [
+        (
+            Severity.DENY,
+            (
+                'spec.sandboxWorkloads.defaultWorkload: "vm-vgpu" needs vgpuManager, which is not enabled; the hosts get no '
+                "vGPU driver; write vgpuManager.enabled: true with repository, image and version"
+            ),
+        )
+    ]
+
+
+def test_vgpu_with_a_manager_that_the_host_may_have_is_warned_of(examined):
+    assert told(examined(policy(sandbox=VGPU, vgpuDeviceManager="{enabled: true}"))) == [
+        (
+            Severity.WARN,
+            (
+                'spec.sandboxWorkloads.defaultWorkload: "vm-vgpu" without vgpuManager works only on hosts where a vGPU '
+                "Manager is installed already; write vgpuManager.enabled: true with repository, image and version"
+            ),
+        )
+    ]
+
+
+def test_vgpu_with_a_manager_is_left_alone(examined):
+    assert told(examined(policy(sandbox=VGPU, vgpuManager=MANAGER, **CHART))) == []
+    assert told(examined(policy(sandbox=VGPU, driver="{useNvidiaDriverCRD: true}", **CHART))) == []
+
+
+def test_sandboxes_without_any_component_are_warned_of(examined):
+    assert told(examined(policy())) == [
+        (
+            Severity.WARN,
+            (
+                "spec.sandboxWorkloads.enabled: is true, but no component that serves machines is enabled; write "
+                "vfioManager.enabled: true and sandboxDevicePlugin.enabled: true for whole GPUs"
+            ),
+        )
+    ]
+
+
+def test_nodes_for_passthrough_without_vfio_are_warned_of(examined):
+    assert told(examined(policy(node(workload="vm-passthrough"), sandboxDevicePlugin="{enabled: true}"))) == [
+        (
+            Severity.WARN,
+            (
+                'spec.sandboxWorkloads.enabled: is true, but vfioManager is not enabled, and the node "gpu-1" needs it; write '
+                "vfioManager.enabled: true"
+            ),
+        )
+    ]
