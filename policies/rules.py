@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from policies.decision import Place
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["Rule", "all_rules", "get_rule", "rule", "rules_on_demand"]
+__all__ = ["Rule", "all_rules", "get_rule", "is_configuration", "rule"]
 
 _RULES: dict[str, Rule] = {}
 _ON_DEMAND: list[Callable[[], None]] = []
@@ -104,6 +104,11 @@ def all_rules() -> tuple[Rule, ...]:
     for load in _ON_DEMAND:
         load()
     return tuple(_RULES[rule_id] for rule_id in sorted(_RULES))
+
+
+def is_configuration(rule_id: str) -> bool:
+    """Whether a rule is about configuration; refusals by such rules are worded field by field, as a schema's are."""
+    return rule_id.startswith("GA1")
 
 
 def get_rule(rule_id: str) -> Rule | None:

@@ -90,4 +90,5 @@ class Facts:
 
 
 def _age(document: Object) -> tuple[str, str]:
-    return str(lookup(document, ("metadata", "creationTimestamp")) or ""), name_of(document)
+    # One that is not stored yet has no timestamp, and is the youngest.
+    return str(lookup(document, ("metadata", "creationTimestamp")) or "~"), name_of(document)

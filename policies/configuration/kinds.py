@@ -128,7 +128,3 @@ def kept_indentation(change: Change) -> Iterator[Problem]:
         for found in find_problems(SCHEMAS[change.kind], change.spec, SPEC):
             if found.kind == "null":
                 yield problem(found.path, found.message, found.remedy, severity=Severity.WARN)
-    elif stray:
-        yield problem(
-            FieldPath([stray[0]]), "stands beside spec, where the API server drops it", "indent it below spec"
-        )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policies.configuration.facts import Facts
     from policies.nvidia.mig_products import MIGProduct
 
-__all__ = ["MIG_CONFIG", "WHOLE", "SelectableConfigs", "selectable_configs", "unfit_for_single"]
+__all__ = ["MIG_CONFIG", "WHOLE", "SelectableConfigs", "configs_named", "selectable_configs", "unfit_for_single"]
 
 MIG_CONFIG = "nvidia.com/mig.config"
 WHOLE = ("", "all-disabled")
@@ -49,7 +49,9 @@ class SelectableConfigs:
         if self.config_map or name not in shipped_configs():
             return ()
         counts = _shipped_counts(name, product)
-        return [] if counts is None else [Entry(name, 0, {"devices": "all", "mig-enabled": True, "mig-devices": counts})]
+        return (
+            [] if counts is None else [Entry(name, 0, {"devices": "all", "mig-enabled": True, "mig-devices": counts})]
+        )
 
 
 def _for_any(entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -79,18 +81,24 @@ def _smallest(product: MIGProduct) -> dict[str, str]:
 def selectable_configs(facts: Facts, node: str = "") -> SelectableConfigs:
     """The configurations that a node can select, as far as they are known.
 
-    They are those of the ConfigMap that the ClusterPolicy names. Without one, the MIG manager makes a ConfigMap for each
-    node since 26.3, and before that it used the same for all.
-
-    Source: github.com/NVIDIA/mig-parted cmd/nvidia-mig-manager; github.com/NVIDIA/gpu-operator
-    assets/state-mig-manager.
+    Where the ClusterPolicy is not known, those that the operator brings.
     """
     policy = facts.cluster_policy()
     if not isinstance(policy, dict):
         said = "no ClusterPolicy is known here" if policy is None else "the ClusterPolicy is not known here"
         return SelectableConfigs({}, shipped_configs(), missing=said)
     name = facts.policy_value("migManager", "config", "name")
-    if isinstance(name, str) and name:
+    return configs_named(facts, name if isinstance(name, str) else "", node)
+
+
+def configs_named(facts: Facts, name: str, node: str = "") -> SelectableConfigs:
+    """The configurations that a node can select where the ClusterPolicy names this ConfigMap, or none.
+
+    Without one, the MIG manager makes a ConfigMap for each node since 26.3; before that it used the same for all.
+
+    Source: github.com/NVIDIA/gpu-operator assets/state-mig-manager; github.com/NVIDIA/mig-parted.
+    """
+    if name:
         config_map = facts.operator_object("ConfigMap", name)
         configs = configs_of(config_map) if isinstance(config_map, dict) else None
         if configs is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.configuration.change import Change
-from policies.configuration.cluster_policy import CLUSTER_POLICY
+from policies.configuration.cluster_policy import CLUSTER_POLICY, CLUSTER_POLICY_DELETION
 from policies.configuration.components import COMPONENTS
 from policies.configuration.config_maps import CONFIG_MAPS
 from policies.configuration.config_maps.references import REFERENCES
@@ -35,13 +35,14 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     change = Change.of(request, Facts(view, settings))
     if change is None:
         return
-    if request.operation != "DELETE":
+    if not change.deleted:
         yield from ANY_KIND.run(change)
     match request.group, request.kind:
-        case "nvidia.com", kind if kind in _NVIDIA:
-            if request.operation != "DELETE":
-                yield from SCHEMA.run(change)
-                yield from COMPONENTS.run(change)
+        case "nvidia.com", "ClusterPolicy" if change.deleted:
+            yield from CLUSTER_POLICY_DELETION.run(change)
+        case "nvidia.com", kind if kind in _NVIDIA and not change.deleted:
+            yield from SCHEMA.run(change)
+            yield from COMPONENTS.run(change)
             yield from _NVIDIA[kind].run(change)
         case "", "ConfigMap":
             yield from REFERENCES.run(change)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from policies.dra.templates import MOST_DEVICES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["ContainerAsk", "Piece", "TooManyDevicesError", "lay_out", "requests_by_container"]
 
@@ -143,7 +143,7 @@ def _take(line: list[_Range], ask: ContainerAsk, count: int, held: set[str]) -> 
         line.append(_Range(ask.name, end, end + count, [(ask.name, end, end + count)]))
 
 
-def _request_names(containers: Set[str], owners: Sequence[str]) -> list[str]:
+def _request_names(containers: set[str], owners: Sequence[str]) -> list[str]:
     """A name for each piece: its owner's, numbered where an owner has several; DNS labels, all different.
 
     A name that is too long, or that another container or piece could have, is shortened and made unique by a hash.

@@ -49,7 +49,7 @@ def completed(document):
         and document.get("kind") == "ClusterPolicy"
         and isinstance(document.get("spec") or {}, dict)
     ):
-        document = {**document, "spec": {**dict.fromkeys(REQUIRED, {}), **(document.get("spec") or {})}}
+        document = {**document, "spec": {**{name: {} for name in REQUIRED}, **(document.get("spec") or {})}}
     return document
 
 

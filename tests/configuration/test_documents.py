@@ -66,7 +66,9 @@ def test_table_of_the_catalogue_is_what_the_rules_cover():
 
 def test_catalogue_covers_nearly_everything():
     covered = {row for rule in all_rules() for row in rule.rows if not row.startswith("S")}
-    left = set(re.findall(r"^\| ([A-L]-\d\d) \|", CATALOGUE.read_text().partition("<!-- end of rows -->")[2], re.MULTILINE))
+    left = set(
+        re.findall(r"^\| ([A-L]-\d\d) \|", CATALOGUE.read_text().partition("<!-- end of rows -->")[2], re.MULTILINE)
+    )
     assert not covered & left
     assert len(covered | left) == 211
     assert len(covered) >= 190

@@ -6,21 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.kubernetes.printable import printable
-from policies.request import UserInfo
-from webhook.cli.admit import admit
-from webhook.cli.documents import Reader
-from webhook.cli.report import as_json, as_patch, as_yaml
-from webhook.cli.settings import read_settings
-from webhook.cli.subjects import Circumstances, in_namespace, subjects_of
-from webhook.cli.text import kubectl_lines, text
-from webhook.cluster.manifests import ManifestsView
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from policies.request import Operation
-    from webhook.cli.admit import Result
 
 __all__ = ["command"]
 
@@ -97,57 +84,11 @@ def command(
         raise click.UsageError("nothing to review: name files, folders, or - for standard input")
     if (operation == "UPDATE") != (old is not None):
         raise click.UsageError("--operation UPDATE and --old FILE go together: an update is judged by what it changes")
-    results = _results(paths, cluster, old, settings, Circumstances(operation, namespace, UserInfo(user)))
-    _print(results, output)
+    # Here, so that help and wrong usage are told without them.
+    from policies.request import UserInfo  # noqa: PLC0415
+    from webhook.cli.results import print_results, results_of  # noqa: PLC0415
+    from webhook.cli.subjects import Circumstances  # noqa: PLC0415
+
+    results = results_of(paths, cluster, old, settings, Circumstances(operation, namespace, UserInfo(user)))
+    print_results(results, output)
     ctx.exit(0 if all(result.allowed for result in results) else 1)
-
-
-def _results(
-    paths: Sequence[str], cluster: Sequence[str], old: str | None, settings: str | None, circumstances: Circumstances
-) -> list[Result]:
-    """Read everything, then review everything.
-
-    Raises:
-        UnreadableInputError: with the problems of all files.
-    """
-    reader = Reader()
-    policy = read_settings(settings, reader)
-    facts = reader.cluster(cluster)
-    before = reader.manifests([old] if old is not None else [])
-    manifests = reader.manifests(paths)
-    subjects = subjects_of(manifests, before, circumstances, reader)
-    if reader.problems:
-        reader.fail()
-    if not subjects:
-        raise click.UsageError(f"nothing to review: no objects in {', '.join(paths)}")
-    reviewed = [in_namespace(manifest.object, circumstances.namespace) for manifest in manifests]
-    view = ManifestsView(facts, reviewed)
-    return [admit(subject, view, policy) for subject in subjects]
-
-
-def _print(results: Sequence[Result], output: str) -> None:
-    match output:
-        case "json":
-            click.echo(as_json(results), nl=False)
-        case "yaml":
-            _print_messages(results)
-            click.echo(as_yaml(results), nl=False)
-        case "patch":
-            if len(results) != 1:
-                raise click.UsageError(f"-o patch prints the patch of one object, and there are {len(results)}")
-            _print_messages(results)
-            if results[0].allowed:
-                click.echo(as_patch(results[0]), nl=False)
-        case _:
-            click.echo(text(results))
-
-
-def _print_messages(results: Sequence[Result]) -> None:
-    """What kubectl would say, on standard error: standard output is for the documents."""
-    for result in results:
-        for line in kubectl_lines(result):
-            click.echo(line, err=True)
-        if not result.allowed:
-            subject = result.subject
-            where = f"{subject.manifest.file}:{subject.position().line}"
-            click.echo(f"{where}: {printable(subject.label)} is left out, because it is refused", err=True)

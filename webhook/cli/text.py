@@ -9,7 +9,7 @@ import click
 
 from policies.conversion.rules import MALFORMED
 from policies.kubernetes.printable import printable
-from policies.rules import get_rule
+from policies.rules import get_rule, is_configuration
 from webhook.cli import kubectl
 from webhook.cli.diff import diff, styled
 
@@ -68,8 +68,8 @@ def _lines(result: Result) -> Iterator[str]:
 
 def _refusal(result: Result, refusal: Refusal) -> str:
     subject, findings = result.subject, refusal.findings
-    if all(finding.rule == MALFORMED.id for finding in findings):
-        # The API server would not get as far as asking a webhook.
+    # Of a malformed pod the API server would not get as far as asking a webhook, and words it the same.
+    if all(finding.rule == MALFORMED.id or is_configuration(finding.rule) for finding in findings):
         causes = [printable(str(finding)) for finding in findings]
         return kubectl.invalid(subject.request.kind, printable(subject.name), causes)
     message = "\n".join(printable(str(finding)) for finding in findings)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from policies.kubernetes.printable import printable
+from policies.rules import is_configuration
 from policies.warnings import warning_lines
 from webhook.server.admission_review import API_VERSION, KIND, name_in
 
@@ -30,9 +31,6 @@ _LONGEST_LINE = 1000
 _LONGEST_MESSAGE = 8000
 """Characters of all lines of a refusal together: about what a terminal can show."""
 _LONGEST_ANNOTATION = 4000
-
-_CONFIGURATION = "GA1"
-"""What the ids of rules about configuration begin with; the API server words refusals of these by field."""
 
 _NOT_IN_QUALIFIED_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_QUALIFIED_NAME = 63
@@ -90,7 +88,7 @@ def _review(response: dict[str, Any]) -> dict[str, Any]:
 def _refusal(denials: Sequence[Finding], request: Request) -> dict[str, Any]:
     lines, more = _fitting(denials, lambda finding: _line(finding.text, finding.rule))
     message = "\n".join([*lines, more] if more else lines)
-    if not all(finding.rule.startswith(_CONFIGURATION) for finding in denials):
+    if not all(is_configuration(finding.rule) for finding in denials):
         return {"status": "Failure", "code": 403, "reason": "Forbidden", "message": message}
     causes = [
         {

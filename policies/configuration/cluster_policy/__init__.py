@@ -3,6 +3,7 @@
 from policies.configuration.cluster_policy import (
     daemonsets,
     device_plugin,
+    device_plugin_and_dra,
     device_plugin_arguments,
     driver,
     driver_config_maps,
@@ -12,6 +13,7 @@ from policies.configuration.cluster_policy import (
     lifecycle,
     metric_labels,
     mig,
+    mig_strategy,
     monitoring,
     nri,
     pod_metadata,
@@ -27,12 +29,14 @@ from policies.configuration.cluster_policy import (
     upgrades,
     vgpu,
 )
-from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
+from policies.configuration.cluster_policy.checks import CLUSTER_POLICY, CLUSTER_POLICY_DELETION
 
 __all__ = [
     "CLUSTER_POLICY",
+    "CLUSTER_POLICY_DELETION",
     "daemonsets",
     "device_plugin",
+    "device_plugin_and_dra",
     "device_plugin_arguments",
     "driver",
     "driver_config_maps",
@@ -42,6 +46,7 @@ __all__ = [
     "lifecycle",
     "metric_labels",
     "mig",
+    "mig_strategy",
     "monitoring",
     "nri",
     "pod_metadata",

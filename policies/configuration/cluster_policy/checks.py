@@ -9,6 +9,10 @@ from policies.configuration.checks import Checks
 if TYPE_CHECKING:
     from policies.configuration.change import Change
 
-__all__ = ["CLUSTER_POLICY"]
+__all__ = ["CLUSTER_POLICY", "CLUSTER_POLICY_DELETION"]
 
 CLUSTER_POLICY: Checks[Change] = Checks()
+"""Of a ClusterPolicy that is created or changed."""
+
+CLUSTER_POLICY_DELETION: Checks[Change] = Checks()
+"""Of one that is deleted; what is wrong with its fields no longer matters then."""

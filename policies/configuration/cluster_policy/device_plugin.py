@@ -10,11 +10,9 @@ from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
 from policies.configuration.schema import closest
 from policies.configuration.usage import listed, the_nodes
 from policies.decision import Severity
-from policies.dra.inventory import inventory
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,76 +198,3 @@ def _without_default(change: Change) -> Iterator[Problem]:
     remedy = f"write default, a key of the ConfigMap, or label the nodes with {NODE_LABEL}"
     severity = Severity.WARN if len(bare) == len(nodes) else Severity.AUDIT
     yield problem(change.at(*_CONFIG, "default"), text, remedy, severity=severity)
-
-
-@CLUSTER_POLICY.rule(
-    "GA145",
-    "A node hands out its GPUs by the device plugin or by DRA",
-    default=Severity.DENY,
-    remedy='write devicePlugin.enabled: false, or label nodes of DRA nvidia.com/gpu.deploy.device-plugin: "false"',
-    source="github.com/NVIDIA/gpu-operator pull 1541; github.com/kubernetes-sigs/dra-driver-nvidia-gpu",
-    rows=("G-26", "S-06"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {enabled: true}}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.present: "true"}}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceSlice
-    metadata: {name: gpu-1-gpu.nvidia.com}
-    spec:
-      driver: gpu.nvidia.com
-      nodeName: gpu-1
-      pool: {name: gpu-1, generation: 1, resourceSliceCount: 1}
-      devices:
-      - name: gpu-0
-        attributes: {type: {string: gpu}}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {enabled: false}}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.present: "true"}}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceSlice
-    metadata: {name: gpu-1-gpu.nvidia.com}
-    spec:
-      driver: gpu.nvidia.com
-      nodeName: gpu-1
-      pool: {name: gpu-1, generation: 1, resourceSliceCount: 1}
-      devices:
-      - name: gpu-0
-        attributes: {type: {string: gpu}}""",
-)
-def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
-    """The device plugin and the DRA driver do not know of each other: both hand out every GPU of a node they run on.
-
-    Two pods then share a GPU that each believes to have alone, and the second to allocate memory fails. Refused is the
-    change that turns the device plugin on; where it is on already, this only warns.
-    """
-    if change.deleted or not change.flag("devicePlugin", "enabled", default=True):
-        return
-    groups = change.facts.view.derive(inventory)
-    if groups is UNKNOWN:
-        return
-    by_dra = {node for group in groups if group.type in ("gpu", "mig") for node in group.nodes}
-    nodes = [
-        node
-        for node in change.facts.known("Node")
-        if name_of(node) in by_dra and labels_of(node).get("nvidia.com/gpu.deploy.device-plugin") != "false"
-    ]
-    if nodes:
-        hand_out = "hands out its GPUs" if len(nodes) == 1 else "hand out their GPUs"
-        text = f"is true, and {the_nodes(nodes)} {hand_out} by DRA (gpu.nvidia.com) already; two pods could get one GPU"
-        was_on = not change.created and change.before("devicePlugin", "enabled") is not False
-        severity = Severity.WARN if was_on else None
-        yield problem(change.at("devicePlugin", "enabled"), text, severity=severity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.configuration.checks import Problem, problem
-from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
+from policies.configuration.cluster_policy.checks import CLUSTER_POLICY, CLUSTER_POLICY_DELETION
 from policies.configuration.usage import counted, gpu_claims, gpu_pods, listed, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.objects import name_of
@@ -68,7 +68,7 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
         yield problem(_NAME, text, 'write "cluster-policy"', severity=Severity.AUDIT)
 
 
-@CLUSTER_POLICY.rule(
+@CLUSTER_POLICY_DELETION.rule(
     "GA106",
     "The ClusterPolicy stays while pods use GPUs",
     default=Severity.WARN,

@@ -84,7 +84,9 @@ def mounted_files(change: Change) -> Iterator[Problem]:
         config_map = change.facts.operator_object("ConfigMap", name) if name else UNKNOWN
         path = change.at("migManager", mounted.field, "name")
         if config_map is None:
-            text = f'"{name}" is no ConfigMap in {" or ".join(change.facts.operator_namespaces)}; the pods would not start'
+            text = (
+                f'"{name}" is no ConfigMap in {" or ".join(change.facts.operator_namespaces)}; the pods would not start'
+            )
             yield problem(path, text, f'make the ConfigMap "{name}" first, with the key {mounted.file}')
         elif config_map is not UNKNOWN:
             yield from _content(change, mounted, name, config_map)

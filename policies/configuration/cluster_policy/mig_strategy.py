@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.configuration.checks import Problem, problem
 from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
-from policies.configuration.mig_configs import MIG_CONFIG, selectable_configs, unfit_for_single
+from policies.configuration.mig_configs import MIG_CONFIG, WHOLE, configs_named, unfit_for_single
 from policies.configuration.usage import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
@@ -68,8 +68,27 @@ def strategy_suits_nodes(change: Change) -> Iterator[Problem]:
     if change.deleted:
         return
     strategy = change.text("mig", "strategy")
-    path = change.at("mig", "strategy")
-    labelled = [node for node in change.facts.nodes_with(MIG_CONFIG) if labels_of(node)[MIG_CONFIG]]
+    labelled = [node for node in change.facts.nodes_with(MIG_CONFIG) if labels_of(node)[MIG_CONFIG] not in WHOLE]
     if strategy == "single":
-        kept = change.old is not None and change.before("mig", "strategy") == strategy
-        yield from (_unfit(change, node, kept=kept) for node in labelled[:1] if False)
+        yield from _not_of_one_kind(change, labelled)
+    elif strategy in ("", "none") and labelled:
+        text = (
+            f"{'is not set' if not strategy else 'is none'}, so GPUs that MIG divides are handed out as nothing, and "
+        )
+        text += f"{the_nodes(labelled)} {'has' if len(labelled) == 1 else 'have'} the label {MIG_CONFIG}"
+        remedy = "write strategy: single or strategy: mixed, or label the nodes all-disabled"
+        yield problem(change.at("mig", "strategy"), text, remedy, severity=Severity.WARN)
+
+
+def _not_of_one_kind(change: Change, labelled: list[Object]) -> Iterator[Problem]:
+    config_map = change.text("migManager", "config", "name")
+    nodes_by_reason: dict[tuple[str, str], list[Object]] = {}
+    for node in labelled:
+        name = labels_of(node)[MIG_CONFIG]
+        entries = configs_named(change.facts, config_map, name_of(node)).entries(name, labels_of(node))
+        if reason := unfit_for_single(entries):
+            nodes_by_reason.setdefault((name, reason), []).append(node)
+    kept = change.old is not None and change.before("mig", "strategy") == "single"
+    for (name, reason), nodes in nodes_by_reason.items():
+        text = f'is "single", and the configuration "{name}" of {the_nodes(nodes)} {reason}'
+        yield problem(change.at("mig", "strategy"), text, severity=Severity.WARN if kept else None)

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from policies.nvidia.mig import MIGProfile
     from policies.nvidia.mig_products import MIGProduct
 
-__all__ = ["Misfit", "misfits"]
+__all__ = ["LIST_PROFILES", "Misfit", "misfits"]
+
+LIST_PROFILES = 'compare with what "nvidia-smi mig -lgip" lists on the node'
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +23,9 @@ class Misfit:
     profile: MIGProfile | None
     """None where all profiles together are too much."""
     text: str
-    """A sentence's end: `is no profile of A30`."""
-    remedy: str
+    """A sentence's end: `is no profile of A30 (1g.6gb, 2g.12gb, 4g.24gb)`."""
+    instead: str
+    """The profile that was probably meant; empty where there is none, or a choice."""
     certain: bool
     """Whether no driver would do it."""
 
@@ -32,15 +35,14 @@ def misfits(counts: Mapping[MIGProfile, int], product: MIGProduct) -> Iterator[M
     for profile in counts:
         match = product.match(profile)
         if match is None:
-            text = f"is no profile of {product.name}, which has {', '.join(_whole(product))}"
+            text = f"is no profile of {product.name} ({', '.join(_whole(product))})"
             yield Misfit(profile, text, _instead(profile, product), certain=True)
         elif not match.exact:
             text = f'is called "{match.profile}" on {product.name}; names differ by a little between drivers'
-            yield Misfit(profile, text, 'compare with what "nvidia-smi mig -lgip" lists on the node', certain=False)
+            yield Misfit(profile, text, str(match.profile), certain=False)
     excess = product.excess(counts)
     if excess:
-        text = f"needs {excess} of {product.name}"
-        yield Misfit(None, text, "ask for fewer or smaller profiles", certain=True)
+        yield Misfit(None, f"needs {excess} of {product.name}", "", certain=True)
 
 
 def _whole(product: MIGProduct) -> list[str]:
@@ -50,6 +52,5 @@ def _whole(product: MIGProduct) -> list[str]:
 
 def _instead(profile: MIGProfile, product: MIGProduct) -> str:
     """The profile of as many slices, where there is just one kind of it."""
-    size = f"{profile.gpu_slices}g."
-    same = [name for name in _whole(product) if name.startswith(size)]
-    return f'write "{same[0]}"' if same else "write one of these"
+    same = [name for name in _whole(product) if name.startswith(f"{profile.gpu_slices}g.")]
+    return same[0] if len(same) == 1 else ""

@@ -21,7 +21,7 @@ _VERSION = "v1"
 
 @MIG_FILE.rule(
     "GA150",
-    "mig-parted can read the version, the names and every entry of a MIG configuration",
+    "A MIG configuration is one that mig-parted can read",
     default=Severity.DENY,
     remedy=f"write version: {_VERSION} and, below {CONFIGS}:, a list of entries for each name",
     source="github.com/NVIDIA/mig-parted api/spec/v1/spec.go, pkg/types/mig_config.go",
@@ -80,9 +80,10 @@ def _version(file: MIGFile) -> Iterator[Problem]:
     version = file.value.get("version")
     if "version" not in file.value:
         yield file.problem((), reported("has no version", "unable to parse with missing 'version' field"), remedy)
-    elif version is None or (isinstance(version, str) and version != _VERSION):
-        text = reported(f'is "{version or ""}"', f"unknown version: {version or ''}".rstrip())
-        yield file.problem(("version",), text, remedy)
+    elif version is None:
+        yield file.problem(("version",), reported("is empty", "unknown version:"), remedy)
+    elif isinstance(version, str) and version != _VERSION:
+        yield file.problem(("version",), reported(f'is "{version}"', f"unknown version: {version}"), remedy)
     elif not isinstance(version, str):
         yield file.problem(("version",), f"is {version}, and no text; mig-parted cannot read it", remedy)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MIGFile
-from policies.configuration.config_maps.mig_parted.fitting import misfits
+from policies.configuration.config_maps.mig_parted.fitting import LIST_PROFILES, Misfit, misfits
 from policies.configuration.usage import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
@@ -84,7 +84,15 @@ def _on_product(
         consequence = f"{where}, {_NOT_HERE}" if misfit.certain else where
         severity = None if misfit.certain and not nodes else Severity.WARN
         text = f"{misfit.text}{consequence}"
-        yield file.problem(_steps(entry, misfit.profile), text, misfit.remedy, severity=severity, of_key=True)
+        yield file.problem(_steps(entry, misfit.profile), text, _remedy(misfit), severity=severity, of_key=True)
+
+
+def _remedy(misfit: Misfit) -> str:
+    if not misfit.certain:
+        return LIST_PROFILES
+    if misfit.profile is None:
+        return "ask for fewer or smaller profiles"
+    return f'write "{misfit.instead}"' if misfit.instead else "write one of these"
 
 
 def _steps(entry: Entry, profile: MIGProfile | None) -> tuple[str | int, ...]:
@@ -102,12 +110,10 @@ def _anywhere(file: MIGFile, entry: Entry) -> Iterator[Problem]:
         matches = [match for product in PRODUCTS if (match := product.match(profile))]
         if not matches:
             text = "is no profile of a GPU that is known here"
-            remedy = 'compare with what "nvidia-smi mig -lgip" lists on the node'
-            yield file.problem(_steps(entry, profile), text, remedy, severity=Severity.WARN, of_key=True)
+            yield file.problem(_steps(entry, profile), text, LIST_PROFILES, severity=Severity.WARN, of_key=True)
         elif not any(match.exact for match in matches):
             text = f'is called "{matches[0].profile}" by most drivers; names differ by a little between them'
-            remedy = 'compare with what "nvidia-smi mig -lgip" lists on the node'
-            yield file.problem(_steps(entry, profile), text, remedy, severity=Severity.WARN, of_key=True)
+            yield file.problem(_steps(entry, profile), text, LIST_PROFILES, severity=Severity.WARN, of_key=True)
     known = [profile for profile in counts if any(product.match(profile) for product in PRODUCTS)]
     having = [product for product in PRODUCTS if known and all(product.match(profile) for profile in known)]
     steps = _steps(entry, None)

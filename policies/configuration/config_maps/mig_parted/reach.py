@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.checks import Problem
+
+_COMPARED = 64
+"""How many entries of a configuration are compared with each other; there are not so many kinds of GPU."""
 
 
 @MIG_FILE.rule(
@@ -89,24 +93,43 @@ def _instead(item: str) -> str:
     return 'write a PCI id, the device before the vendor, such as "0x20B010DE"'
 
 
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """The GPUs that an entry is for."""
+
+    entry: Entry
+    devices: set[int] | None
+    ids: set[DeviceID]
+    models: set[tuple[int, int]]
+    """Device and vendor of all ids."""
+    whole: set[tuple[int, int]]
+    """Of those that are for any board."""
+
+    @classmethod
+    def of(cls, entry: Entry) -> _Reach:
+        ids = set(entry.device_ids)
+        models = {(one.device, one.vendor) for one in ids}
+        whole = {(one.device, one.vendor) for one in ids if one.subsystem is None}
+        return cls(entry, entry.devices, ids, models, whole)
+
+    def meets(self, other: _Reach) -> bool:
+        """Whether some GPU is for both."""
+        if self.devices is not None and other.devices is not None and not self.devices & other.devices:
+            return False
+        if not self.entry.filters or not other.entry.filters:
+            return True
+        return bool(self.ids & other.ids or self.whole & other.models or other.whole & self.models)
+
+
 def _overlaps(file: MIGFile, name: str, entries: tuple[Entry, ...]) -> Iterator[Problem]:
+    reaches = [_Reach.of(entry) for entry in entries[:_COMPARED]]
     told: set[int] = set()
-    for first, second in combinations(entries[:100], 2):
-        if second.index in told or not _meet(first, second) or _same(first, second):
+    for first, second in combinations(reaches, 2):
+        if second.entry.index in told or not first.meets(second) or _same(first.entry, second.entry):
             continue
-        told.add(second.index)
-        text = f"is for GPUs that entry {first.index} of {name} is for already, and is applied after it"
-        yield file.problem((CONFIGS, name, second.index), text)
-
-
-def _meet(first: Entry, second: Entry) -> bool:
-    """Whether some GPU is for both."""
-    ours, theirs = first.devices, second.devices
-    if ours is not None and theirs is not None and not ours & theirs:
-        return False
-    if not first.filters or not second.filters:
-        return True
-    return any(one.meets(other) for one in first.device_ids for other in second.device_ids)
+        told.add(second.entry.index)
+        text = f"is for GPUs that entry {first.entry.index} of {name} is for already, and is applied after it"
+        yield file.problem((CONFIGS, name, second.entry.index), text)
 
 
 def _same(first: Entry, second: Entry) -> bool:

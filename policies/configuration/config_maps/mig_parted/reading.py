@@ -22,8 +22,8 @@ __all__ = ["CONFIGS", "FILE", "LIMITS", "Configs", "DeviceID", "Entry", "configs
 FILE = "config.yaml"
 """The key of the ConfigMap: the MIG manager reads /mig-parted-config/config.yaml."""
 CONFIGS = "mig-configs"
-LIMITS = Limits(size=1024 * 1024, depth=20, nodes=50_000)
-"""A ConfigMap holds at most a mebibyte; the file that NVIDIA ships has some two thousand values."""
+LIMITS = Limits(size=1024 * 1024, depth=20, nodes=10_000)
+"""A ConfigMap holds at most a mebibyte; the file that NVIDIA ships has two thousand values."""
 
 Configs = dict[str, tuple["Entry", ...]]
 """Configurations by name, each of them entries for the GPUs of a node."""
@@ -59,11 +59,6 @@ class DeviceID(NamedTuple):
     def product(self) -> MIGProduct | None:
         """The product whose id it is, if that is known."""
         return product_of_device(f"{self.device:04X}") if self.is_nvidia else None
-
-    def meets(self, other: DeviceID) -> bool:
-        """Whether a GPU can have both."""
-        boards = {self.subsystem, other.subsystem}
-        return self[:2] == other[:2] and (len(boards) == 1 or None in boards)
 
 
 def _number(text: str) -> int | None:

@@ -1,0 +1,140 @@
+"""MIG on a node: whether its GPUs, the strategy and its workload allow the configuration that a label names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.config_maps.mig_parted.fitting import LIST_PROFILES, Misfit, misfits
+from policies.configuration.mig_configs import MIG_CONFIG, WHOLE, selectable_configs, unfit_for_single
+from policies.configuration.nodes.checks import NODE, WORKLOAD_CONFIG, label_path, newly_set
+from policies.decision import Severity
+from policies.kubernetes.nodes import labels_of
+from policies.nvidia.mig_products import is_capable, node_product, shipped_configs
+from policies.nvidia.products import Product
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.configuration.change import Change
+    from policies.configuration.config_maps.mig_parted.reading import Entry
+
+
+@NODE.rule(
+    "GA155",
+    "A node's MIG configuration is possible on its GPUs and can be handed out",
+    default=Severity.DENY,
+    remedy="write a configuration that suits the node",
+    source="github.com/NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go; "
+    "github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go; docs gpu-operator-mig, gpu-operator-kubevirt",
+    rows=("H-01", "H-02", "H-06", "H-08", "H-09", "J-17"),
+    wrong="""
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: gpu-1
+      labels:
+        nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB
+        nvidia.com/gpu.memory: "40960"
+        nvidia.com/mig.config: all-3g.40gb""",
+    right="""
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: gpu-1
+      labels:
+        nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB
+        nvidia.com/gpu.memory: "40960"
+        nvidia.com/mig.config: all-3g.20gb""",
+)
+def possible_mig(change: Change) -> Iterator[Problem]:
+    """A configuration that the GPUs do not have leaves the node in the state `failed`; one that does not suit fares worse.
+
+    GPUs that are cut into several kinds of devices under the strategy "single", or are cut at all under "none", are no
+    longer handed out. Virtual machines get whole GPUs, so a node for vm-passthrough must not be cut.
+    """
+    labels = labels_of(change.object)
+    config = newly_set(change, MIG_CONFIG)
+    if config and config not in WHOLE:
+        entries = selectable_configs(change.facts, change.name).entries(config, labels)
+        yield from _possible(change, config, entries)
+        yield from _handed_out(change, config, entries)
+    if newly_set(change, MIG_CONFIG) or newly_set(change, WORKLOAD_CONFIG):
+        yield from _for_machines(change)
+
+
+def _possible(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
+    labels, path = labels_of(change.object), label_path(MIG_CONFIG)
+    if change.facts.policy_value("migManager", "enabled") is False:
+        text = f'"{config}" does nothing, because the ClusterPolicy has migManager.enabled: false'
+        yield problem(path, text, "enable the MIG manager, or cut the GPUs yourself", severity=Severity.WARN)
+    if is_capable(labels) is False:
+        name = labels.get("nvidia.com/gpu.product", "")
+        whose = f"the GPUs of this node, {name}," if name else "the GPUs of this node"
+        text = f'"{config}" does nothing, because MIG cannot divide {whose} and no MIG manager runs here'
+        yield problem(path, text, "remove the label", severity=Severity.WARN)
+        return
+    product = node_product(labels)
+    if product is None:
+        return
+    for entry in entries:
+        for misfit in misfits(entry.counts, product) if entry.enabled else ():
+            what = f"asks for {misfit.profile}, which {misfit.text}" if misfit.profile else misfit.text
+            severity = None if misfit.certain else Severity.WARN
+            failed = "; nvidia.com/mig.config.state would become failed" if misfit.certain else ""
+            yield problem(path, f'"{config}" {what}{failed}', _remedy(config, misfit), severity=severity)
+    yield from _missing_gpus(change, config, entries)
+
+
+def _remedy(config: str, misfit: Misfit) -> str | None:
+    if not misfit.certain:
+        return LIST_PROFILES
+    return f'write "all-{misfit.instead}"' if misfit.instead and config in shipped_configs() else None
+
+
+def _missing_gpus(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
+    """Numbers of GPUs that the node does not have; the label counts GPUs unless these are cut under "single"."""
+    labels = labels_of(change.object)
+    count = labels.get("nvidia.com/gpu.count", "")
+    whole = Product.parse(labels.get("nvidia.com/gpu.product", ""))
+    if not count.isdecimal() or whole.profile or whole.invalid or int(count) == 0:
+        return
+    numbers = sorted({number for entry in entries for number in entry.devices or () if number >= int(count)})
+    if numbers:
+        last = f"{int(count) - 1}" if int(count) > 1 else "0"
+        text = f'"{config}" is for GPU {numbers[0]}, and the last of this node is {last}; mig.config.state would become failed'
+        yield problem(label_path(MIG_CONFIG), text)
+
+
+def _handed_out(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
+    path = label_path(MIG_CONFIG)
+    policy = change.facts.cluster_policy()
+    known = isinstance(policy, dict)
+    strategy = change.facts.policy_value("mig", "strategy")
+    if not known:
+        strategy = labels_of(change.object).get("nvidia.com/mig.strategy")
+    if strategy == "single" and (reason := unfit_for_single(entries)):
+        remedy = "write a configuration with one profile for all GPUs, or set mig.strategy: mixed in the ClusterPolicy"
+        yield problem(path, f'"{config}" {reason}, because mig.strategy is "single"', remedy)
+    elif known and strategy in (None, "", "none") and is_capable(labels_of(change.object)) is not False:
+        said = "is not set" if not strategy else "is none"
+        text = f'"{config}" cuts GPUs that are handed out as nothing then, because mig.strategy of the ClusterPolicy {said}'
+        yield problem(path, text, "set mig.strategy to single or mixed first", severity=Severity.WARN)
+
+
+def _for_machines(change: Change) -> Iterator[Problem]:
+    labels = labels_of(change.object)
+    config = labels.get(MIG_CONFIG, "")
+    sandbox = change.facts.policy_value("sandboxWorkloads")
+    sandbox = sandbox if isinstance(sandbox, dict) else {}
+    known = isinstance(change.facts.cluster_policy(), dict)
+    if config in WHOLE or (known and sandbox.get("enabled") is not True):
+        return
+    workload = labels.get(WORKLOAD_CONFIG) or sandbox.get("defaultWorkload")
+    if workload == "vm-passthrough":
+        label = WORKLOAD_CONFIG if newly_set(change, WORKLOAD_CONFIG) else MIG_CONFIG
+        said = f'"{labels[label]}" '
+        text = f"{said}does not go with {MIG_CONFIG}: {config}" if label == WORKLOAD_CONFIG else f"{said}is to cut GPUs"
+        text += "; machines get the whole GPUs of a node with vm-passthrough"
+        remedy = f"label the node {MIG_CONFIG}: all-disabled, or {WORKLOAD_CONFIG}: container"
+        yield problem(label_path(label), text, remedy, severity=Severity.WARN)

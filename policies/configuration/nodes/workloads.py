@@ -1,0 +1,57 @@
+"""Workloads that a node is for, and labels that only the operator sets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.configuration.checks import Problem, problem
+from policies.configuration.nodes.checks import NODE, RESERVED, WORKLOAD_CONFIG, label_path, newly_set
+from policies.configuration.schema import closest
+from policies.decision import Severity
+from policies.kubernetes.nodes import labels_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+
+_WORKLOADS = ("container", "vm-passthrough", "vm-vgpu")
+_MACHINES = ("system:serviceaccount:", "system:node:")
+
+
+@NODE.rule(
+    "GA157",
+    "Labels of the operator have values that it knows, and its own are left to it",
+    default=Severity.DENY,
+    remedy=f"write one of {', '.join(_WORKLOADS)}",
+    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go getWorkloadConfig, internal/nvidiadriver",
+    rows=("J-14",),
+    wrong="""
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, labels: {nvidia.com/gpu.workload.config: passthrough}}""",
+    right="""
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, labels: {nvidia.com/gpu.workload.config: vm-passthrough}}""",
+)
+def known_values(change: Change) -> Iterator[Problem]:
+    """With a workload that the operator does not know, the node gets the default one, and only a log tells.
+
+    Labels by which the operator and its managers keep their own account are overwritten, or believed: a node with
+    somebody else's owner gets another driver.
+    """
+    workload = newly_set(change, WORKLOAD_CONFIG)
+    if workload and workload not in _WORKLOADS:
+        default = change.facts.policy_value("sandboxWorkloads", "defaultWorkload")
+        applied = default if isinstance(default, str) and default else "the default"
+        guess = closest(workload, _WORKLOADS)
+        text = f'"{workload}" is no workload that the operator knows; {applied} would apply, and only its log tells'
+        yield problem(label_path(WORKLOAD_CONFIG), text, f'write "{guess}"' if guess else None)
+    if change.old is None or change.user.username.startswith(_MACHINES):
+        return
+    before, after = labels_of(change.old), labels_of(change.object)
+    for label, meaning in RESERVED.items():
+        if label in after and before.get(label) != after[label]:
+            text = f"{meaning} and is the operator's to set; it would be overwritten, or believed"
+            yield problem(label_path(label), text, "leave it as it is", severity=Severity.WARN)
