@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from policies.configuration.schema import SchemaProblem, find_problems
+from policies.configuration.schemas import SCHEMAS
 from policies.kubernetes.objects import Object, name_of
 from policies.kubernetes.paths import FieldPath, lookup
 
@@ -17,7 +20,7 @@ __all__ = ["SPEC", "Change"]
 SPEC = FieldPath(["spec"])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Change:
     """Somebody creates, updates or deletes an object."""
 
@@ -70,6 +73,12 @@ class Change:
         """The object's spec; empty where it has none or it is no mapping."""
         spec = self.object.get("spec")
         return spec if isinstance(spec, dict) else {}
+
+    @cached_property
+    def schema_problems(self) -> tuple[SchemaProblem, ...]:
+        """What the schema of its kind says about the spec; nothing where there is no spec, or no schema."""
+        spec, schema = self.object.get("spec"), SCHEMAS.get(self.kind)
+        return tuple(find_problems(schema, spec, SPEC)) if schema is not None and isinstance(spec, dict) else ()
 
     def value(self, *steps: str | int) -> Any:
         """What is at `spec.<steps>`; None where nothing is."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration.change import SPEC
 from policies.configuration.checks import Checks, Problem, problem
-from policies.configuration.schema import closest, find_problems
-from policies.configuration.schemas import SCHEMAS
+from policies.configuration.schema import closest
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
 
@@ -124,7 +122,6 @@ def kept_indentation(change: Change) -> Iterator[Problem]:
         yield problem(
             FieldPath([stray[0]]), "stands beside spec, where the API server drops it", "indent it below spec"
         )
-    if change.kind in SCHEMAS and isinstance(change.object.get("spec"), dict):
-        for found in find_problems(SCHEMAS[change.kind], change.spec, SPEC):
-            if found.kind == "null":
-                yield problem(found.path, found.message, found.remedy, severity=Severity.WARN)
+    for found in change.schema_problems:
+        if found.kind == "null":
+            yield problem(found.path, found.message, found.remedy, severity=Severity.WARN)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration.change import SPEC
 from policies.configuration.checks import Checks, Problem, problem
-from policies.configuration.schema import SchemaProblem, find_problems
-from policies.configuration.schemas import SCHEMAS
 from policies.decision import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change
+    from policies.configuration.schema import SchemaProblem
 
 __all__ = ["SCHEMA"]
 
@@ -54,9 +52,7 @@ _ELSEWHERE = {
 
 
 def _problems(change: Change, *kinds: str) -> Iterator[SchemaProblem]:
-    if isinstance(change.object.get("spec"), dict):
-        found = find_problems(SCHEMAS[change.kind], change.spec, SPEC)
-        yield from (one for one in found if one.kind in kinds)
+    return (found for found in change.schema_problems if found.kind in kinds)
 
 
 def _inside(found: SchemaProblem) -> str:

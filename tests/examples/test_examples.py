@@ -51,6 +51,7 @@ def test_there_is_an_example_of_each_feature():
         "refused-selector",
         "shared-gpu",
         "single-gpu",
+        "time-slicing",
     ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -134,15 +133,15 @@ class Reader:
                 yield from ((name, document) for document in documents)
 
     def _files(self, path: str) -> list[str]:
-        if not Path(path).is_dir():
+        if not os.path.isdir(path):
             return [path]
         files = []
         for folder, folders, names in os.walk(path, onerror=self._not_opened):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             files += [
-                str(Path(folder, name))
+                os.path.join(folder, name)
                 for name in sorted(names)
-                if name.endswith(_SUFFIXES) and not name.startswith(".") and _is_document(Path(folder, name))
+                if name.endswith(_SUFFIXES) and not name.startswith(".") and _is_document(os.path.join(folder, name))
             ]
         if not files:
             self.problems.append(Problem(path, f"the folder has no files *{', *'.join(_SUFFIXES)}"))
@@ -156,7 +155,8 @@ class Reader:
             self._stdin_was_read = True
             return sys.stdin.buffer.read()
         try:
-            return Path(file).read_bytes()
+            with open(file, "rb") as opened:
+                return opened.read()
         except OSError as error:
             self._not_opened(error)
             return None
@@ -193,6 +193,6 @@ class Reader:
         self.problems.append(Problem(file, message, document.position(path)))
 
 
-def _is_document(file: Path) -> bool:
+def _is_document(file: str) -> bool:
     """Whether to read a file that a folder holds: a pipe or a device there could keep a reader waiting for ever."""
-    return file.is_file() or not file.exists()  # a link that leads nowhere is read, and told as a problem
+    return os.path.isfile(file) or not os.path.exists(file)  # a link that leads nowhere is read, and told as a problem

@@ -39,7 +39,7 @@ _KUBELETS: tuple[tuple[Callable[[Object], bool], str, tuple[str, ...]], ...] = (
     "GA184",
     "Host paths are absolute, and are where the nodes have them",
     default=Severity.DENY,
-    remedy="write an absolute path of its own, without ..",
+    remedy="write an absolute path of its own without going up",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go; k8s.io/kubernetes pkg/apis/core/validation",
     rows=("F-11", "F-16", "F-17"),
     wrong="""

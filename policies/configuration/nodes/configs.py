@@ -91,11 +91,11 @@ def _mig_config(change: Change, value: str) -> Iterator[Problem]:
     if value in known.names:
         return
     if known.config_map and value == known.config_map:
-        text = f'"{value}" is the name of the ConfigMap, and is to be one under mig-configs in it'
+        text = f'"{value}" is the name of the ConfigMap, and is to be one under mig-configs in it{_has(known.names)}'
         severity = Severity.WARN if known.missing else None
         yield problem(path, text, _among(value, known.names), severity=severity)
     elif known.config_map and not known.missing:
-        text = f'"{value}" is no configuration of the ConfigMap "{known.config_map}"; {_FAILED}'
+        text = f'"{value}" is no configuration of the ConfigMap "{known.config_map}"{_has(known.names)}; {_FAILED}'
         yield problem(path, text, _among(value, known.names))
     elif known.config_map:
         if value not in shipped_configs():
@@ -110,7 +110,7 @@ def _not_shipped(change: Change, value: str) -> Problem:
     known = selectable_configs(change.facts, change.name)
     path = label_path(MIG_CONFIG)
     if not known.missing:
-        text = f'"{value}" is no configuration that the MIG manager made for this node; {_FAILED}'
+        text = f'"{value}" is no configuration that the MIG manager made for this node{_has(known.names)}; {_FAILED}'
         return problem(path, text, _among(value, known.names))
     has_policy = isinstance(change.facts.cluster_policy(), dict)
     certain = has_policy and not value.startswith("all-")
@@ -146,14 +146,18 @@ def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
     if value in keys:
         return
     if value == name:
-        text = f'"{value}" is the name of the ConfigMap, and is to be one of its keys'
+        text = f'"{value}" is the name of the ConfigMap, and is to be one of its keys{_has(keys)}'
     else:
-        text = f'"{value}" is no key of the ConfigMap "{name}"'
+        text = f'"{value}" is no key of the ConfigMap "{name}"{_has(keys)}'
     text += f"; the device plugin would exit with: specified config {value} does not exist"
     yield problem(path, text, _among(value, keys))
 
 
+def _has(names: Collection[str]) -> str:
+    """The names that exist, those first that are somebody's own."""
+    return f", which has {listed(sorted(names, key=lambda name: (name.startswith('all-'), name)))}" if names else ""
+
+
 def _among(value: str, names: Collection[str]) -> str:
     guess = closest(value, names)
-    own = sorted(names, key=lambda name: (name.startswith("all-"), name))
-    return f'write "{guess}"' if guess else f"write one of {listed(own)}" if own else "add it to the ConfigMap first"
+    return f'write "{guess}"' if guess else "write one of these" if names else "add it to the ConfigMap first"

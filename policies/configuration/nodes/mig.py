@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     remedy="write a configuration that suits the node",
     source="github.com/NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go; "
     "github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go; docs gpu-operator-mig, gpu-operator-kubevirt",
-    rows=("H-01", "H-02", "H-06", "H-08", "H-09", "J-17"),
+    rows=("H-01", "H-02", "H-06", "H-08", "H-09", "H-14", "J-17"),
     wrong="""
     apiVersion: v1
     kind: Node
@@ -115,10 +115,10 @@ def _handed_out(change: Change, config: str, entries: Sequence[Entry]) -> Iterat
         strategy = labels_of(change.object).get("nvidia.com/mig.strategy")
     if strategy == "single" and (reason := unfit_for_single(entries)):
         remedy = "write a configuration with one profile for all GPUs, or set mig.strategy: mixed in the ClusterPolicy"
-        yield problem(path, f'"{config}" {reason}, because mig.strategy is "single"', remedy)
+        yield problem(path, f'"{config}" does not go with mig.strategy "single": it {reason}', remedy)
     elif known and strategy in (None, "", "none") and is_capable(labels_of(change.object)) is not False:
         said = "is not set" if not strategy else "is none"
-        text = f'"{config}" cuts GPUs that are handed out as nothing then, because mig.strategy of the ClusterPolicy {said}'
+        text = f'"{config}" cuts GPUs, and mig.strategy of the ClusterPolicy {said}, so they are handed out as nothing'
         yield problem(path, text, "set mig.strategy to single or mixed first", severity=Severity.WARN)
 
 

@@ -84,7 +84,8 @@ def _instead(item: str) -> str:
     product = product_named(item)
     digits = item.strip().lower().removeprefix("0x")
     if product is not None:
-        return "write {}".format(", ".join(f'"0x{device}10DE"' for device in product.devices))
+        ids = ", ".join(f'"0x{device}10DE"' for device in product.devices)
+        return f"write [{ids}]" if len(product.devices) > 1 else f"write {ids}"
     if len(digits) == 8 and set(digits) <= set("0123456789abcdef"):
         first, last = digits[:4].upper(), digits[4:].upper()
         return f'write "0x{last}10DE"' if first == "10DE" else f'write "0x{first}{last}"'

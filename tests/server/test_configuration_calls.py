@@ -1,0 +1,43 @@
+"""Configuration over HTTPS: refusals come with one cause per field, as the API server's own validation writes them."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from webhook.cluster.manifests import ManifestsView
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CONFIG_MAP = yaml.safe_load((EXAMPLES / "time-slicing" / "configmap.yaml").read_text())
+
+
+@pytest.fixture
+async def refusal(start_webhook, review_of):
+    webhook = await start_webhook(view=ManifestsView())
+    return await webhook.client.ask("configuration", review_of(CONFIG_MAP, namespace="gpu-operator"))
+
+
+async def test_broken_time_slicing_is_invalid_field_by_field(refusal):
+    status = refusal["status"]
+    assert (refusal["allowed"], status["code"], status["reason"]) == (False, 422, "Invalid")
+    assert (status["details"]["kind"], status["details"]["name"]) == ("ConfigMap", "time-slicing-config")
+    assert [cause["field"] for cause in status["details"]["causes"]] == [
+        "data.any.sharing.timeSlicing.resources[0].replicas",
+        "data[tesla-t4].sharing.timeSlicing.replicas",
+    ]
+
+
+async def test_readme_and_example_show_the_causes_word_for_word(refusal):
+    causes = refusal["status"]["details"]["causes"]
+    printed = ['The ConfigMap "time-slicing-config" is invalid: ', *(f"* {c['field']}: {c['message']}" for c in causes)]
+    for document in (EXAMPLES.parent / "README.md", EXAMPLES / "time-slicing" / "expected.txt"):
+        assert "\n".join(printed) in document.read_text()
+
+
+async def test_configuration_that_works_passes_without_a_word(start_webhook, review_of):
+    webhook = await start_webhook(view=ManifestsView())
+    text = CONFIG_MAP["data"]["any"].replace("replicas: 1", "replicas: 4")
+    document = {**CONFIG_MAP, "data": {"any": text}}
+    response = await webhook.client.ask("configuration", review_of(document, namespace="gpu-operator"))
+    assert response.keys() == {"uid", "allowed"}
+    assert response["allowed"] is True
