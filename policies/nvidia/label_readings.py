@@ -68,7 +68,6 @@ def profile_is(profile: MIGProfile) -> Predicate:
     return TextIn("profile", (str(profile),), name="MIG profile")
 
 
-@dataclass(frozen=True, slots=True)
 class ProductLabel(Label):
     """`gpu.product`: compared on the label's side, because a dash in a label may stand for a dash or for a blank."""
 
@@ -98,7 +97,6 @@ class ProductLabel(Label):
         return Present("productName")
 
 
-@dataclass(frozen=True, slots=True)
 class Family(Label):
     """`gpu.family`: the architecture in lower case."""
 
@@ -153,7 +151,6 @@ class FullVersion(Label):
         return Present(self.attribute)
 
 
-@dataclass(frozen=True, slots=True)
 class Memory(Label):
     """`gpu.memory`: whole mebibytes, rounded down; of the GPU, or of its MIG devices under the single strategy."""
 
@@ -179,7 +176,6 @@ class Memory(Label):
             raise UntranslatableError("tells the memory of the whole GPU; a MIG device knows only its own")
 
 
-@dataclass(frozen=True, slots=True)
 class SharingStrategy(Label):
     """`gpu.sharing-strategy`: what a claim holds is not shared."""
 
@@ -216,7 +212,6 @@ class Implied(Label):
         return self.equals(self.value, subject)
 
 
-@dataclass(frozen=True, slots=True)
 class Strategy(Label):
     """`mig.strategy`: how resources are named, which what the pod asks for implies."""
 

@@ -50,7 +50,6 @@ class MIGCapacity(Label):
             raise UntranslatableError("exists only on nodes that hand out MIG devices as nvidia.com/gpu")
 
 
-@dataclass(frozen=True, slots=True)
 class Slices(Label):
     """`gpu.slices.gi` and `.ci`: the number a MIG profile begins with; devices whose two numbers differ do not exist."""
 

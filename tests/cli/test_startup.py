@@ -1,14 +1,20 @@
-"""Starting: what is imported, what the help says."""
+"""Starting: what is imported, how long that takes beside importing everything, what the help says."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
+from time import perf_counter
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
 HEAVY = {"aiohttp", "cryptography", "prometheus_client"}
 
 SPY = """\
@@ -17,9 +23,9 @@ from webhook.cli import main
 try:
     main(json.loads(sys.argv[1]), prog_name="gpu-admission")
 except SystemExit as done:
-    assert not done.code, done.code
+    assert (done.code or 0) == int(sys.argv[2]), done.code
 finally:
-    print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+    print(json.dumps(sorted(sys.modules)))
 """
 
 SETTINGS = """\
@@ -29,11 +35,23 @@ metadata: {name: default}
 """
 
 
-def imported(folder, *arguments):
-    """The packages that a command has imported when it ends."""
-    command = [sys.executable, "-c", SPY, json.dumps([str(argument) for argument in arguments])]
+NAMESPACE = """\
+apiVersion: v1
+kind: Namespace
+metadata: {name: team-a, labels: {gpu-admission.io/dra: enabled}}
+"""
+
+
+def modules(folder, *arguments, code=0):
+    """The modules that a command has imported when it ends."""
+    command = [sys.executable, "-c", SPY, json.dumps([str(argument) for argument in arguments]), str(code)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def imported(folder, *arguments, code=0):
+    """The packages of these modules."""
+    return {name.partition(".")[0] for name in modules(folder, *arguments, code=code)}
 
 
 @pytest.mark.parametrize("output", ["text", "json", "yaml", "patch"])
@@ -53,6 +71,27 @@ def test_help_imports_no_server(folder, arguments):
 
 def test_help_of_all_commands_imports_none_of_them(folder):
     assert not imported(folder, "--help") & {"policies", "yaml", "difflib"}
+
+
+def test_help_of_review_imports_no_policies(folder):
+    assert not imported(folder, "review", "--help") & {"policies", "yaml", "difflib"}
+
+
+@pytest.mark.parametrize("arguments", [[], ["--operation", "UPDATE", "pod.yaml"], ["--old", "old.yaml", "pod.yaml"]])
+def test_wrong_usage_of_review_imports_no_policies(folder, arguments):
+    assert not imported(folder, "review", *arguments, code=2) & {"policies", "yaml", "difflib"}
+
+
+def test_pod_of_a_namespace_that_does_not_convert_imports_no_conversion(folder, write, pod):
+    names = modules(folder, "review", write("pod.yaml", pod()))
+    assert "policies.placement" in names
+    assert not names & {"policies.conversion.convert", "policies.configuration", "policies.nvidia.predicates"}
+
+
+def test_pod_that_is_converted_imports_no_rules_of_configuration(folder, write, pod):
+    names = modules(folder, "review", "--cluster", write("team-a.yaml", NAMESPACE), write("pod.yaml", pod()))
+    assert "policies.conversion.convert" in names
+    assert "policies.configuration" not in names
 
 
 def test_settings_import_pydantic_only(folder, write, pod):
@@ -107,3 +146,38 @@ def test_unknown_command_is_a_usage_error(invoke):
 def test_version_is_that_of_the_distribution(run):
     done = run("--version")
     assert done.stdout == f"gpu-admission {importlib.metadata.version('gpu-admission')}\n"
+
+
+def dependencies():
+    """The packages that the distributions in pyproject.toml bring."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {re.match(r"[a-z-]+", each).group().replace("-", "_") for each in project["dependencies"]}
+    found = {
+        package
+        for package, distributions in importlib.metadata.packages_distributions().items()
+        if wanted & {name.lower().replace("-", "_") for name in distributions} and not package.startswith("_")
+    }
+    assert len(found) == len(wanted)
+    return sorted(found)
+
+
+def test_commands_start_in_well_under_what_importing_every_dependency_takes(folder, write, pod, tmp_path_factory):
+    """With byte code, as it is when a distribution is installed; the best of several runs is the least disturbed."""
+    inherited = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment = {**inherited, "PYTHONPYCACHEPREFIX": str(tmp_path_factory.mktemp("bytecode"))}
+    namespace, document = write("team-a.yaml", NAMESPACE), write("pod.yaml", pod())
+    limits = {
+        ("review", "--help"): 0.4,
+        ("review", document): 0.6,
+        ("review", "--cluster", namespace, document): 0.65,
+    }
+    commands = {arguments: [sys.executable, "-m", "webhook", *arguments] for arguments in limits}
+    commands["everything"] = [sys.executable, "-c", f"import {', '.join(dependencies())}"]
+    best = dict.fromkeys(commands, float("inf"))
+    for _ in range(8):
+        for name, command in commands.items():
+            start = perf_counter()
+            subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
+            best[name] = min(best[name], perf_counter() - start)
+    ratios = {arguments: best[arguments] / best["everything"] for arguments in limits}
+    assert {arguments: ratio for arguments, ratio in ratios.items() if ratio >= limits[arguments]} == {}

@@ -139,7 +139,7 @@ class Reader:
         for folder, folders, names in os.walk(path, onerror=self._not_opened):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             files += [
-                os.path.join(folder, name)
+                os.path.join(folder, name).removeprefix("./")
                 for name in sorted(names)
                 if name.endswith(_SUFFIXES) and not name.startswith(".") and _is_document(os.path.join(folder, name))
             ]

@@ -91,7 +91,7 @@ def _mig_config(change: Change, value: str) -> Iterator[Problem]:
     if value in known.names:
         return
     if known.config_map and value == known.config_map:
-        text = f'"{value}" is the name of the ConfigMap, and is to be one under mig-configs in it{_has(known.names)}'
+        text = f'"{value}" is the name of the ConfigMap itself{_has(known.names)}; {_FAILED}'
         severity = Severity.WARN if known.missing else None
         yield problem(path, text, _among(value, known.names), severity=severity)
     elif known.config_map and not known.missing:
@@ -146,7 +146,7 @@ def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
     if value in keys:
         return
     if value == name:
-        text = f'"{value}" is the name of the ConfigMap, and is to be one of its keys{_has(keys)}'
+        text = f'"{value}" is the name of the ConfigMap itself{_has(keys)}'
     else:
         text = f'"{value}" is no key of the ConfigMap "{name}"{_has(keys)}'
     text += f"; the device plugin would exit with: specified config {value} does not exist"

@@ -9,12 +9,12 @@ from policies.configuration.config_maps.mig_parted.fitting import LIST_PROFILES,
 from policies.configuration.usage import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
-from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import PRODUCTS, MIGProduct, node_product
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from policies.configuration.change import Change
     from policies.configuration.checks import Problem
     from policies.configuration.config_maps.mig_parted.reading import Entry
     from policies.kubernetes.objects import Object
@@ -65,26 +65,31 @@ def possible_profiles(file: MIGFile) -> Iterator[Problem]:
     memory slices, so next to two of them nothing fits, although 3 + 3 + 1 is 7. A30 and RTX PRO 6000 have four slices.
     Sizes in names are rounded from what the driver reports, so a name that is a little off is only warned about.
     """
+    using = _nodes_using(file.change)
     for entry in file.entries():
         if not entry.enabled:
             continue
-        for product in entry.products:
-            yield from _on_product(file, entry, product)
-        if not entry.filters and not (told := list(_anywhere(file, entry))):
-            yield from _on_nodes(file, entry)
-        elif not entry.filters:
-            yield from told
+        if entry.filters:
+            for product in entry.products:
+                yield from _on_product(file, entry, product)
+        elif found := list(_anywhere(file, entry)):
+            yield from found
+        else:
+            for product, nodes in _by_product(using.get(entry.config, ())).items():
+                yield from _on_product(file, entry, product, nodes)
 
 
 def _on_product(
     file: MIGFile, entry: Entry, product: MIGProduct, nodes: list[Object] | None = None
 ) -> Iterator[Problem]:
+    spellings, devices = entry.spellings, (*entry.steps, "mig-devices")
     for misfit in misfits(entry.counts, product):
         where = f", the GPU of {the_nodes(nodes)} with this configuration" if nodes else ""
         consequence = f"{where}, {_NOT_HERE}" if misfit.certain else where
         severity = None if misfit.certain and not nodes else Severity.WARN
         text = f"{misfit.text}{consequence}"
-        yield file.problem(_steps(entry, misfit.profile), text, _remedy(misfit), severity=severity, of_key=True)
+        steps = (*devices, spellings[misfit.profile]) if misfit.profile else devices
+        yield file.problem(steps, text, _remedy(misfit), severity=severity, of_key=True)
 
 
 def _remedy(misfit: Misfit) -> str:
@@ -95,46 +100,42 @@ def _remedy(misfit: Misfit) -> str:
     return f'write "{misfit.instead}"' if misfit.instead else "write one of these"
 
 
-def _steps(entry: Entry, profile: MIGProfile | None) -> tuple[str | int, ...]:
-    """Where the profile stands as it is spelt there, or all of them."""
-    told = entry.fields.get("mig-devices")
-    names = told if isinstance(told, dict) else {}
-    spelt = [name for name in names if profile is not None and MIGProfile.parse(name) == profile]
-    return (*entry.steps, "mig-devices", *spelt[:1])
-
-
 def _anywhere(file: MIGFile, entry: Entry) -> Iterator[Problem]:
     """Problems on whatever GPU there is: where no GPU has such profiles, or none has all of them, or not so many."""
-    counts = entry.counts
+    counts, spellings, devices = entry.counts, entry.spellings, (*entry.steps, "mig-devices")
     for profile in counts:
         matches = [match for product in PRODUCTS if (match := product.match(profile))]
         if not matches:
             text = "is no profile of a GPU that is known here"
-            yield file.problem(_steps(entry, profile), text, LIST_PROFILES, severity=Severity.WARN, of_key=True)
+            yield file.problem((*devices, spellings[profile]), text, LIST_PROFILES, severity=Severity.WARN, of_key=True)
         elif not any(match.exact for match in matches):
             text = f'is called "{matches[0].profile}" by most drivers; names differ by a little between them'
-            yield file.problem(_steps(entry, profile), text, LIST_PROFILES, severity=Severity.WARN, of_key=True)
+            yield file.problem((*devices, spellings[profile]), text, LIST_PROFILES, severity=Severity.WARN, of_key=True)
     known = [profile for profile in counts if any(product.match(profile) for product in PRODUCTS)]
     having = [product for product in PRODUCTS if known and all(product.match(profile) for profile in known)]
-    steps = _steps(entry, None)
     if known and not having:
         text = f"has {', '.join(map(str, known))}, which no single GPU known here has together"
         remedy = "write an entry with a device-filter for each kind of GPU"
-        yield file.problem(steps, text, remedy, severity=Severity.WARN, of_key=True)
+        yield file.problem(devices, text, remedy, severity=Severity.WARN, of_key=True)
     elif having and all(product.excess(counts) for product in having):
         text = f"needs {having[0].excess(counts)} of {having[0].name}, {_NOT_HERE}"
-        yield file.problem(steps, text, "ask for fewer or smaller profiles", of_key=True)
+        yield file.problem(devices, text, "ask for fewer or smaller profiles", of_key=True)
 
 
-def _on_nodes(file: MIGFile, entry: Entry) -> Iterator[Problem]:
-    """Problems on the GPUs of the nodes that select the configuration from this ConfigMap."""
-    change = file.change
-    if change.facts.policy_value("migManager", "config", "name") != change.name:
-        return
-    by_product: dict[MIGProduct, list[Object]] = {}
-    for node in change.facts.nodes_with(_LABEL, entry.config):
-        product = node_product(labels_of(node))
-        if product is not None:
-            by_product.setdefault(product, []).append(node)
-    for product, nodes in by_product.items():
-        yield from _on_product(file, entry, product, nodes)
+def _nodes_using(change: Change) -> dict[str, list[Object]]:
+    """The nodes that select a configuration from this ConfigMap, by its name."""
+    named = change.facts.policy_value("migManager", "config", "name") == change.name
+    using: dict[str, list[Object]] = {}
+    if named and change.namespace in change.facts.operator_namespaces:
+        for node in change.facts.nodes_with(_LABEL):
+            using.setdefault(labels_of(node)[_LABEL], []).append(node)
+    return using
+
+
+def _by_product(nodes: Iterable[Object]) -> dict[MIGProduct, list[Object]]:
+    """Nodes by their GPUs, as far as these are known."""
+    found: dict[MIGProduct, list[Object]] = {}
+    for node in nodes:
+        if product := node_product(labels_of(node)):
+            found.setdefault(product, []).append(node)
+    return found

@@ -126,6 +126,13 @@ class Entry:
             if (profile := MIGProfile.parse(name)) and is_count(count) and count > 0
         }
 
+    @property
+    def spellings(self) -> dict[MIGProfile, str]:
+        """The names under which the profiles stand, for `1c.1g.5gb` is `1g.5gb`."""
+        told = self.fields.get("mig-devices")
+        names = told if isinstance(told, dict) else {}
+        return {profile: name for name in names if (profile := MIGProfile.parse(name))}
+
     def is_for(self, product: MIGProduct) -> bool:
         """Whether it is for GPUs of a product."""
         return not self.filters or any(named.name == product.name for named in self.products)

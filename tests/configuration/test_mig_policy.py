@@ -1,0 +1,215 @@
+"""ClusterPolicy and MIG: ConfigMaps of the MIG manager, the strategy and how nodes are cut, settings without effect."""
+
+import json
+
+import pytest
+
+A100 = {
+    "nvidia.com/gpu.present": "true",
+    "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB",
+    "nvidia.com/mig.capable": "true",
+}
+T4 = {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/mig.capable": "false"}
+FILE = "version: v1\nmig-configs:\n  all-disabled: [{devices: all, mig-enabled: false}]\n"
+SOME = FILE + (
+    "  some:\n  - {devices: [0], mig-enabled: true, mig-devices: {1g.5gb: 7}}\n  - {devices: [1], mig-enabled: false}\n"
+)
+
+
+def policy(spec):
+    return "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}\nspec: " + spec
+
+
+def config_map(name="mig-config", namespace="gpu-operator", **data):
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def node(name, config=None, **labels):
+    known = labels or A100
+    chosen = {"nvidia.com/mig.config": config} if config else {}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {**known, **chosen}}}
+
+
+@pytest.fixture
+def told(examined):
+    """`told("GA146", spec, *cluster)`: path, severity, message and remedy of a rule's findings."""
+
+    def tell(rule, spec, *cluster, before=None, head=""):
+        parts = [head + policy(spec)]
+        text = "\n---\n".join([*parts, *map(json.dumps, cluster)])
+        if before:
+            text = text.replace(parts[0], f"{parts[0]}\n--- # before\n{policy(before)}", 1)
+        found = examined(text)
+        return [(str(one.path), str(one.severity), one.message, one.remedy) for one in found if one.rule == rule]
+
+    return tell
+
+
+NAMED = "{migManager: {config: {name: mig-config}}}"
+
+
+@pytest.mark.parametrize(
+    ("config", "said", "remedy"),
+    [
+        (
+            config_map("other"),
+            '"mig-config" is no ConfigMap in gpu-operator or nvidia-gpu-operator; the pods would not start',
+            'make the ConfigMap "mig-config" first, with the key config.yaml',
+        ),
+        (
+            config_map(namespace="default"),
+            '"mig-config" is no ConfigMap in gpu-operator or nvidia-gpu-operator; the pods would not start',
+            'make the ConfigMap "mig-config" first, with the key config.yaml',
+        ),
+        (
+            config_map(),
+            '"mig-config" has no data and no config.yaml, which is the file that the MIG manager reads',
+            'rename the key in the ConfigMap "mig-config" to config.yaml',
+        ),
+        (
+            config_map(**{"mig.yaml": FILE}),
+            '"mig-config" has "mig.yaml" and no config.yaml, which is the file that the MIG manager reads',
+            'rename the key in the ConfigMap "mig-config" to config.yaml',
+        ),
+        (
+            config_map(**{"config.yaml": FILE.replace("all-disabled", "none")}),
+            '"mig-config" has "none" and no all-disabled, which nodes without a label get',
+            'add all-disabled to the ConfigMap "mig-config", or write default: ""',
+        ),
+    ],
+)
+def test_config_map_that_does_not_serve_is_refused(told, config, said, remedy):
+    assert told("GA146", NAMED, config) == [("spec.migManager.config.name", "deny", said, remedy)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "cluster"),
+    [
+        (NAMED, ()),
+        (NAMED, (config_map(**{"config.yaml": FILE}),)),
+        (NAMED, (config_map(namespace="nvidia-gpu-operator", **{"config.yaml": FILE}),)),
+        (NAMED, (config_map(**{"config.yaml": "\tbroken"}),)),
+        (
+            '{migManager: {config: {name: mig-config, default: ""}}}',
+            (config_map(**{"config.yaml": SOME.replace("all-disabled", "x")}),),
+        ),
+        ("{migManager: {enabled: false, config: {name: mig-config}}}", (config_map("other"),)),
+        ('{migManager: {config: {name: ""}}}', (config_map("other"),)),
+        ("{migManager: {gpuClientsConfig: {name: mig-config}}}", (config_map(**{"clients.yaml": "version: v1"}),)),
+    ],
+)
+def test_config_map_that_serves_or_is_not_known_is_left_alone(told, spec, cluster):
+    assert told("GA146", spec, *cluster) == []
+
+
+def test_clients_need_their_own_file(told):
+    found = told("GA146", "{migManager: {gpuClientsConfig: {name: mig-config}}}", config_map(**{"config.yaml": "a"}))
+    said = '"mig-config" has "config.yaml" and no clients.yaml, which is the file that the MIG manager reads'
+    assert [one[:3] for one in found] == [("spec.migManager.gpuClientsConfig.name", "deny", said)]
+
+
+SINGLE = "{mig: {strategy: single}}"
+MANY = 'is "single", and the configuration "all-balanced" of the node "a" makes 1g.5gb, 2g.10gb, 3g.20gb; '
+MANY += "the device plugin would exit with: more than one MIG device type present on node"
+
+
+def test_strategy_single_with_several_profiles_is_refused(told):
+    remedy = "write strategy: mixed, and let pods ask for resources such as nvidia.com/mig-1g.10gb"
+    assert told("GA147", SINGLE, node("a", "all-balanced")) == [("spec.mig.strategy", "deny", MANY, remedy)]
+
+
+def test_strategy_that_is_only_kept_is_warned_about(told):
+    found = told("GA147", SINGLE, node("a", "all-balanced"), before=SINGLE)
+    assert [one[1:3] for one in found] == [("warn", MANY)]
+
+
+def test_strategy_that_becomes_single_is_refused(told):
+    found = told("GA147", SINGLE, node("a", "all-balanced"), before="{mig: {strategy: mixed}}")
+    assert [one[1] for one in found] == ["deny"]
+
+
+def test_own_configuration_that_cuts_only_some_gpus_is_refused(told):
+    spec = "{mig: {strategy: single}, migManager: {config: {name: mig-config}}}"
+    found = told("GA147", spec, config_map(**{"config.yaml": SOME}), node("a", "some"), node("b", "some"))
+    said = (
+        'is "single", and the configuration "some" of 2 nodes ("a", "b") cuts some GPUs and leaves others whole; the '
+        "device plugin would exit with: all devices on the node must be configured with the same migEnabled value"
+    )
+    assert [one[1:3] for one in found] == [("deny", said)]
+
+
+@pytest.mark.parametrize("strategy", ["", "none"])
+def test_cut_nodes_without_a_strategy_are_warned_about(told, strategy):
+    found = told("GA147", f'{{mig: {{strategy: "{strategy}"}}}}', node("a", "all-1g.5gb"))
+    said = "is none" if strategy else "is not set"
+    said += ', so GPUs that MIG divides are handed out as nothing, and the node "a" has the label nvidia.com/mig.config'
+    remedy = "write strategy: single or strategy: mixed, or label the nodes all-disabled"
+    assert found == [("spec.mig.strategy", "warn", said, remedy)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "cluster"),
+    [
+        (SINGLE, ()),
+        (SINGLE, (node("a", "all-1g.5gb"),)),
+        (SINGLE, (node("a", "all-disabled"), node("b"))),
+        (SINGLE, (node("a", "all-enabled"),)),
+        (SINGLE, (node("a", "somebody-elses"),)),
+        ("{mig: {strategy: mixed}}", (node("a", "all-balanced"),)),
+        ("{}", (node("a", "all-disabled"), node("b"))),
+    ],
+)
+def test_strategy_that_suits_is_left_alone(told, spec, cluster):
+    assert told("GA147", spec, *cluster) == []
+
+
+def test_labels_that_no_manager_reads_are_told(told):
+    found = told("GA148", "{mig: {strategy: single}, migManager: {enabled: false}}", node("a", "all-1g.5gb"))
+    said = 'is false, so the label nvidia.com/mig.config of the node "a" does nothing'
+    remedy = "write migManager: {enabled: true}, or cut the GPUs yourself and remove the labels"
+    assert found == [("spec.migManager.enabled", "warn", said, remedy)]
+
+
+def test_configurations_for_gpus_that_cannot_be_cut_are_recorded(told):
+    found = told("GA148", NAMED, node("a", **T4))
+    said = '"mig-config" is never read, for MIG can divide no GPU of the node "a"'
+    remedy = "remove it, or add nodes with GPUs such as A100, H100 or B200"
+    assert found == [("spec.migManager.config.name", "audit", said, remedy)]
+
+
+@pytest.mark.parametrize(
+    ("value", "said", "remedy"),
+    [
+        ('"True"', 'is "True"', 'write "true"'),
+        ('"1"', 'is "1"', 'write "true"'),
+        ('"no"', 'is "no"', 'write "false"'),
+        ('""', 'is ""', 'write "false"'),
+    ],
+)
+def test_reboot_that_is_no_boolean_is_told(told, value, said, remedy):
+    found = told("GA148", f"{{migManager: {{env: [{{name: WITH_REBOOT, value: {value}}}]}}}}")
+    text = f'{said}, and only "true" lets the MIG manager reboot a node that needs it'
+    assert found == [("spec.migManager.env[0].value", "warn", text, remedy)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "cluster"),
+    [
+        ("{mig: {strategy: single}, migManager: {enabled: false}}", ()),
+        ("{mig: {strategy: single}, migManager: {enabled: false}}", (node("a", "all-disabled"),)),
+        ("{mig: {strategy: none}, migManager: {enabled: false}}", (node("a", "all-1g.5gb"),)),
+        ("{migManager: {enabled: true}}", (node("a", **T4),)),
+        (NAMED, (node("a", **T4), node("b"))),
+        (NAMED, (node("a", **{"nvidia.com/gpu.present": "true"}),)),
+        ('{migManager: {env: [{name: WITH_REBOOT, value: "true"}, {name: OTHER, value: "True"}]}}', ()),
+    ],
+)
+def test_settings_that_have_effect_are_left_alone(told, spec, cluster):
+    assert told("GA148", spec, *cluster) == []
+
+
+@pytest.mark.parametrize("rule", ["GA146", "GA147", "GA148"])
+def test_nothing_is_said_of_a_deleted_policy(told, rule):
+    spec = "{mig: {strategy: single}, migManager: {enabled: true, config: {name: mig-config}}}"
+    assert told(rule, spec, config_map("other"), node("a", "all-balanced"), head="# operation: DELETE\n") == []

@@ -1,0 +1,18 @@
+"""A server imports every room before its first call: no request waits for an import."""
+
+import json
+import subprocess
+import sys
+
+CODE = """\
+import json, sys
+from types import SimpleNamespace
+from webhook.server.app import create_app
+create_app(SimpleNamespace(metrics=SimpleNamespace(set_in_flight=None)), None)
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_rooms_are_imported_with_the_application():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    assert {"policies.configuration", "policies.conversion.check", "policies.placement"} <= set(json.loads(done.stdout))
