@@ -1,16 +1,12 @@
-"""Starting: what is imported, how long that takes beside importing everything, what the help says."""
+"""Starting: what is imported, and what the help says. What it costs is in benchmarks/startup.py."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
-import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
-from time import perf_counter
 
 import pytest
 
@@ -146,38 +142,3 @@ def test_unknown_command_is_a_usage_error(invoke):
 def test_version_is_that_of_the_distribution(run):
     done = run("--version")
     assert done.stdout == f"gpu-admission {importlib.metadata.version('gpu-admission')}\n"
-
-
-def dependencies():
-    """The packages that the distributions in pyproject.toml bring."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = {re.match(r"[a-z-]+", each).group().replace("-", "_") for each in project["dependencies"]}
-    found = {
-        package
-        for package, distributions in importlib.metadata.packages_distributions().items()
-        if wanted & {name.lower().replace("-", "_") for name in distributions} and not package.startswith("_")
-    }
-    assert len(found) == len(wanted)
-    return sorted(found)
-
-
-def test_commands_start_in_well_under_what_importing_every_dependency_takes(folder, write, pod, tmp_path_factory):
-    """With byte code, as it is when a distribution is installed; the best of several runs is the least disturbed."""
-    inherited = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    environment = {**inherited, "PYTHONPYCACHEPREFIX": str(tmp_path_factory.mktemp("bytecode"))}
-    namespace, document = write("team-a.yaml", NAMESPACE), write("pod.yaml", pod())
-    limits = {
-        ("review", "--help"): 0.4,
-        ("review", document): 0.6,
-        ("review", "--cluster", namespace, document): 0.65,
-    }
-    commands = {arguments: [sys.executable, "-m", "webhook", *arguments] for arguments in limits}
-    commands["everything"] = [sys.executable, "-c", f"import {', '.join(dependencies())}"]
-    best = dict.fromkeys(commands, float("inf"))
-    for _ in range(8):
-        for name, command in commands.items():
-            start = perf_counter()
-            subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
-            best[name] = min(best[name], perf_counter() - start)
-    ratios = {arguments: best[arguments] / best["everything"] for arguments in limits}
-    assert {arguments: ratio for arguments, ratio in ratios.items() if ratio >= limits[arguments]} == {}
