@@ -78,7 +78,7 @@ class Change:
     def schema_problems(self) -> tuple[SchemaProblem, ...]:
         """What the schema of its kind says about the spec; nothing where there is no spec, or no schema."""
         spec, schema = self.object.get("spec"), SCHEMAS.get(self.kind)
-        return tuple(find_problems(schema, spec, SPEC)) if schema is not None and isinstance(spec, dict) else ()
+        return tuple(find_problems(schema, spec, SPEC)) if schema is not None and spec is not None else ()
 
     def value(self, *steps: str | int) -> Any:
         """What is at `spec.<steps>`; None where nothing is."""

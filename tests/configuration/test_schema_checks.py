@@ -1,0 +1,50 @@
+"""Schema: what the CRD does not allow, in words that help."""
+
+import pytest
+
+POLICY = """
+apiVersion: nvidia.com/v1
+kind: ClusterPolicy
+metadata: {name: cluster-policy}
+"""
+
+
+def told(findings, rule):
+    return [finding.text for finding in findings if finding.rule == rule]
+
+
+def test_spec_that_is_no_mapping_is_told(examined):
+    found = examined(POLICY + "spec: [driver]")
+    assert told(found, "GA101") == ["spec: is a list; it must be a mapping; write a mapping"]
+
+
+def test_word_of_a_guide_is_told_what_it_means(examined):
+    found = examined(POLICY + "spec: {driver: {kernelModuleType: precompiled}}")
+    assert told(found, "GA101") == [
+        'spec.driver.kernelModuleType: "precompiled" is none of "auto", "open", "proprietary"; write usePrecompiled: true '
+        'with a driver branch such as version: "580"'
+    ]
+
+
+@pytest.mark.parametrize(("written", "meant"), [("on", "on"), ("off", "off")])
+def test_unquoted_switch_is_told_its_quotes(examined, written, meant):
+    found = examined(POLICY + f"spec: {{ccManager: {{defaultMode: {written}}}}}")
+    (text,) = told(found, "GA101")
+    assert text.endswith(f'write "{meant}", in quotes; YAML reads it as {str(written == "on").lower()} without')
+
+
+def test_mistyped_field_is_told_its_name(examined):
+    found = examined(POLICY + "spec: {toolkit: {versoin: v1.20.0}}")
+    assert told(found, "GA102") == [
+        "spec.toolkit.versoin: is no field here; the API server drops it without a word, so it has no effect; write "
+        '"version"'
+    ]
+
+
+def test_field_of_a_newer_operator_only_warns(examined):
+    (finding,) = [one for one in examined(POLICY + "spec: {quantumFabric: {}}") if one.rule == "GA102"]
+    assert finding.severity == "warn"
+
+
+def test_deprecated_field_that_is_off_is_not_told(examined):
+    assert told(examined(POLICY + "spec: {kataManager: {enabled: false}, cdi: {default: false}}"), "GA103") == []
