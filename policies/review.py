@@ -181,6 +181,8 @@ def _configuration(request: Request, view: ClusterView, settings: GPUAdmissionPo
     """Configuration of GPU clusters: findings only; nothing of it is ever changed."""
     from policies.configuration import lenient, validate  # noqa: PLC0415 - see the module
 
+    if request.subresource:
+        return Decision(object=request.object)
     findings = settings.judge(validate(request, view, settings), request.namespace)
     return Decision(findings=tuple(lenient(finding, request, view) for finding in findings), object=request.object)
 

@@ -33,6 +33,8 @@ _VERSIONS = {
 """Kinds of NVIDIA's groups and the version that serves each."""
 
 _GUESSES = {"GPUClusterPolicy": "ClusterPolicy", "GpuClusterPolicy": "ClusterPolicy"}
+_NEVER_KINDS = frozenset({"Device"})
+"""Kinds that guides teach and that no operator has."""
 _GROUPS = ("nvidia.com", "gpu.nvidia.com", "resource.nvidia.com")
 _OBJECT_KEYS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
 
@@ -68,7 +70,9 @@ def existing_kind(change: Change) -> Iterator[Problem]:
         remedy = (
             f"write apiVersion: {_VERSIONS[meant]} and kind: {meant}" if meant else f"there are {listed}; remove it"
         )
-        yield problem(FieldPath(["kind"]), f'"{change.kind}" is no kind of {group}', remedy)
+        # The group has kinds of other operators too, so only what looks like one of these is a mistake.
+        severity = None if meant or change.kind in _NEVER_KINDS else Severity.AUDIT
+        yield problem(FieldPath(["kind"]), f'"{change.kind}" is no kind of {group}', remedy, severity=severity)
     elif group in _GROUPS and change.api_version != _VERSIONS[change.kind]:
         right = _VERSIONS[change.kind]
         path = FieldPath(["apiVersion"])

@@ -27,12 +27,14 @@ _OPERATORS = ("gpu-operator", "nvidia-mig-manager", "node-feature-discovery", "n
 
 def lenient(finding: Finding, request: Request, view: ClusterView) -> Finding:
     """The finding, lowered from a denial to a warning where the request must not be refused."""
-    if finding.severity is Severity.DENY and (_cleans_up(request, view) or _is_operator(request)):
+    if finding.severity is Severity.DENY and (_cleans_up(request, view) or _is_operator(request) or _repeats(request)):
         return replace(finding, severity=Severity.WARN)
     return finding
 
 
 def _cleans_up(request: Request, view: ClusterView) -> bool:
+    if lookup(request.object, ("metadata", "deletionTimestamp")):
+        return True
     if request.operation != "DELETE":
         return False
     namespace = view.get("Namespace", request.namespace) if request.namespace else None
@@ -44,4 +46,16 @@ def _cleans_up(request: Request, view: ClusterView) -> bool:
 
 def _is_operator(request: Request) -> bool:
     prefix, _, account = request.user.username.rpartition(":")
-    return prefix.startswith("system:serviceaccount:") and any(account.startswith(name) for name in _OPERATORS)
+    return prefix.startswith("system:serviceaccount:") and account in _OPERATORS
+
+
+def _repeats(request: Request) -> bool:
+    """Whether an update leaves everything as it was that configuration consists of: it must stay possible to label."""
+    if request.operation != "UPDATE" or not (isinstance(request.object, dict) and isinstance(request.old_object, dict)):
+        return False
+    old, new = request.old_object, request.object
+    read = ("spec", "data", "binaryData") if request.kind != "Node" else ()
+    labels = ("metadata", "labels")
+    return (
+        lookup(old, labels) == lookup(new, labels) and bool(read) and all(old.get(key) == new.get(key) for key in read)
+    )

@@ -21,8 +21,10 @@ def test_spec_that_is_no_mapping_is_told(examined):
 def test_word_of_a_guide_is_told_what_it_means(examined):
     found = examined(POLICY + "spec: {driver: {kernelModuleType: precompiled}}")
     assert told(found, "GA101") == [
-        'spec.driver.kernelModuleType: "precompiled" is none of "auto", "open", "proprietary"; write usePrecompiled: true '
-        'with a driver branch such as version: "580"'
+        (
+            'spec.driver.kernelModuleType: "precompiled" is none of "auto", "open", "proprietary"; write usePrecompiled: true '
+            'with a driver branch such as version: "580"'
+        )
     ]
 
 
@@ -36,8 +38,10 @@ def test_unquoted_switch_is_told_its_quotes(examined, written, meant):
 def test_mistyped_field_is_told_its_name(examined):
     found = examined(POLICY + "spec: {toolkit: {versoin: v1.20.0}}")
     assert told(found, "GA102") == [
-        "spec.toolkit.versoin: is no field here; the API server drops it without a word, so it has no effect; write "
-        '"version"'
+        (
+            "spec.toolkit.versoin: is no field here; the API server drops it without a word, so it has no effect; write "
+            '"version"'
+        )
     ]
 
 
@@ -48,3 +52,23 @@ def test_field_of_a_newer_operator_only_warns(examined):
 
 def test_deprecated_field_that_is_off_is_not_told(examined):
     assert told(examined(POLICY + "spec: {kataManager: {enabled: false}, cdi: {default: false}}"), "GA103") == []
+
+
+def test_mistake_that_is_stored_already_does_not_refuse_an_annotation(examined):
+    stored = POLICY + "spec: {driver: {kernelModuleType: precompiled}}"
+    annotated = stored.replace("{name: cluster-policy}", "{name: cluster-policy, annotations: {team: a}}")
+    (finding,) = [one for one in examined(f"{annotated}\n--- # before{stored}") if one.rule == "GA101"]
+    assert finding.severity == "warn"
+
+
+def test_object_on_its_way_out_is_not_refused(examined):
+    leaving = (
+        POLICY.replace("policy}", 'policy, deletionTimestamp: "2026-11-20T20:00:00Z"}') + "spec: {mig: {strategy: x}}"
+    )
+    (finding,) = [one for one in examined(leaving) if one.rule == "GA101"]
+    assert finding.severity == "warn"
+
+
+def test_kinds_of_other_operators_in_the_group_are_not_refused(examined):
+    text = "apiVersion: nvidia.com/v1alpha1\nkind: DynamoGraphDeployment\nmetadata: {name: llm}\nspec: {}"
+    assert {finding.severity for finding in examined(text)} == {"audit"}

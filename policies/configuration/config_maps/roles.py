@@ -6,6 +6,7 @@ no ClusterPolicy among the files; then its content tells.
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,9 @@ class Role(StrEnum):
     DCGM_METRICS = "dcgm-metrics"
 
 
+_METRIC = re.compile(r"^\s*DCGM_(?:FI|EXP)_\w+\s*,\s*(?:gauge|counter|histogram|summary|label)\s*,", re.MULTILINE)
+"""A line of the exporter's CSV; dashboards and alerts name the fields too."""
+
 _NAMED_BY = {
     Role.DEVICE_PLUGIN: ("devicePlugin", "config", "name"),
     Role.MIG_PARTED: ("migManager", "config", "name"),
@@ -55,7 +59,7 @@ def _by_content(document: Object) -> Iterator[Role]:
     for key, text in data.items() if isinstance(data, dict) else ():
         if not isinstance(text, str):
             continue
-        if key == "dcgm-metrics.csv" or "DCGM_FI_" in text:
+        if key == "dcgm-metrics.csv" or _METRIC.search(text):
             yield Role.DCGM_METRICS
             continue
         try:
