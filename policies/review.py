@@ -70,8 +70,8 @@ def entries_called(request: Request, view: ClusterView) -> tuple[Entry, ...]:
 @rules_on_demand
 def load_rooms() -> None:
     """Import every room now, rather than with the first request that needs it."""
-    import policies.configuration  # noqa: PLC0415
-    import policies.conversion.check  # noqa: F401, PLC0415
+    import policies.configuration  # noqa: PLC0415 - see the module
+    import policies.conversion.check  # noqa: F401, PLC0415 - see the module
 
 
 def _creates_pod(request: Request) -> bool:

@@ -51,11 +51,9 @@ def _is_operator(request: Request) -> bool:
 
 def _repeats(request: Request) -> bool:
     """Whether an update leaves everything as it was that configuration consists of: it must stay possible to label."""
-    if request.operation != "UPDATE" or not (isinstance(request.object, dict) and isinstance(request.old_object, dict)):
-        return False
     old, new = request.old_object, request.object
-    read = ("spec", "data", "binaryData") if request.kind != "Node" else ()
+    if request.operation != "UPDATE" or request.kind == "Node" or not (isinstance(old, dict) and isinstance(new, dict)):
+        return False
     labels = ("metadata", "labels")
-    return (
-        lookup(old, labels) == lookup(new, labels) and bool(read) and all(old.get(key) == new.get(key) for key in read)
-    )
+    read = ("spec", "data", "binaryData")
+    return lookup(old, labels) == lookup(new, labels) and all(old.get(key) == new.get(key) for key in read)
