@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.schema import SchemaProblem, find_problems
 from policies.configuration.schemas import SCHEMAS
 from policies.kubernetes.objects import Object, name_of
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.schema import SchemaProblem, find_problems
 
 if TYPE_CHECKING:
     from policies.configuration.facts import Facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.decision import Place
 from policies.kubernetes.paths import FieldPath, lookup
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Checks, Problem, problem
-from policies.configuration.schema import closest
+from policies.checks import Checks, Problem, problem
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

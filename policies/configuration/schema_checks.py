@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Checks, Problem, problem
+from policies.checks import Checks, Problem, problem
 from policies.decision import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change
-    from policies.configuration.schema import SchemaProblem
+    from policies.schema import SchemaProblem
 
 __all__ = ["SCHEMA"]
 

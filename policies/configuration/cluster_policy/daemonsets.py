@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.cluster_policy.upgrade_policies import percentage, whole_number
 from policies.configuration.components.checks import COMPONENTS
 from policies.decision import Severity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
 from policies.configuration.cluster_policy.device_plugin import config_map, reads_config_map
 from policies.configuration.config_maps.device_plugin.configuration import configurations

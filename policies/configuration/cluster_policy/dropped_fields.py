@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from policies.checks import Problem, problem
 from policies.configuration.change import SPEC
-from policies.configuration.checks import Problem, problem
 from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
-from policies.configuration.schema import find_problems
 from policies.configuration.schemas.cluster_policy import CLUSTER_POLICY as SCHEMA
 from policies.decision import Severity
 from policies.kubernetes.paths import lookup
+from policies.schema import find_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
 from policies.configuration.cluster_policy.runtime import cdi_enabled, nri_enabled, toolkit_enabled
 from policies.configuration.distributions import runtime_of

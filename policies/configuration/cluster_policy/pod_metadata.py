@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.components.checks import COMPONENTS
 from policies.decision import Severity
 from policies.kubernetes.names import is_label_key, is_label_value

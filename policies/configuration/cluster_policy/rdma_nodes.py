@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.components.checks import COMPONENTS
 from policies.configuration.usage import counted, listed
 from policies.decision import Severity

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.cluster_policy.monitoring import exports_metrics
 from policies.configuration.components import COMPONENTS
-from policies.configuration.schema import closest
 from policies.decision import Severity
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

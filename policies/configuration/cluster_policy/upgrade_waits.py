@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.cluster_policy.upgrade_policies import UpgradePolicy, upgrade_policy
 from policies.configuration.components.checks import COMPONENTS
 from policies.configuration.usage import counted, gpu_pods, listed

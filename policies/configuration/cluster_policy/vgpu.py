@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
 from policies.configuration.cluster_policy.sandbox import mode_of, runs_sandboxes
-from policies.configuration.schema import closest
 from policies.configuration.usage import listed
 from policies.decision import Severity
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.yaml import YAMLError, load_document
+from policies.schema import closest
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:

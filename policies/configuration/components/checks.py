@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Checks
+from policies.checks import Checks
 
 if TYPE_CHECKING:
     from policies.configuration.change import Change

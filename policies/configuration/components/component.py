@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change
-    from policies.configuration.schema import Field
     from policies.kubernetes.paths import FieldPath
+    from policies.schema import Field
 
 __all__ = ["Component", "components_with"]
 

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.components.checks import COMPONENTS
 from policies.configuration.components.driver import Driver, drivers_of, named_nodes
 from policies.decision import Severity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.components.checks import COMPONENTS
 from policies.configuration.components.driver import Driver, drivers_of, named_nodes, os_of
 from policies.decision import Severity

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.components.checks import COMPONENTS
 from policies.configuration.components.component import components_with
 from policies.configuration.components.images import IMAGE
-from policies.configuration.schema import closest
 from policies.decision import Severity
+from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

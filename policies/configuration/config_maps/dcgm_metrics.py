@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Checks, Problem, problem
+from policies.checks import Checks, Problem, problem
 from policies.configuration.config_maps.metrics_list import LIST_KEY, lists_of
 from policies.configuration.config_maps.roles import LABEL, Role
 from policies.decision import Severity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.checks import Checks, Problem, problem
+from policies.checks import Checks, Problem, problem
 from policies.configuration.config_maps.roles import Role, roles_of
 from policies.configuration.usage import the_nodes
 from policies.decision import Severity

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.gpu_cluster.checks import GPU_CLUSTER
-from policies.configuration.schema import closest
 from policies.decision import Severity
 from policies.kubernetes.paths import lookup
+from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Checks
+from policies.checks import Checks
 from policies.configuration.mig_configs import MIG_CONFIG
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of

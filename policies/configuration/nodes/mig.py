@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.config_maps.mig_parted.fitting import LIST_PROFILES, Misfit, misfits
 from policies.configuration.mig_configs import MIG_CONFIG, WHOLE, selectable_configs, unfit_for_single
 from policies.configuration.nodes.checks import NODE, WORKLOAD_CONFIG, label_path, newly_set

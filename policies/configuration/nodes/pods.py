@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.mig_configs import MIG_CONFIG
 from policies.configuration.nodes.checks import NODE, WORKLOAD_CONFIG, label_path, newly_set
 from policies.configuration.usage import counted, gpu_pods, listed

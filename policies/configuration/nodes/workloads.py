@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.nodes.checks import NODE, RESERVED, WORKLOAD_CONFIG, label_path, newly_set
-from policies.configuration.schema import closest
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
+from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

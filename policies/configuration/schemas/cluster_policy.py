@@ -1,15 +1,17 @@
 """The fields of `ClusterPolicy` (nvidia.com/v1), as GPU Operator 26.7 has them.
 
-The notation is that of `policies.configuration.schema`. Source: the CRD in github.com/NVIDIA/gpu-operator config/crd/bases.
+The notation is that of `policies.schema`. Source: the CRD in github.com/NVIDIA/gpu-operator config/crd/bases.
 """
 
 from __future__ import annotations
 
-from policies.configuration.schema import parse_schema
+from policies.configuration.schemas.blocks import BLOCKS
+from policies.schema import parse_schema
 
 __all__ = ["CLUSTER_POLICY"]
 
-CLUSTER_POLICY = parse_schema("""
+CLUSTER_POLICY = parse_schema(
+    """
 ccManager: object
   + component
   defaultMode: string one of "on", "off", "devtools"
@@ -204,4 +206,6 @@ vgpuManager: object
     + image, env
   kernelModuleConfig: object
     name: string
-""")
+""",
+    BLOCKS,
+)

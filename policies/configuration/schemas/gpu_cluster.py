@@ -1,15 +1,17 @@
 """The fields of `GPUCluster` (nvidia.com/v1alpha1), as GPU Operator 26.7 has them.
 
-The notation is that of `policies.configuration.schema`. Source: the CRD in github.com/NVIDIA/gpu-operator config/crd/bases.
+The notation is that of `policies.schema`. Source: the CRD in github.com/NVIDIA/gpu-operator config/crd/bases.
 """
 
 from __future__ import annotations
 
-from policies.configuration.schema import parse_schema
+from policies.configuration.schemas.blocks import BLOCKS
+from policies.schema import parse_schema
 
 __all__ = ["GPU_CLUSTER"]
 
-GPU_CLUSTER = parse_schema("""
+GPU_CLUSTER = parse_schema(
+    """
 daemonsets: object
   annotations: {string}
   labels: {string}
@@ -65,4 +67,6 @@ draDriver!: object
 hostPaths: object
   driverInstallDir: string
   kubeletRootDir: string
-""")
+""",
+    BLOCKS,
+)

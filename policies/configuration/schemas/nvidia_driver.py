@@ -1,15 +1,17 @@
 """The fields of `NVIDIADriver` (nvidia.com/v1alpha1), as GPU Operator 26.7 has them.
 
-The notation is that of `policies.configuration.schema`. Source: the CRD in github.com/NVIDIA/gpu-operator config/crd/bases.
+The notation is that of `policies.schema`. Source: the CRD in github.com/NVIDIA/gpu-operator config/crd/bases.
 """
 
 from __future__ import annotations
 
-from policies.configuration.schema import parse_schema
+from policies.configuration.schemas.blocks import BLOCKS
+from policies.schema import parse_schema
 
 __all__ = ["NVIDIA_DRIVER"]
 
-NVIDIA_DRIVER = parse_schema("""
+NVIDIA_DRIVER = parse_schema(
+    """
 + env, resources
 annotations: {string}
 args: [string]
@@ -79,4 +81,6 @@ usePrecompiled: boolean
 version: string
 virtualTopologyConfig: object
   name: string
-""")
+""",
+    BLOCKS,
+)

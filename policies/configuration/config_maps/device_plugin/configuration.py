@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.configuration.checks import Checks
+from policies.checks import Checks
 from policies.configuration.config_maps.device_plugin.names import full_name
 from policies.configuration.embedded import Embedded
 from policies.kubernetes.yaml import Limits, YAMLError, load_document

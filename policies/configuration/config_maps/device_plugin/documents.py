@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.checks import Checks, Problem, problem
+from policies.checks import Checks, Problem, problem
 from policies.configuration.config_maps.device_plugin.configuration import (
     CONFIGURATION,
     LIMITS,

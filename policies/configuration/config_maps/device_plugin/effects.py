@@ -14,7 +14,7 @@ from policies.kubernetes.paths import lookup
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.configuration.checks import Problem
+    from policies.checks import Problem
     from policies.configuration.config_maps.device_plugin.configuration import Configuration, SharedResource
     from policies.kubernetes.objects import Object
 

@@ -15,7 +15,7 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.configuration.checks import Problem
+    from policies.checks import Problem
     from policies.configuration.config_maps.device_plugin.configuration import Configuration
     from policies.kubernetes.objects import Object
 

@@ -13,7 +13,7 @@ from policies.kubernetes.printable import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.configuration.checks import Problem
+    from policies.checks import Problem
     from policies.configuration.config_maps.device_plugin.configuration import (
         Configuration,
         SharedResource,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration.checks import Problem, problem
+from policies.checks import Problem, problem
 from policies.configuration.config_maps.device_plugin.configuration import texts
 from policies.configuration.config_maps.device_plugin.documents import DEVICE_PLUGIN
 from policies.configuration.config_maps.device_plugin.usage import (

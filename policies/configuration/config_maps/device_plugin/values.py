@@ -11,7 +11,7 @@ from policies.decision import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.configuration.checks import Problem
+    from policies.checks import Problem
     from policies.configuration.config_maps.device_plugin.configuration import Configuration
 
 

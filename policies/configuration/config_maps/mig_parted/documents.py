@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.checks import Checks, Problem, problem
+from policies.checks import Checks, Problem, problem
 from policies.configuration.config_maps.mig_parted.reading import CONFIGS, FILE, LIMITS, Configs, Entry, configs_in
 from policies.configuration.embedded import Embedded
 from policies.configuration.usage import listed

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.config_maps.mig_parted.reading import is_count
-from policies.configuration.schema import closest
 from policies.nvidia.mig import MIGProfile
+from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.configuration.checks import Problem
+    from policies.checks import Problem
     from policies.configuration.config_maps.mig_parted.documents import MIGFile
     from policies.configuration.config_maps.mig_parted.reading import Entry
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MIGFile
 from policies.configuration.config_maps.mig_parted.entries import entry_problems, reported
 from policies.configuration.config_maps.mig_parted.reading import CONFIGS, Entry
-from policies.configuration.schema import closest
 from policies.decision import Severity
+from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.configuration.checks import Problem
+    from policies.checks import Problem
 
 _FIELDS = ("version", CONFIGS)
 _VERSION = "v1"

@@ -13,7 +13,7 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.configuration.checks import Problem
+    from policies.checks import Problem
 
 DEFAULT = "all-disabled"
 """What the operator labels nodes with where `migManager.config.default` is not empty: no other name is allowed."""

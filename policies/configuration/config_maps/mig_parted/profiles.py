@@ -14,8 +14,8 @@ from policies.nvidia.mig_products import PRODUCTS, MIGProduct, node_product
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from policies.checks import Problem
     from policies.configuration.change import Change
-    from policies.configuration.checks import Problem
     from policies.configuration.config_maps.mig_parted.reading import Entry
     from policies.kubernetes.objects import Object
 

@@ -14,7 +14,7 @@ from policies.nvidia.mig_products import product_named
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.configuration.checks import Problem
+    from policies.checks import Problem
 
 _COMPARED = 64
 """How many entries of a configuration are compared with each other; there are not so many kinds of GPU."""

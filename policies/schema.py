@@ -1,4 +1,4 @@
-"""Schemas of NVIDIA's custom resources, in a notation that can be read beside the documentation.
+"""Schemas of objects, in a notation that can be read beside the documentation.
 
 One line is one field, indentation is nesting:
 
@@ -8,7 +8,7 @@ driver!: object                  a required field
   hostPort: integer deprecated
   tolerations: [object]          a list; without lines below it, of objects of any shape
   labels: {string}               a map
-  + component                    the fields that every component has
+  + component                    fields that occur in several places, by a name
 ```
 """
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from policies.kubernetes.paths import FieldPath
 
@@ -30,15 +30,6 @@ __all__ = ["Field", "SchemaProblem", "closest", "find_problems", "parse_schema"]
 
 _LINE = re.compile(r"( *)(?:\+ (?P<blocks>.+)|(?P<name>\w+)(?P<required>!)?: (?P<type>\S+)(?P<rest>.*))")
 _BOUND = re.compile(r"at (least|most) (\d+)")
-
-_BLOCKS = {
-    "env": "env: [object]\n  name!: string\n  value: string",
-    "image": "image: string\nimagePullPolicy: string\nimagePullSecrets: [string]\nrepository: string\nversion: string",
-    "resources": "resources: object\n  limits: {quantity}\n  requests: {quantity}",
-    "component": "+ env, image, resources\nargs: [string]\nenabled: boolean\nhostNetwork: boolean",
-    "probe": "failureThreshold: integer at least 1\ninitialDelaySeconds: integer\nperiodSeconds: integer at least 1\n"
-    "successThreshold: integer at least 1\ntimeoutSeconds: integer at least 1",
-}
 
 
 @dataclass(slots=True)
@@ -66,18 +57,22 @@ class SchemaProblem:
     remedy: str
 
 
-def parse_schema(text: str) -> Field:
+def parse_schema(text: str, blocks: Mapping[str, str] | None = None) -> Field:
     """Read a schema of a `spec`.
+
+    Args:
+        text: The schema.
+        blocks: What `+ name` stands for, by name.
 
     Raises:
         ValueError: a line is not in the notation.
     """
     root = Field("object")
-    _parse_into(root, text)
+    _parse_into(root, text, blocks or {})
     return root
 
 
-def _parse_into(root: Field, text: str) -> None:
+def _parse_into(root: Field, text: str, blocks: Mapping[str, str]) -> None:
     open_fields: list[tuple[int, Field]] = [(-1, root)]
     for line in text.strip("\n").splitlines():
         match = _LINE.fullmatch(line)
@@ -89,7 +84,7 @@ def _parse_into(root: Field, text: str) -> None:
         parent = open_fields[-1][1]
         if match["blocks"]:
             for block in match["blocks"].split(", "):
-                _parse_into(parent, _BLOCKS[block])
+                _parse_into(parent, blocks[block], blocks)
             continue
         bounds = {side: int(number) for side, number in _BOUND.findall(match["rest"])}
         made = Field(
