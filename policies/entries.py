@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["ENTRIES", "NEVER_MATCHED", "Entry"]
+__all__ = ["CLAIM_KINDS", "ENTRIES", "NEVER_MATCHED", "Entry"]
+
+CLAIM_KINDS = frozenset(
+    {
+        ("resource.k8s.io", "ResourceClaim"),
+        ("resource.k8s.io", "ResourceClaimTemplate"),
+        ("resource.k8s.io", "DeviceClass"),
+        ("resource.nvidia.com", "ComputeDomain"),
+    }
+)
+"""Group and kind of what the entry `claims` is asked about, when it is created."""
 
 NEVER_MATCHED = frozenset({"kube-system"})
 """Namespaces that no webhook of ours is asked about: a cluster must be able to heal itself without us."""
@@ -34,6 +44,7 @@ ENTRIES = {
         Entry("preview", mutating=True, failure_policy="Ignore"),
         Entry("placement", mutating=True, failure_policy="Ignore"),
         Entry("conversion-check", mutating=False, failure_policy="Fail"),
+        Entry("claims", mutating=False, failure_policy="Ignore"),
         Entry("configuration", mutating=False, failure_policy="Ignore"),
         Entry("nodes", mutating=False, failure_policy="Ignore"),
     )

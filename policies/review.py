@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN
 from policies.decision import Decision, Severity
-from policies.entries import ENTRIES, NEVER_MATCHED, Entry
+from policies.entries import CLAIM_KINDS, ENTRIES, NEVER_MATCHED, Entry
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.patch import Editor
@@ -57,6 +57,8 @@ def entries_called(request: Request, view: ClusterView) -> tuple[Entry, ...]:
         return ()
     if (request.group, request.kind) == ("", "Node"):
         return (ENTRIES["nodes"],)
+    if (request.group, request.kind) in CLAIM_KINDS:
+        return (ENTRIES["claims"],) if request.operation != "DELETE" else ()
     if not _creates_pod(request):
         return (ENTRIES["configuration"],)
     mode = mode_of(request.namespace, view)
@@ -71,7 +73,8 @@ def entries_called(request: Request, view: ClusterView) -> tuple[Entry, ...]:
 def load_rooms() -> None:
     """Import every room now, rather than with the first request that needs it."""
     import policies.configuration  # noqa: PLC0415 - see the module
-    import policies.conversion.check  # noqa: F401, PLC0415 - see the module
+    import policies.conversion.check  # noqa: PLC0415 - see the module
+    import policies.dra.claims  # noqa: F401, PLC0415 - see the module
 
 
 def _creates_pod(request: Request) -> bool:
@@ -187,11 +190,23 @@ def _configuration(request: Request, view: ClusterView, settings: GPUAdmissionPo
     return Decision(findings=tuple(lenient(finding, request, view) for finding in findings), object=request.object)
 
 
+def _claims(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """Claims, templates, DeviceClasses and ComputeDomains: findings only."""
+    from policies.dra.claims import validate  # noqa: PLC0415 - see the module
+
+    if request.subresource or request.operation == "DELETE":
+        return Decision(object=request.object)
+    return Decision(
+        findings=settings.judge(validate(request, view, settings), request.namespace), object=request.object
+    )
+
+
 _REVIEWS = {
     "conversion": _for_pods(_conversion),
     "preview": _for_pods(_preview),
     "placement": _for_pods(_placement),
     "conversion-check": _for_pods(_conversion_check),
+    "claims": _claims,
     "configuration": _configuration,
     "nodes": _configuration,
 }

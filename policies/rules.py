@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from policies.decision import Place
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["Rule", "all_rules", "get_rule", "is_configuration", "rule"]
+__all__ = ["Rule", "all_rules", "get_rule", "rule", "told_by_field"]
 
 _RULES: dict[str, Rule] = {}
 _ON_DEMAND: list[Callable[[], None]] = []
@@ -106,9 +106,9 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(_RULES[rule_id] for rule_id in sorted(_RULES))
 
 
-def is_configuration(rule_id: str) -> bool:
-    """Whether a rule is about configuration; refusals by such rules are worded field by field, as a schema's are."""
-    return rule_id.startswith("GA1")
+def told_by_field(rule_id: str) -> bool:
+    """Whether refusals by a rule are worded field by field, as a schema's are: those of configuration and claims."""
+    return rule_id.startswith(("GA1", "GA2"))
 
 
 def get_rule(rule_id: str) -> Rule | None:

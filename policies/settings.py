@@ -21,6 +21,7 @@ __all__ = [
     "DEFAULTS",
     "Configuration",
     "Conversion",
+    "DRADriver",
     "GPUAdmissionPolicy",
     "RuleOverride",
     "SettingsError",
@@ -92,6 +93,18 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True)
+class DRADriver:
+    """NVIDIA's DRA driver, as it runs in this cluster; it does not tell by itself."""
+
+    __pydantic_config__ = _MODEL
+
+    feature_gates: dict[str, bool] | None = None
+    """Its feature gates that are set; None where nobody says, and then those of the GPUCluster count if there is one."""
+    version: str = ""
+    """Its release, such as `25.8.0`; empty where nobody says."""
+
+
+@dataclass(frozen=True, slots=True)
 class GPUAdmissionPolicy:
     """The administrator's choices: the `spec` of the one GPUAdmissionPolicy, named `default`."""
 
@@ -100,6 +113,7 @@ class GPUAdmissionPolicy:
     rules: tuple[RuleOverride, ...] = ()
     conversion: Conversion = field(default_factory=Conversion)
     configuration: Configuration = field(default_factory=Configuration)
+    dra_driver: DRADriver = field(default_factory=DRADriver)
 
     def severity_of(self, rule: str, default: Severity, namespace: str) -> Severity:
         """The severity of a rule in a namespace; `default` where nothing overrides it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from policies.entries import CLAIM_KINDS
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import FieldPath, lookup
@@ -130,6 +131,9 @@ def _request(document: Object, circumstances: Circumstances) -> Request:
     elif pod_templates(document):
         namespace = namespace or circumstances.namespace or _DEFAULT_NAMESPACE
         document = _with_defaulted_templates(in_namespace(document, namespace))
+    elif (group, kind) in CLAIM_KINDS and kind != "DeviceClass":
+        namespace = namespace or circumstances.namespace or _DEFAULT_NAMESPACE
+        document = in_namespace(document, namespace)
     return Request(
         object=document,
         operation=circumstances.operation,

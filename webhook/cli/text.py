@@ -9,7 +9,7 @@ import click
 
 from policies.conversion.rules import MALFORMED
 from policies.kubernetes.printable import printable
-from policies.rules import get_rule, is_configuration
+from policies.rules import get_rule, told_by_field
 from webhook.cli import kubectl
 from webhook.cli.diff import diff, styled
 
@@ -69,7 +69,7 @@ def _lines(result: Result) -> Iterator[str]:
 def _refusal(result: Result, refusal: Refusal) -> str:
     subject, findings = result.subject, refusal.findings
     # Of a malformed pod the API server would not get as far as asking a webhook, and words it the same.
-    if all(finding.rule == MALFORMED.id or is_configuration(finding.rule) for finding in findings):
+    if all(finding.rule == MALFORMED.id or told_by_field(finding.rule) for finding in findings):
         causes = [printable(str(finding)) for finding in findings]
         return kubectl.invalid(subject.request.kind, printable(subject.name), causes)
     message = "\n".join(printable(str(finding)) for finding in findings)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from policies.kubernetes.printable import printable
-from policies.rules import is_configuration
+from policies.rules import told_by_field
 from policies.warnings import warning_lines
 from webhook.server.admission_review import API_VERSION, KIND, name_in
 
@@ -88,7 +88,7 @@ def _review(response: dict[str, Any]) -> dict[str, Any]:
 def _refusal(denials: Sequence[Finding], request: Request) -> dict[str, Any]:
     lines, more = _fitting(denials, lambda finding: _line(finding.text, finding.rule))
     message = "\n".join([*lines, more] if more else lines)
-    if not all(is_configuration(finding.rule) for finding in denials):
+    if not all(told_by_field(finding.rule) for finding in denials):
         return {"status": "Failure", "code": 403, "reason": "Forbidden", "message": message}
     causes = [
         {

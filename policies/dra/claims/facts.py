@@ -1,0 +1,82 @@
+"""Facts that claims are judged by: classes, devices, the version of the cluster, the gates of the driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.cel.environment import Features
+from policies.kubernetes.paths import lookup
+from policies.view import UNKNOWN, ClusterView, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+
+__all__ = ["ON_SINCE", "Facts"]
+
+ON_SINCE = {
+    "DRAAdminAccess": (1, 34),
+    "DRAPrioritizedList": (1, 34),
+    "DRAConsumableCapacity": (1, 36),
+    "DRADeviceTaints": (1, 36),
+    "DRAExtendedResource": (1, 36),
+    "DRAPartitionableDevices": (1, 36),
+    "DRADeviceBindingConditions": (1, 36),
+}
+"""The version in which a feature gate came on by default. Source: k8s.io/kubernetes pkg/features/kube_features.go."""
+
+_DRIVER_DEFAULTS = {"IMEXDaemonsWithDNSNames": True, "ComputeDomainCliques": True, "CrashOnNVLinkFabricErrors": True}
+"""The gates of NVIDIA's driver that are on when nothing is said. Source: pkg/featuregates of dra-driver-nvidia-gpu."""
+
+
+class Facts:
+    """What a view knows around claims. Every answer may be `UNKNOWN`."""
+
+    def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
+        self.view = view
+        self.settings = settings
+
+    def device_class(self, name: str) -> Object | Unknown | None:
+        """A DeviceClass; None where it certainly does not exist."""
+        return self.view.get("DeviceClass", name)
+
+    def device_classes(self) -> Sequence[Object] | Unknown:
+        """All DeviceClasses."""
+        return self.view.list("DeviceClass")
+
+    def namespace_labels(self, namespace: str) -> dict[str, str] | Unknown:
+        """The labels of a namespace; unknown where it is not seen."""
+        found = self.view.get("Namespace", namespace)
+        if not isinstance(found, dict):
+            return UNKNOWN
+        labels = lookup(found, ("metadata", "labels"))
+        return labels if isinstance(labels, dict) else {}
+
+    def offers(self, gate: str) -> bool | Unknown:
+        """Whether this cluster has a feature of DRA, going by its version and by what is on by default."""
+        version = self.view.server_version()
+        return UNKNOWN if version is UNKNOWN else version >= ON_SINCE[gate]
+
+    def cel_features(self) -> Features:
+        """What the API server lets a new selector use; where the version is unknown, what 1.36 does."""
+        return Features(
+            consumable_capacity=self.offers("DRAConsumableCapacity") is not False,
+            list_type_attributes=False,
+            new_expressions=True,
+        )
+
+    def driver_gate(self, gate: str) -> bool | Unknown:
+        """Whether a feature gate of NVIDIA's DRA driver is on: by the settings, else by the GPUCluster."""
+        gates = self.settings.dra_driver.feature_gates
+        if gates is None:
+            clusters = self.view.list("GPUCluster")
+            if clusters is UNKNOWN or not clusters:
+                return UNKNOWN
+            gates = lookup(clusters[0], ("spec", "draDriver", "featureGates")) or {}
+        return bool(gates.get(gate, _DRIVER_DEFAULTS.get(gate, False))) if isinstance(gates, dict) else UNKNOWN
+
+    def driver_version(self) -> str | Unknown:
+        """The release of NVIDIA's DRA driver, `25.8.0`, where the settings tell it."""
+        return self.settings.dra_driver.version or UNKNOWN

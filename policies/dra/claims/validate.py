@@ -1,0 +1,27 @@
+"""Validates one claim, template, DeviceClass or ComputeDomain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.claims import admin_access  # noqa: F401 - registers its rules
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.facts import Facts
+from policies.dra.claims.subject import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.decision import Finding
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["validate"]
+
+
+def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
+    """Everything that is wrong with what is created; nothing for kinds that are not of dynamic resource allocation."""
+    subject = Subject.of(request, Facts(view, settings))
+    if subject is not None:
+        yield from CLAIMS.run(subject)
