@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Checks, Problem, problem
 from policies.decision import Severity
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import FieldPath
 from policies.schema import closest
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ _OBJECT_KEYS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
     "An object is of a kind and version that exists",
     default=Severity.DENY,
     remedy="write a kind that exists",
-    source="github.com/NVIDIA/gpu-operator config/crd/bases; k8s.io/api/resource/v1",
-    rows=("S-33", "S-38", "S-62"),
+    source="github.com/NVIDIA/gpu-operator config/crd/bases; the CRDs of dra-driver-nvidia-gpu",
+    rows=("S-33", "S-38"),
     wrong="""
     apiVersion: gpu.nvidia.com/v1
     kind: GPUClusterPolicy
@@ -60,8 +60,7 @@ _OBJECT_KEYS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
 def existing_kind(change: Change) -> Iterator[Problem]:
     """Kubectl refuses the object with "no matches for kind", which does not say what the kind is called.
 
-    Published guides use kinds that never existed, and versions of other kinds. Claims of resource.k8s.io/v1 with the
-    fields of v1beta1 are read without the class they ask for.
+    Published guides use kinds that never existed, and versions of other kinds.
     """
     group, _, _ = change.api_version.rpartition("/")
     meant = _GUESSES.get(change.kind) or (closest(change.kind, _VERSIONS) if group in _GROUPS else None)
@@ -77,18 +76,6 @@ def existing_kind(change: Change) -> Iterator[Problem]:
         right = _VERSIONS[change.kind]
         path = FieldPath(["apiVersion"])
         yield problem(path, f'"{change.api_version}" does not serve {change.kind}', f"write apiVersion: {right}")
-    if change.api_version in ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"):
-        yield from _flat_requests(change)
-
-
-def _flat_requests(change: Change) -> Iterator[Problem]:
-    outer = ("spec", "spec") if change.kind == "ResourceClaimTemplate" else ("spec",)
-    requests = lookup(change.object, (*outer, "devices", "requests"))
-    for index, request in enumerate(requests if isinstance(requests, list) else []):
-        if isinstance(request, dict) and "deviceClassName" in request:
-            path = FieldPath((*outer, "devices", "requests", index, "deviceClassName"))
-            text = f"is a field of resource.k8s.io/v1beta1; {change.api_version} has it under exactly"
-            yield problem(path, text, f"write exactly: {{deviceClassName: {request['deviceClassName']}}}")
 
 
 @ANY_KIND.rule(

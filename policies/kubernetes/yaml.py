@@ -104,16 +104,40 @@ class Document:
     def position_within(self, path: Sequence[str | int], line: int, column: int) -> Position:
         """Where a place in the text at a path is, counted from 1: a line of the file that a ConfigMap holds.
 
-        A literal block (``|``) has its lines as they are, only indented. In every other style the lines of the text
-        and those of the document need not match, and this is where the text begins.
+        A literal block (``|``) has its lines as they are, only indented, and so has a text on one line, in quotes or
+        not, and a folded block (``>``) whose lines are joined by blanks. Elsewhere the lines of the text and those of
+        the document need not match, and this is where the text begins.
         """
-        mark = self._nearest(path)[0].mark
+        node = self._nearest(path)[0]
+        mark = node.mark
         lines = self._text.split("\n")[mark.line :]
-        if not lines or not lines[0][mark.column :].startswith("|"):
-            return self._position(mark)
+        begin = lines[0][mark.column :] if lines else ""
         first = next((content for content in lines[1:] if content.strip()), "")
         indentation = len(first) - len(first.lstrip(" "))
-        return Position(self._line + mark.line + 1 + line, indentation + column)
+        if begin.startswith("|"):
+            return Position(self._line + mark.line + 1 + line, indentation + column)
+        if not isinstance(node.value, str) or line != 1 or column < 1:
+            return self._position(mark)
+        before = node.value[: column - 1]
+        if begin.startswith(">"):
+            return self._within_folded(mark, lines[1:], indentation, before)
+        quote = begin[:1] if begin.startswith(("'", '"')) else ""
+        if begin.startswith(quote + before):
+            return Position(self._line + mark.line + 1, mark.column + len(quote) + column)
+        return self._position(mark)
+
+    def _within_folded(self, mark: Mark, lines: list[str], indentation: int, before: str) -> Position:
+        """The end of ``before`` in a folded block, as long as the block's lines are joined by single blanks."""
+        joined = ""
+        for number, content in enumerate(lines, start=1):
+            joined += " " * (number > 1)
+            begins = len(joined)
+            joined += content[indentation:]
+            if len(joined) > len(before):
+                if not joined.startswith(before):
+                    break
+                return Position(self._line + mark.line + 1 + number, indentation + len(before) - begins + 1)
+        return self._position(mark)
 
     def _position(self, mark: Mark) -> Position:
         return Position(self._line + mark.line + 1, mark.column + 1)

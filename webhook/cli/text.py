@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.conversion.rules import MALFORMED
+from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.rules import get_rule, told_by_field
 from webhook.cli import kubectl
@@ -16,10 +17,14 @@ from webhook.cli.diff import diff, styled
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from policies.decision import Finding
+    from policies.kubernetes.objects import Object
     from webhook.cli.admit import Refusal, Result
 
 __all__ = ["kubectl_lines", "summary", "text"]
 
+_EXCERPT = 100
+"""Characters of an expression that are shown around a place in it."""
 _COLOURS = {"admitted": "green", "changed": "green", "converted": "green", "refused": "red"}
 
 
@@ -59,11 +64,24 @@ def _lines(result: Result) -> Iterator[str]:
         place = subject.position_of(finding)
         rule = get_rule(finding.rule)
         yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {rule.title if rule else ''}"
+        yield from _excerpt(subject.document, finding)
     if result.before is not None and result.after is not None:
         yield from map(styled, diff(result.before, result.after, printable(subject.label)))
     if result.templates:
         names = ", ".join(f"{template.namespace}/{template.name}" for template in result.templates)
         yield f"refers to ResourceClaimTemplate {names} (-o yaml prints it in full)"
+
+
+def _excerpt(document: Object, finding: Finding) -> Iterator[str]:
+    """The line of an expression that a finding is in, and a caret below the place."""
+    place = finding.place
+    if place is None or place.path[-1:] != ("expression",):
+        return
+    lines = str(lookup(document, place.path)).split("\n")
+    line = printable(lines[place.line - 1]) if place.line <= len(lines) else ""
+    first = max(0, place.column - 1 - _EXCERPT // 2) if len(line) > _EXCERPT else 0
+    yield f"    {line[first : first + _EXCERPT]}"
+    yield f"    {' ' * (place.column - 1 - first)}^"
 
 
 def _refusal(result: Result, refusal: Refusal) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SelectorText", "Subject"]
 
+
 @dataclass(frozen=True, slots=True)
 class SelectorText:
     """A CEL selector as it is written, not compiled."""
@@ -47,6 +48,8 @@ class Subject:
     """`v1`, `v1beta2` or `v1beta1`; of a ComputeDomain `v1beta1`."""
     namespace: str
     facts: Facts
+    served: bool = False
+    """Whether the API server asks: it serves this version then, and has dropped the fields that it does not know."""
 
     @classmethod
     def of(cls, request: AdmissionRequest, facts: Facts) -> Subject | None:
@@ -54,7 +57,8 @@ class Subject:
         if (request.group, request.kind) not in CLAIM_KINDS or not isinstance(request.object, dict):
             return None
         version = str(request.object.get("apiVersion", "")).rpartition("/")[2]
-        return cls(request.object, request.old_object, request.kind, version, request.namespace, facts)
+        served = bool(request.entry)
+        return cls(request.object, request.old_object, request.kind, version, request.namespace, facts, served)
 
     @property
     def name(self) -> str:
@@ -108,6 +112,11 @@ class Subject:
             for asked in self.asked
             for selector in _selectors(asked.fields.get("selectors"), asked.path / "selectors", asked)
         )
+
+    @property
+    def referring(self) -> tuple[Constraint | Config, ...]:
+        """All that refers to requests: constraints and configs."""
+        return (*self.constraints, *self.configs)
 
     def _mappings(self, name: str) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
         path = self.devices_path / name

@@ -4,7 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.claims import admin_access  # noqa: F401 - registers its rules
+# Imported for the rules that they register, in the order in which these are told: what the API server says comes first.
+# isort: off
+from policies.dra.claims import (  # noqa: F401
+    versions,
+    shapes,
+    names,
+    request_names,
+    prioritized_lists,
+    exact_requests,
+    limits,
+    tolerations,
+    capacity,
+    constraints,
+    references,
+    opaque,
+    device_classes,
+    selectors,
+    immutability,
+    status,
+)
+from policies.dra.claims import admin_access  # noqa: F401
+
+# isort: on
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.facts import Facts
 from policies.dra.claims.subject import Subject

@@ -1,0 +1,118 @@
+"""What is asked of one DeviceClass: the class, and how many devices of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.field_errors import REQUIRED, invalid, unsupported
+from policies.dra.claims.name_errors import as_dns_subdomain, subdomain_error
+from policies.dra.claims.schemas import ASKED_FIELDS
+from policies.schema import closest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.dra.claims.requests import Asked
+    from policies.dra.claims.subject import Subject
+
+_MODES = ("All", "ExactCount")
+
+
+@CLAIMS.rule(
+    "GA206",
+    "A request names a DeviceClass",
+    default=Severity.DENY,
+    remedy="add deviceClassName, such as gpu.nvidia.com for whole GPUs or mig.nvidia.com for slices",
+    source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceClass",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpus, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpus
+          exactly: {count: 2}""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpus, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpus
+          exactly: {deviceClassName: gpu.nvidia.com, count: 2}""",
+)
+def class_names(subject: Subject) -> Iterator[Problem]:
+    """Devices are asked for by their class only: it says which driver's devices are meant, and quotas count by it.
+
+    A class has the name of an object. The names of extended resources, such as nvidia.com/gpu, are none.
+    """
+    for asked in subject.asked:
+        path, name = asked.path / "deviceClassName", asked.fields.get("deviceClassName")
+        if name is None or name == "":
+            if not _is_told_as_misplaced(subject, asked):
+                yield problem(path, REQUIRED)
+        elif isinstance(name, str) and (error := subdomain_error(name)):
+            meant = {"nvidia.com/gpu": "gpu.nvidia.com"}.get(name) or as_dns_subdomain(name)
+            yield problem(
+                path, invalid(name, error), f'write "{meant}"' if meant else "write the name of a DeviceClass"
+            )
+
+
+def _is_told_as_misplaced(subject: Subject, asked: Asked) -> bool:
+    """Whether the class stands under `exactly`, where v1beta1 does not look for it, or under a name that it has not."""
+    misspelt = any(name not in ASKED_FIELDS and closest(name, ("deviceClassName",)) for name in asked.fields)
+    return misspelt or (subject.version == "v1beta1" and "exactly" in asked.fields)
+
+
+@CLAIMS.rule(
+    "GA207",
+    "A request says how many devices in a way that can be met",
+    default=Severity.DENY,
+    remedy="write count: 1 or more, or allocationMode: All without a count",
+    source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceAllocationMode",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpus, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpus
+          exactly: {deviceClassName: gpu.nvidia.com, allocationMode: All, count: 8}""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpus, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpus
+          exactly: {deviceClassName: gpu.nvidia.com, count: 8}""",
+)
+def amounts(subject: Subject) -> Iterator[Problem]:
+    """A request is for a number of devices, or for all that a node has; a number beside All contradicts it.
+
+    A count of 0 is taken for one that is missing, and stands for 1.
+    """
+    for asked in subject.asked:
+        mode, count = asked.fields.get("allocationMode"), asked.fields.get("count")
+        if isinstance(mode, str) and mode and mode not in _MODES:
+            guess = closest(mode, _MODES)
+            remedy = f'write "{guess}"' if guess else 'write "ExactCount" or "All"'
+            yield problem(asked.path / "allocationMode", unsupported(mode, _MODES), remedy)
+        if not isinstance(count, int) or isinstance(count, bool):
+            continue
+        path = asked.path / "count"
+        if mode == "All" and count != 0:
+            text = invalid(count, "must not be specified when allocationMode is 'All'")
+            yield problem(path, text, "remove count, or write allocationMode: ExactCount")
+        elif count < 0:
+            yield problem(path, invalid(count, "must be greater than zero"))
+        elif count == 0 and mode in (None, "", "ExactCount"):
+            text = "is 0, which the API server takes for a count that is missing: it stands for 1"
+            yield problem(path, text, "write count: 1, or remove the request", severity=Severity.WARN)

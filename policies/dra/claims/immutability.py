@@ -1,0 +1,192 @@
+"""Immutability: what cannot change once it is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.field_errors import invalid
+from policies.dra.claims.schemas import ASKED_FIELDS
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.printable import shown
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.dra.claims.subject import Subject
+    from policies.kubernetes.objects import Object
+
+_SPEC = FieldPath(["spec"])
+_REMEDIES = {
+    "ResourceClaim": "delete the claim and create it again, or give it another name",
+    "ResourceClaimTemplate": "create a template of another name, and let the pods name that one",
+    "ComputeDomain": "delete the ComputeDomain and create it again, or give it another name",
+}
+
+
+@CLAIMS.rule(
+    "GA217",
+    "What is asked for stays as it was made",
+    default=Severity.DENY,
+    remedy="create another object",
+    source="k8s.io/kubernetes pkg/apis/resource/validation ValidateResourceClaimUpdate; the CRD of dra-driver-nvidia-gpu",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpus, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpus
+          exactly: {deviceClassName: gpu.nvidia.com, count: 2}
+    --- # before
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpus, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpus
+          exactly: {deviceClassName: gpu.nvidia.com, count: 1}""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: two-gpus, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpus
+          exactly: {deviceClassName: gpu.nvidia.com, count: 2}""",
+)
+def immutable_spec(subject: Subject) -> Iterator[Problem]:
+    """Claims may be allocated by the time they are changed, so what they ask for cannot change, nor can a template.
+
+    Only what is meant is compared: defaults, and the order of versions of the API, make no difference.
+    """
+    if subject.old is None or subject.kind not in _REMEDIES:
+        return
+    versions = [str(document.get("apiVersion")).rpartition("/")[2] for document in (subject.old, subject.object)]
+    old, new = (
+        _meant(document.get("spec"), subject, version)
+        for document, version in zip((subject.old, subject.object), versions, strict=True)
+    )
+    changed = list(_differences(old, new, _SPEC))
+    if not changed:
+        return
+    path, before, after = changed[0]
+    path = _as_written(path, subject)
+    if versions[0] == versions[1]:
+        before, after = _spelled(subject.old, path, before), _spelled(subject.object, path, after)
+    rule = "A computeDomain.spec is immutable" if subject.kind == "ComputeDomain" else "field is immutable"
+    was = (
+        f", and was {shown(before)}"
+        if isinstance(before, str | int)
+        else ", and was not there"
+        if before is None
+        else ""
+    )
+    text = invalid(after, rule) if isinstance(after, str | int) else f"Invalid value: {rule}"
+    more = _others(len(changed) - 1)
+    yield problem(path, f"{text}{was}{more}", _REMEDIES[subject.kind])
+
+
+def _others(count: int) -> str:
+    return f"; {count} other field{'s differ' if count > 1 else ' differs'} as well" if count else ""
+
+
+def _spelled(document: Object, path: FieldPath, meant: Any) -> Any:
+    """A value as it is written; what is meant where a default stands for it."""
+    written = lookup(document, path)
+    return meant if written is None else written
+
+
+def _meant(spec: Any, subject: Subject, version: str) -> Any:
+    """The spec with defaults, in the form of v1, without what is empty."""
+    outer = subject.spec_path[1:]
+    devices = FieldPath((*outer, "devices", "requests"))
+    requests = lookup(spec, devices)
+    if subject.kind == "ComputeDomain":
+        return _compact(_domain(spec))
+    if isinstance(requests, list):
+        spec = _replaced(spec, devices, [_request(request, version) for request in requests])
+    return _compact(spec)
+
+
+def _domain(spec: Any) -> Any:
+    channel = lookup(spec, ("channel",))
+    if not isinstance(channel, dict):
+        return spec
+    return {"numNodes": 0, **spec, "channel": {"allocationMode": "Single", **channel}}
+
+
+def _request(request: Any, version: str) -> Any:
+    if not isinstance(request, dict):
+        return request
+    if version == "v1beta1" and not request.get("firstAvailable"):
+        exact = {name: value for name, value in request.items() if name in ASKED_FIELDS}
+        request = {name: value for name, value in request.items() if name not in ASKED_FIELDS} | {"exactly": exact}
+    alternatives = request.get("firstAvailable")
+    return {
+        **request,
+        "exactly": _asked(request.get("exactly")),
+        "firstAvailable": [_asked(item) for item in alternatives] if isinstance(alternatives, list) else alternatives,
+    }
+
+
+def _asked(asked: Any) -> Any:
+    if not isinstance(asked, dict):
+        return asked
+    mode = asked.get("allocationMode") or "ExactCount"
+    count = asked.get("count") or (1 if mode == "ExactCount" else 0)
+    tolerations, capacity = asked.get("tolerations"), lookup(asked, ("capacity", "requests"))
+    if isinstance(tolerations, list):
+        defaulted = [{"operator": "Equal", **item} if isinstance(item, dict) else item for item in tolerations]
+        asked = {**asked, "tolerations": defaulted}
+    if isinstance(capacity, dict):
+        asked = {**asked, "capacity": {"requests": {name: _amount(value) for name, value in capacity.items()}}}
+    return {**asked, "allocationMode": mode, "count": count}
+
+
+def _amount(value: Any) -> Any:
+    """A quantity in one spelling: 1Gi is 1024Mi."""
+    try:
+        return str(parse_quantity(value))
+    except QuantityError:
+        return value
+
+
+def _replaced(document: Any, path: FieldPath, value: Any) -> Any:
+    if not path:
+        return value
+    return {**document, path[0]: _replaced(document[path[0]], FieldPath(path[1:]), value)}
+
+
+def _compact(value: Any) -> Any:
+    """A value without nulls and empty lists and mappings, which mean as much as nothing."""
+    if isinstance(value, dict):
+        items = ((name, _compact(item)) for name, item in value.items())
+        return {name: item for name, item in items if item is not None and item not in ({}, [])} or None
+    return [_compact(item) for item in value] if isinstance(value, list) else value
+
+
+def _differences(old: Any, new: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any, Any]]:
+    """Where two values differ, as deep as both have the same form."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in dict.fromkeys((*new, *old)):
+            yield from _differences(old.get(name), new.get(name), path / name)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(before, after, path / index)
+    elif old != new or isinstance(old, bool) != isinstance(new, bool):
+        yield path, old, new
+
+
+def _as_written(path: FieldPath, subject: Subject) -> FieldPath:
+    """The place in the object as it is written: v1beta1 has no `exactly`."""
+    at = len(subject.spec_path) + 3
+    if subject.version == "v1beta1" and subject.kind != "ComputeDomain" and path[at : at + 1] == ("exactly",):
+        return FieldPath((*path[:at], *path[at + 1 :]))
+    return path

@@ -1,0 +1,103 @@
+"""Limits: how long the lists of a claim or class may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.field_errors import too_many
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.dra.claims.subject import Subject
+    from policies.kubernetes.paths import FieldPath
+
+__all__ = ["MOST"]
+
+MOST = 32
+"""Requests, constraints and configs of a claim, selectors of a request, names in a reference."""
+_MOST_ALTERNATIVES = 8
+_MOST_TOLERATIONS = 16
+
+
+@CLAIMS.rule(
+    "GA208",
+    "Lists have no more items than the API server takes",
+    default=Severity.DENY,
+    remedy="split the claim: a pod can have several",
+    source="k8s.io/api/resource/v1/types.go, the constants ending in MaxSize",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          firstAvailable:
+          - {name: a, deviceClassName: gpu.nvidia.com, count: 9}
+          - {name: b, deviceClassName: gpu.nvidia.com, count: 8}
+          - {name: c, deviceClassName: gpu.nvidia.com, count: 7}
+          - {name: d, deviceClassName: gpu.nvidia.com, count: 6}
+          - {name: e, deviceClassName: gpu.nvidia.com, count: 5}
+          - {name: f, deviceClassName: gpu.nvidia.com, count: 4}
+          - {name: g, deviceClassName: gpu.nvidia.com, count: 3}
+          - {name: h, deviceClassName: gpu.nvidia.com, count: 2}
+          - {name: i, deviceClassName: gpu.nvidia.com}""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          firstAvailable:
+          - {name: a, deviceClassName: gpu.nvidia.com, count: 8}
+          - {name: b, deviceClassName: gpu.nvidia.com, count: 4}
+          - {name: c, deviceClassName: gpu.nvidia.com}""",
+)
+def list_lengths(subject: Subject) -> Iterator[Problem]:
+    """The API server bounds what the scheduler has to try: 32 of everything in a claim, and 8 alternatives of a request.
+
+    Of tolerations, 16 is the documented limit, which Kubernetes 1.36 does not enforce.
+    """
+    for path, items in _lists(subject):
+        if isinstance(items, list) and len(items) > MOST:
+            yield problem(path, too_many(len(items), MOST), _REMEDIES.get(path[-1]))
+    for request in subject.requests:
+        alternatives = request.fields.get("firstAvailable")
+        if isinstance(alternatives, list) and len(alternatives) > _MOST_ALTERNATIVES:
+            text = too_many(len(alternatives), _MOST_ALTERNATIVES)
+            yield problem(request.path / "firstAvailable", text, "keep the alternatives that matter most")
+    for part in subject.referring:
+        if len(part.requests) > MOST:
+            yield problem(
+                part.path / "requests", too_many(len(part.requests), MOST), "leave it out to mean all requests"
+            )
+    for asked in subject.asked:
+        tolerations = asked.fields.get("tolerations")
+        if isinstance(tolerations, list) and len(tolerations) > _MOST_TOLERATIONS:
+            text = f"has {len(tolerations)} items; {_MOST_TOLERATIONS} is the documented limit"
+            remedy = "tolerate all of a kind by operator: Exists"
+            yield problem(asked.path / "tolerations", text, remedy, severity=Severity.WARN)
+
+
+_REMEDIES: dict[str | int, str] = {
+    "selectors": "join selectors by && in one expression",
+    "constraints": "name several requests in one constraint",
+    "config": "name several requests in one config",
+}
+
+
+def _lists(subject: Subject) -> Iterator[tuple[FieldPath, Any]]:
+    names = ("selectors", "config") if subject.kind == "DeviceClass" else ("requests", "constraints", "config")
+    for name in names:
+        path = subject.devices_path / name
+        yield path, lookup(subject.object, path)
+    for asked in subject.asked:
+        yield asked.path / "selectors", asked.fields.get("selectors")

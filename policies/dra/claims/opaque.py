@@ -1,0 +1,109 @@
+"""Configs: what a driver gets to read, which Kubernetes does not understand but bounds."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.field_errors import REQUIRED, invalid, too_long
+from policies.dra.claims.name_errors import driver_name_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.dra.claims.requests import Config
+    from policies.dra.claims.subject import Subject
+
+_LONGEST = 10 * 1024
+"""Bytes of parameters, as JSON."""
+
+
+@CLAIMS.rule(
+    "GA213",
+    "A config names its driver and has parameters",
+    default=Severity.DENY,
+    remedy="write opaque: {driver: gpu.nvidia.com, parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: ...}}",
+    source="k8s.io/kubernetes pkg/apis/resource/validation validateOpaqueConfiguration, validateRawExtension",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          exactly: {deviceClassName: gpu.nvidia.com}
+        config:
+        - requests: [gpu]
+          opaque: {driver: gpu.nvidia.com}""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          exactly: {deviceClassName: gpu.nvidia.com}
+        config:
+        - requests: [gpu]
+          opaque:
+            driver: gpu.nvidia.com
+            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: GpuConfig}""",
+)
+def opaque_configs(subject: Subject) -> Iterator[Problem]:
+    """A config goes to the driver that it names, when its devices are prepared, as a JSON object of at most 10 KiB.
+
+    What the parameters say is the driver's business; other rules look at those of NVIDIA's driver.
+    """
+    for config in subject.configs:
+        opaque = config.fields.get("opaque")
+        if opaque is None:
+            # Parameters beside opaque are told as fields that are in the wrong place.
+            if not {"driver", "parameters"} & config.fields.keys():
+                yield problem(config.path / "opaque", REQUIRED)
+        elif isinstance(opaque, dict):
+            yield from _driver_problems(config, opaque.get("driver"))
+            yield from _parameter_problems(config, opaque.get("parameters"))
+
+
+def _driver_problems(config: Config, driver: Any) -> Iterator[Problem]:
+    path = config.path / "opaque" / "driver"
+    if driver is None or driver == "":
+        yield problem(path, REQUIRED, "add driver: gpu.nvidia.com, or whose config it is")
+    elif isinstance(driver, str) and (error := driver_name_error(driver)):
+        yield problem(path, invalid(driver, error), "write the name of the driver as its ResourceSlices have it")
+
+
+def _parameter_problems(config: Config, parameters: Any) -> Iterator[Problem]:
+    path = config.parameters_path
+    if parameters is None:
+        yield problem(path, REQUIRED, "add parameters, with the apiVersion and kind of a config")
+    elif not isinstance(parameters, dict):
+        text = (
+            "remove the | or the quotes, so that it is a mapping" if isinstance(parameters, str) else "write a mapping"
+        )
+        yield problem(path, "Invalid value: must be a valid JSON object", text)
+    elif _size(parameters) > _LONGEST:
+        yield problem(path, f"{too_long(_LONGEST)}, and has {_size(parameters)}", "shorten the parameters")
+
+
+def _size(parameters: Any) -> int:
+    """Bytes as JSON without blanks, counted without recursion: whoever nests deeply must not make this fail."""
+    size, pending = 0, [parameters]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict | list):
+            size += len("{}") + max(0, len(value) - 1)
+            size += sum(_scalar_size(key) + len(":") for key in value) if isinstance(value, dict) else 0
+            pending += value.values() if isinstance(value, dict) else value
+        else:
+            size += _scalar_size(value)
+    return size
+
+
+def _scalar_size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass"))

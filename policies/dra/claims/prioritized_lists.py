@@ -1,0 +1,70 @@
+"""Prioritized lists: a request is exact, or has alternatives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.field_errors import REQUIRED
+from policies.dra.claims.schemas import ASKED_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.dra.claims.requests import Request
+    from policies.dra.claims.subject import Subject
+
+
+@CLAIMS.rule(
+    "GA205",
+    "A request is either exact or a list of alternatives",
+    default=Severity.DENY,
+    remedy="write exactly for one kind of device, or firstAvailable for alternatives in the order of preference",
+    source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceRequest",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          exactly: {deviceClassName: gpu.nvidia.com}
+          firstAvailable:
+          - {name: slice, deviceClassName: mig.nvidia.com}""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          firstAvailable:
+          - {name: whole, deviceClassName: gpu.nvidia.com}
+          - {name: slice, deviceClassName: mig.nvidia.com}""",
+)
+def one_way_of_asking(subject: Subject) -> Iterator[Problem]:
+    """The scheduler takes the devices of an exact request, or of the first alternative that can be had; never both."""
+    if subject.version == "v1beta1":
+        for request in subject.requests:
+            if request.fields.get("firstAvailable") and _flat(request):
+                text = "exactly one of `deviceClassName` or `firstAvailable` is required, but multiple fields are set"
+                remedy = f"move {', '.join(_flat(request))} into the alternatives, or remove firstAvailable"
+                yield problem(request.path, f"Invalid value: {text}", remedy)
+        return
+    for request in subject.requests:
+        exact, alternatives = request.fields.get("exactly") is not None, bool(request.fields.get("firstAvailable"))
+        text = "exactly one of `exactly` or `firstAvailable` is required"
+        if exact and alternatives:
+            remedy = "move what exactly asks for into the alternatives, or remove firstAvailable"
+            yield problem(request.path, f"Invalid value: {text}, but multiple fields are set", remedy)
+        # Fields that v1beta1 has in the request are told as fields that are in the wrong place.
+        elif not exact and not alternatives and not _flat(request):
+            yield problem(request.path, f"{REQUIRED}: {text}")
+
+
+def _flat(request: Request) -> list[str]:
+    return [name for name in ASKED_FIELDS if request.fields.get(name) is not None]

@@ -1,0 +1,169 @@
+"""Shapes: the fields that a version of the API has, and their types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.misplaced import of_exact_request, right_place
+from policies.dra.claims.schemas import schema_of
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.printable import printable
+from policies.schema import find_problems
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.dra.claims.subject import Subject
+    from policies.schema import SchemaProblem
+
+_KNOWN = (1, 36)
+"""The newest version of Kubernetes whose fields are all in the schemas."""
+
+
+def _problems(subject: Subject) -> Iterator[SchemaProblem]:
+    schema = schema_of(subject.kind, subject.version)
+    if schema is not None:
+        yield from find_problems(schema, subject.object, FieldPath())
+
+
+@CLAIMS.rule(
+    "GA201",
+    "Fields exist where they are written",
+    default=Severity.DENY,
+    remedy="remove it",
+    source="k8s.io/api/resource/v1/types.go and v1beta1/types.go; strict decoding by kubectl",
+    rows=("S-62",),
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          deviceClassName: gpu.nvidia.com""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          exactly: {deviceClassName: gpu.nvidia.com}""",
+)
+def known_fields(subject: Subject) -> Iterator[Problem]:
+    """Kubectl has the API server refuse a field that does not exist; Helm, Argo CD and controllers let it drop the field.
+
+    A claim of v1 that is written as v1beta1 had it loses the class that it asks for, and one in a constraint or a
+    selector loses what was to be kept apart. Fields of versions after 1.36 are not known here and only warned about.
+    """
+    if subject.served:
+        return
+    flat: dict[FieldPath, list[str]] = {}
+    for found in _problems(subject):
+        if found.kind != "unknown":
+            continue
+        if of_exact_request(subject, found.path):
+            flat.setdefault(FieldPath(found.path[:-1]), []).append(str(found.path[-1]))
+        elif (
+            found.path[-1] == "exactly"
+            and subject.version == "v1beta1"
+            and len(found.path) < len(subject.devices_path) + 4
+        ):
+            remedy = "write what is in it in the request itself, or apiVersion: resource.k8s.io/v1"
+            yield problem(found.path, _unknown(subject), remedy)
+        else:
+            yield _unknown_field(subject, found)
+    for path, names in flat.items():
+        first = "deviceClassName" if "deviceClassName" in names else names[0]
+        text = f"{_unknown(subject)}, which has {'it' if len(names) == 1 else ', '.join(names)} under exactly"
+        yield problem(path / first, text, f"write {_exactly(lookup(subject.object, path), names)}")
+
+
+def _unknown(subject: Subject) -> str:
+    return f"unknown field in {printable(str(subject.object.get('apiVersion')))}"
+
+
+def _unknown_field(subject: Subject, found: SchemaProblem) -> Problem:
+    place = right_place(subject, found.path)
+    remedy = place or found.remedy
+    running = subject.facts.view.server_version()
+    newer = subject.kind == "ComputeDomain" or (running is not UNKNOWN and running > _KNOWN)
+    guessed = remedy.startswith("write ") or place is not None
+    return problem(found.path, _unknown(subject), remedy, severity=Severity.WARN if newer and not guessed else None)
+
+
+def _exactly(request: dict[str, Any], names: list[str]) -> str:
+    """What to write in the place of flat fields: in full where that is short."""
+    plain = all(isinstance(request[name], str | int) for name in names)
+    return f"exactly: {{{', '.join(f'{name}: {_plain(request[name])}' if plain else name for name in names)}}}"
+
+
+def _plain(value: str | bool | int) -> str:
+    return str(value).lower() if isinstance(value, bool) else printable(str(value))
+
+
+@CLAIMS.rule(
+    "GA202",
+    "Values have the types that the API has",
+    default=Severity.DENY,
+    remedy="write a value of that type",
+    source="k8s.io/api/resource/v1/types.go; the CRD of dra-driver-nvidia-gpu",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpus, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpus
+          exactly: {deviceClassName: gpu.nvidia.com, count: "2"}""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpus, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpus
+          exactly: {deviceClassName: gpu.nvidia.com, count: 2}""",
+)
+def types(subject: Subject) -> Iterator[Problem]:
+    """The API server cannot read the object and answers in the terms of its own source: "cannot unmarshal string".
+
+    Nothing else is checked of a part that has the wrong type. A null counts as a field that is not there.
+    """
+    if subject.served:
+        return
+    problems = list(_problems(subject))
+    misplaced = {found.path[:-1] for found in problems if found.kind == "unknown"}
+    for found in problems:
+        value = lookup(subject.object, found.path)
+        # What is missing may be what stands beside it under a wrong name, or a level too high.
+        if found.kind == "required" and found.path[:-1] in misplaced:
+            continue
+        if found.kind not in ("type", "choice", "bound", "required") or _is_told_elsewhere(found.path, value):
+            continue
+        yield problem(found.path, found.message, _remedy(found.path, value) or found.remedy)
+
+
+def _is_told_elsewhere(path: FieldPath, value: Any) -> bool:
+    """Parameters that are no mapping have a rule of their own, and a quantity may be null."""
+    return path[-2:] == ("opaque", "parameters") or (value is None and path[-3:-1] == ("capacity", "requests"))
+
+
+def _remedy(path: FieldPath, value: Any) -> str | None:
+    match path:
+        case (*_, "selectors", int()) | (*_, "cel") if isinstance(value, str):
+            return "write cel: {expression: ...}"
+        case (*_, "resourceClaimTemplate") if isinstance(value, str):
+            return f"write resourceClaimTemplate: {{name: {printable(value)}}}"
+        case (*_, "requests" | "selectors" | "constraints" | "config" | "firstAvailable") if isinstance(value, dict):
+            return "write a list: a dash before each entry"
+        case _:
+            return None

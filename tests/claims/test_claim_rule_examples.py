@@ -1,0 +1,18 @@
+"""Every rule of claims has an example that breaks it and one that does not, and both are true."""
+
+import pytest
+
+import policies.review  # noqa: F401 - registers every rule
+from policies.rules import all_rules
+
+RULES = [rule for rule in all_rules() if rule.id.startswith("GA2")]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_wrong_example_breaks_the_rule(rule, examined):
+    assert rule.id in {finding.rule for finding in examined(rule.wrong)}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_right_example_keeps_the_rule(rule, examined):
+    assert rule.id not in {finding.rule for finding in examined(rule.right)}
