@@ -1,0 +1,172 @@
+"""What a device must be to serve a request, one question at a time; the search asks them, and whoever explains it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.allocation.capacity import demand
+from policies.dra.allocation.rejections import Reason, Rejection
+from policies.dra.allocation.selectors import Selectors
+from policies.dra.allocation.shapes import DeviceShapes
+from policies.dra.allocation.taints import untolerated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from policies.dra.allocation.capacity import Demand
+    from policies.dra.allocation.classes import DeviceClass
+    from policies.dra.allocation.features import Features
+    from policies.dra.allocation.node_selectors import TargetNode
+    from policies.dra.allocation.requests import Alternative, Claim
+    from policies.dra.allocation.selectors import AttributeRead
+    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.usage import Usage
+
+__all__ = ["Checks"]
+
+_IN_USE = Rejection(Reason.IN_USE)
+_BINDING_CONDITIONS_OFF = Rejection(Reason.BINDING_CONDITIONS_OFF)
+_OTHER_NODE = Rejection(Reason.OTHER_NODE)
+_COUNTERS_OFF = Rejection(Reason.COUNTERS_OFF)
+
+
+class Checks:
+    """The checks that depend on the device and the request only, not on what else was picked.
+
+    Each answers None, or the reason why the device is out. Answers are kept by the device's shape, so asking about
+    the same kind of device again, on whichever node, costs nothing.
+    """
+
+    def __init__(
+        self, claims: Iterable[Claim], classes: Mapping[str, DeviceClass], features: Features, usage: Usage
+    ) -> None:
+        claims = tuple(claims)
+        self._classes = classes
+        self._features = features
+        self._usage = usage
+        self._selectors = Selectors(features)
+        read = self._selectors.reads(_expressions(claims, classes))
+        self.shapes = DeviceShapes(None if read is None else read | _attributes(claims))
+        self._selected: dict[tuple[Alternative, int], Rejection | None] = {}
+        self._demands: dict[tuple[Alternative, int], Demand | Rejection] = {}
+        self._tainted: dict[tuple[Alternative, int], Rejection | None] = {}
+
+    def in_use(self, alternative: Alternative, device: Device) -> Rejection | None:
+        """Whether a claim holds the device alone already; admin access does not mind."""
+        return _IN_USE if device.id in self._usage.devices and not alternative.admin_access else None
+
+    def binding_conditions(self, device: Device) -> Rejection | None:
+        """Whether the device has conditions that this cluster does not know how to wait for."""
+        known = self._features.binding_conditions or not device.binding_conditions
+        return None if known else _BINDING_CONDITIONS_OFF
+
+    def selectors(self, claim: Claim, alternative: Alternative, device: Device) -> Rejection | None:
+        """The first selector that does not match: those of the class come first, then the request's own.
+
+        Raises:
+            AllocationError: a selector cannot be compiled, or fails on this device.
+        """
+        key = (alternative, self.shapes.of(device))
+        if key not in self._selected:
+            self._selected[key] = self._unselected(claim, alternative, device)
+        return self._selected[key]
+
+    def _unselected(self, claim: Claim, alternative: Alternative, device: Device) -> Rejection | None:
+        of_class = self._classes[alternative.class_name].selectors
+        for reason, owner, expressions in (
+            (Reason.CLASS_SELECTOR, f"class {alternative.class_name}", of_class),
+            (Reason.REQUEST_SELECTOR, f"claim {claim.label}", alternative.selectors),
+        ):
+            position = self._selectors.first_unmatched(owner, expressions, device, self.shapes)
+            if position is not None:
+                return Rejection(reason, index=position, name=expressions[position] or "")
+        return None
+
+    def node(self, device: Device, node: TargetNode) -> Rejection | None:
+        """Whether the device is for this node, where the devices of its slice differ in that.
+
+        Raises:
+            AllocationError: its node selector is none.
+        """
+        if not device.slice.selects_per_device:
+            return None
+        return None if node.matches(device.slice.selection_of(device)) else _OTHER_NODE
+
+    def demand(self, alternative: Alternative, device: Device) -> Demand | Rejection:
+        """What the request would take of the device's capacity, or why the device cannot give it even when unused.
+
+        Raises:
+            AllocationError: the device's capacity cannot be read.
+        """
+        key = (alternative, self.shapes.of(device))
+        if key not in self._demands:
+            self._demands[key] = demand(device, alternative.capacity)
+        return self._demands[key]
+
+    def capacity(self, alternative: Alternative, device: Device, picked: Mapping[str, int]) -> Rejection | None:
+        """Whether other claims, and this search with what it has picked so far, leave enough capacity.
+
+        Raises:
+            AllocationError: the device's capacity cannot be read.
+        """
+        if not self._features.consumable_capacity:
+            return None
+        needed = self.demand(alternative, device)
+        if isinstance(needed, Rejection):
+            return needed
+        return needed.exceeds(self._usage.taken(device.id) or {}, picked)
+
+    def counters(self, device: Device) -> Rejection | None:
+        """Whether the device consumes counters that this cluster does not know."""
+        return _COUNTERS_OFF if device.counter_sets and not self._features.partitionable_devices else None
+
+    def taints(self, alternative: Alternative, device: Device) -> Rejection | None:
+        """The first taint that keeps the device from the request."""
+        if not self._features.device_taints or not device.taints:
+            return None
+        key = (alternative, self.shapes.of(device))
+        if key not in self._tainted:
+            taint = untolerated(device.taints, alternative.tolerations)
+            self._tainted[key] = None if taint is None else Rejection(Reason.TAINT, taint=taint)
+        return self._tainted[key]
+
+    def shareable(self, device: Device) -> bool:
+        """Whether several claims can hold the device at once in this cluster."""
+        return self._features.consumable_capacity and device.shareable
+
+    def holdings(self, device: Device) -> tuple[object, ...]:
+        """What other claims hold of the device; devices of one shape may differ in it."""
+        taken = self._usage.taken(device.id)
+        return (
+            device.id in self._usage.devices,
+            self._usage.holds(device.id),
+            None if taken is None else frozenset(taken.items()),
+        )
+
+    def selectable(
+        self, claim: Claim, alternative: Alternative, device: Device, node: TargetNode
+    ) -> Rejection | None:
+        """The checks whose answer nothing that is picked can change, in Kubernetes' order.
+
+        Raises:
+            AllocationError: a selector cannot be compiled or fails on this device, or a node selector is none.
+        """
+        return (
+            self.binding_conditions(device)
+            or self.selectors(claim, alternative, device)
+            or self.node(device, node)
+        )
+
+
+def _expressions(claims: Iterable[Claim], classes: Mapping[str, DeviceClass]) -> set[str]:
+    alternatives = [each for claim in claims for request in claim.requests for each in request.alternatives]
+    own = (expression for each in alternatives for expression in each.selectors)
+    named = {each.class_name for each in alternatives} & classes.keys()
+    of_classes = (expression for name in named for expression in classes[name].selectors)
+    return {expression for expression in (*own, *of_classes) if expression is not None}
+
+
+def _attributes(claims: Iterable[Claim]) -> frozenset[AttributeRead]:
+    specs = [spec for claim in claims for spec in claim.constraints]
+    names = (name for spec in specs for name in (spec.match, spec.distinct) if name is not None)
+    return frozenset((domain, name) for domain, _, name in (each.partition("/") for each in names))

@@ -1,0 +1,64 @@
+"""All ResourceSlices, arranged so that the devices of one node are found without looking at those of all others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from policies.dra.allocation.slices import PoolId, Slice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["SliceIndex"]
+
+
+class SliceIndex:
+    """ResourceSlices by node and by pool; built once, asked for any number of nodes and claims.
+
+    Slices with shared counters count for every node, as they do for Kubernetes: a pool that is broken for one node
+    makes requests for all devices fail on the others too.
+
+    Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating, NewAllocator.
+    """
+
+    def __init__(self, slices: Iterable[Object]) -> None:
+        """Args: ResourceSlices in the shape of resource.k8s.io/v1.
+
+        Raises:
+            AllocationError: one of them does not say properly to which pool it belongs.
+        """
+        self._by_node: defaultdict[str, list[Slice]] = defaultdict(list)
+        self._by_pool: defaultdict[PoolId, list[Slice]] = defaultdict(list)
+        self._shared_by_pool: defaultdict[PoolId, list[Slice]] = defaultdict(list)
+        self.reachable: list[Slice] = []
+        """Those with devices that are not tied to one node by name."""
+        self.with_counters: dict[PoolId, list[Slice]] = {}
+        """Those with shared counters, by pool."""
+        for document in slices:
+            self._add(Slice(document))
+
+    def _add(self, found: Slice) -> None:
+        self._by_pool[found.pool_id].append(found)
+        if found.has_counters:
+            self.with_counters.setdefault(found.pool_id, []).append(found)
+        elif found.selection.node_name:
+            self._by_node[found.selection.node_name].append(found)
+            return
+        else:
+            self.reachable.append(found)
+        self._shared_by_pool[found.pool_id].append(found)
+
+    def of_node(self, name: str) -> Sequence[Slice]:
+        """Those whose devices are tied to the node by its name."""
+        return self._by_node.get(name, ())
+
+    def of_pool(self, pool: PoolId) -> Sequence[Slice]:
+        """All of a pool, of every generation and for every node."""
+        return self._by_pool.get(pool, ())
+
+    def shared_of_pool(self, pool: PoolId) -> Sequence[Slice]:
+        """Those of a pool that are not tied to a node by name, or have shared counters."""
+        return self._shared_by_pool.get(pool, ())

@@ -1,0 +1,136 @@
+"""What each request needs on one node: how many devices, and for `All`, which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.dra.allocation.errors import AllocationError
+from policies.dra.allocation.features import Implementation
+from policies.dra.allocation.pools import PoolState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.dra.allocation.node_selectors import TargetNode
+    from policies.dra.allocation.pools import Pool
+    from policies.dra.allocation.question import Question
+    from policies.dra.allocation.requests import Alternative, Claim, Request
+    from policies.dra.allocation.slices import Device
+
+__all__ = ["MOST_RESULTS", "Candidate", "Need", "Needs"]
+
+MOST_RESULTS = 32
+"""Devices in one claim's allocation. Source: k8s.io/api/resource/v1 AllocationResultsMaxSize."""
+
+_LARGEST_INT = 2**63 - 1
+
+
+class Candidate(NamedTuple):
+    """A device, and what the node sees of its pool."""
+
+    device: Device
+    pool: Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one alternative of a request needs."""
+
+    count: int
+    devices: tuple[Candidate, ...] | None = None
+    """All devices, for a request that asks for all."""
+
+
+class Needs:
+    """Validates claims for one node, and finds what their requests need there.
+
+    Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go Allocate,
+    validateDeviceRequest.
+    """
+
+    def __init__(self, question: Question, node: TargetNode, pools: Sequence[Pool]) -> None:
+        self._classes = question.classes
+        self._features = question.features
+        self._checks = question.checks
+        self._node = node
+        self._pools = pools
+
+    def of_claim(self, claim: Claim) -> dict[Alternative, Need]:
+        """The need of every alternative.
+
+        Raises:
+            AllocationError: the claim asks for something that this cluster does not know, or for more devices than an
+                allocation can have, or for all devices while nobody can say which these are.
+        """
+        needs: dict[Alternative, Need] = {}
+        least = 0
+        for request in claim.requests:
+            self._check_features(claim, request)
+            of_request = {each: self._of(claim, each) for each in request.alternatives}
+            needs |= of_request
+            least += min(need.count for need in of_request.values())
+        if least > MOST_RESULTS:
+            raise AllocationError(
+                f"claim {claim.label}: number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
+            )
+        return needs
+
+    def _check_features(self, claim: Claim, request: Request) -> None:
+        if request.prioritized and not self._features.prioritized_list:
+            raise AllocationError(
+                f"claim {claim.label}, request {request.name}: has subrequests, "
+                f"but the DRAPrioritizedList feature is disabled"
+            )
+        if self._features.consumable_capacity or self._features.implementation is Implementation.STABLE:
+            return
+        kind = "subrequest" if request.prioritized else "request"
+        for alternative in request.alternatives:
+            if alternative.capacity is not None:
+                raise AllocationError(
+                    f"claim {claim.label}, {kind} {alternative.name}: has capacity requests, "
+                    f"but the DRAConsumableCapacity feature is disabled"
+                )
+
+    def _of(self, claim: Claim, alternative: Alternative) -> Need:
+        where = f"claim {claim.label}, request {alternative.name}"
+        if None in alternative.selectors:
+            position = alternative.selectors.index(None)
+            raise AllocationError(
+                f"{where}, selector #{position}: CEL expression empty (unsupported selector type?)"
+            )
+        if alternative.asks_admin_access and not self._features.admin_access:
+            raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
+        if not alternative.class_name:
+            raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+        if alternative.class_name not in self._classes:
+            raise AllocationError(
+                f"{where}: could not retrieve device class {alternative.class_name}: "
+                f'deviceclass.resource.k8s.io "{alternative.class_name}" not found'
+            )
+        if alternative.mode == "ExactCount":
+            if alternative.count > _LARGEST_INT:
+                raise AllocationError(f"{where}: exact count {alternative.count} is too large")
+            return Need(alternative.count)
+        if alternative.mode == "All":
+            devices = self._all(claim, alternative)
+            return Need(len(devices), tuple(devices))
+        raise AllocationError(f"{where}: unsupported count mode {alternative.mode}")
+
+    def _all(self, claim: Claim, alternative: Alternative) -> list[Candidate]:
+        devices: list[Candidate] = []
+        for pool in self._pools:
+            if pool.state in (PoolState.INCOMPLETE, PoolState.INVALID):
+                trouble = "being updated" if pool.state is PoolState.INCOMPLETE else "invalid"
+                raise AllocationError(
+                    f"claim {claim.label}, request {alternative.name}: asks for all devices, "
+                    f"but resource pool {pool.name} is currently {trouble}"
+                )
+            devices += [
+                Candidate(device, pool)
+                for found in pool.slices
+                for device in found.devices
+                if self._checks.selectable(claim, alternative, device, self._node) is None
+                and self._checks.capacity(alternative, device, {}) is None
+            ]
+        return devices

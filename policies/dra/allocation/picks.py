@@ -1,0 +1,167 @@
+"""The devices picked so far, and all that picking them takes from the devices still to be picked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.dra.allocation.counters import CounterLedger
+from policies.dra.allocation.rejections import Reason, Rejection
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from policies.dra.allocation.amounts import Amount
+    from policies.dra.allocation.capacity import Demand
+    from policies.dra.allocation.checks import Checks
+    from policies.dra.allocation.constraints import Constraint
+    from policies.dra.allocation.needs import Candidate
+    from policies.dra.allocation.requests import Alternative
+    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.usage import Usage
+
+__all__ = ["Pick", "Picks"]
+
+_IN_USE = Rejection(Reason.IN_USE)
+_IN_USE_BY_CLAIM = Rejection(Reason.IN_USE_BY_CLAIM)
+
+
+class Pick(NamedTuple):
+    """A device for a request."""
+
+    alternative: Alternative
+    candidate: Candidate
+    consumed: Mapping[str, Amount] | None
+    """By capacity, for a share; None for a device that the claim has alone."""
+    footprint: Hashable
+    """What the books said before it was picked."""
+
+
+class Picks:
+    """Devices, picked and put back.
+
+    Kubernetes does not always restore its books when it puts a device back or finds that it does not fit: counters stay
+    taken if a taint or a constraint stands against the device, or if the device is a share; `distinctAttribute` forgets
+    values. That changes which devices it picks afterwards, so it is kept here; `residue` counts how often it happened.
+
+    Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go allocateDevice.
+    """
+
+    def __init__(self, checks: Checks, usage: Usage, constraints: Sequence[Sequence[Constraint]]) -> None:
+        """Args: the checks, what other claims hold, and the constraints of each claim."""
+        self._checks = checks
+        self._usage = usage
+        self._constraints = constraints
+        self._ledger = CounterLedger(usage)
+        self._holders: dict[str, set[int]] = {}
+        self._shares: dict[str, dict[str, int]] = {}
+        self.of_claim: list[list[Pick]] = [[] for _ in constraints]
+        """The picks of each claim."""
+        self.residue = 0
+
+    def free(self, claim: int, alternative: Alternative, device: Device) -> Rejection | None:
+        """Whether the device can be had by the claim as far as other claims, and picks so far, let it."""
+        holders = self._holders.get(device.id)
+        if alternative.admin_access:
+            return _IN_USE_BY_CLAIM if holders and claim in holders else None
+        return _IN_USE if holders else self._checks.in_use(alternative, device)
+
+    def capacity(self, alternative: Alternative, device: Device) -> Rejection | None:
+        """Whether the device has capacity left for the request."""
+        return self._checks.capacity(alternative, device, self._shares.get(device.id, {}))
+
+    def likeness(self, device: Device) -> Hashable:
+        """What the picks so far make of the device; devices that are alike otherwise may differ in it."""
+        return frozenset(self._holders.get(device.id, ())), self._shares_of(device)
+
+    def state(self, claim: int) -> Hashable:
+        """What else the picks leave behind: how many the claim has, what its constraints have seen, what residue."""
+        constraints = tuple(constraint.footprint() for constraint in self._constraints[claim])
+        return len(self.of_claim[claim]), constraints, self.residue
+
+    def take(self, claim: int, alternative: Alternative, candidate: Candidate) -> Rejection | None:
+        """Pick a device that is free, selectable and has the capacity, or say why it cannot be picked."""
+        device = candidate.device
+        shareable = self._checks.shareable(device)
+        footprint = self._footprint(claim, candidate)
+        rejection = (
+            self._checks.counters(device)
+            or self._take_counters(candidate, shareable=shareable)
+            or self._checks.taints(alternative, device)
+            or self._constrain(claim, alternative, device)
+            or (self.capacity(alternative, device) if shareable else None)
+        )
+        if rejection is None:
+            consumed = self._take_share(alternative, device) if shareable else None
+            if consumed is None:
+                self._holders.setdefault(device.id, set()).add(claim)
+            self.of_claim[claim].append(Pick(alternative, candidate, consumed, footprint))
+        elif footprint is not None and self._footprint(claim, candidate) != footprint:
+            self.residue += 1
+        return rejection
+
+    def put_back(self, claim: int) -> None:
+        """Undo the claim's last pick."""
+        pick = self.of_claim[claim].pop()
+        device, pool = pick.candidate
+        for constraint in self._constraints[claim]:
+            constraint.remove(pick.alternative)
+        if pick.consumed is not None:
+            self._return_share(device, pick.consumed)
+        else:
+            self._holders[device.id].discard(claim)
+            if device.counter_sets:
+                self._ledger.give_back(device, pool)
+        if self._footprint(claim, pick.candidate) != pick.footprint:
+            self.residue += 1
+
+    def _take_counters(self, candidate: Candidate, *, shareable: bool) -> Rejection | None:
+        """Take the device's counters, once for all of its shares."""
+        device, pool = candidate
+        shared = shareable and (self._usage.taken(device.id) is not None or device.id in self._shares)
+        return self._ledger.take(device, pool) if device.counter_sets and not shared else None
+
+    def _constrain(self, claim: int, alternative: Alternative, device: Device) -> Rejection | None:
+        constraints = self._constraints[claim]
+        for position, constraint in enumerate(constraints):
+            if not constraint.add(alternative, device):
+                for added in constraints[:position]:
+                    added.remove(alternative)
+                return Rejection(Reason.CONSTRAINT, index=position)
+        return None
+
+    def _take_share(self, alternative: Alternative, device: Device) -> Mapping[str, Amount]:
+        needed: Demand | Rejection = self._checks.demand(alternative, device)
+        amounts = {} if isinstance(needed, Rejection) else needed.amounts
+        shares = self._shares.setdefault(device.id, {})
+        for name, amount in amounts.items():
+            shares[name] = shares.get(name, 0) + amount.nanos
+        return amounts
+
+    def _return_share(self, device: Device, consumed: Mapping[str, Amount]) -> None:
+        """A share of nothing is never returned; with the last of something, shares of nothing are gone too."""
+        shares = self._shares.get(device.id)
+        if not consumed or shares is None:
+            return
+        for name, amount in consumed.items():
+            if name in shares:
+                shares[name] -= amount.nanos
+        if not any(shares.values()):
+            del self._shares[device.id]
+
+    def _footprint(self, claim: int, candidate: Candidate) -> Hashable:
+        """What picking the device can change in the books; None where putting it back restores them surely."""
+        device, pool = candidate
+        constraints = self._constraints[claim]
+        if not constraints and not device.counter_sets and not device.shareable:
+            return None
+        return (
+            tuple(constraint.footprint() for constraint in constraints),
+            self._ledger.footprint(device, pool) if device.counter_sets else (),
+            self._shares_of(device),
+        )
+
+    def _shares_of(self, device: Device) -> Hashable:
+        """What is taken of the device; that shares of nothing are there means something for its counters only."""
+        shares = self._shares.get(device.id, {})
+        there = bool(device.counter_sets) and device.id in self._shares
+        return there, frozenset((name, taken) for name, taken in shares.items() if taken)

@@ -1,0 +1,87 @@
+"""Reading API objects that nobody has validated: what is absent has Go's zero value, what is wrong is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.dra.allocation.errors import AllocationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["flag", "integer", "items", "mapping", "objects", "text", "texts"]
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+def mapping(parent: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
+    """A JSON object, empty where there is none."""
+    value = parent.get(key)
+    if value is None:
+        return _NOTHING
+    if not isinstance(value, dict):
+        raise _wrong(where, key, "an object", value)
+    return value
+
+
+def items(parent: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    """A JSON array, empty where there is none."""
+    value = parent.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise _wrong(where, key, "a list", value)
+    return value
+
+
+def objects(parent: Mapping[str, Any], key: str, where: str) -> list[dict[str, Any]]:
+    """A JSON array of objects, empty where there is none."""
+    found = items(parent, key, where)
+    for position, value in enumerate(found):
+        if not isinstance(value, dict):
+            raise _wrong(where, f"{key}[{position}]", "an object", value)
+    return found
+
+
+def texts(parent: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    """A JSON array of strings, empty where there is none."""
+    found = items(parent, key, where)
+    for position, value in enumerate(found):
+        if not isinstance(value, str):
+            raise _wrong(where, f"{key}[{position}]", "a string", value)
+    return tuple(found)
+
+
+def text(parent: Mapping[str, Any], key: str, where: str) -> str:
+    """A string, empty where there is none."""
+    value = parent.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _wrong(where, key, "a string", value)
+    return value
+
+
+def integer(parent: Mapping[str, Any], key: str, where: str) -> int:
+    """A whole number, 0 where there is none."""
+    value = parent.get(key)
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _wrong(where, key, "a whole number", value)
+    return value
+
+
+def flag(parent: Mapping[str, Any], key: str, where: str) -> bool:
+    """A bool, false where there is none."""
+    value = parent.get(key)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise _wrong(where, key, "true or false", value)
+    return value
+
+
+def _wrong(where: str, key: str, kind: str, value: object) -> AllocationError:
+    shown = repr(value)
+    return AllocationError(f"{where}: {key} must be {kind}, not {shown if len(shown) <= 60 else shown[:57] + '...'}")

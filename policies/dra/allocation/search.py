@@ -1,0 +1,236 @@
+"""The search: which device for which request, in the order in which Kubernetes tries them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.dra.allocation.errors import AllocationError, SearchBudgetExceeded
+from policies.dra.allocation.features import Implementation
+from policies.dra.allocation.needs import MOST_RESULTS, Candidate
+from policies.dra.allocation.pools import PoolState
+from policies.dra.allocation.rejections import Reason
+from policies.dra.allocation.twins import Twins, can_swap
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+    from policies.dra.allocation.needs import Need
+    from policies.dra.allocation.node_selectors import TargetNode
+    from policies.dra.allocation.picks import Picks
+    from policies.dra.allocation.pools import Pool
+    from policies.dra.allocation.question import Question
+    from policies.dra.allocation.requests import Alternative
+    from policies.dra.allocation.slices import Device
+
+__all__ = ["Search"]
+
+
+class _Outcome(Enum):
+    FOUND = "found"
+    NOTHING = "nothing"
+    TOO_MANY = "too many"
+    """The claim would have more devices than an allocation can have, whatever is picked before."""
+
+
+_Frame = Generator["_Frame", _Outcome, _Outcome]
+
+
+class _Place(NamedTuple):
+    """A device that is to be found."""
+
+    claim: int
+    request: int
+    alternative: Alternative
+    index: int = 0
+    """How many devices of the alternative are found already."""
+    start: int = 0
+    """The first candidate to try."""
+
+
+class Search:
+    """One search on one node, depth first: claims, requests, alternatives, devices; the first solution counts.
+
+    A frame is a generator that yields the frame whose outcome it wants to know, so no number of claims and devices is
+    too many for Python's stack. Of twins, only the first is tried at each place. The stable implementation tries the
+    devices of a request in every order, the others in one; that finds more only where the books can go wrong.
+
+    Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go allocateOne.
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        needs: Mapping[Alternative, Need],
+        picks: Picks,
+        node: TargetNode,
+        pools: Iterable[Pool],
+    ) -> None:
+        self._claims = question.claims
+        self._needs = needs
+        self._checks = question.checks
+        self._picks = picks
+        self._node = node
+        self._candidates = tuple(
+            Candidate(device, pool)
+            for pool in pools
+            if pool.state is PoolState.READY
+            for found in pool.slices
+            for device in found.devices
+        )
+        self._twins = Twins(question.checks)
+        self._can_swap = can_swap(question, needs, self._candidates)
+        self._tries_every_order = not self._can_swap and question.features.implementation is Implementation.STABLE
+        self._numbers: dict[Device, int] = {}
+        self._selectable: dict[Alternative, set[int]] = {alternative: set() for alternative in needs}
+        self._unselectable: dict[Alternative, set[int]] = {alternative: set() for alternative in needs}
+        self._steps = 0
+        self._budget = 0
+        self._failed: dict[Hashable, _Outcome] = {}
+        self._selected: dict[tuple[int, int], Alternative] = {}
+
+    def run(self, budget: int) -> bool:
+        """Search for devices, and leave them in the picks.
+
+        Raises:
+            AllocationError: a selector fails on a device, or a request for all devices breaks a constraint.
+            SearchBudgetExceeded: there was no answer after so many steps.
+        """
+        self._budget = budget
+        stack: list[_Frame] = [self._request(0, 0)]
+        outcome: _Outcome | None = None
+        while stack:
+            try:
+                stack.append(next(stack[-1]) if outcome is None else stack[-1].send(outcome))
+                outcome = None
+            except StopIteration as ended:
+                stack.pop()
+                outcome = ended.value
+        return outcome is _Outcome.FOUND
+
+    def alternatives(self, claim: int) -> list[Alternative]:
+        """The alternative that each request of the claim got."""
+        requests = self._claims[claim].requests
+        return [
+            self._selected.get((claim, number), request.alternatives[0]) for number, request in enumerate(requests)
+        ]
+
+    def _request(self, claim: int, request: int) -> _Frame:
+        """Serve this request and all after it, unless that failed before from books that say the same."""
+        if claim == len(self._claims):
+            return _Outcome.FOUND
+        if request == len(self._claims[claim].requests):
+            outcome = yield self._request(claim + 1, 0)
+            return _Outcome.NOTHING if outcome is _Outcome.TOO_MANY else outcome
+        key = (claim, request, self._books(claim))
+        if key in self._failed:
+            return self._failed[key]
+        residue = self._picks.residue
+        outcome = yield self._alternatives(claim, request)
+        if outcome is not _Outcome.FOUND and self._picks.residue == residue:
+            self._failed[key] = outcome
+        return outcome
+
+    def _books(self, claim: int) -> Hashable:
+        """All that what is picked means for what is not; which one of twins is picked means nothing."""
+        picked = {pick.candidate.device: pick.candidate for picks in self._picks.of_claim for pick in picks}
+        devices = Counter((self._likeness(each), self._picks.likeness(device)) for device, each in picked.items())
+        return self._picks.state(claim), frozenset(devices.items())
+
+    def _alternatives(self, claim: int, request: int) -> _Frame:
+        requests = self._claims[claim].requests
+        if not requests[request].prioritized:
+            return (yield self._device(_Place(claim, request, requests[request].alternatives[0])))
+        worst = _Outcome.TOO_MANY
+        for alternative in requests[request].alternatives:
+            outcome = yield self._device(_Place(claim, request, alternative))
+            if outcome is _Outcome.FOUND:
+                self._selected[claim, request] = alternative
+                return outcome
+            if outcome is _Outcome.NOTHING:
+                worst = outcome
+        return worst
+
+    def _device(self, place: _Place) -> _Frame:
+        """Find this device and all after it."""
+        need = self._needs[place.alternative]
+        self._step()
+        if need.devices == ():
+            return _Outcome.NOTHING
+        if place.index >= need.count:
+            return (yield self._request(place.claim, place.request + 1))
+        if len(self._picks.of_claim[place.claim]) + need.count - place.index > MOST_RESULTS:
+            return _Outcome.TOO_MANY
+        if need.devices is not None:
+            return (yield self._this(place, need.devices[place.index]))
+        return (yield self._any(place))
+
+    def _this(self, place: _Place, candidate: Candidate) -> _Frame:
+        """Take this one device: a request for all devices leaves no choice."""
+        rejection = self._picks.free(place.claim, place.alternative, candidate.device) or self._picks.take(
+            place.claim, place.alternative, candidate
+        )
+        if rejection is not None and rejection.reason is Reason.CONSTRAINT:
+            raise AllocationError(
+                f"claim {self._claims[place.claim].label}, request {place.alternative.name}: cannot add device "
+                f"{candidate.device.id} because a claim constraint would not be satisfied"
+            )
+        if rejection is not None:
+            return _Outcome.NOTHING
+        outcome = yield self._device(place._replace(index=place.index + 1))
+        if outcome is not _Outcome.FOUND:
+            self._picks.put_back(place.claim)
+        return outcome
+
+    def _any(self, place: _Place) -> _Frame:
+        """Try one candidate after the other."""
+        failed: set[Hashable] = set()
+        for position in range(place.start, len(self._candidates)):
+            candidate = self._candidates[position]
+            self._step()
+            if not self._eligible(place, position):
+                continue
+            twins = (self._likeness(candidate), self._picks.likeness(candidate.device))
+            if twins in failed:
+                continue
+            if self._picks.take(place.claim, place.alternative, candidate) is None:
+                start = 0 if self._tries_every_order else position + 1
+                outcome = yield self._device(place._replace(index=place.index + 1, start=start))
+                if outcome is _Outcome.FOUND:
+                    return outcome
+                self._picks.put_back(place.claim)
+                if outcome is _Outcome.TOO_MANY:
+                    return outcome
+            if self._can_swap:
+                failed.add(twins)
+        return _Outcome.NOTHING
+
+    def _eligible(self, place: _Place, position: int) -> bool:
+        """The checks that need no bookkeeping; a device that no selector selects is not asked about again."""
+        alternative, device = place.alternative, self._candidates[position].device
+        if position in self._unselectable[alternative] or self._picks.free(place.claim, alternative, device):
+            return False
+        if position not in self._selectable[alternative]:
+            claim = self._claims[place.claim]
+            selectable = self._checks.selectable(claim, alternative, device, self._node) is None
+            (self._selectable if selectable else self._unselectable)[alternative].add(position)
+            if not selectable:
+                return False
+        return self._picks.capacity(alternative, device) is None
+
+    def _likeness(self, candidate: Candidate) -> Hashable:
+        """Equal for candidates that can change places."""
+        if not self._can_swap:
+            return candidate.device
+        number = self._numbers.get(candidate.device)
+        if number is None:
+            number = self._numbers[candidate.device] = self._twins.number(candidate)
+        return number
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps > self._budget:
+            raise SearchBudgetExceeded(self._budget, self._node.name)
+

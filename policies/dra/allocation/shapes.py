@@ -1,0 +1,92 @@
+"""Shapes of devices: what of a device the claims at hand can tell apart from other devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from policies.dra.allocation.selectors import AttributeRead
+    from policies.dra.allocation.slices import Device
+
+__all__ = ["DeviceShapes"]
+
+_PLAIN = frozenset({"string", "int", "bool"})
+
+
+class DeviceShapes:
+    """Numbers devices so that two with the same number are alike to every selector, constraint, policy and taint.
+
+    A real GPU has a UUID, so no two are equal altogether; what no selector and no constraint reads is left out.
+    """
+
+    def __init__(self, read: Iterable[AttributeRead] | None) -> None:
+        """Args: the attributes that are read; None where any may be."""
+        self._read = None if read is None else tuple(read)
+        self._read_of_driver: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._of_device: dict[Device, int] = {}
+
+    def of(self, device: Device) -> int:
+        """The number of the device's shape."""
+        number = self._of_device.get(device)
+        if number is None:
+            number = self._numbers.setdefault(self._shape(device), len(self._numbers))
+            self._of_device[device] = number
+        return number
+
+    def _shape(self, device: Device) -> Hashable:
+        document = device.document
+        return (
+            device.slice.driver,
+            device.shareable,
+            bool(device.binding_conditions),
+            self._attributes(device),
+            _frozen(document.get("capacity")),
+            device.counter_sets,
+            device.counters,
+            _frozen(document.get("taints")),
+        )
+
+    def _attributes(self, device: Device) -> Hashable:
+        if self._read is None:
+            return _frozen(device.attributes)
+        names, domains = self._known(device.slice.driver, self._read)
+        return frozenset(
+            (name, _frozen(value))
+            for name, value in device.attributes.items()
+            if name in names or not _is_plain(value) or (domains and _domain(name) in domains)
+        )
+
+    def _known(self, driver: str, read: tuple[AttributeRead, ...]) -> tuple[frozenset[str], frozenset[str]]:
+        """Under which keys a driver's slices can have what is read, and of which domains all is; "" is the driver's."""
+        known = self._read_of_driver.get(driver)
+        if known is None:
+            full = {f"{domain}/{name}" for domain, name in read if name is not None}
+            short = {name for domain, name in read if name is not None and domain == driver}
+            domains = {domain for domain, name in read if name is None}
+            if driver in domains:
+                domains.add("")
+            known = self._read_of_driver[driver] = (frozenset(full | short), frozenset(domains))
+        return known
+
+
+def _is_plain(attribute: Any) -> bool:
+    """Whether no selector can fail on the attribute while it does not read it: versions may be none, lists be off."""
+    if not isinstance(attribute, dict) or len(attribute) != 1:
+        return False
+    return not _PLAIN.isdisjoint(attribute)
+
+
+def _domain(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _frozen(value: Any) -> Hashable:
+    """JSON as a key; True and 1 stay apart."""
+    if isinstance(value, dict):
+        return frozenset((name, _frozen(part)) for name, part in value.items())
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    return (value,) if isinstance(value, bool) else value

@@ -1,0 +1,147 @@
+"""ResourceSlices and their devices, read for allocation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from policies.dra.allocation.amounts import nanos
+from policies.dra.allocation.reading import flag, integer, mapping, objects, text, texts
+from policies.kubernetes.objects import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["Device", "NodeSelection", "PoolId", "Slice"]
+
+PoolId = tuple[str, str]
+"""Driver and pool name; in their order pools are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelection:
+    """From which nodes the devices of a slice, or one device, can be reached."""
+
+    node_name: str | None = None
+    all_nodes: bool = False
+    selector: Mapping[str, Any] | None = None
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any], where: str) -> NodeSelection:
+        """Read the three fields that a slice's spec and a device have in common."""
+        node_name = document.get("nodeName")
+        return cls(
+            node_name=None if node_name is None else text(document, "nodeName", where),
+            all_nodes=flag(document, "allNodes", where),
+            selector=None if document.get("nodeSelector") is None else mapping(document, "nodeSelector", where),
+        )
+
+    @property
+    def known(self) -> bool:
+        """Whether any of the three is set."""
+        return bool(self.node_name) or self.all_nodes or self.selector is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Device:
+    """A device, as far as every question reads it; devices are equal only to themselves."""
+
+    id: str
+    """`driver/pool/device`."""
+    name: str
+    slice: Slice
+    document: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    shareable: bool
+    """Whether several claims can hold it at once (`allowMultipleAllocations`)."""
+    counters: tuple[tuple[str, str, int], ...]
+    """What it consumes of the counters of its pool: set, counter, billionths."""
+    counter_sets: tuple[str, ...]
+    """The sets of which it consumes counters, if perhaps none of them."""
+    taints: tuple[Mapping[str, Any], ...]
+    binding_conditions: tuple[str, ...]
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any], owner: Slice) -> Device:
+        """Read one entry of `spec.devices`."""
+        name = text(document, "name", owner.where)
+        where = f"{owner.where}, device {name}"
+        return cls(
+            id=f"{owner.driver}/{owner.pool}/{name}",
+            name=name,
+            slice=owner,
+            document=document,
+            attributes=mapping(document, "attributes", where),
+            shareable=flag(document, "allowMultipleAllocations", where),
+            counters=tuple(_consumed(document, where)),
+            counter_sets=tuple(text(each, "counterSet", where) for each in _consumptions(document, where)),
+            taints=tuple(objects(document, "taints", where)),
+            binding_conditions=texts(document, "bindingConditions", where),
+        )
+
+    @property
+    def where(self) -> str:
+        """How messages name it."""
+        return f"{self.slice.where}, device {self.name}"
+
+
+class Slice:
+    """A ResourceSlice; its devices are read when somebody asks for them."""
+
+    def __init__(self, document: Object) -> None:
+        """Args: the object. Raises AllocationError where what identifies its pool is of the wrong type."""
+        self.name = name_of(document)
+        self.where = f"ResourceSlice {self.name}"
+        self._spec = mapping(document, "spec", self.where)
+        pool = mapping(self._spec, "pool", self.where)
+        self.driver = text(self._spec, "driver", self.where)
+        self.pool = text(pool, "name", self.where)
+        self.generation = integer(pool, "generation", self.where)
+        self.slice_count = integer(pool, "resourceSliceCount", self.where)
+        self.selection = NodeSelection.read(self._spec, self.where)
+        self.has_counters = bool(self._spec.get("sharedCounters"))
+        self.selects_per_device = flag(self._spec, "perDeviceNodeSelection", self.where)
+        self.is_partitioned = self.has_counters or self._spec.get("perDeviceNodeSelection") is not None
+        """Whether it uses fields that clusters without partitionable devices do not know."""
+
+    @property
+    def pool_id(self) -> PoolId:
+        """The pool that it is a part of."""
+        return self.driver, self.pool
+
+    @cached_property
+    def devices(self) -> tuple[Device, ...]:
+        """Its devices in their order."""
+        return tuple(Device.read(device, self) for device in objects(self._spec, "devices", self.where))
+
+    @cached_property
+    def counter_sets(self) -> tuple[tuple[str, Mapping[str, int]], ...]:
+        """Its counter sets: name, and billionths by counter."""
+        return tuple(
+            (text(counter_set, "name", self.where), _amounts(counter_set, f"{self.where}, sharedCounters"))
+            for counter_set in objects(self._spec, "sharedCounters", self.where)
+        )
+
+    def selection_of(self, device: Device) -> NodeSelection:
+        """From which nodes one of its devices can be reached."""
+        return NodeSelection.read(device.document, device.where) if self.selects_per_device else self.selection
+
+
+def _amounts(counter_set: Mapping[str, Any], where: str) -> dict[str, int]:
+    counters = mapping(counter_set, "counters", where)
+    return {name: nanos(mapping(counters, name, where).get("value", "0"), f"{where}, {name}") for name in counters}
+
+
+def _consumptions(document: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    return objects(document, "consumesCounters", where)
+
+
+def _consumed(document: Mapping[str, Any], where: str) -> list[tuple[str, str, int]]:
+    return [
+        (text(consumption, "counterSet", where), name, amount)
+        for consumption in _consumptions(document, where)
+        for name, amount in _amounts(consumption, f"{where}, consumesCounters").items()
+    ]

@@ -1,0 +1,59 @@
+"""Twins: devices that nothing can tell apart, so that what fails with one fails with the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+    from policies.dra.allocation.checks import Checks
+    from policies.dra.allocation.features import Features
+    from policies.dra.allocation.needs import Candidate, Need
+    from policies.dra.allocation.question import Question
+    from policies.dra.allocation.requests import Alternative, Claim
+
+__all__ = ["Twins", "can_swap"]
+
+
+class Twins:
+    """Numbers candidates so that two with the same number are twins, as long as picks make no difference."""
+
+    def __init__(self, checks: Checks) -> None:
+        self._checks = checks
+        self._numbers: dict[Hashable, int] = {}
+
+    def number(self, candidate: Candidate) -> int:
+        """The number of the candidate: of its shape, what other claims hold of it, and whose counters it consumes."""
+        device, pool = candidate
+        key = (
+            self._checks.shapes.of(device),
+            self._checks.holdings(device),
+            pool.id[1] if device.counter_sets else None,
+        )
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+def can_swap(question: Question, needs: Mapping[Alternative, Need], candidates: Iterable[Candidate]) -> bool:
+    """Whether a solution stays one, and a failure a failure, when twins change places.
+
+    They do, unless Kubernetes' books can go wrong, since how they do depends on the order in which devices are tried:
+    with counters whenever a constraint or a taint stands against a device, or a device is shared; with lists in
+    `matchAttribute`; and with `distinctAttribute` on a request for several devices.
+    """
+    constrained = any(claim.constraints for claim in question.claims)
+    if any(_compares_in_order(claim, needs, question.features) for claim in question.claims):
+        return False
+    return not any(
+        device.counter_sets and (constrained or device.taints or device.shareable) for device, _ in candidates
+    )
+
+
+def _compares_in_order(claim: Claim, needs: Mapping[Alternative, Need], features: Features) -> bool:
+    return any(
+        features.list_type_attributes if spec.match is not None else needs[alternative].count > 1
+        for spec in claim.constraints
+        for request in claim.requests
+        for alternative in request.alternatives
+        if spec.covers(alternative)
+    )

@@ -1,0 +1,87 @@
+"""What other claims hold already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from policies.dra.allocation.amounts import nanos
+from policies.dra.allocation.errors import AllocationError
+
+__all__ = ["NONE", "Usage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The devices of allocated claims, by `driver/pool/device`; those with admin access are not counted."""
+
+    devices: frozenset[str] = frozenset()
+    """Devices that one claim holds alone."""
+    shared: frozenset[str] = frozenset()
+    """Devices of which claims hold shares."""
+    capacity: Mapping[str, Mapping[str, int]] | None = None
+    """What the shares take of each capacity, in billionths."""
+
+    @classmethod
+    def read(
+        cls,
+        devices: Iterable[str] = (),
+        shares: Iterable[str] = (),
+        capacity: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Usage:
+        """Read devices as `driver/pool/device`, shares as `driver/pool/device/share`, capacity as quantities by device.
+
+        Raises:
+            AllocationError: a capacity is no quantity.
+        """
+        return cls(
+            devices=frozenset(devices),
+            shared=frozenset(share.rpartition("/")[0] for share in shares),
+            capacity={device: _amounts(device, amounts) for device, amounts in (capacity or {}).items()},
+        )
+
+    @classmethod
+    def of_claims(cls, claims: Iterable[Mapping[str, Any]]) -> Usage:
+        """What the allocations in claims' status hold.
+
+        Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go.
+        """
+        devices: set[str] = set()
+        shared: set[str] = set()
+        capacity: dict[str, dict[str, int]] = {}
+        for result in _results(claims):
+            device = "/".join(str(result.get(part) or "") for part in ("driver", "pool", "device"))
+            if result.get("adminAccess"):
+                continue
+            if not result.get("shareID"):
+                devices.add(device)
+                continue
+            shared.add(device)
+            sums = capacity.setdefault(device, {})
+            for name, amount in _amounts(device, result.get("consumedCapacity") or {}).items():
+                sums[name] = sums.get(name, 0) + amount
+        return cls(frozenset(devices), frozenset(shared), capacity)
+
+    def taken(self, device: str) -> Mapping[str, int] | None:
+        """What shares take of the device's capacities; None where there are none."""
+        return None if self.capacity is None else self.capacity.get(device)
+
+    def holds(self, device: str) -> bool:
+        """Whether any claim has the device, or a share of it."""
+        return device in self.devices or device in self.shared or self.taken(device) is not None
+
+
+NONE = Usage()
+
+
+def _amounts(device: str, amounts: Mapping[str, Any]) -> dict[str, int]:
+    if not isinstance(amounts, Mapping):
+        raise AllocationError(f"allocated capacity of device {device}: must be an object, not {amounts!r}")
+    return {name: nanos(amount, f"allocated capacity {name} of device {device}") for name, amount in amounts.items()}
+
+
+def _results(claims: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    for claim in claims:
+        allocation = (claim.get("status") or {}).get("allocation") or {}
+        yield from (allocation.get("devices") or {}).get("results") or []

@@ -1,0 +1,176 @@
+"""Allocation: which devices Kubernetes' scheduler would give to claims on a node, computed without a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.dra.allocation.constraints import constraints_of
+from policies.dra.allocation.errors import AllocationError, InvalidPoolsError, SearchBudgetExceeded
+from policies.dra.allocation.features import DEFAULTS, Features
+from policies.dra.allocation.index import SliceIndex
+from policies.dra.allocation.needs import Needs
+from policies.dra.allocation.node_selectors import TargetNode
+from policies.dra.allocation.picks import Picks
+from policies.dra.allocation.pools import Pool, PoolGatherer, PoolState
+from policies.dra.allocation.question import Question
+from policies.dra.allocation.results import allocation_result
+from policies.dra.allocation.search import Search
+from policies.dra.allocation.twins import Twins
+from policies.dra.allocation.usage import NONE, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+    from policies.dra.allocation.needs import Need
+    from policies.dra.allocation.requests import Alternative
+    from policies.kubernetes.objects import Object
+
+__all__ = [
+    "STEP_BUDGET",
+    "AllocationError",
+    "Allocator",
+    "InvalidPoolsError",
+    "SearchBudgetExceeded",
+    "SliceIndex",
+    "Usage",
+    "allocate",
+]
+
+STEP_BUDGET = 500_000
+"""Search steps on one node, each a device looked at for a request; about three seconds of work."""
+
+
+def allocate(
+    *,
+    claims: Iterable[Object],
+    node: Object,
+    slices: Iterable[Object],
+    classes: Iterable[Object],
+    allocated: Iterable[str] = (),
+    allocated_shared: Iterable[str] = (),
+    allocated_capacity: Mapping[str, Mapping[str, Any]] | None = None,
+    features: Features | Iterable[str] | Mapping[str, bool] = DEFAULTS,
+) -> list[Object] | None:
+    """The allocations that the claims would get together on one node, one for each; None if they do not fit.
+
+    Args:
+        claims: ResourceClaims (resource.k8s.io/v1) without an allocation.
+        node: the Node.
+        slices: all ResourceSlices of the cluster.
+        classes: the DeviceClasses.
+        allocated: devices that other claims have, as `driver/pool/device`; those with admin access do not count.
+        allocated_shared: shares of devices that other claims have, as `driver/pool/device/share`.
+        allocated_capacity: what these shares take, quantities by capacity by `driver/pool/device`.
+        features: names of feature gates that are on, all others being off; by default, what 1.36 has on by default.
+
+    Raises:
+        AllocationError: Kubernetes' scheduler would fail with this text.
+    """
+    known = features if isinstance(features, Features) else Features.named(features)
+    usage = Usage.read(allocated, allocated_shared, allocated_capacity)
+    return Allocator(SliceIndex(slices), claims=claims, classes=classes, usage=usage, features=known).allocate(node)
+
+
+class Allocator:
+    """Claims, asked of one node after the other.
+
+    What one node's answer needs is kept for the next: verdicts of selectors by shape of device, and pools that several
+    nodes see alike.
+    """
+
+    def __init__(
+        self,
+        index: SliceIndex,
+        *,
+        claims: Iterable[Object],
+        classes: Iterable[Object],
+        usage: Usage = NONE,
+        features: Features = DEFAULTS,
+        budget: int = STEP_BUDGET,
+    ) -> None:
+        """Args: the slices, then as in `allocate`; and after how many search steps on a node to give up.
+
+        Raises:
+            AllocationError: a field of a claim or a class is of the wrong type.
+        """
+        self.question = Question.read(claims, classes, usage, features)
+        self._gatherer = PoolGatherer(index, features)
+        self._budget = budget
+        self._twins = Twins(self.question.checks)
+
+    def allocate(self, node: Object) -> list[Object] | None:
+        """The allocations that the claims would get together on the node, one for each; None if they do not fit.
+
+        Raises:
+            AllocationError: Kubernetes' scheduler would fail with this text.
+            InvalidPoolsError: they do not fit, but an invalid pool is in the way; this stops this node only.
+            SearchBudgetExceeded: it would take too many steps to know.
+        """
+        question, target = self.question, TargetNode(node)
+        pools = self._gatherer.gather(target)
+        needs: dict[Alternative, Need] = {}
+        constraints = []
+        finder = Needs(question, target, pools)
+        for claim in question.claims:
+            needs |= finder.of_claim(claim)
+            constraints.append(constraints_of(claim, question.features))
+        picks = Picks(question.checks, question.usage, constraints)
+        search = Search(question, needs, picks, target, pools)
+        if not search.run(self._budget):
+            if any(pool.state is PoolState.INVALID for pool in pools):
+                raise InvalidPoolsError
+            return None
+        return [
+            allocation_result(question, claim, picks.of_claim[number], search.alternatives(number), target)
+            for number, claim in enumerate(question.claims)
+        ]
+
+    def pools(self, node: Object) -> list[Pool]:
+        """What the node sees of its pools, in the order in which they are searched.
+
+        Raises:
+            AllocationError: a node selector is none.
+        """
+        return self._gatherer.gather(TargetNode(node))
+
+    def node_shape(self, node: Object) -> Hashable:
+        """What of the node decides whether the claims fit: nodes of one shape give one answer.
+
+        The answers differ in the names of node, pools and devices only. Where that would not be so, no other node has
+        the shape.
+
+        Raises:
+            AllocationError: a node selector is none.
+        """
+        target = TargetNode(node)
+        pools = self._gatherer.gather(target)
+        numbers: dict[str, int] = {}
+        return tuple(
+            (
+                pool.state,
+                pool.id[0],
+                numbers.setdefault(pool.id[1], len(numbers)),
+                self._pool_shape(pool, target),
+            )
+            for pool in pools
+        )
+
+    def _pool_shape(self, pool: Pool, node: TargetNode) -> Hashable:
+        own = all(found.selection.node_name and not found.selects_per_device for found in pool.slices)
+        if pool.other_slices or not own:
+            return pool.slices, pool.other_slices, self._node_dependent(pool, node)
+        counters = tuple(
+            (name, tuple(sorted(amounts.items()))) for name, amounts in sorted(pool.counter_sets.items())
+        )
+        checks = self.question.checks
+        return counters, tuple(
+            (checks.shapes.of(device), checks.holdings(device)) for found in pool.slices for device in found.devices
+        )
+
+    def _node_dependent(self, pool: Pool, node: TargetNode) -> Hashable:
+        return tuple(
+            self.question.checks.node(device, node) is None
+            for found in pool.slices
+            if found.selects_per_device
+            for device in found.devices
+        )

@@ -1,0 +1,91 @@
+"""Building lists, maps and messages from evaluated parts.
+
+Source: cel-go interpreter/interpretable.go, evalList, evalMap and evalObj.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.kinds import shown
+from policies.dra.cel.library.times import Duration, Timestamp
+from policies.dra.cel.values import Absent, Map, Optional
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from policies.dra.cel.values import Value
+
+__all__ = ["build_list", "build_map", "build_message", "raised"]
+
+_NANOSECONDS_PER_SECOND = 10**9
+
+
+def raised(value: Value | CelRuntimeError) -> Value:
+    """A value; raises what is an error instead of one."""
+    if isinstance(value, CelRuntimeError):
+        raise value.with_traceback(None)
+    return value
+
+
+def build_list(elements: Sequence[Value | CelRuntimeError], optional: frozenset[int]) -> tuple[Value, ...]:
+    """A list; of the elements at optional indices, those that have a value.
+
+    Raises:
+        CelRuntimeError: the first element that is an error, or an optional one that is no optional value.
+    """
+    if not optional:
+        return tuple([raised(element) for element in elements])
+    built = []
+    for index, element in enumerate(elements):
+        value = raised(element)
+        if index in optional:
+            if not isinstance(value, Optional):
+                message = f"cannot initialize optional list element from non-optional value {shown(value)}"
+                raise CelRuntimeError(message)
+            if isinstance(value.value, Absent):
+                continue
+            value = value.value
+        built.append(value)
+    return tuple(built)
+
+
+def build_map(
+    entries: Iterable[tuple[Value | CelRuntimeError, Value | CelRuntimeError]], optional: frozenset[int]
+) -> Map:
+    """A map; of entries at optional indices, those whose value is there. The last of equal keys counts.
+
+    Raises:
+        CelRuntimeError: the first key or value that is an error, or an optional one that is no optional value.
+        EvaluationAborted: a key of a kind that cel-go cannot take.
+    """
+    built: dict[object, Value] = {}
+    for index, (key_or_error, value_or_error) in enumerate(entries):
+        key, value = raised(key_or_error), raised(value_or_error)
+        if index in optional:
+            if not isinstance(value, Optional):
+                message = f"cannot initialize optional entry '{shown(key)}' from non-optional value {shown(value)}"
+                raise CelRuntimeError(message)
+            if isinstance(value.value, Absent):
+                built.pop(Map.key(key), None)
+                continue
+            value = value.value
+        built[Map.key(key)] = value
+    return Map(built)
+
+
+def build_message(type_name: str, fields: Iterable[tuple[str, Value]]) -> Value:
+    """A duration or timestamp from its parts.
+
+    Raises:
+        CelRuntimeError: the parts are out of range, or messages of the type cannot be made.
+    """
+    kind = {"google.protobuf.Duration": Duration, "google.protobuf.Timestamp": Timestamp}.get(type_name)
+    if kind is None:
+        raise CelRuntimeError(f"unknown type '{type_name}'")
+    parts = dict(fields)
+    seconds, nanoseconds = parts.get("seconds", 0), parts.get("nanos", 0)
+    if not (isinstance(seconds, int) and isinstance(nanoseconds, int)):
+        raise CelRuntimeError(f"field type conversion error for {type_name}")
+    return kind(seconds * _NANOSECONDS_PER_SECOND + nanoseconds)

@@ -1,0 +1,117 @@
+"""Choosing the overload of a call by what its arguments turn out to be.
+
+Static types are not trusted: `x.orValue(1)` is an int to the checker even where `x` is a string.
+Source: cel-go common/decls `FunctionDecl.Bindings` for the guards, interpreter `planCall` for who gets which message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.kinds import kind
+from policies.dra.cel.spelling import runtime_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from policies.dra.cel.declarations import Overload
+    from policies.dra.cel.types import Type
+    from policies.dra.cel.values import Value
+
+__all__ = ["Dispatcher"]
+
+_NUMBERS = frozenset({"int", "uint", "double"})
+_TIMES = frozenset({"google.protobuf.Timestamp", "google.protobuf.Duration"})
+_ORDERED = _NUMBERS | _TIMES | {"bool", "string", "bytes"}
+_RECEIVERS = _TIMES | {"string"}
+"""Kinds that cel-go asks to run a method it does not know, and that answer without naming it."""
+
+_OPERATORS: dict[str, frozenset[str] | None] = {
+    "_+_": _NUMBERS | _TIMES | {"string", "bytes", "list"},
+    "_-_": _NUMBERS | _TIMES,
+    "_*_": _NUMBERS,
+    "_/_": _NUMBERS,
+    "_%_": frozenset({"int", "uint"}),
+    "-_": frozenset({"int", "double", "bool", "google.protobuf.Duration"}),
+    "_<_": _ORDERED,
+    "_<=_": _ORDERED,
+    "_>_": _ORDERED,
+    "_>=_": _ORDERED,
+    "!_": None,
+    "@in": None,
+}
+"""One implementation for all overloads, and the kinds of first operand that it is asked about; None for all."""
+
+_SINGLE = {
+    "size": frozenset({"string", "bytes", "list", "map"}),
+    "matches": frozenset({"string"}),
+    "sort": frozenset({"list"}),
+    "@sortByAssociatedKeys": frozenset({"list"}),
+    "type": None,
+    "dyn": None,
+}
+"""Functions that cel-go implements at once for all overloads, and the kinds of first argument it demands."""
+
+_UNGUARDED = frozenset({"contains", "endsWith", "startsWith"})
+_ANYTHING = frozenset({"dyn", "any", "parameter"})
+
+
+class Dispatcher:
+    """The overloads that one call may run; remembers which classes of arguments went to which."""
+
+    __slots__ = ("_known", "_name", "_overloads", "_takes_constant_regex", "overload_id")
+
+    def __init__(
+        self, name: str, candidates: Sequence[Overload], declared: Sequence[Overload], *, takes_constant_regex: bool
+    ) -> None:
+        """Args: the function's name, the overloads the checker allows, all it has, and whether a regex is compiled."""
+        arity = len(candidates[0].parameters)
+        self._name = name
+        self._takes_constant_regex = takes_constant_regex
+        self._overloads = tuple(
+            overload
+            for overload in (declared if name in _SINGLE or name in _OPERATORS else candidates)
+            if len(overload.parameters) == arity
+        )
+        self._known: dict[tuple[type, ...], Callable[..., Value]] = {}
+        self.overload_id = candidates[0].id if len(candidates) == 1 else ""
+        """By which the cost is known; empty where the checker could not decide."""
+
+    def call(self, *arguments: Value) -> Value:
+        """The function's result; raises CelRuntimeError if no overload takes such arguments."""
+        classes = tuple([argument.__class__ for argument in arguments])
+        run = self._known.get(classes)
+        if run is None:
+            run = self._known[classes] = self.find(arguments)
+        return run(*arguments)
+
+    def find(self, arguments: Sequence[Value]) -> Callable[..., Value]:
+        """What runs for arguments of these classes; raises CelRuntimeError if nothing does."""
+        kinds = [kind(argument) for argument in arguments]
+        if self._name in _OPERATORS:
+            operands = _OPERATORS[self._name]
+            if operands is None or kinds[0] in operands:
+                return self._overloads[0].implementation
+            raise self._no_such_overload(kinds)
+        for overload in self._overloads:
+            if all(_takes(parameter, name) for parameter, name in zip(overload.parameters, kinds, strict=True)):
+                return overload.implementation
+        raise self._no_such_overload(kinds)
+
+    def _no_such_overload(self, kinds: list[str]) -> CelRuntimeError:
+        name = self._name
+        if name in _UNGUARDED or self._takes_constant_regex:
+            return CelRuntimeError("no such overload")
+        if name in _OPERATORS or name in _SINGLE:
+            operands = _OPERATORS[name] if name in _OPERATORS else _SINGLE[name]
+            if operands is not None and kinds[0] not in operands | _RECEIVERS:
+                return CelRuntimeError(f"no such overload: {name}")
+            return CelRuntimeError("no such overload")
+        if name == "flatten":
+            return CelRuntimeError(f"no such overload: {kinds[0]}.flatten({', '.join(kinds[1:])})")
+        return CelRuntimeError(f"no such overload: {name}({', '.join(kinds)})")
+
+
+def _takes(parameter: Type, name: str) -> bool:
+    return parameter.kind in _ANYTHING or runtime_name(parameter) == name

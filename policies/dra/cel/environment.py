@@ -1,0 +1,114 @@
+"""The CEL environment in which Kubernetes compiles a DRA selector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from policies.dra.cel import types
+from policies.dra.cel.library import catalogue
+from policies.dra.cel.library.quantities import QUANTITY
+from policies.dra.cel.types import Type, list_of, map_of, type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.dra.cel.declarations import Function
+
+__all__ = ["DEVICE", "Environment", "Features", "environment"]
+
+DEVICE = "kubernetes.DRADevice"
+"""The type of the one variable, `device`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What a cluster offers to selectors.
+
+    Source: k8s.io/dynamic-resource-allocation/cel/compile.go, Features and the environment type.
+    """
+
+    consumable_capacity: bool = True
+    """Feature gate DRAConsumableCapacity; `device.allowMultipleAllocations` exists."""
+    list_type_attributes: bool = True
+    """Feature gate DRAListTypeAttributes; attributes are dyn and may be lists, and `includes` exists."""
+    new_expressions: bool = False
+    """Compile as the API server does what is new or changed: only what the gates above offer is declared.
+
+    What is stored already, and everything in the scheduler, may use every declaration.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """All that an expression can name."""
+
+    features: Features
+    functions: Mapping[str, Function]
+    variables: Mapping[str, Type]
+    """`device` only; comprehensions add theirs."""
+    type_names: Mapping[str, Type]
+    """Types that expressions can use as values, by name: `int`, `net.IP`; each as values have it at run time."""
+    fields: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    """The fields of object types, by type name: those of DEVICE."""
+
+
+_STANDARD_TYPES: Mapping[str, Type] = {
+    "bool": types.BOOL,
+    "bytes": types.BYTES,
+    "double": types.DOUBLE,
+    "int": types.INT,
+    "list": list_of(types.DYN),
+    "map": map_of(types.DYN, types.DYN),
+    "null_type": types.NULL,
+    "string": types.STRING,
+    "type": type_of(types.DYN),
+    "uint": types.UINT,
+    "duration": types.DURATION,
+    "timestamp": types.TIMESTAMP,
+    "google.protobuf.Duration": types.DURATION,
+    "google.protobuf.Timestamp": types.TIMESTAMP,
+}
+"""cel-go common/stdlib; the two short names of times come from k8s.io/apiserver/pkg/cel/types.go.
+
+Kubernetes knows the other messages of google.protobuf too, but no selector has a use for them; they are left out.
+"""
+
+_SECONDS_AND_NANOS = {"seconds": types.INT, "nanos": types.INT}
+_NO_FIELDS: Mapping[str, Type] = {}
+_SCALARS = ("bool", "bytes", "double", "int", "string", "uint", "list")
+
+
+@cache
+def environment(features: Features) -> Environment:
+    """The environment in which a selector is compiled.
+
+    For what is stored already, gates do not take declarations away: k8s.io/apiserver/pkg/cel/environment/environment.go,
+    `filterAndBuildOpts`. What type attributes have depends on the gate in either case.
+    """
+    attribute = types.DYN if features.list_type_attributes else types.ANY
+    device = {
+        "driver": types.STRING,
+        "attributes": map_of(types.STRING, map_of(types.STRING, attribute)),
+        "capacity": map_of(types.STRING, map_of(types.STRING, QUANTITY)),
+    }
+    maps = {f"{DEVICE}.{name}": type_ for name, type_ in device.items() if type_.kind == "map"}
+    if features.consumable_capacity or not features.new_expressions:
+        device["allowMultipleAllocations"] = types.BOOL
+    functions = catalogue.functions()
+    if features.new_expressions and not features.list_type_attributes:
+        functions = {name: function for name, function in functions.items() if name != "includes"}
+    object_type = Type(DEVICE, kind="object")
+    return Environment(
+        features,
+        functions=functions,
+        variables={"device": object_type},
+        type_names={**_STANDARD_TYPES, **catalogue.type_names(), DEVICE: object_type, **maps},
+        fields={
+            DEVICE: device,
+            "google.protobuf.Duration": _SECONDS_AND_NANOS,
+            "google.protobuf.Timestamp": _SECONDS_AND_NANOS,
+            **dict.fromkeys(_SCALARS, _NO_FIELDS),
+        },
+    )

@@ -1,0 +1,75 @@
+"""The two ways in which a selector can fail: when it is compiled, and when it is evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CelCompileError", "CelRuntimeError", "EvaluationAborted", "Issue"]
+
+_WIDEST_CARET_LINE = 200
+"""Longer source lines are cut around the caret, so that an issue stays readable in a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One thing wrong with an expression, at a place in its text."""
+
+    message: str
+    line: int
+    """From 1; -1 where Kubernetes tells no place."""
+    column: int
+    """In code points, from 1; 0 where Kubernetes tells no place."""
+
+
+class CelCompileError(ValueError):
+    """An expression that Kubernetes refuses to compile.
+
+    `str()` of it is the text the API server prints, caret included; `message`, `line` and `column` are those of the
+    first issue.
+    """
+
+    def __init__(self, issues: tuple[Issue, ...], text: str, *, located: bool = True) -> None:
+        """Args: all issues in order of their places, the expression, and whether Kubernetes tells their places."""
+        self.issues = issues
+        self.text = text
+        first = issues[0]
+        self.message = first.message
+        self.line = first.line
+        self.column = first.column
+        super().__init__(_compilation_failed(issues, text) if located else first.message)
+
+
+class CelRuntimeError(Exception):
+    """A selector that fails on a device: Kubernetes then aborts the scheduling of the pod on every node."""
+
+    def __init__(self, message: str) -> None:
+        """Args: the words Kubernetes uses, for example `no such key: model`."""
+        self.message = message
+        super().__init__(message)
+
+
+class EvaluationAborted(Exception):  # noqa: N818 - it is no error that an expression could absorb
+    """An evaluation that ends at once, whatever `||` or `&&` is around; selectors turn it into a CelRuntimeError."""
+
+    def __init__(self, message: str) -> None:
+        """Args: the words Kubernetes uses."""
+        self.message = message
+        super().__init__(message)
+
+
+def _compilation_failed(issues: tuple[Issue, ...], text: str) -> str:
+    """The issues as cel-go's `common.Errors.ToDisplayString` lays them out, behind Kubernetes' own prefix."""
+    lines = text.split("\n")
+    return "compilation failed: " + "\n".join(
+        f"ERROR: <input>:{issue.line}:{issue.column}: {issue.message}{_caret(issue, lines)}" for issue in issues
+    )
+
+
+def _caret(issue: Issue, lines: list[str]) -> str:
+    if not 0 < issue.line <= len(lines):
+        return ""
+    source = lines[issue.line - 1]
+    start = max(0, issue.column - _WIDEST_CARET_LINE // 2) if len(source) > _WIDEST_CARET_LINE else 0
+    shown = source[start : start + _WIDEST_CARET_LINE].replace("\t", " ")
+    caret = "." * (issue.column - 1 - start) + "^"
+    return f"\n | {shown}\n | {caret}"

@@ -1,0 +1,64 @@
+"""Maps: the hidden function that `transformMap` and `transformMapEntry` put their entries together with.
+
+Source: cel-go ext/comprehensions.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.cel.declarations import Function, Library, function
+from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.library.printing import printed
+from policies.dra.cel.types import map_of, type_parameter
+from policies.dra.cel.values import Growing
+from policies.dra.cel.work import spend
+
+if TYPE_CHECKING:
+    from policies.dra.cel.values import Map, Value
+
+__all__ = ["LIBRARY"]
+
+_K = type_parameter("K")
+_V = type_parameter("V")
+_MAP = map_of(_K, _V)
+
+
+def _insert(entries: Map, key: Value, value: Value) -> Map:
+    """The map with one more entry; one that grows is changed in place."""
+    if key in entries:
+        raise CelRuntimeError(f"insert failed: key {printed(key)} already exists")
+    grown = _growing(entries)
+    grown.insert(key, value)
+    return grown
+
+
+def _insert_all(entries: Map, others: Map) -> Map:
+    spend(len(others))
+    grown = entries
+    for key, value in others.items():
+        grown = _insert(grown, key, value)
+    return grown
+
+
+def _growing(entries: Map) -> Growing:
+    if isinstance(entries, Growing):
+        return entries
+    spend(len(entries))
+    grown = Growing({})
+    for key, value in entries.items():
+        grown.insert(key, value)
+    return grown
+
+
+LIBRARY = Library(
+    functions=(
+        Function(
+            "cel.@mapInsert",
+            (
+                function("@mapInsert_map_key_value", (_MAP, _K, _V), _MAP, _insert),
+                function("@mapInsert_map_map", (_MAP, _MAP), _MAP, _insert_all),
+            ),
+        ),
+    )
+)

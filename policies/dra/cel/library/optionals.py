@@ -1,0 +1,141 @@
+"""Optional values: `optional.of(x)`, `a.?b`, `list[?0]`, and the functions on them, in the version without a number.
+
+Looking up, `or` and `orValue` are declared here for the checker and evaluated by the evaluator itself.
+Source: cel-go cel/library.go, optionalLib.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from policies.dra.cel.declarations import Function, Library, function, member
+from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.library.printing import printed
+from policies.dra.cel.library.times import Duration, Timestamp
+from policies.dra.cel.types import BOOL, DYN, INT, STRING, list_of, map_of, optional_of, type_parameter
+from policies.dra.cel.values import Absent, Concatenation, Map, Optional, size
+from policies.dra.cel.work import spend
+
+if TYPE_CHECKING:
+    from policies.dra.cel.values import List, Value
+
+__all__ = ["LIBRARY"]
+
+_K = type_parameter("K")
+_V = type_parameter("V")
+_LIST = list_of(_V)
+_MAP = map_of(_K, _V)
+_OPTIONAL = optional_of(_V)
+
+_NONE = Optional()
+_ZERO_TIME = -62_135_596_800 * 10**9
+"""0001-01-01T00:00:00Z, which Go takes for no time; 1970 is a time like any other."""
+
+
+def _of_non_zero(value: Value) -> Optional:
+    return _NONE if _is_zero(value) else Optional(value)
+
+
+def _is_zero(value: Value) -> bool:
+    """Whether a value is what its type has before anything is put in; values of Kubernetes' own types never are."""
+    if isinstance(value, tuple | Concatenation):
+        return size(value) == 0
+    if isinstance(value, Map):
+        return len(value) == 0
+    if isinstance(value, Timestamp):
+        return value.nanoseconds == _ZERO_TIME
+    if isinstance(value, Duration):
+        return value.nanoseconds == 0
+    return value is None or (isinstance(value, bool | int | float | str | bytes) and not value)
+
+
+def _none() -> Optional:
+    return _NONE
+
+
+def _value(optional: Optional) -> Value:
+    if isinstance(optional.value, Absent):
+        raise CelRuntimeError("optional.none() dereference")
+    return optional.value
+
+
+def _has_value(optional: Optional) -> bool:
+    return not isinstance(optional.value, Absent)
+
+
+def _first(elements: List) -> Optional:
+    return Optional(elements[0]) if size(elements) else _NONE
+
+
+def _last(elements: List) -> Optional:
+    return Optional(elements[size(elements) - 1]) if size(elements) else _NONE
+
+
+def _unwrap(name: str, optionals: List) -> List:
+    """The values of those that have one."""
+    values: list[Value] = []
+    for index, optional in enumerate(optionals):
+        if not isinstance(optional, Optional):
+            message = f"value {printed(optional)} is not optional" if index else f"no such overload: {name}(list)"
+            raise CelRuntimeError(message)
+        if not isinstance(optional.value, Absent):
+            spend(1)
+            values.append(optional.value)
+    return tuple(values)
+
+
+def _evaluated_otherwise(*_: Value) -> Value:
+    """Stands where the evaluator has its own way."""
+    raise CelRuntimeError("no such overload")
+
+
+LIBRARY = Library(
+    functions=(
+        Function("optional.of", (function("optional_of", (_V,), _OPTIONAL, Optional),)),
+        Function("optional.ofNonZeroValue", (function("optional_ofNonZeroValue", (_V,), _OPTIONAL, _of_non_zero),)),
+        Function("optional.none", (function("optional_none", (), _OPTIONAL, _none),)),
+        Function("value", (member("optional_value", (_OPTIONAL,), _V, _value),)),
+        Function("hasValue", (member("optional_hasValue", (_OPTIONAL,), BOOL, _has_value),)),
+        Function("or", (member("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, _evaluated_otherwise),)),
+        Function("orValue", (member("optional_orValue_value", (_OPTIONAL, _V), _V, _evaluated_otherwise),)),
+        Function("_?._", (function("select_optional_field", (DYN, STRING), _OPTIONAL, _evaluated_otherwise),)),
+        Function(
+            "_[?_]",
+            (
+                function("list_optindex_optional_int", (_LIST, INT), _OPTIONAL, _evaluated_otherwise),
+                function(
+                    "optional_list_optindex_optional_int",
+                    (optional_of(_LIST), INT),
+                    _OPTIONAL,
+                    _evaluated_otherwise,
+                ),
+                function("map_optindex_optional_value", (_MAP, _K), _OPTIONAL, _evaluated_otherwise),
+                function(
+                    "optional_map_optindex_optional_value",
+                    (optional_of(_MAP), _K),
+                    _OPTIONAL,
+                    _evaluated_otherwise,
+                ),
+            ),
+        ),
+        Function(
+            "_[_]",
+            (
+                function("optional_list_index_int", (optional_of(_LIST), INT), _OPTIONAL, _evaluated_otherwise),
+                function("optional_map_index_value", (optional_of(_MAP), _K), _OPTIONAL, _evaluated_otherwise),
+            ),
+        ),
+        Function("last", (member("list_last", (_LIST,), _OPTIONAL, _last),)),
+        Function("first", (member("list_first", (_LIST,), _OPTIONAL, _first),)),
+        Function(
+            "optional.unwrap",
+            (function("optional_unwrap", (list_of(_OPTIONAL),), _LIST, partial(_unwrap, "optional.unwrap")),),
+        ),
+        Function(
+            "unwrapOpt",
+            (member("optional_unwrapOpt", (list_of(_OPTIONAL),), _LIST, partial(_unwrap, "unwrapOpt")),),
+        ),
+    ),
+    type_names=(optional_of(DYN),),
+)

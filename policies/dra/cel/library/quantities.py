@@ -1,0 +1,247 @@
+"""Quantities: `quantity("80Gi")`, what devices' capacities are, and the functions on them.
+
+Kubernetes keeps a quantity as 64 bits and a power of ten where the text is short enough, else as a decimal of any size.
+The two are equal when their values are, but only the first can be an integer: `quantity("1.5Gi").isInteger()` is false.
+
+What is not done as in Kubernetes: there, adding to a quantity of the second kind changes it, and comparing one of the
+first kind with one of the second makes it one of the second, so that a later look at the same value sees the difference.
+Here quantities never change.
+
+Source: k8s.io/apimachinery/pkg/api/resource (quantity.go, amount.go, suffix.go), k8s.io/apiserver/pkg/cel/quantity.go
+and library/quantity.go.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from policies.dra.cel.declarations import Function, Library, function, member
+from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.library.quantity_texts import NANO, QuantityText
+from policies.dra.cel.types import BOOL, DOUBLE, INT, STRING, Type
+
+__all__ = ["LIBRARY", "QUANTITY", "Quantity"]
+
+QUANTITY = Type("kubernetes.Quantity", kind="object")
+"""The type of quantities; expressions cannot name it."""
+
+_LARGEST_INT = 2**63 - 1
+_SMALLEST_INT = -(2**63)
+_MOST_DIGITS = 1024
+"""On either side of the point. Kubernetes sets no bound; this one bounds the work of a hostile literal."""
+
+_SMALLEST_POWER = -323
+_POWER_STEP = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantity:
+    """A number: `amount` times ten to the power of `exponent`, exact to the ninth decimal."""
+
+    cel_type: ClassVar[Type] = QUANTITY
+
+    amount: int
+    exponent: int = 0
+    is_decimal: bool = False
+    """Whether Kubernetes keeps it as a decimal of any size, which is never an integer."""
+    is_computed: bool = False
+    """Whether `add` or `sub` made it; `==` in Kubernetes takes nothing else for a quantity on its right."""
+    nanos: int = field(init=False)
+    """The value in billionths; by it quantities are compared."""
+
+    def __post_init__(self) -> None:
+        """Compute `nanos`; what has decimals beyond the ninth has only zeros there."""
+        power = self.exponent - NANO
+        nanos = self.amount * 10**power if power >= 0 else self.amount // 10**-power
+        object.__setattr__(self, "nanos", nanos)
+
+    @staticmethod
+    def read(text: str) -> Quantity:
+        """The quantity that a text says.
+
+        Raises:
+            CelRuntimeError: It says none, or has more digits than anybody would write.
+        """
+        parts = QuantityText.read(text)
+        if len(parts.whole) + abs(parts.exponent) > _MOST_DIGITS or len(parts.fraction) > _MOST_DIGITS:
+            raise CelRuntimeError(f"quantity has more than the {_MOST_DIGITS} digits that are computed here")
+        return _short(parts) if parts.is_short else _long(parts)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are quantities of the same value."""
+        return self.nanos == other.nanos if isinstance(other, Quantity) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Equal quantities have equal hashes."""
+        return hash(self.nanos)
+
+    def __str__(self) -> str:
+        """For people, in exponent notation; expressions cannot show a quantity."""
+        return f"{self.amount}e{self.exponent}" if self.exponent else str(self.amount)
+
+    def integer(self) -> int | None:
+        """The value, if it is kept in 64 bits, without decimals, and fits into an int."""
+        return None if self.is_decimal else _scaled(self.amount, self.exponent)
+
+
+def _short(parts: QuantityText) -> Quantity:
+    amount = int(parts.whole + parts.fraction)
+    signed = -amount if parts.is_negative else amount
+    if parts.is_binary:
+        return Quantity(signed << parts.exponent)
+    return Quantity(signed, parts.exponent - len(parts.fraction))
+
+
+def _long(parts: QuantityText) -> Quantity:
+    """Away from zero to the next billionth; with a binary suffix nothing is beyond 64 bits."""
+    amount = int(parts.whole + parts.fraction)
+    decimal_exponent = (0 if parts.is_binary else parts.exponent) - len(parts.fraction)
+    if not amount:
+        return Quantity(0, decimal_exponent, is_decimal=True)
+    if parts.is_binary:
+        amount <<= parts.exponent
+    power = decimal_exponent - NANO
+    nanos = amount * 10**power if power >= 0 else -(-amount // 10**-power)
+    sign = -1 if parts.is_negative else 1
+    if parts.is_binary and nanos > _LARGEST_INT * 10**-NANO:
+        return Quantity(sign * _LARGEST_INT, is_decimal=True)
+    return Quantity(sign * nanos, NANO, is_decimal=True)
+
+
+def _scaled(amount: int, power: int) -> int | None:
+    """`amount` times a power of ten, if it is whole and within 64 bits."""
+    if power < 0:
+        return None
+    scaled = amount * 10**power
+    return scaled if _SMALLEST_INT <= scaled <= _LARGEST_INT else None
+
+
+def _short_sum(quantity: Quantity, amount: int, exponent: int) -> Quantity | None:
+    """The sum, if it and what it is made of fit into 64 bits at the smaller exponent."""
+    if not amount:
+        return Quantity(quantity.amount, quantity.exponent, is_computed=True)
+    if not quantity.amount:
+        return Quantity(amount, exponent, is_computed=True)
+    lowest = min(quantity.exponent, exponent)
+    augend, addend = _scaled(quantity.amount, quantity.exponent - lowest), _scaled(amount, exponent - lowest)
+    if augend is None or addend is None or not _SMALLEST_INT <= augend + addend <= _LARGEST_INT:
+        return None
+    return Quantity(augend + addend, lowest, is_computed=True)
+
+
+def _long_sum(quantity: Quantity, amount: int, exponent: int) -> Quantity:
+    lowest = min(quantity.exponent, exponent)
+    total = quantity.amount * 10 ** (quantity.exponent - lowest) + amount * 10 ** (exponent - lowest)
+    return Quantity(total, lowest, is_decimal=True, is_computed=True)
+
+
+def _add(quantity: Quantity, other: Quantity) -> Quantity:
+    are_short = not (quantity.is_decimal or other.is_decimal)
+    short = _short_sum(quantity, other.amount, other.exponent) if are_short else None
+    return short or _long_sum(quantity, other.amount, other.exponent)
+
+
+def _sub(quantity: Quantity, other: Quantity) -> Quantity:
+    are_short = not (quantity.is_decimal or other.is_decimal)
+    short = _short_sum(quantity, _negated(other.amount), other.exponent) if are_short else None
+    return short or _long_sum(quantity, -other.amount, other.exponent)
+
+
+def _negated(amount: int) -> int:
+    """As 64 bits do it: the smallest int is its own negative."""
+    return amount if amount == _SMALLEST_INT else -amount
+
+
+def _add_int(quantity: Quantity, number: int) -> Quantity:
+    return _add(quantity, Quantity(number))
+
+
+def _sub_int(quantity: Quantity, number: int) -> Quantity:
+    return _sub(quantity, Quantity(number))
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        QuantityText.read(text)
+    except CelRuntimeError:
+        return False
+    return True
+
+
+def _sign(quantity: Quantity) -> int:
+    return (quantity.nanos > 0) - (quantity.nanos < 0)
+
+
+def _is_greater_than(quantity: Quantity, other: Quantity) -> bool:
+    return quantity.nanos > other.nanos
+
+
+def _is_less_than(quantity: Quantity, other: Quantity) -> bool:
+    return quantity.nanos < other.nanos
+
+
+def _compare_to(quantity: Quantity, other: Quantity) -> int:
+    return (quantity.nanos > other.nanos) - (quantity.nanos < other.nanos)
+
+
+def _is_integer(quantity: Quantity) -> bool:
+    return quantity.integer() is not None
+
+
+def _as_integer(quantity: Quantity) -> int:
+    integer = quantity.integer()
+    if integer is None:
+        raise CelRuntimeError("cannot convert value to integer")
+    return integer
+
+
+def _as_approximate_float(quantity: Quantity) -> float:
+    """Rounded twice, as Kubernetes does: the amount to a double, then its product with the power of ten."""
+    try:
+        amount = float(quantity.amount)
+    except OverflowError:
+        amount = math.inf if quantity.amount > 0 else -math.inf
+    return amount * _power_of_ten(quantity.exponent) if quantity.exponent else amount
+
+
+def _power_of_ten(exponent: int) -> float:
+    """Go's math.Pow10, which multiplies or divides two entries of its tables."""
+    if exponent < _SMALLEST_POWER or exponent > sys.float_info.max_10_exp:
+        return 0.0 if exponent < 0 else math.inf
+    steps, rest = divmod(abs(exponent), _POWER_STEP)
+    large, small = float(f"1e{steps * _POWER_STEP}"), float(f"1e{rest}")
+    return large * small if exponent > 0 else float(f"1e-{steps * _POWER_STEP}") / small
+
+
+_BINARY_OPERATION = (QUANTITY, QUANTITY)
+
+LIBRARY = Library(
+    functions=(
+        Function("quantity", (function("string_to_quantity", (STRING,), QUANTITY, Quantity.read),)),
+        Function("isQuantity", (function("is_quantity_string", (STRING,), BOOL, _is_quantity),)),
+        Function("sign", (function("quantity_sign", (QUANTITY,), INT, _sign),)),
+        Function("isGreaterThan", (member("quantity_is_greater_than", _BINARY_OPERATION, BOOL, _is_greater_than),)),
+        Function("isLessThan", (member("quantity_is_less_than", _BINARY_OPERATION, BOOL, _is_less_than),)),
+        Function("compareTo", (member("quantity_compare_to", _BINARY_OPERATION, INT, _compare_to),)),
+        Function("asApproximateFloat", (member("quantity_get_float", (QUANTITY,), DOUBLE, _as_approximate_float),)),
+        Function("asInteger", (member("quantity_get_int", (QUANTITY,), INT, _as_integer),)),
+        Function("isInteger", (member("quantity_is_integer", (QUANTITY,), BOOL, _is_integer),)),
+        Function(
+            "add",
+            (
+                member("quantity_add", _BINARY_OPERATION, QUANTITY, _add),
+                member("quantity_add_int", (QUANTITY, INT), QUANTITY, _add_int),
+            ),
+        ),
+        Function(
+            "sub",
+            (
+                member("quantity_sub", _BINARY_OPERATION, QUANTITY, _sub),
+                member("quantity_sub_int", (QUANTITY, INT), QUANTITY, _sub_int),
+            ),
+        ),
+    )
+)

@@ -1,0 +1,83 @@
+"""The grammar of quantities, and which of them Kubernetes keeps in 64 bits.
+
+Source: k8s.io/apimachinery/pkg/api/resource, quantity.go (ParseQuantity) and suffix.go.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from policies.dra.cel.errors import CelRuntimeError
+
+__all__ = ["NANO", "QuantityText"]
+
+NANO = -9
+"""The exponent of the smallest decimal that a quantity can have."""
+
+_LARGEST_INT = 2**63 - 1
+_SMALLEST_INT = -(2**63)
+_MOST_SHORT_DIGITS = 18
+_MOST_SHORT_BINARY_DIGITS = 14
+"""The suffix uses some of them up."""
+
+_WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_WRONG_NUMBER = "unable to parse numeric part of quantity"
+_WRONG_SUFFIX = "unable to parse quantity's suffix"
+
+_GRAMMAR = re.compile(r"([+-]?)(0*+)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[+-]?[0-9]*+)")
+_EXPONENT = re.compile(r"[eE]([+-]?)0*([0-9]+)")
+_DECIMAL = {"": 0, **dict(zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True))}
+_BINARY = {f"{letter}i": 10 * power for power, letter in enumerate("KMGTPE", start=1)}
+
+
+class QuantityText(NamedTuple):
+    """What a text says, before anything is computed."""
+
+    is_negative: bool
+    whole: str
+    """Digits before the point, without leading zeros; `0` if there are none."""
+    fraction: str
+    exponent: int
+    """Of 10, or of 2."""
+    is_binary: bool
+
+    @classmethod
+    def read(cls, text: str) -> QuantityText:
+        """Take a text apart; `.`, `+` and `Ki` are 0 for Kubernetes.
+
+        Raises:
+            CelRuntimeError: The text is no quantity.
+        """
+        match = _GRAMMAR.fullmatch(text)
+        if match is None or not text:
+            raise CelRuntimeError(_WRONG_FORMAT)
+        sign, zeros, digits, fraction, suffix = match.groups("")
+        exponent, is_binary = _power(suffix)
+        parts = cls(sign == "-", digits or "0", fraction, exponent, is_binary)
+        if not (zeros or digits or fraction or parts.is_short):
+            raise CelRuntimeError(_WRONG_NUMBER)
+        return parts
+
+    @property
+    def is_short(self) -> bool:
+        """Whether Kubernetes keeps it in 64 bits; it judges by the number of digits."""
+        if self.is_binary:
+            return not self.fraction and len(self.whole) <= _MOST_SHORT_BINARY_DIGITS - self.exponent * 3 // 10
+        is_small = len(self.whole) + len(self.fraction) <= _MOST_SHORT_DIGITS
+        return is_small and self.exponent - len(self.fraction) >= NANO
+
+
+def _power(suffix: str) -> tuple[int, bool]:
+    """The power of ten or of two that a suffix stands for, and whether it is of two."""
+    if suffix in _DECIMAL:
+        return _DECIMAL[suffix], False
+    if suffix in _BINARY:
+        return _BINARY[suffix], True
+    match = _EXPONENT.fullmatch(suffix)
+    if match is None or len(match[2]) > len(str(_LARGEST_INT)):
+        raise CelRuntimeError(_WRONG_SUFFIX)
+    exponent = int(match[1] + match[2])
+    if not _SMALLEST_INT <= exponent <= _LARGEST_INT:
+        raise CelRuntimeError(_WRONG_SUFFIX)
+    return (exponent + 2**31) % 2**32 - 2**31, False

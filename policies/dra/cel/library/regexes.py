@@ -1,0 +1,169 @@
+"""Regular expressions: `matches` of the standard library, and Kubernetes' `find` and `findAll`.
+
+Patterns are Go's. They run in RE2, whose time grows with the length of the text and with the size of the pattern, but
+never with their combinations.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Protocol, cast
+
+from policies.dra.cel.declarations import Function, Library, function, member
+from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.library.regex_syntax import translated
+from policies.dra.cel.types import BOOL, INT, STRING, list_of
+from policies.dra.cel.work import spend
+
+__all__ = ["LIBRARY", "compiled"]
+
+_LONGEST_PATTERN = 1 << 16
+"""In characters; a selector itself is never longer than 10 KiB."""
+_LARGEST_PROGRAM_BYTES = 8 << 20
+"""RE2's own default. It allows about 87 000 instructions, where Go allows 3.3 million."""
+_LARGEST_PROGRAM = 87_000
+_INSTRUCTIONS_PER_STEP = 100
+"""RE2 follows so many of a program's instructions in the time that other work takes for one step."""
+_KEPT = 16
+"""Programs are kept with their caches, at worst 6 MB each."""
+_TOO_LONG = f"regular expression too long: this evaluator stops at {_LONGEST_PATTERN} characters"
+_TOO_LARGE = "regular expression too large: this evaluator stops at 8 MiB, Kubernetes at 128 MiB; repeat less in it"
+
+
+class _Span(Protocol):
+    """Where a match is."""
+
+    def start(self) -> int: ...
+    def end(self) -> int: ...
+
+
+class _Program(Protocol):
+    """What google-re2 makes of a pattern."""
+
+    @property
+    def programsize(self) -> int: ...
+    def search(self, text: bytes, pos: int = 0) -> _Span | None: ...
+
+
+def compiled(pattern: str) -> str:
+    """A pattern, checked as Go does it, and written for RE2.
+
+    Raises:
+        CelRuntimeError: it is no regular expression to Go; in the words of Go's regexp.Compile. Or it is too long.
+    """
+    if len(pattern) > _LONGEST_PATTERN:
+        raise CelRuntimeError(_TOO_LONG)
+    return _compiled(pattern)
+
+
+@lru_cache(maxsize=_KEPT)
+def _compiled(pattern: str) -> str:
+    return translated(pattern)
+
+
+@lru_cache(maxsize=_KEPT)
+def _program(pattern: str) -> _Program | None:
+    """What RE2 makes of a pattern; None if it is too large."""
+    import re2  # noqa: PLC0415 - loading it takes a while, and few selectors have a regular expression
+
+    options = re2.Options()
+    options.max_mem = _LARGEST_PROGRAM_BYTES
+    options.never_capture = True
+    options.log_errors = False
+    try:
+        return cast("_Program", re2.compile(pattern, options))
+    except re2.error:
+        return None
+    finally:
+        re2.purge()  # its own cache would keep 128 more
+
+
+def _ready(pattern: str) -> _Program:
+    """The program of a pattern that `compiled` has written; paid for as if it had to be made now."""
+    program = _program(pattern)
+    spend(_LARGEST_PROGRAM if program is None else program.programsize)
+    if program is None:
+        raise CelRuntimeError(_TOO_LARGE)
+    return program
+
+
+def _search(program: _Program, octets: bytes, start: int = 0) -> tuple[int, int] | None:
+    """From where to where the first match goes."""
+    spend(program.programsize * (len(octets) - start) // _INSTRUCTIONS_PER_STEP)
+    found = program.search(octets, start)
+    return None if found is None else (found.start(), found.end())
+
+
+def _matches(text: str, pattern: str) -> bool:
+    """Whether the pattern is found anywhere in the text."""
+    spend(len(pattern))
+    return _search(_ready(compiled(pattern)), text.encode()) is not None
+
+
+def _find(text: str, pattern: str) -> str:
+    """The first match, or an empty text."""
+    octets = text.encode()
+    found = _search(_ready(_legal(pattern)), octets)
+    return "" if found is None else octets[slice(*found)].decode()
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
+    """The matches that do not overlap; an empty one does not count right behind another.
+
+    Source: Go's regexp.FindAllString.
+    """
+    octets = text.encode()
+    program = _ready(_legal(pattern))
+    matches: list[str] = []
+    position, last_end = 0, -1
+    while position <= len(octets) and (limit < 0 or len(matches) < limit):
+        found = _search(program, octets, position)
+        if found is None:
+            break
+        start, end = found
+        if start < end or start != last_end:
+            matches.append(octets[start:end].decode())
+        last_end = end
+        position = end + _width(octets, position) if end == position else end
+    return tuple(matches)
+
+
+def _legal(pattern: str) -> str:
+    """A pattern for `find`, written for RE2; where it is none, Kubernetes has words of its own before Go's."""
+    spend(len(pattern))
+    try:
+        return compiled(pattern)
+    except CelRuntimeError as error:
+        raise CelRuntimeError(f"Illegal regex: {error.message}") from error
+
+
+def _width(octets: bytes, position: int) -> int:
+    """How many bytes the character has that begins there; one behind the end."""
+    width = 1
+    while octets[position + width : position + width + 1] and octets[position + width] & 0xC0 == 0x80:
+        width += 1
+    return width
+
+
+_STRINGS = list_of(STRING)
+
+LIBRARY = Library(
+    functions=(
+        Function(
+            "matches",
+            (
+                function("matches", (STRING, STRING), BOOL, _matches),
+                member("matches_string", (STRING, STRING), BOOL, _matches),
+            ),
+        ),
+        Function("find", (member("string_find_string", (STRING, STRING), STRING, _find),)),
+        Function(
+            "findAll",
+            (
+                member("string_find_all_string", (STRING, STRING), _STRINGS, _find_all),
+                member("string_find_all_string_int", (STRING, STRING, INT), _STRINGS, _find_all),
+            ),
+        ),
+    )
+)
+"""Source: cel-go common/stdlib/standard.go; k8s.io/apiserver/pkg/cel/library/regex.go."""

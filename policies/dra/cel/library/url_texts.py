@@ -1,0 +1,185 @@
+"""The texts of URLs, taken apart and put together as Go's net/url does it, with its words where they are wrong."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from policies.dra.cel.library.addresses import Address, AddressError
+from policies.dra.cel.library.quoting import quoted
+from policies.dra.cel.library.url_escapes import Part, UrlError, escape, is_validly_escaped, unescape
+
+__all__ = ["UrlParts", "check_request_uri", "read_url"]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_USERINFO = re.compile(r"[A-Za-z0-9\-._~:!$&'()*+,;=%@]*")
+_PORT = re.compile(r"(:[0-9]*)?")
+_IPV4_BITS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlParts:
+    """The parts of a URL; what is not escaped is bytes."""
+
+    scheme: str = ""
+    opaque: str = ""
+    """What follows the scheme, if that is no path."""
+    authority: _Authority | None = None
+    """None where there is no `//`."""
+    path: bytes = b""
+    written_path: str = ""
+    query: str = ""
+    has_query: bool = False
+    fragment: bytes = b""
+    written_fragment: str = ""
+
+    @property
+    def host(self) -> bytes:
+        """Host and port."""
+        return self.authority.host if self.authority else b""
+
+    def escaped_path(self) -> str:
+        """The path as it was written if that may stay, else escaped anew."""
+        if self.path == b"*" or is_validly_escaped(self.written_path, Part.PATH):
+            return self.written_path
+        return escape(self.path, Part.PATH)
+
+    def escaped_fragment(self) -> str:
+        """The fragment as it was written if that may stay, else escaped anew."""
+        if is_validly_escaped(self.written_fragment, Part.FRAGMENT):
+            return self.written_fragment
+        return escape(self.fragment, Part.FRAGMENT)
+
+    def __str__(self) -> str:
+        """The whole URL; two are equal when this is."""
+        scheme = f"{self.scheme}:" if self.scheme else ""
+        query = f"?{self.query}" if self.has_query else ""
+        fragment = f"#{self.escaped_fragment()}" if self.fragment else ""
+        if self.opaque:
+            return f"{scheme}{self.opaque}{query}{fragment}"
+        return f"{scheme}{self._authority_text()}{self.escaped_path()}{query}{fragment}"
+
+    def _authority_text(self) -> str:
+        if self.authority is None:
+            return ""
+        is_named = self.host != b"" or self.authority.user is not None
+        if not is_named and not (self.scheme and self.path):
+            return ""
+        user = f"{self.authority.user}@" if self.authority.user is not None else ""
+        return f"//{user}{escape(self.host, Part.HOST)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Authority:
+    host: bytes
+    user: str | None
+    """Escaped anew."""
+
+
+def check_request_uri(text: str) -> None:
+    """Refuse what is no absolute URI and no absolute path.
+
+    Raises:
+        UrlError: With the words of Go's url.ParseRequestURI.
+    """
+    if not text:
+        raise UrlError('parse "": empty url')
+    try:
+        _read(text, is_request=True)
+    except UrlError as error:
+        raise UrlError(f"parse {quoted(text)}: {error}") from error
+
+
+def read_url(text: str) -> UrlParts:
+    """The parts of a URL that `check_request_uri` let pass; a fragment is known as such only here.
+
+    Raises:
+        UrlError: With the words of Go's url.Parse.
+    """
+    before, _, fragment = text.partition("#")
+    try:
+        parts = _read(before, is_request=False)
+    except UrlError as error:
+        raise UrlError(f"parse {quoted(before)}: {error}") from error
+    try:
+        data = unescape(fragment, Part.FRAGMENT)
+    except UrlError as error:
+        raise UrlError(f"parse {quoted(text)}: {error}") from error
+    return replace(parts, fragment=data, written_fragment=fragment)
+
+
+def _read(text: str, *, is_request: bool) -> UrlParts:
+    if _CONTROL.search(text):
+        raise UrlError("net/url: invalid control character in URL")
+    if text == "*":
+        return UrlParts(path=b"*", written_path="*")
+    match = _SCHEME.match(text)
+    if match is None and text.startswith(":"):
+        raise UrlError("missing protocol scheme")
+    scheme, rest = (match[1].lower(), text[match.end() :]) if match else ("", text)
+    rest, mark, query = rest.partition("?")
+    has_query = mark != ""
+    if not rest.startswith("/"):
+        if not scheme:
+            raise UrlError("invalid URI for request")
+        return UrlParts(scheme=scheme, opaque=rest, query=query, has_query=has_query)
+    authority = None
+    has_authority = scheme or not (is_request or rest.startswith("///"))
+    if has_authority and rest.startswith("//"):
+        before, slash, after = rest[2:].partition("/")
+        authority, rest = _authority(scheme, before), slash + after
+    return UrlParts(
+        scheme=scheme,
+        authority=authority,
+        path=unescape(rest, Part.PATH),
+        written_path=rest,
+        query=query,
+        has_query=has_query,
+    )
+
+
+def _authority(scheme: str, text: str) -> _Authority:
+    userinfo, at, host = text.rpartition("@")
+    data = _bracketed(host) if "[" in host else _host(scheme, host)
+    if not at:
+        return _Authority(data, None)
+    if _USERINFO.fullmatch(userinfo) is None:
+        raise UrlError("net/url: invalid userinfo")
+    name, colon, password = userinfo.partition(":")
+    user = escape(unescape(name, Part.USER), Part.USER) + colon + escape(unescape(password, Part.USER), Part.USER)
+    return _Authority(data, user)
+
+
+def _bracketed(text: str) -> bytes:
+    """A host that is an IPv6 address."""
+    if text.rindex("[") > 0:
+        raise UrlError("invalid IP-literal")
+    closing = text.rfind("]")
+    if closing < 0:
+        raise UrlError("missing ']' in host")
+    name, port = text[1:closing], text[closing + 1 :]
+    _check_port(port)
+    address, percent, zone = name.partition("%25")
+    data = unescape(address, Part.HOST) + unescape(percent + zone, Part.ZONE)
+    try:
+        read = Address.read(data.decode(errors="surrogateescape"))
+    except AddressError as error:
+        raise UrlError(f"invalid host: {error}") from error
+    if read.bits == _IPV4_BITS:
+        raise UrlError("invalid IP-literal")
+    return b"[" + data + b"]" + port.encode()
+
+
+def _host(scheme: str, text: str) -> bytes:
+    """A host that is a name or an IPv4 address; only other schemes than HTTP's may have colons in it."""
+    split = str.partition if scheme in {"http", "https"} else str.rpartition
+    _, colon, port = split(text, ":")
+    if colon:
+        _check_port(colon + port)
+    return unescape(text, Part.HOST)
+
+
+def _check_port(text: str) -> None:
+    if _PORT.fullmatch(text) is None:
+        raise UrlError(f"invalid port {quoted(text)} after host")

@@ -1,0 +1,219 @@
+"""Device selectors: compiled once, evaluated on any number of devices."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from policies.dra.cel import spelling, types
+from policies.dra.cel.assembler import assemble
+from policies.dra.cel.checker import check
+from policies.dra.cel.compiler import DEEPEST, compile_plan
+from policies.dra.cel.cost_estimate import estimate
+from policies.dra.cel.devices import Device
+from policies.dra.cel.environment import Features, environment
+from policies.dra.cel.errors import CelCompileError, CelRuntimeError, EvaluationAborted, Issue
+from policies.dra.cel.machine import Machine
+from policies.dra.cel.parser import parse
+from policies.dra.cel.planner import InstantiationError, plan_expression
+from policies.dra.cel.reads import reads
+from policies.dra.cel.verdicts import verdict
+from policies.dra.cel.work import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from policies.dra.cel.checked import Checked
+    from policies.dra.cel.environment import Environment
+    from policies.dra.cel.machine import Routine
+    from policies.dra.cel.plan import Program
+    from policies.dra.cel.reads import Read
+    from policies.dra.cel.syntax import Expression
+    from policies.dra.cel.values import Value
+
+__all__ = ["LONGEST_TEXT", "Selector", "compile_selector"]
+
+LONGEST_TEXT = 10_240
+"""Bytes; CELSelectorExpressionMaxLength of resource.k8s.io."""
+
+_UNCOUNTED_COST = 100_000
+"""Up to this static cost nobody counts while evaluating; a tenth of the limit, so that it cannot be reached."""
+
+_KEPT_SELECTORS = 256
+_KEPT_VERDICTS = 4096
+
+_Json = "Mapping[str, object]"
+
+
+class Selector:
+    """A compiled device selector; safe to share between threads."""
+
+    def __init__(self, text: str, checked: Checked, program: Program, known: Environment) -> None:
+        """Args: the expression, what the checker and the planner made of it, and where it was compiled."""
+        self.text = text
+        self.checked = checked
+        self._program = program
+        self._environment = known
+        self._has_lists = known.features.list_type_attributes
+        self._variables = [None] * (program.slots - 1)
+        self._verdicts: dict[object, bool | str] = {}
+
+    @property
+    def root(self) -> Expression:
+        """The syntax tree, macros expanded."""
+        return self.checked.root
+
+    @cached_property
+    def max_cost(self) -> int:
+        """The most that evaluating it may cost, as the API server estimates it; it refuses more than 1,000,000."""
+        return estimate(self.checked, self._environment)
+
+    @cached_property
+    def reads(self) -> frozenset[Read] | None:
+        """The parts of a device that it can look at; None for any."""
+        return reads(self._program)
+
+    def matches(self, device: Device | Mapping[str, object]) -> bool:
+        """Whether a device matches.
+
+        Args:
+            device: read, or in the JSON form of a ResourceSlice with `driver` added. Read it once if you ask often.
+
+        Raises:
+            CelRuntimeError: the selector fails on the device, or the device cannot be evaluated at all.
+        """
+        ready = self._ready(device)
+        try:
+            return verdict(self._value(ready))
+        except EvaluationAborted as stopped:
+            raise CelRuntimeError(stopped.message) from None
+
+    def matches_all(self, devices: Iterable[Device | Mapping[str, object]]) -> list[bool | CelRuntimeError]:
+        """The verdicts on many devices; those that agree in all that the selector looks at are evaluated once."""
+        return [self._remembered(device if isinstance(device, Device) else Device.read(device)) for device in devices]
+
+    def actual_cost(self, device: Device | Mapping[str, object]) -> int:
+        """What evaluating it on a device costs in Kubernetes, whether it succeeds or not; raises for a bad device."""
+        machine = Machine(self._frame(self._ready(device)))
+        begin()
+        try:
+            machine.run(self._routine)
+        except EvaluationAborted:
+            pass  # the cost up to there is the answer
+        return machine.cost
+
+    def _ready(self, device: Device | Mapping[str, object]) -> Device:
+        ready = device if isinstance(device, Device) else Device.read(device)
+        problem = ready.problem if self._has_lists else ready.lists_problem
+        if problem is not None:
+            raise CelRuntimeError(problem)
+        return ready
+
+    def _value(self, device: Device) -> Value:
+        """The expression's value; raises CelRuntimeError and EvaluationAborted."""
+        begin()
+        if self._code is not None and device.keeps_limits:
+            try:
+                return self._code(self._frame(device))
+            except RecursionError:
+                begin()  # the caller is deep down in the stack; the exact way needs less of it
+        outcome = Machine(self._frame(device)).run(self._routine)
+        if isinstance(outcome, CelRuntimeError):
+            raise outcome
+        return outcome
+
+    def _frame(self, device: Device) -> list[object]:
+        return [device, *self._variables]
+
+    @cached_property
+    def _code(self) -> Callable[[list[object]], Value] | None:
+        """The fast way to evaluate, where it may be taken."""
+        if self._program.depth > DEEPEST or self.max_cost > _UNCOUNTED_COST:
+            return None
+        begin()
+        return compile_plan(self._program)
+
+    @cached_property
+    def _routine(self) -> Routine:
+        return assemble(self._program)
+
+    @cached_property
+    def _seen(self) -> Callable[[Device], object]:
+        """What the selector sees of a device, as something that can be hashed."""
+        names = sorted(map(_visible_name, [*(self.reads or ()), *([] if self.reads is not None else [None])]))
+        look = itemgetter(*names) if names else (lambda _: None)
+        return lambda device: look(device.visible)
+
+    def _remembered(self, device: Device) -> bool | CelRuntimeError:
+        try:
+            key = (self._seen(device), self._ready(device).keeps_limits)
+            known = self._verdicts.get(key)
+            if known is None:
+                known = self._remember(key, device)
+        except CelRuntimeError as error:
+            return error
+        return known if isinstance(known, bool) else CelRuntimeError(known)
+
+    def _remember(self, key: object, device: Device) -> bool | str:
+        if len(self._verdicts) >= _KEPT_VERDICTS:
+            self._verdicts.clear()
+        known: bool | str
+        try:
+            known = self.matches(device)
+        except CelRuntimeError as error:
+            known = error.message
+        self._verdicts[key] = known
+        return known
+
+
+def _visible_name(read: Read | None) -> str:
+    if read is None:
+        return "*"
+    if read.part in ("driver", "allowMultipleAllocations"):
+        return read.part
+    if read.domain is None:
+        return f"{read.part}/*"
+    return f"{read.part}/{read.domain}/{'*' if read.name is None else read.name}"
+
+
+def compile_selector(text: str, features: Features = Features()) -> Selector:  # noqa: B008 - immutable
+    """Compile a selector, or find it among those compiled lately.
+
+    Raises:
+        CelCompileError: Kubernetes refuses it: too long, bad syntax, wrong types, constants that fail, not a bool.
+    """
+    compiled = _compiled(text, features)
+    if isinstance(compiled, CelCompileError):
+        raise compiled.with_traceback(None)
+    return compiled
+
+
+@lru_cache(maxsize=_KEPT_SELECTORS)
+def _compiled(text: str, features: Features) -> Selector | CelCompileError:
+    try:
+        return _compile(text, features)
+    except CelCompileError as error:
+        return error.with_traceback(None)
+
+
+def _compile(text: str, features: Features) -> Selector:
+    if len(text.encode("utf-8", "surrogatepass")) > LONGEST_TEXT:
+        raise _refused(f"Too long: may not be more than {LONGEST_TEXT} bytes", text)
+    known = environment(features)
+    checked = check(parse(text), text, known)
+    result = checked.types[checked.root]
+    if result not in (types.BOOL, types.ANY) and not (features.list_type_attributes and result == types.DYN):
+        raise _refused(f"must evaluate to bool or the unknown type, not {spelling.runtime(result)}", text)
+    begin()
+    try:
+        program = plan_expression(checked, known.functions)
+    except InstantiationError as error:
+        raise _refused(f"program instantiation failed: {error}", text) from None
+    except EvaluationAborted as stopped:
+        raise _refused(f"program instantiation failed: {stopped.message}", text) from None
+    return Selector(text, checked, program, known)
+
+
+def _refused(message: str, text: str) -> CelCompileError:
+    return CelCompileError((Issue(message, 1, 1),), text, located=False)

@@ -1,0 +1,296 @@
+"""The values that expressions have while they are evaluated: Python's own wherever Python's mean the same.
+
+| CEL | Python |
+|---|---|
+| null, bool, double, string, bytes | None, bool, float, str, bytes |
+| int | int, always within 64 bits |
+| uint | UInt |
+| list | tuple, or Concatenation while nobody has looked inside |
+| map | Map |
+| type | types.Type |
+| optional | Optional |
+| timestamp, duration, quantities, versions, addresses | a class of their library with a `cel_type` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, overload, runtime_checkable
+
+from policies.dra.cel import types
+from policies.dra.cel.errors import EvaluationAborted
+from policies.dra.cel.work import spend
+
+if TYPE_CHECKING:
+    from policies.dra.cel.types import Type
+
+__all__ = [
+    "ABSENT",
+    "Absent",
+    "Accumulation",
+    "Concatenation",
+    "Growing",
+    "List",
+    "Map",
+    "Opaque",
+    "Optional",
+    "UNHASHABLE",
+    "UInt",
+    "Value",
+    "runtime_type",
+    "size",
+]
+
+
+UNHASHABLE = "internal error: runtime error: hash of unhashable type {}"
+"""What cel-go's panics are turned into."""
+
+
+class UInt(int):
+    """An unsigned 64-bit integer; arithmetic on it is the library's, Python's own operators make an int of it."""
+
+    __slots__ = ()
+
+
+@runtime_checkable
+class Opaque(Protocol):
+    """A value of a library's own type; immutable, hashable, equal to what CEL calls equal."""
+
+    cel_type: ClassVar[Type]
+
+
+class Absent:
+    """The type of ABSENT."""
+
+    __slots__ = ()
+
+
+ABSENT = Absent()
+"""What a look-up answers that finds nothing; no value of an expression."""
+
+
+class Concatenation(Sequence["Value"]):
+    """Two lists, one after the other, not copied: doubling a list a hundred times costs a hundred steps."""
+
+    __slots__ = ("_size", "left", "right")
+
+    def __init__(self, left: List, right: List) -> None:
+        """Args: the two lists."""
+        self.left = left
+        self.right = right
+        self._size = size(left) + size(right)
+
+    @property
+    def size(self) -> int:
+        """How many elements there are; may be beyond what `len` can say."""
+        return self._size
+
+    def __len__(self) -> int:
+        """How many elements there are, as far as Python can count."""
+        return self.size
+
+    @overload
+    def __getitem__(self, index: int) -> Value: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Value, ...]: ...
+    def __getitem__(self, index: int | slice) -> Value | tuple[Value, ...]:
+        """The element at an index that is within the list."""
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        part: List = self
+        while type(part) is Concatenation:
+            left = size(part.left)
+            part, index = (part.left, index) if index < left else (part.right, index - left)
+        return part[index]
+
+    def __iter__(self) -> Iterator[Value]:
+        """The elements in order, however deep the concatenation is; counted as work."""
+        pending: list[List] = [self]
+        while pending:
+            part = pending.pop()
+            if type(part) is Concatenation:
+                spend(1)
+                pending += (part.right, part.left)
+            else:
+                spend(len(part))
+                yield from part
+
+
+class Accumulation(Concatenation):
+    """A list that grows in place: what a comprehension's empty list becomes while it is folded.
+
+    As in cel-go, adding to it changes it for whoever else holds it: `cel.bind(a, [], [(a + [1]).size(), a.size()])`
+    is `[1, 1]`.
+    Source: cel-go common/types/list.go, mutableList.
+    """
+
+    __slots__ = ("_elements",)
+
+    def __init__(self) -> None:
+        """It begins empty."""
+        super().__init__((), ())
+        self._elements: list[Value] = []
+
+    @property
+    def size(self) -> int:
+        """How many elements there are by now."""
+        return len(self._elements)
+
+    @overload
+    def __getitem__(self, index: int) -> Value: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Value, ...]: ...
+    def __getitem__(self, index: int | slice) -> Value | tuple[Value, ...]:
+        """The element at an index that is within the list."""
+        return tuple(self._elements[index]) if isinstance(index, slice) else self._elements[index]
+
+    def __iter__(self) -> Iterator[Value]:
+        """The elements in order."""
+        spend(len(self._elements))
+        return iter(self._elements)
+
+    def extend(self, other: List) -> None:
+        """Put the elements of a list, perhaps of this one, at the end."""
+        self._elements.extend(tuple(other))
+
+
+class _Key(NamedTuple):
+    """A map's key that Python would take for another: True for 1, 1u for 1."""
+
+    kind: str
+    value: Value
+
+
+class _Same:
+    """A map's key that is only equal to itself, as lists and maps are when they are keys in cel-go."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
+class Map:
+    """A map; the keys 1, 1u and 1.0 find each other."""
+
+    __slots__ = ("_entries",)
+
+    go_type: ClassVar[str] = "*types.baseMap"
+    """What Go calls it where cel-go's messages let that through."""
+
+    def __init__(self, entries: dict[object, Value]) -> None:
+        """Args: entries whose keys come from `Map.key`; strings and ints are their own keys."""
+        self._entries = entries
+
+    @staticmethod
+    def key(value: Value) -> object:
+        """What stands for a key inside the map.
+
+        Raises:
+            EvaluationAborted: bytes and versions cannot be keys: cel-go panics on them.
+        """
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bool | UInt | float) or value is None:
+            return _Key(type(value).__name__, value)
+        if isinstance(value, int | types.Type):
+            return value
+        if isinstance(value, bytes):
+            raise EvaluationAborted(UNHASHABLE.format("types.Bytes"))
+        if isinstance(value, tuple | Concatenation | Map | Optional):
+            return _Same(value)
+        if value.cel_type.name == "kubernetes.Semver":
+            raise EvaluationAborted(UNHASHABLE.format("cel.Semver"))
+        return _Same(value) if value.cel_type.name == "kubernetes.Quantity" else value
+
+    def find(self, key: Value) -> Value | Absent:
+        """The value under a key, or ABSENT."""
+        if not self._entries:
+            return ABSENT
+        found = self._entries.get(self.key(key), ABSENT)
+        if isinstance(found, Absent) and isinstance(key, int | float) and not isinstance(key, bool):
+            return self._find_number(key)
+        return found
+
+    def _find_number(self, key: float) -> Value | Absent:
+        """The value under the same number of another kind."""
+        if isinstance(key, float) and not (key.is_integer() and -(2**63) < key < 2**64):
+            return ABSENT
+        whole = int(key)
+        found: Value | Absent = ABSENT
+        if whole < 2**63 and (isinstance(key, UInt | float)):
+            found = self._entries.get(whole, ABSENT)
+        if isinstance(found, Absent) and whole >= 0 and not isinstance(key, UInt):
+            found = self._entries.get(_Key("UInt", UInt(whole)), ABSENT)
+        return found
+
+    def __contains__(self, key: Value) -> bool:
+        """Whether `key in map` is true."""
+        return not isinstance(Map.find(self, key), Absent)
+
+    def __len__(self) -> int:
+        """How many entries there are."""
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Value]:
+        """The keys, in the order in which they were put in."""
+        for key in self._entries:
+            yield key.value if isinstance(key, _Key | _Same) else key  # type: ignore[misc]  # keys are values by `key`
+
+    def items(self) -> Iterator[tuple[Value, Value]]:
+        """Keys with their values."""
+        return zip(self, self._entries.values(), strict=True)
+
+
+class Growing(Map):
+    """A map that grows in place: what a comprehension's empty map becomes while it is folded."""
+
+    __slots__ = ()
+
+    go_type = "*types.mutableMap"
+
+    def insert(self, key: Value, value: Value) -> None:
+        """Put an entry in; the key is new."""
+        self._entries[self.key(key)] = value
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value that may be missing: `optional.of(x)`, `optional.none()`, `a.?b`."""
+
+    value: Value | Absent = ABSENT
+
+
+def size(elements: List) -> int:
+    """How many elements a list has, without `len`'s limit."""
+    return elements.size if isinstance(elements, Concatenation) else len(elements)
+
+
+List = tuple["Value", ...] | Concatenation
+Value = None | bool | int | UInt | float | str | bytes | List | Map | types.Type | Optional | Opaque
+
+_RUNTIME_TYPES: dict[type, Type] = {
+    type(None): types.NULL,
+    bool: types.BOOL,
+    int: types.INT,
+    UInt: types.UINT,
+    float: types.DOUBLE,
+    str: types.STRING,
+    bytes: types.BYTES,
+    tuple: types.list_of(types.DYN),
+    Concatenation: types.list_of(types.DYN),
+    Accumulation: types.list_of(types.DYN),
+    Map: types.map_of(types.DYN, types.DYN),
+    Growing: types.map_of(types.DYN, types.DYN),
+    Optional: types.optional_of(types.DYN),
+    types.Type: types.type_of(types.DYN),
+}
+
+
+def runtime_type(value: Value) -> Type:
+    """The type that `type(value)` answers: element types are forgotten."""
+    known = _RUNTIME_TYPES.get(type(value))
+    if known is None and isinstance(value, Map):
+        known = _RUNTIME_TYPES[Map]
+    return value.cel_type if known is None else known  # type: ignore[union-attr]  # what is not listed is Opaque
