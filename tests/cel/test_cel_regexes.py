@@ -204,7 +204,7 @@ def test_many_letters_fit():
 @pytest.mark.parametrize("overload", ["matches_string", "string_find_all_string"])
 def test_searches_that_could_take_minutes_are_stopped(overload):
     with pytest.raises(EvaluationAborted):
-        call(overload, "ab" * 200_000, "(?:[ab]{1,30}a.{15}){10}x")
+        call(overload, "ab" * 200_000, r"\pL{20}x")
 
 
 def test_large_patterns_cost_the_same_whether_they_are_new_or_not():

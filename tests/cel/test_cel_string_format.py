@@ -6,8 +6,8 @@ from policies.dra.cel import work
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
 from policies.dra.cel.library.string_format import LIBRARY
 from policies.dra.cel.library.times import Duration, Timestamp
-from policies.dra.cel.types import INT, NULL, TIMESTAMP, list_of
 from policies.dra.cel.types import DYN as ANYTHING
+from policies.dra.cel.types import INT, NULL, TIMESTAMP, list_of
 from policies.dra.cel.values import Concatenation, Map, Optional, UInt
 
 (OVERLOAD,) = (overload for function in LIBRARY.functions for overload in function.overloads)
@@ -191,8 +191,10 @@ def test_scientific_clause_takes_its_precision_for_a_width(template, value, text
         (
             "%s",
             Optional(1),
-            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
-            "and timestamps, was given optional_type",
+            (
+                "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
+                "and timestamps, was given optional_type"
+            ),
         ),
         ("%s", (Optional(1),), "no formatting function for optional_type"),
         ("%s", Map({Map.key(1.5): 1}), "no formatting function for map key of type double"),
@@ -219,21 +221,27 @@ def test_clauses_refuse_other_values(template, value, message):
         (
             "%.3",
             (1,),
-            "could not parse formatting clause: error while parsing precision: "
-            "could not find end of precision specifier",
+            (
+                "could not parse formatting clause: error while parsing precision: "
+                "could not find end of precision specifier"
+            ),
         ),
         (
             "%.f",
             (1.0,),
-            "could not parse formatting clause: error while parsing precision: "
-            'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax',
+            (
+                "could not parse formatting clause: error while parsing precision: "
+                'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
+            ),
         ),
         (
             "%.99999999999999999999f",
             (1.0,),
-            "could not parse formatting clause: error while parsing precision: "
-            "error while converting precision to integer: "
-            'strconv.Atoi: parsing "99999999999999999999": value out of range',
+            (
+                "could not parse formatting clause: error while parsing precision: "
+                "error while converting precision to integer: "
+                'strconv.Atoi: parsing "99999999999999999999": value out of range'
+            ),
         ),
     ],
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from policies.dra.cel import plan
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.qualification import checked_key, find, get
-from policies.dra.cel.values import ABSENT, Absent, Accumulation, Concatenation, Growing, Map, Optional, size
+from policies.dra.cel.values import Absent, Accumulation, Concatenation, Growing, Map, Optional, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ def variable(step: plan.Variable, initial: Code | None) -> Code:
     """A variable's value; `initial` is what an accumulator begins as, which may be an error and stays one."""
     slot = step.slot
     if slot == 0:
-        return lambda frame: frame[0].value  # type: ignore[attr-defined,no-any-return]  # the Device
+        return lambda frame: frame[0].value  # type: ignore[attr-defined]  # the Device
     if initial is None:
         return lambda frame: frame[slot]  # type: ignore[return-value]  # a value once the loop runs
 
@@ -62,7 +62,7 @@ def variable(step: plan.Variable, initial: Code | None) -> Code:
                 value = error
             frame[slot] = value
         if value.__class__ is CelRuntimeError:
-            raise value.with_traceback(None)  # type: ignore[union-attr]  # an error
+            raise value.with_traceback(None)
         return value  # type: ignore[return-value]  # a value
 
     return read
@@ -98,7 +98,7 @@ def attribute(step: plan.Attribute, root: Code, keys: tuple[Code, ...], *, is_br
     is_optional = any(qualifier.is_optional for qualifier in step.qualifiers)
     if place is not None and not is_optional and not step.is_test:
         if place == ("driver",):
-            return lambda frame: frame[0].driver  # type: ignore[attr-defined,no-any-return]  # the Device
+            return lambda frame: frame[0].driver  # type: ignore[attr-defined]  # the Device
         if len(place) == _PLACE and place[0] in ("attributes", "capacity"):
             return _device_item(*place)
     if not step.qualifiers:
@@ -159,9 +159,7 @@ def _in_optional(optional: Optional, keys: tuple[Value, ...]) -> Value:
     return Optional(found)
 
 
-def _qualified(
-    root: Code, qualifiers: tuple[tuple[Code, bool], ...], *, is_test: bool, is_branch: bool
-) -> Code:
+def _qualified(root: Code, qualifiers: tuple[tuple[Code, bool], ...], *, is_test: bool, is_branch: bool) -> Code:
     def run(frame: Frame) -> Value:
         value: Value | Absent = root(frame)
         is_optional = isinstance(value, Optional)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from policies.dra.cel import attribute_instructions as attributes
+from policies.dra.cel import fold_instructions as folds
 from policies.dra.cel import instructions as do
 from policies.dra.cel import plan
 from policies.dra.cel.machine import Label, Routine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from policies.dra.cel.machine import Instruction
+
+    _Task: TypeAlias = "_Evaluate | Label | Instruction"
 
 __all__ = ["assemble"]
 
@@ -25,9 +26,6 @@ class _Evaluate:
     step: plan.Step
     is_inner: bool = False
     """Whether an attribute is a ternary's branch or an index, which are not charged as attributes."""
-
-
-_Task = _Evaluate | Label | Callable if TYPE_CHECKING else object
 
 
 def assemble(program: plan.Program) -> Routine:
@@ -150,11 +148,11 @@ def _call(step: plan.Call) -> list[_Task]:
 def _fold(step: plan.Fold) -> list[_Task]:
     loop, result, end = Label(), Label(), Label()
     return [
-        *(_Evaluate(step.range), do.start_fold(step, end)),
-        *(loop, do.next_item(step, result)),
-        *(_Evaluate(step.condition), do.check_condition(result)),
-        *(_Evaluate(step.step), do.store(step.accumulator, loop)),
-        *(result, _Evaluate(step.result), do.end_fold(step.accumulator)),
+        *(_Evaluate(step.range), folds.start_fold(step, end)),
+        *(loop, folds.next_item(step, result)),
+        *(_Evaluate(step.condition), folds.check_condition(result)),
+        *(_Evaluate(step.step), folds.store(step.accumulator, loop)),
+        *(result, _Evaluate(step.result), folds.end_fold(step.accumulator)),
         end,
     ]
 

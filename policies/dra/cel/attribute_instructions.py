@@ -47,12 +47,9 @@ def qualify(key: Value | None, end: Label, *, is_computed: bool, is_optional: bo
         looks = from_optional or is_optional
         try:
             if found_key.__class__ is CelRuntimeError:
-                raise found_key.with_traceback(None)  # type: ignore[union-attr]  # an error
+                raise found_key.with_traceback(None)
             checked = checked_key(found_key)  # type: ignore[arg-type]  # a value
-            if looks or is_test:
-                value = find(operand, checked)  # type: ignore[arg-type]  # a value
-            else:
-                value = get(operand, checked)  # type: ignore[arg-type]  # a value
+            value = (find if looks or is_test else get)(operand, checked)  # type: ignore[arg-type]  # a value
         except CelRuntimeError as error:
             machine.charge(0 if looks else QUALIFIER)
             stack.append(error)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["and_or", "call", "constant", "equality", "list_of", "map_of", "membership", "message", "optional_or"]
 
 _NO_OVERLOAD = "no such overload"
-_NATIVE: dict[str, Callable[[object, object], bool]] = {
+_NATIVE: dict[str, Callable[..., bool]] = {
     "_<_": operator.lt,
     "_<=_": operator.le,
     "_>_": operator.gt,
@@ -43,7 +43,7 @@ def constant(value: Value | CelRuntimeError) -> Code:
     return lambda _: value
 
 
-def and_or(terms: tuple[Code, ...], decider: bool) -> Code:  # noqa: FBT001 - a value, not a switch
+def and_or(terms: tuple[Code, ...], decider: bool) -> Code:
     """`&&` or `||`: the first deciding term ends it; else the first that failed fails it."""
 
     def run(frame: Frame) -> Value:

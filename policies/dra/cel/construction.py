@@ -81,11 +81,11 @@ def build_message(type_name: str, fields: Iterable[tuple[str, Value]]) -> Value:
     Raises:
         CelRuntimeError: the parts are out of range, or messages of the type cannot be made.
     """
-    kind = {"google.protobuf.Duration": Duration, "google.protobuf.Timestamp": Timestamp}.get(type_name)
-    if kind is None:
+    if type_name not in ("google.protobuf.Duration", "google.protobuf.Timestamp"):
         raise CelRuntimeError(f"unknown type '{type_name}'")
     parts = dict(fields)
     seconds, nanoseconds = parts.get("seconds", 0), parts.get("nanos", 0)
     if not (isinstance(seconds, int) and isinstance(nanoseconds, int)):
         raise CelRuntimeError(f"field type conversion error for {type_name}")
-    return kind(seconds * _NANOSECONDS_PER_SECOND + nanoseconds)
+    total = seconds * _NANOSECONDS_PER_SECOND + nanoseconds
+    return Duration(total) if type_name == "google.protobuf.Duration" else Timestamp(total)

@@ -127,7 +127,7 @@ def _compare_simple(left: Value, right: Value) -> bool | None:
 
 
 def _equal_numbers(left: float, right: float) -> bool:
-    if isinstance(left, float) or isinstance(right, float):
+    if float in (left.__class__, right.__class__):
         return not (math.isnan(left) or math.isnan(right)) and float(left) == float(right)
     return left == right
 
@@ -154,7 +154,7 @@ _NO_OVERLOAD = "no such overload"
 
 def _compare_numbers(left: float, right: float) -> int:
     """As cel-go does it: beside a double, an integer is rounded to one."""
-    if isinstance(left, float) or isinstance(right, float):
+    if float in (left.__class__, right.__class__):
         if math.isnan(left) or math.isnan(right):
             raise CelRuntimeError(_UNORDERED)
         left, right = float(left), float(right)

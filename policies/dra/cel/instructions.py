@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel import plan
 from policies.dra.cel.access import UNSET, begun
-from policies.dra.cel.comprehensions import entries, finished
 from policies.dra.cel.construction import build_list, build_map, build_message
 from policies.dra.cel.equality import equal, equals
 from policies.dra.cel.errors import CelRuntimeError
@@ -28,24 +27,19 @@ __all__ = [
     "build",
     "call",
     "charge_construction",
-    "check_condition",
     "check_key",
     "check_optional",
     "compare",
-    "end_fold",
     "halt",
     "jump",
     "load",
-    "next_item",
+    "look_up_member",
     "or_else",
     "push",
     "settle",
-    "start_fold",
     "step_back",
     "stop_at_error",
-    "store",
     "take_term",
-    "look_up_member",
 ]
 
 _NO_OVERLOAD = "no such overload"
@@ -101,7 +95,7 @@ def step_back(slot: int) -> Instruction:
     return run
 
 
-def take_term(decider: bool, end: Label) -> Instruction:  # noqa: FBT001 - a value, not a switch
+def take_term(decider: bool, end: Label) -> Instruction:
     """Look at a term of `&&` or `||`; below it is the first failure so far, or None."""
 
     def run(machine: Machine) -> int | None:
@@ -117,7 +111,7 @@ def take_term(decider: bool, end: Label) -> Instruction:  # noqa: FBT001 - a val
     return run
 
 
-def settle(decider: bool) -> Instruction:  # noqa: FBT001 - a value, not a switch
+def settle(decider: bool) -> Instruction:
     """After the last term: a failure, or what remains when nothing decided."""
 
     def run(machine: Machine) -> None:
@@ -215,67 +209,6 @@ def or_else(end: Label, *, unwraps: bool) -> Instruction:
         if unwraps:
             machine.stack[-1] = value.value
         return end.at
-
-    return run
-
-
-def start_fold(step: plan.Fold, end: Label) -> Instruction:
-    """Begin to go through what is on top."""
-
-    def run(machine: Machine) -> int | None:
-        over = machine.stack.pop()
-        if not _failed(over):
-            try:
-                machine.stack.append(entries(over, are_pairs=step.second >= 0))  # type: ignore[arg-type]  # a value
-            except CelRuntimeError as error:
-                over = error
-            else:
-                machine.frame[step.accumulator] = UNSET
-                return None
-        machine.stack.append(over)
-        return end.at
-
-    return run
-
-
-def next_item(step: plan.Fold, result: Label) -> Instruction:
-    """Set the loop's variables to the next item, or end the loop."""
-
-    def run(machine: Machine) -> int | None:
-        item = next(machine.stack[-1], None)  # type: ignore[call-overload]  # the iterator
-        if item is None:
-            return result.at
-        machine.count_iteration()
-        machine.frame[step.variable] = item[0]
-        if step.second >= 0:
-            machine.frame[step.second] = item[1]
-        return None
-
-    return run
-
-
-def check_condition(result: Label) -> Instruction:
-    """End the loop if the condition is false; whatever else it is, go on."""
-    return lambda machine: result.at if machine.stack.pop() is False else None
-
-
-def store(slot: int, loop: Label) -> Instruction:
-    """Keep what the step came to, and begin the next round."""
-
-    def run(machine: Machine) -> int:
-        machine.frame[slot] = machine.stack.pop()
-        return loop.at
-
-    return run
-
-
-def end_fold(slot: int) -> Instruction:
-    """Put the result in the place of the iterator."""
-
-    def run(machine: Machine) -> None:
-        value = machine.stack.pop()
-        grown = value is machine.frame[slot] and not _failed(value)
-        machine.stack[-1] = finished(value) if grown else value  # type: ignore[arg-type]  # a value
 
     return run
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
+from policies.dra.cel.errors import EvaluationAborted
 from policies.dra.cel.work import COST_LIMIT_EXCEEDED
 
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ def _member(value: Value) -> object:
     return value if value.__class__ is str else (value.__class__, value)
 
 
-def members(elements: tuple[bool | int | float | str, ...]) -> frozenset[object]:
-    """The elements, and of numbers their equals of other types."""
+def members(elements: tuple[Value, ...]) -> frozenset[object]:
+    """The elements, which are bools, strings and numbers, and of numbers their equals of other types."""
     found = set()
     for element in elements:
         found.add(_member(element))
@@ -45,14 +45,14 @@ def members(elements: tuple[bool | int | float | str, ...]) -> frozenset[object]
             continue
         for convert in (int, UInt, float):
             if element.__class__ is not convert and _fits(element, convert):
-                found.add(_member(convert(element)))
+                found.add(_member(convert(element)))  # type: ignore[arg-type]  # a number
     return frozenset(found)
 
 
-def _fits(number: float, kind: type) -> bool:
+def _fits(number: Value, kind: type) -> bool:
     """Whether a number has an equal of another type."""
     if kind is float:
         return True
     if isinstance(number, float) and not number.is_integer():
         return False
-    return 0 <= number < 2**64 if kind is UInt else -(2**63) <= number < 2**63
+    return 0 <= number < 2**64 if kind is UInt else -(2**63) <= number < 2**63  # type: ignore[operator]  # a number

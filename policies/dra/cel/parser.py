@@ -1,7 +1,8 @@
 """Reads an expression into the tree that cel-go v0.26.0 makes of it, macros expanded.
 
-A tree has at most `parts.MAX_DEPTH` (260) levels and `parts.MAX_NODES` (20,000) nodes: whoever recurses over it needs no
-more than that many frames times those it uses for a node. No node occurs twice in a tree.
+A tree that `parse` returns has at most `parts.MAX_DEPTH` (260) levels, so that code which recurses over it with up to
+three frames for a node stays within Python's default limit; and at most `parts.MAX_NODES` (20,000) nodes. No node occurs
+twice in a tree.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _RULES_PER_LEVEL = 3
 """One bracket or question mark opens at most so many of a kind of ANTLR's rules."""
 
 _NOWHERE = -1
-"""Where cel-go tells no place; it says line -1, column 0."""
+"""Where cel-go tells no place."""
 
 
 def parse(text: str) -> Expression:
@@ -45,7 +46,7 @@ def parse(text: str) -> Expression:
         _refuse(text, [Mistake(None, f"expression code point size exceeds limit: {limit}")])
     if _may_nest_too_deep(text):
         found = mistakes(text)
-        if found:
+        if found and found[-1].offset is None:
             _refuse(text, found)
     part = _read(text)
     if part.complaints:
@@ -78,6 +79,6 @@ def _explained(text: str, offset: int) -> list[Mistake]:
 def _refuse(text: str, found: Sequence[Mistake | Complaint]) -> NoReturn:
     issues = IssueList(text)
     for offset, message in found:
-        issues.report(_NOWHERE if offset is None or not text else offset, message)
+        issues.report(_NOWHERE if offset is None else offset, message)
     issues.raise_if_any()
     raise AssertionError("refused without a reason")

@@ -179,3 +179,5 @@ class Program:
     """How many places a frame has."""
     depth: int
     """How deep steps are nested."""
+    must_count: bool = False
+    """Whether the cost has to be computed for the result to be right."""

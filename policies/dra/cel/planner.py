@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.cel import plan
 from policies.dra.cel.call_names import function_name
-from policies.dra.cel.construction import build_list, build_map
+from policies.dra.cel.constants import (
+    InstantiationError,
+    converted,
+    has_constant_regex,
+    list_of,
+    logic,
+    looked_up,
+    map_of,
+)
 from policies.dra.cel.dispatch import Dispatcher
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.kinds import go_type
-from policies.dra.cel.library import regexes
 from policies.dra.cel.membership import members
 from policies.dra.cel.runtime_cost import stops_early
 from policies.dra.cel.syntax import (
@@ -30,28 +35,23 @@ from policies.dra.cel.syntax import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from policies.dra.cel.checked import CallReference, Checked
     from policies.dra.cel.declarations import Function
     from policies.dra.cel.syntax import Entry, Expression
-    from policies.dra.cel.values import Value
 
 __all__ = ["InstantiationError", "plan_expression"]
 
-_CONVERSIONS = frozenset(
-    {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
-)
+_CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 _REGEX_FUNCTIONS = frozenset({"matches", "find", "findAll"})
+_COSTS_CAN_PANIC = frozenset({"distinct", "flatten", "sort", "@sortByAssociatedKeys"})
+"""Functions whose cost cel-go cannot compute when they are called on something else than a list."""
+
 _INDEX = {"_[_]": False, "_[?_]": True, "_?._": True}
 _OPTIONAL_OR = {"or": False, "orValue": True}
-_KEYS = (bool, int, float, str)
 _PRIMITIVES = (bool, int, float, str)
 _PAIR = 2
-
-
-class InstantiationError(Exception):
-    """What is wrong with an expression that compiles but cannot become a program."""
 
 
 class _Scope(NamedTuple):
@@ -69,7 +69,7 @@ def plan_expression(checked: Checked, functions: Mapping[str, Function]) -> plan
         InstantiationError: a constant part of it fails.
         EvaluationAborted: so does a constant map, with the words of a panic.
     """
-    return _Planner(checked, functions).plan()
+    return _Planner(checked, functions).program()
 
 
 class _Planner:
@@ -82,8 +82,9 @@ class _Planner:
         self._folds: dict[Expression, plan.Fold] = {}
         self._depths: dict[Expression, int] = {}
         self._slots = 1
+        self._must_count = False
 
-    def plan(self) -> plan.Program:
+    def program(self) -> plan.Program:
         root = self._checked.root
         pending: list[tuple[Expression, _Scope | None, bool]] = [(root, None, False)]
         while pending:
@@ -97,7 +98,7 @@ class _Planner:
                 continue
             pending.append((node, scope, True))
             pending += [(child, inner, False) for child, inner in reversed(children)]
-        return plan.Program(self._planned[root], self._slots, self._depths[root])
+        return plan.Program(self._planned[root], self._slots, self._depths[root], self._must_count)
 
     def _children(self, node: Expression, scope: _Scope | None) -> list[tuple[Expression, _Scope | None]]:
         """The parts that are planned before a node, in cel-go's order."""
@@ -151,16 +152,18 @@ class _Planner:
         if isinstance(node, Identifier) or name is not None:
             return plan.Attribute(_variable(name.name if name else node.name, scope))  # type: ignore[union-attr]
         if isinstance(node, Select):
-            return _looked_up(self._planned[node.operand], plan.Constant(node.field), is_test=node.test_only)
+            return looked_up(self._planned[node.operand], plan.Constant(node.field), is_test=node.test_only)
         if isinstance(node, Call):
             return self._call(node)
         if isinstance(node, ListLiteral):
-            return _list(tuple(self._planned[element] for element in node.elements), node.optional)
+            return list_of(tuple(self._planned[element] for element in node.elements), node.optional)
         if isinstance(node, MapLiteral):
             return self._map(node)
         if isinstance(node, StructLiteral):
             values = tuple(self._planned[entry.value] for entry in node.fields)
-            return plan.Message(node.type_name.removeprefix("."), tuple(str(entry.key) for entry in node.fields), values)
+            return plan.Message(
+                node.type_name.removeprefix("."), tuple(str(entry.key) for entry in node.fields), values
+            )
         return self._fold(node)
 
     def _fold(self, node: Comprehension) -> plan.Fold:
@@ -175,25 +178,22 @@ class _Planner:
     def _map(self, node: MapLiteral) -> plan.Step:
         entries = tuple((self._planned[_key(entry)], self._planned[entry.value]) for entry in node.entries)
         optional = frozenset(index for index, entry in enumerate(node.entries) if entry.optional)
-        if all(isinstance(key, plan.Constant) and isinstance(value, plan.Constant) for key, value in entries):
-            pairs = [(key.value, value.value) for key, value in entries]  # type: ignore[union-attr]  # constants
-            return plan.Constant(_value_or_error(lambda: build_map(pairs, optional)))
-        return plan.MapOf(entries, optional)
+        return map_of(entries, optional)
 
     def _call(self, node: Call) -> plan.Step:
         reference = self._checked.calls[node]
         function = function_name(node, reference)
         arguments = tuple(self._planned[argument] for argument in self._arguments(node))
         if function in ("_&&_", "_||_"):
-            return _logic(arguments, decider=function == "_||_")
+            return logic(arguments, decider=function == "_||_")
         if function in ("_==_", "_!=_"):
-            return plan.Equality(*arguments, is_negated=function == "_!=_")
+            return plan.Equality(arguments[0], arguments[1], is_negated=function == "_!=_")
         if function == "_?_:_":
-            return plan.Attribute(plan.Choice(*arguments))
+            return plan.Attribute(plan.Choice(arguments[0], arguments[1], arguments[2]))
         if function in _INDEX:
-            return _looked_up(*arguments, is_optional=_INDEX[function])
+            return looked_up(arguments[0], arguments[1], is_optional=_INDEX[function])
         if function in _OPTIONAL_OR and len(arguments) == _PAIR:
-            return plan.OptionalOr(*arguments, unwraps=_OPTIONAL_OR[function])
+            return plan.OptionalOr(arguments[0], arguments[1], unwraps=_OPTIONAL_OR[function])
         if function == "@in":
             return self._membership(reference, arguments)
         return self._other_call(function, reference, arguments)
@@ -209,16 +209,15 @@ class _Planner:
                 return plan.Membership(value, members(container.value))
         return self._other_call("@in", reference, arguments)
 
-    def _other_call(
-        self, function: str, reference: CallReference, arguments: tuple[plan.Step, ...]
-    ) -> plan.Step:
+    def _other_call(self, function: str, reference: CallReference, arguments: tuple[plan.Step, ...]) -> plan.Step:
+        self._must_count = self._must_count or function in _COSTS_CAN_PANIC
         constants = [argument.value for argument in arguments if isinstance(argument, plan.Constant)]
-        takes_regex = function in _REGEX_FUNCTIONS and _has_constant_regex(arguments)
+        takes_regex = function in _REGEX_FUNCTIONS and has_constant_regex(arguments)
         dispatcher = Dispatcher(
             function, reference.overloads, self._functions[function].overloads, takes_constant_regex=takes_regex
         )
         if function in _CONVERSIONS and len(arguments) == len(constants) == 1:
-            return _converted(dispatcher, constants[0])
+            return converted(dispatcher, constants[0])
         return plan.Call(
             function,
             dispatcher,
@@ -241,62 +240,3 @@ def _variable(name: str, scope: _Scope | None) -> plan.Variable:
             return scope.variable
         scope = scope.outer
     return plan.Variable(0)
-
-
-def _looked_up(
-    operand: plan.Step, key: plan.Step, *, is_optional: bool = False, is_test: bool = False
-) -> plan.Attribute:
-    if isinstance(key, plan.Constant) and not isinstance(key.value, _KEYS):
-        if isinstance(key.value, CelRuntimeError):
-            raise InstantiationError("invalid qualifier type: *types.Err")
-        raise InstantiationError(f"invalid qualifier type: {go_type(key.value)}")
-    qualifier = plan.Qualifier(key, is_optional)
-    if isinstance(operand, plan.Attribute) and not operand.is_test:
-        return plan.Attribute(operand.root, (*operand.qualifiers, qualifier), is_test)
-    return plan.Attribute(operand, (qualifier,), is_test)
-
-
-def _list(elements: tuple[plan.Step, ...], optional: frozenset[int]) -> plan.Step:
-    constants = [element.value for element in elements if isinstance(element, plan.Constant)]
-    if len(constants) == len(elements):
-        return plan.Constant(_value_or_error(lambda: build_list(constants, optional)))
-    return plan.ListOf(elements, optional)
-
-
-def _logic(terms: tuple[plan.Step, ...], *, decider: bool) -> plan.Logic:
-    """Terms of the same operator within are taken out of it: that changes neither result nor cost."""
-    flat: list[plan.Step] = []
-    for term in terms:
-        if isinstance(term, plan.Logic) and term.decider is decider:
-            flat += term.terms
-        else:
-            flat.append(term)
-    return plan.Logic(tuple(flat), decider)
-
-
-def _has_constant_regex(arguments: tuple[plan.Step, ...]) -> bool:
-    """Whether the pattern is a constant; it must then be a good one."""
-    pattern = arguments[1]
-    if not (isinstance(pattern, plan.Constant) and isinstance(pattern.value, str)):
-        return False
-    try:
-        regexes.compiled(pattern.value)
-    except CelRuntimeError as error:
-        raise InstantiationError(error.message) from error
-    return True
-
-
-def _converted(dispatcher: Dispatcher, value: Value | CelRuntimeError) -> plan.Constant:
-    try:
-        if isinstance(value, CelRuntimeError):
-            raise value
-        return plan.Constant(dispatcher.call(value))
-    except CelRuntimeError as error:
-        raise InstantiationError(error.message) from error
-
-
-def _value_or_error(build: Callable[[], Value]) -> Value | CelRuntimeError:
-    try:
-        return build()
-    except CelRuntimeError as error:
-        return error

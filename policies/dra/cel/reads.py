@@ -101,7 +101,11 @@ def _is_binding(fold: plan.Fold) -> bool:
 
 def _is_path(step: plan.Step) -> bool:
     """Whether a step is nothing but constant look-ups in the device."""
-    return isinstance(step, plan.Attribute) and len(_constant_keys(step)) == len(step.qualifiers) and _path(step) is not None
+    return (
+        isinstance(step, plan.Attribute)
+        and len(_constant_keys(step)) == len(step.qualifiers)
+        and _path(step) is not None
+    )
 
 
 def _steps(root: plan.Step) -> Iterator[plan.Step]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -42,8 +43,6 @@ _UNCOUNTED_COST = 100_000
 
 _KEPT_SELECTORS = 256
 _KEPT_VERDICTS = 4096
-
-_Json = "Mapping[str, object]"
 
 
 class Selector:
@@ -97,10 +96,8 @@ class Selector:
         """What evaluating it on a device costs in Kubernetes, whether it succeeds or not; raises for a bad device."""
         machine = Machine(self._frame(self._ready(device)))
         begin()
-        try:
+        with suppress(EvaluationAborted):
             machine.run(self._routine)
-        except EvaluationAborted:
-            pass  # the cost up to there is the answer
         return machine.cost
 
     def _ready(self, device: Device | Mapping[str, object]) -> Device:
@@ -129,7 +126,7 @@ class Selector:
     @cached_property
     def _code(self) -> Callable[[list[object]], Value] | None:
         """The fast way to evaluate, where it may be taken."""
-        if self._program.depth > DEEPEST or self.max_cost > _UNCOUNTED_COST:
+        if self._program.must_count or self._program.depth > DEEPEST or self.max_cost > _UNCOUNTED_COST:
             return None
         begin()
         return compile_plan(self._program)

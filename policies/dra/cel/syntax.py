@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policies.dra.cel.values import UInt  # noqa: TC001 - part of a type that is used at run time
+from policies.dra.cel.values import UInt
 
 __all__ = [
     "Call",

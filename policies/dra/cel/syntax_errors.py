@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["mistakes"]
 
-_MOST_MISTAKES = 100
-"""cel-go's errorReportingLimit: it stops at the next."""
-
 _NUMBERS = frozenset({"NUM_INT", "NUM_FLOAT"})
 _SUFFIXES = frozenset({".", "["})
 _OPENING = {"(": "parentheses", "[": "list", "{": "key"}
@@ -40,12 +37,10 @@ def mistakes(text: str) -> list[Mistake]:
     unrecognized = [
         Mistake(none.offset, f"token recognition error at: '{none.text}'")
         for none in split.unrecognized
-        if none.offset < reader.position
+        if none.offset < reader.cursor.token.offset
     ]
-    found = sorted((*unrecognized, *reader.mistakes), key=lambda mistake: mistake.offset or 0)
-    told = [Mistake(offset, f"Syntax error: {message}") for offset, message in found[:_MOST_MISTAKES]]
-    if len(found) > _MOST_MISTAKES:
-        told.append(Mistake(found[_MOST_MISTAKES].offset, f"Syntax error: More than {_MOST_MISTAKES} syntax errors"))
+    found = sorted((*unrecognized, *reader.cursor.mistakes), key=lambda mistake: mistake.offset or 0)
+    told = [Mistake(offset, f"Syntax error: {message}") for offset, message in found]
     if reader.is_too_deep:
         told.append(Mistake(None, f"expression recursion limit exceeded: {MAX_NESTING}"))
     return told
@@ -59,19 +54,9 @@ class _Reader:
     """Reads tokens in steps, each of which reads a little and says which step is next."""
 
     def __init__(self, text: str, tokens: tuple[Token, ...]) -> None:
-        self._cursor = TokenCursor(text, tokens)
+        self.cursor = TokenCursor(text, tokens)
         self._stack = Stack()
         self.is_too_deep = False
-
-    @property
-    def position(self) -> int:
-        """The offset up to which it has read."""
-        return self._cursor.token.offset
-
-    @property
-    def mistakes(self) -> list[Mistake]:
-        """What was wrong up to there."""
-        return self._cursor.mistakes
 
     def read(self) -> None:
         """Read everything, or up to where the nesting is too deep."""
@@ -80,7 +65,7 @@ class _Reader:
             step = step()
 
     def _operand(self) -> _Step:
-        kind, top = self._cursor.token.kind, self._stack.top
+        kind, top = self.cursor.token.kind, self._stack.top
         may_be_empty = top.reading == "first" and top.kind in FIRST_EXTRAS
         if self._stack.is_too_deep() and (kind in OPERANDS or not may_be_empty):
             self.is_too_deep = True
@@ -110,15 +95,15 @@ class _Reader:
         return self._close()
 
     def _primary(self) -> _Step:
-        kind = self._cursor.token.kind
+        kind = self.cursor.token.kind
         if kind in LITERALS:
             return self._accept(self._operator)
         if kind in _OPENING:
             return self._open(_OPENING[kind])
         if kind == ".":
-            if self._cursor.ahead(1).kind != "IDENTIFIER":
-                self._cursor.no_alternative(self._cursor.token, self._cursor.ahead(1))
-                self._cursor.skip()
+            if self.cursor.ahead(1).kind != "IDENTIFIER":
+                self.cursor.no_alternative(self.cursor.token, self.cursor.ahead(1))
+                self.cursor.skip()
                 return self._recover(_SUFFIXES)
             self._advance()
         return self._name()
@@ -126,43 +111,43 @@ class _Reader:
     def _name(self) -> _Step:
         """A variable, a function's name, or a message type's with all its parts."""
         distance = 0
-        while self._cursor.ahead(distance).kind == "IDENTIFIER" and self._cursor.ahead(distance + 1).kind == ".":
+        while self.cursor.ahead(distance).kind == "IDENTIFIER" and self.cursor.ahead(distance + 1).kind == ".":
             distance += 2
-        if self._cursor.ahead(distance).kind == "IDENTIFIER" and self._cursor.ahead(distance + 1).kind == "{":
-            self._cursor.skip(distance + 1)
+        if self.cursor.ahead(distance).kind == "IDENTIFIER" and self.cursor.ahead(distance + 1).kind == "{":
+            self.cursor.skip(distance + 1)
             self._open("field")
             return self._field
         self._advance()
-        return self._open("call") if self._cursor.token.kind == "(" else self._operator
+        return self._open("call") if self.cursor.token.kind == "(" else self._operator
 
     def _nots(self) -> _Step:
-        while self._cursor.token.kind == "!":
+        while self.cursor.token.kind == "!":
             self._advance()
-        token = self._cursor.token
+        token = self.cursor.token
         if token.kind == "-":
-            if self._cursor.ahead(1).kind in _NUMBERS:
+            if self.cursor.ahead(1).kind in _NUMBERS:
                 self._advance()
                 return self._accept(self._operator)
-            self._cursor.no_alternative(token, self._cursor.ahead(1))
+            self.cursor.no_alternative(token, self.cursor.ahead(1))
             return self._recover()
         if token.kind not in PRIMARIES:
-            self._cursor.extraneous(OPERANDS)
+            self.cursor.extraneous(OPERANDS)
             return self._recover()
         return self._primary
 
     def _minuses(self) -> _Step:
-        if self._cursor.ahead(1).kind in _NUMBERS:
+        if self.cursor.ahead(1).kind in _NUMBERS:
             self._advance()
             return self._accept(self._operator)
-        while self._cursor.ahead(1).kind == "-":
+        while self.cursor.ahead(1).kind == "-":
             self._advance()
-        if self._cursor.ahead(1).kind in PRIMARIES:
+        if self.cursor.ahead(1).kind in PRIMARIES:
             return self._accept(self._primary)
-        self._cursor.no_alternative(self._cursor.token, self._cursor.ahead(1))
+        self.cursor.no_alternative(self.cursor.token, self.cursor.ahead(1))
         return self._recover()
 
     def _operator(self) -> _Step:
-        kind = self._cursor.token.kind
+        kind = self.cursor.token.kind
         if kind in OPERATORS:
             self._stack.top.apply(kind)
             return self._accept(self._operand)
@@ -183,20 +168,20 @@ class _Reader:
         return self._accept(self._colon) if kind == ":" else self._close()
 
     def _select(self) -> _Step:
-        dot, name = self._cursor.token, self._cursor.ahead(1)
+        dot, name = self.cursor.token, self.cursor.ahead(1)
         if name.kind == "?":
             self._advance()
             self._advance()
-            if self._cursor.token.kind in NAMES:
+            if self.cursor.token.kind in NAMES:
                 return self._accept(self._operator)
             return self._unexpected(NAMES, self._operator, abandon=False)
         if name.kind not in NAMES:
-            self._cursor.no_alternative(dot, name)
-            self._cursor.skip()
+            self.cursor.no_alternative(dot, name)
+            self.cursor.skip()
             return self._recover()
         self._advance()
         self._advance()
-        is_call = name.kind == "IDENTIFIER" and self._cursor.token.kind == "("
+        is_call = name.kind == "IDENTIFIER" and self.cursor.token.kind == "("
         return self._open("call") if is_call else self._operator
 
     def _comma(self) -> _Step:
@@ -207,7 +192,7 @@ class _Reader:
             top.go_on("call", "next")
             return self._operand
         is_message = top.kind == "field's value"
-        if self._cursor.token.kind not in (NAMES if is_message else OPERANDS) | {"?"}:
+        if self.cursor.token.kind not in (NAMES if is_message else OPERANDS) | {"?"}:
             return self._end
         top.go_on("list" if top.kind == "list" else "field" if is_message else "key", "next")
         return self._field if is_message else self._operand
@@ -223,7 +208,7 @@ class _Reader:
 
     def _field(self) -> _Step:
         top = self._stack.top
-        kind = self._cursor.token.kind
+        kind = self.cursor.token.kind
         if kind in NAMES:
             return self._accept(self._field_colon)
         expected = NAMES
@@ -236,13 +221,13 @@ class _Reader:
         return self._accept(self._end) if kind == "," else self._close()
 
     def _field_colon(self) -> _Step:
-        return self._accept(self._colon) if self._cursor.token.kind == ":" else self._unclosed(self._field_colon)
+        return self._accept(self._colon) if self.cursor.token.kind == ":" else self._unclosed(self._field_colon)
 
     def _end(self) -> _Step:
         """The end of a list, map or message behind a last comma."""
         top = self._stack.top
         top.kind = "list's end" if top.kind == "list" else "map's end"
-        return self._close() if self._cursor.token.kind in top.closers else self._unclosed(self._end)
+        return self._close() if self.cursor.token.kind in top.closers else self._unclosed(self._end)
 
     def _open(self, kind: str) -> _Step:
         self._advance()
@@ -259,13 +244,14 @@ class _Reader:
 
     def _advance(self) -> None:
         self._stack.top.reading = "inside"
-        self._cursor.accept()
+        self.cursor.accept()
 
     def _unexpected(self, expected: AbstractSet[str], retry: _Step, *, abandon: bool) -> _Step:
         """Something other than an operand or a name, where it is clear what is to come."""
-        if self._cursor.ahead(1).kind in expected:
-            return self._extraneous(expected, retry)
-        self._cursor.mismatched(expected)
+        if self.cursor.ahead(1).kind in expected:
+            self.cursor.skip_extraneous(expected)
+            return retry
+        self.cursor.mismatched(expected)
         if not abandon:
             return self._recover()
         self._stack.close()
@@ -274,20 +260,26 @@ class _Reader:
     def _unclosed(self, retry: _Step) -> _Step:
         """Something other than what can follow a complete operand."""
         kind, expected = self._stack.top.kind, self._stack.top.closers
-        token = self._cursor.token
-        if self._cursor.ahead(1).kind in expected:
-            return self._extraneous(expected, retry)
+        token = self.cursor.token
+        if self.cursor.ahead(1).kind in expected:
+            self.cursor.skip_extraneous(expected)
+            return retry
         if len(expected) == 1 and token.kind in self._behind(kind):
-            self._cursor.missing(expected)
-            return self._colon() if ":" in expected else self._abandon()
-        self._cursor.mismatched(expected)
+            self.cursor.missing(expected)
+            if ":" in expected:
+                return self._colon()
+            self._stack.close()
+            return self._operator
+        self.cursor.mismatched(expected)
         if kind == "text":
-            self._cursor.skip_to({END})
+            self.cursor.skip_to({END})
             return None
         if kind in ("key", "field"):
             self._stack.top.go_on("value" if kind == "key" else "field's value", "inside")
             return self._recover()
         self._stack.close()
+        if kind == "then" and self._stack.top.kind == "text":
+            self.cursor.skip_to({END})  # nothing is around the conditional that could go on
         return self._recover(_SUFFIXES)
 
     def _behind(self, kind: str) -> AbstractSet[str]:
@@ -296,15 +288,7 @@ class _Reader:
             return OPERANDS
         return frozenset() if kind == "text" else OPERATORS | _SUFFIXES | {"?"} | self._stack.stops_around()
 
-    def _abandon(self) -> _Step:
-        self._stack.close()
-        return self._operator
-
-    def _extraneous(self, expected: AbstractSet[str], retry: _Step) -> _Step:
-        self._cursor.skip_extraneous(expected)
-        return retry
-
     def _recover(self, stops: AbstractSet[str] = frozenset()) -> _Step:
         """Skip to where an operator or the end of something open can be read."""
-        self._cursor.skip_to(OPERATORS | {"?", END} | stops | self._stack.all_stops())
+        self.cursor.skip_to(OPERATORS | {"?", END} | stops | self._stack.all_stops())
         return self._operator

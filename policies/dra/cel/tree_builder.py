@@ -137,6 +137,10 @@ class TreeBuilder(Transformer[Token, Part]):
 
     unsigned = member
 
+    def primary(self, operand: Part) -> Part:
+        """What has nothing behind it."""
+        return operand
+
     def select(self, dot: Token, question: Token | None, field: Token) -> Select:
         """`.field` or `.?field`."""
         return Select(dot, field, question is not None)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "UNHASHABLE",
     "Absent",
     "Accumulation",
     "Concatenation",
@@ -35,7 +36,6 @@ __all__ = [
     "Map",
     "Opaque",
     "Optional",
-    "UNHASHABLE",
     "UInt",
     "Value",
     "runtime_type",
@@ -213,11 +213,11 @@ class Map:
             return self._find_number(key)
         return found
 
-    def _find_number(self, key: float) -> Value | Absent:
+    def _find_number(self, key: Value) -> Value | Absent:
         """The value under the same number of another kind."""
         if isinstance(key, float) and not (key.is_integer() and -(2**63) < key < 2**64):
             return ABSENT
-        whole = int(key)
+        whole = int(key)  # type: ignore[arg-type]  # a number
         found: Value | Absent = ABSENT
         if whole < 2**63 and (isinstance(key, UInt | float)):
             found = self._entries.get(whole, ABSENT)

@@ -13,8 +13,8 @@ from policies.dra.cel.errors import EvaluationAborted
 
 __all__ = ["COST_LIMIT_EXCEEDED", "WORK_LIMIT", "begin", "spend"]
 
-WORK_LIMIT = 10_000_000
-"""Steps: a list's element visited, a character of a string built. The cost limit allows as many characters."""
+WORK_LIMIT = 2_500_000
+"""Steps: a list's element visited, four characters of a string built. The cost limit allows as many characters."""
 
 COST_LIMIT_EXCEEDED = "operation cancelled: actual cost limit exceeded"
 

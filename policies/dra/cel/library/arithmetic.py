@@ -6,6 +6,8 @@ Source: cel-go common/types, `Add`, `Subtract`, … of each type, and common/typ
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
@@ -24,7 +26,8 @@ NO_OVERLOAD = "no such overload"
 _INT_MINIMUM = -(2**63)
 _INT_MAXIMUM = 2**63 - 1
 _UINT_MAXIMUM = 2**64 - 1
-_LISTS = (tuple, Concatenation)
+_INT_OVERFLOW = "integer overflow"
+_CHARACTERS_PER_STEP = 4
 
 
 def add(left: Value, right: Value) -> Value:
@@ -34,21 +37,59 @@ def add(left: Value, right: Value) -> Value:
         CelRuntimeError: an overflow, or operands that do not add.
         EvaluationAborted: a string so long that the cost limit could not pay for it.
     """
-    kind = left.__class__
-    if kind is right.__class__:
-        if kind is int:
-            return _int(left + right)  # type: ignore[operator]  # ints both
-        if kind is str or kind is bytes:
-            spend(len(left) + len(right))  # type: ignore[arg-type]  # texts both
-            return left + right  # type: ignore[operator,no-any-return]  # texts both
-        if kind is UInt:
-            return _uint(int(left) + int(right))  # type: ignore[arg-type]  # numbers both
-        if kind is float:
-            return left + right  # type: ignore[operator,no-any-return]  # numbers both
-    if isinstance(left, _LISTS) and isinstance(right, _LISTS):
+    if left.__class__ is right.__class__ and left.__class__ in _ADD:
+        return _ADD[left.__class__](left, right)
+    if isinstance(left, tuple | Concatenation) and isinstance(right, tuple | Concatenation):
         return _joined(left, right)
     if isinstance(left, times.Timestamp | times.Duration) and isinstance(right, times.Timestamp | times.Duration):
         return times.add(left, right)
+    raise CelRuntimeError(NO_OVERLOAD)
+
+
+def subtract(left: Value, right: Value) -> Value:
+    """The difference of two numbers or times; raises CelRuntimeError for an overflow or operands without one."""
+    if isinstance(left, times.Timestamp | times.Duration) and isinstance(right, times.Timestamp | times.Duration):
+        return times.subtract(left, right)
+    return _of_one_kind(_SUBTRACT, left, right)
+
+
+def multiply(left: Value, right: Value) -> Value:
+    """The product of two numbers of one type; raises CelRuntimeError for an overflow or other operands."""
+    return _of_one_kind(_MULTIPLY, left, right)
+
+
+def divide(left: Value, right: Value) -> Value:
+    """The quotient of two numbers of one type, of integers cut towards zero.
+
+    Raises:
+        CelRuntimeError: an integer divided by zero, an overflow, or other operands.
+    """
+    return _of_one_kind(_DIVIDE, left, right)
+
+
+def modulo(left: Value, right: Value) -> Value:
+    """What integer division leaves, with the sign of the dividend.
+
+    Raises:
+        CelRuntimeError: a division by zero, an overflow, or other operands.
+    """
+    return _of_one_kind(_MODULO, left, right)
+
+
+def negate(value: Value) -> Value:
+    """The number of the opposite sign; raises CelRuntimeError for the smallest int and what is no signed number."""
+    if isinstance(value, times.Duration):
+        return times.subtract(times.Duration(0), value)
+    if isinstance(value, float):
+        return -value
+    if isinstance(value, int) and not isinstance(value, bool | UInt):
+        return _int(-value)
+    raise CelRuntimeError(NO_OVERLOAD)
+
+
+def _of_one_kind(operations: dict[type, _Operation], left: Value, right: Value) -> Value:
+    if left.__class__ is right.__class__ and left.__class__ in operations:
+        return operations[left.__class__](left, right)
     raise CelRuntimeError(NO_OVERLOAD)
 
 
@@ -62,52 +103,9 @@ def _joined(left: List, right: List) -> List:
     return Concatenation(left, right) if size(right) else left
 
 
-def subtract(left: Value, right: Value) -> Value:
-    """The difference of two numbers or times; raises CelRuntimeError for an overflow or operands without one."""
-    kind = left.__class__
-    if kind is right.__class__:
-        if kind is int:
-            return _int(left - right)  # type: ignore[operator]  # ints both
-        if kind is UInt:
-            return _uint(int(left) - int(right))  # type: ignore[arg-type]  # numbers both
-        if kind is float:
-            return left - right  # type: ignore[operator,no-any-return]  # numbers both
-    if isinstance(left, times.Timestamp | times.Duration) and isinstance(right, times.Timestamp | times.Duration):
-        return times.subtract(left, right)
-    raise CelRuntimeError(NO_OVERLOAD)
-
-
-def multiply(left: Value, right: Value) -> Value:
-    """The product of two numbers of one type; raises CelRuntimeError for an overflow or other operands."""
-    kind = left.__class__
-    if kind is right.__class__:
-        if kind is int:
-            return _int(left * right)  # type: ignore[operator]  # ints both
-        if kind is UInt:
-            return _uint(int(left) * int(right))  # type: ignore[arg-type]  # numbers both
-        if kind is float:
-            return left * right  # type: ignore[operator,no-any-return]  # numbers both
-    raise CelRuntimeError(NO_OVERLOAD)
-
-
-def divide(left: Value, right: Value) -> Value:
-    """The quotient of two numbers of one type, of integers cut towards zero.
-
-    Raises:
-        CelRuntimeError: an integer divided by zero, an overflow, or other operands.
-    """
-    kind = left.__class__
-    if kind is right.__class__:
-        if kind is float:
-            return _divide_doubles(left, right)  # type: ignore[arg-type]  # numbers both
-        if kind is int or kind is UInt:
-            if not right:
-                raise CelRuntimeError("division by zero")
-            quotient = abs(left) // abs(right)  # type: ignore[arg-type]  # numbers both
-            if kind is UInt:
-                return UInt(quotient)
-            return _int(quotient if (left < 0) == (right < 0) else -quotient)  # type: ignore[operator]  # numbers both
-    raise CelRuntimeError(NO_OVERLOAD)
+def _add_texts(left: str, right: str) -> str:
+    spend((len(left) + len(right)) // _CHARACTERS_PER_STEP)
+    return left + right
 
 
 def _divide_doubles(left: float, right: float) -> float:
@@ -118,38 +116,19 @@ def _divide_doubles(left: float, right: float) -> float:
     return math.copysign(math.inf, left) * math.copysign(1, right)
 
 
-def modulo(left: Value, right: Value) -> Value:
-    """What integer division leaves, with the sign of the dividend.
-
-    Raises:
-        CelRuntimeError: a division by zero, an overflow, or other operands.
-    """
-    kind = left.__class__
-    if kind is right.__class__ and (kind is int or kind is UInt):
-        if not right:
-            raise CelRuntimeError("modulus by zero")
-        rest = abs(left) % abs(right)  # type: ignore[arg-type]  # numbers both
-        if kind is UInt:
-            return UInt(rest)
-        if left == _INT_MINIMUM and right == -1:
-            raise CelRuntimeError(_INT_OVERFLOW)
-        return -rest if left < 0 else rest  # type: ignore[operator,no-any-return]  # numbers both
-    raise CelRuntimeError(NO_OVERLOAD)
+def _quotient(left: int, right: int) -> int:
+    if not right:
+        raise CelRuntimeError("division by zero")
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
 
 
-def negate(value: Value) -> Value:
-    """The number of the opposite sign; raises CelRuntimeError for the smallest int and what is no signed number."""
-    kind = value.__class__
-    if kind is int:
-        return _int(-value)  # type: ignore[operator]  # a number
-    if kind is float:
-        return -value  # type: ignore[operator,no-any-return]  # a number
-    if isinstance(value, times.Duration):
-        return times.subtract(times.Duration(0), value)
-    raise CelRuntimeError(NO_OVERLOAD)
-
-
-_INT_OVERFLOW = "integer overflow"
+def _remainder(left: int, right: int) -> int:
+    if not right:
+        raise CelRuntimeError("modulus by zero")
+    if left == _INT_MINIMUM and right == -1:
+        raise CelRuntimeError(_INT_OVERFLOW)
+    return -(abs(left) % abs(right)) if left < 0 else abs(left) % abs(right)
 
 
 def _int(value: int) -> int:
@@ -162,3 +141,35 @@ def _uint(value: int) -> UInt:
     if 0 <= value <= _UINT_MAXIMUM:
         return UInt(value)
     raise CelRuntimeError("unsigned integer overflow")
+
+
+def _integers(compute: Callable[[int, int], int], kind: Callable[[int], Value]) -> _Operation:
+    """An operation on two integers whose result has to fit."""
+    return lambda left, right: kind(compute(int(left), int(right)))
+
+
+_Operation = Callable[..., "Value"]
+
+_ADD: dict[type, _Operation] = {
+    int: _integers(operator.add, _int),
+    UInt: _integers(operator.add, _uint),
+    float: operator.add,
+    str: _add_texts,
+    bytes: _add_texts,
+}
+_SUBTRACT: dict[type, _Operation] = {
+    int: _integers(operator.sub, _int),
+    UInt: _integers(operator.sub, _uint),
+    float: operator.sub,
+}
+_MULTIPLY: dict[type, _Operation] = {
+    int: _integers(operator.mul, _int),
+    UInt: _integers(operator.mul, _uint),
+    float: operator.mul,
+}
+_DIVIDE: dict[type, _Operation] = {
+    int: _integers(_quotient, _int),
+    UInt: _integers(_quotient, _uint),
+    float: _divide_doubles,
+}
+_MODULO: dict[type, _Operation] = {int: _integers(_remainder, _int), UInt: _integers(_remainder, _uint)}

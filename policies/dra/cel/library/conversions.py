@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from policies.dra.cel.types import Type
     from policies.dra.cel.values import Value
 
-__all__ = ["LIBRARY", "double_of_text", "string_of"]
+__all__ = ["LIBRARY", "string_of"]
 
 _INTEGER_OVERFLOW = "integer overflow"
 _UNSIGNED_OVERFLOW = "unsigned integer overflow"
@@ -74,7 +74,7 @@ def string_of(value: Value) -> str:
             raise _no_conversion(value, STRING)
 
 
-def double_of_text(text: str) -> float:
+def _double_of_text(text: str) -> float:
     """A number as Go's strconv.ParseFloat reads it: `1e3`, `0x1p-2`, `Infinity`, `1_000`.
 
     Raises:
@@ -217,7 +217,7 @@ LIBRARY = Library(
             (
                 function("double_to_double", (DOUBLE,), DOUBLE, _identity),
                 function("int64_to_double", (INT,), DOUBLE, _double_of_integer),
-                function("string_to_double", (STRING,), DOUBLE, double_of_text),
+                function("string_to_double", (STRING,), DOUBLE, _double_of_text),
                 function("uint64_to_double", (UINT,), DOUBLE, _double_of_integer),
             ),
         ),

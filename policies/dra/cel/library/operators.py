@@ -14,7 +14,8 @@ from policies.dra.cel.equality import compare, equal, equals
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.library import arithmetic
 from policies.dra.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, UINT
-from policies.dra.cel.values import Concatenation, Map
+from policies.dra.cel.values import Concatenation, Map, size
+from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,8 @@ _A = types.type_parameter("A")
 _B = types.type_parameter("B")
 _LIST = types.list_of(_A)
 _MAP = types.map_of(_A, _B)
+
+_STEPS_PER_COMPARISON = 5
 
 _MOST_INCLUDED = 48
 """Kubernetes' ResourceSliceMaxAttributeValuesPerDevice."""
@@ -50,6 +53,7 @@ def contained(value: Value, container: Value) -> bool:
     if isinstance(container, Map):
         return value in container
     if isinstance(container, tuple | Concatenation):
+        spend(_STEPS_PER_COMPARISON * size(container))
         return any(equal(value, element) for element in container)
     raise CelRuntimeError(arithmetic.NO_OVERLOAD)
 
@@ -118,9 +122,7 @@ def _comparison(name: str, id_: str, run: Callable[[Value, Value], bool]) -> Fun
     return Function(name, tuple(function(f"{id_}_{kinds}", (a, b), BOOL, run) for kinds, a, b in _ORDERED))
 
 
-def _arithmetic(
-    name: str, run: Callable[..., Value], *signatures: tuple[str, tuple[Type, ...], Type]
-) -> Function:
+def _arithmetic(name: str, run: Callable[..., Value], *signatures: tuple[str, tuple[Type, ...], Type]) -> Function:
     return Function(name, tuple(Overload(id_, parameters, result, run) for id_, parameters, result in signatures))
 
 

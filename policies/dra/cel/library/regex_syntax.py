@@ -8,44 +8,18 @@ Source: Go 1.26 regexp/syntax/parse.go, with the flags of syntax.Perl.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import NoReturn
 
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.unicode_classes import unicode_class
+from policies.dra.cel.library.regex_characters import PERL_CLASSES, UNICODE_CLASSES, CharacterReader, escaped
+from policies.dra.cel.library.regex_limits import LARGEST_HEIGHT, LARGEST_REPEAT, LARGEST_SIZE, Level, Part
 
 __all__ = ["translated"]
-
-_LARGEST_REPEAT = 1000
-_LARGEST_HEIGHT = 1000
-_LARGEST_SIZE = (128 << 20) // 40
-"""What Go allows: copies of one thing, levels of nesting, instructions of 40 bytes in 128 MiB."""
 
 _REPEAT = re.compile(r"\{(0|[1-9][0-9]*)(?:(,)(0|[1-9][0-9]*)?)?\}")
 _DIGITS_THAT_COUNT = 9
 _GROUP_NAME = re.compile(r"[A-Za-z0-9_]+")
-_POSIX_CLASSES = frozenset(
-    [
-        "alnum",
-        "alpha",
-        "ascii",
-        "blank",
-        "cntrl",
-        "digit",
-        "graph",
-        "lower",
-        "print",
-        "punct",
-        "space",
-        "upper",
-        "word",
-        "xdigit",
-    ]
-)
-_OCTAL = re.compile(r"[1-7][0-7]{1,2}|0[0-7]{0,2}")
-_HEXADECIMAL_DIGITS = re.compile(r"[0-9a-fA-F]*")
-_LAST_CODE_POINT = 0x10FFFF
-_C_ESCAPES = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
+_ANCHORS = frozenset("AbBz")
+_FLAGS = frozenset("imsU")
+_NO_FLAGS = "(?)"
 
 
 def translated(pattern: str) -> str:
@@ -57,354 +31,169 @@ def translated(pattern: str) -> str:
     return _Parser(pattern).parse()
 
 
-@dataclass(slots=True)
-class _Part:
-    """What a part of a pattern comes to: all that Go's limits ask about."""
-
-    size: int = 1
-    height: int = 1
-    copies: int = 1
-    """How often the most repeated thing in it is repeated."""
-    is_literal: bool = False
-
-
-class _Level:
-    """What has been read between two brackets, or from a bracket on."""
-
-    def __init__(self, *, captures: bool) -> None:
-        self.captures = captures
-        self.parts: list[_Part] = []
-        """Since the last `|`."""
-        self.alternatives: list[_Part] = []
-
-    def end_alternative(self) -> None:
-        self.alternatives.append(_together(self.parts, extra=0))
-        self.parts = []
-
-    def whole(self) -> _Part:
-        """All of it as one part."""
-        self.end_alternative()
-        return _together(self.alternatives, extra=len(self.alternatives) - 1)
-
-
-def _together(parts: list[_Part], extra: int) -> _Part:
-    if len(parts) == 1:
-        return parts[0]
-    return _Part(
-        size=max(1, sum(part.size for part in parts) + extra),
-        height=1 + max((part.height for part in parts), default=0),
-        copies=max((part.copies for part in parts), default=1),
-    )
-
-
-class _Parser:
+class _Parser(CharacterReader):
     """Reads a pattern once, from left to right, without recursion."""
 
     def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-        self._position = 0
-        self._levels = [_Level(captures=False)]
+        super().__init__(pattern)
+        self._levels = [Level(captures=False)]
         self._last_repeat: int | None = None
         """Where the repetition operator began that has just been read."""
         self._written: list[str] = []
 
     def parse(self) -> str:
-        while self._position < len(self._pattern):
-            repeat = self._read_one()
-            self._last_repeat = repeat
+        while self.position < len(self.pattern):
+            start = self.position
+            is_repeat = self._read_one(start)
+            self._last_repeat = start if is_repeat else None
         if len(self._levels) > 1:
-            self._fail("missing closing )", self._pattern)
+            self.fail("missing closing )", self.pattern)
         self._check(self._levels[0].whole())
         return "".join(self._written)
 
-    def _read_one(self) -> int | None:
-        """Read the next element; where it is a repetition operator, the answer is where it began."""
-        start = self._position
-        match self._pattern[start]:
+    def _read_one(self, start: int) -> bool:
+        """Read the next element; whether it was a repetition operator."""
+        match self.pattern[start]:
             case "(":
-                self._open()
+                self._open(start)
             case "|":
                 self._levels[-1].end_alternative()
                 self._copy(1)
             case ")":
                 self._close()
             case "[":
-                self._class()
+                self._push(Part(), self.character_class())
             case "*" | "+" | "?":
-                self._position += 1
-                self._repeat(start, 0, None)
-                return start
-            case "{" if found := _REPEAT.match(self._pattern, start):
+                self.position += 1
+                self._repeat(start)
+                return True
+            case "{" if found := _REPEAT.match(self.pattern, start):
                 self._counted_repeat(found)
-                return start
+                return True
             case "\\":
-                self._backslash()
+                self._backslash(start)
             case "^" | "$" | ".":
-                self._push(_Part(), 1)
-            case "{":
-                self._push(_Part(is_literal=True), 1, r"\{")
+                self._push_copy(Part(), 1)
             case _:
-                self._push(_Part(is_literal=True), 1)
-        return None
+                self.position += 1
+                self._push(Part(is_literal=True), escaped(ord(self.pattern[start])))
+        return False
 
-    def _fail(self, problem: str, part: str) -> NoReturn:
-        raise CelRuntimeError(f"error parsing regexp: {problem}: `{part}`")
+    def _copy(self, length: int) -> None:
+        """Go on by some characters, and write them down."""
+        start = self.position
+        self.position += length
+        self._written.append(self.since(start))
 
-    def _since(self, start: int) -> str:
-        return self._pattern[start : self._position]
+    def _push_copy(self, part: Part, length: int) -> None:
+        self._levels[-1].push(part)
+        self._copy(length)
 
-    def _copy(self, length: int, instead: str | None = None) -> None:
-        """Go on by some characters, and write them down, or something else."""
-        start = self._position
-        self._position += length
-        self._written.append(self._since(start) if instead is None else instead)
+    def _push(self, part: Part, written: str) -> None:
+        """Add a part that has been read, and what it is for RE2."""
+        self._levels[-1].push(part)
+        self._written.append(written)
 
-    def _push(self, part: _Part, length: int, instead: str | None = None) -> None:
-        parts = self._levels[-1].parts
-        if len(parts) >= 2 and parts[-1].is_literal and parts[-2].is_literal:
-            parts[-2].size += parts.pop().size
-        parts.append(part)
-        self._copy(length, instead)
+    def _check(self, part: Part) -> None:
+        if part.size > LARGEST_SIZE:
+            self.fail("expression too large", self.pattern)
+        if part.height > LARGEST_HEIGHT:
+            self.fail("expression nests too deeply", self.pattern)
 
-    def _check(self, part: _Part) -> None:
-        if part.size > _LARGEST_SIZE:
-            self._fail("expression too large", self._pattern)
-        if part.height > _LARGEST_HEIGHT:
-            self._fail("expression nests too deeply", self._pattern)
-
-    def _open(self) -> None:
-        start = self._position
-        if not self._pattern.startswith("(?", start):
-            self._levels.append(_Level(captures=True))
+    def _open(self, start: int) -> None:
+        rest = len(self.pattern) - start
+        if not self.ahead("(?"):
+            self._levels.append(Level(captures=True))
             self._copy(1)
-        elif self._pattern.startswith("(?<", start) and len(self._pattern) - start > 3:
-            self._named_group(start + 3)
-        elif self._pattern.startswith("(?P<", start) and len(self._pattern) - start > 4:
-            self._named_group(start + 4)
+        elif self.ahead("(?<") and rest > len("(?<"):
+            self._named_group(start + len("(?<"))
+        elif self.ahead("(?P<") and rest > len("(?P<"):
+            self._named_group(start + len("(?P<"))
         else:
             self._flags(start)
 
     def _named_group(self, name_start: int) -> None:
-        end = self._pattern.find(">", self._position)
-        if end < 0:
-            self._fail("invalid named capture", self._pattern[self._position :])
-        if not _GROUP_NAME.fullmatch(self._pattern, name_start, end):
-            self._fail("invalid named capture", self._pattern[self._position : end + 1])
-        self._levels.append(_Level(captures=True))
-        self._copy(end + 1 - self._position, "(")
+        start = self.position
+        self.position = self.pattern.find(">", start) + 1
+        if self.position == 0:
+            self.fail("invalid named capture", self.pattern[start:])
+        if not _GROUP_NAME.fullmatch(self.pattern, name_start, self.position - 1):
+            self.fail("invalid named capture", self.since(start))
+        self._levels.append(Level(captures=True))
+        self._written.append("(")
 
     def _flags(self, start: int) -> None:
-        position = start + 2
-        is_negative = saw_flag = False
-        while position < len(self._pattern):
-            character = self._pattern[position]
-            position += 1
-            if character in "imsU":
-                saw_flag = True
+        """Read `(?i)`, which holds up to the end of the group, or the beginning of a group that does not capture."""
+        is_negative = has_flag = False
+        for character in self.pattern[start + 2 :]:
+            self.position += 1
+            if character in _FLAGS:
+                has_flag = True
             elif character == "-" and not is_negative:
-                is_negative, saw_flag = True, False
-            elif character in ":)" and (saw_flag or not is_negative):
+                is_negative, has_flag = True, False
+            elif character in ":)" and (has_flag or not is_negative):
                 if character == ":":
-                    self._levels.append(_Level(captures=False))
-                self._copy(position - start, "" if position - start == 3 and character == ")" else None)
+                    self._levels.append(Level(captures=False))
+                self.position = start
+                self._copy(self.pattern.index(character, start) + 1 - start)
                 return
             else:
                 break
-        self._fail("invalid or unsupported Perl syntax", self._pattern[start:position])
+        self.position += 2
+        self.fail("invalid or unsupported Perl syntax", self.since(start))
 
     def _close(self) -> None:
         if len(self._levels) == 1:
-            self._fail("unexpected )", self._pattern)
+            self.fail("unexpected )", self.pattern)
         level = self._levels.pop()
-        part = level.whole()
-        if level.captures:
-            part = _Part(part.size + 2, part.height + 1, part.copies)
+        part = level.whole().enclosed() if level.captures else level.whole()
         self._check(part)
-        part.is_literal = part.is_literal and not level.captures
-        self._push(part, 1)
+        self._push_copy(part, 1)
 
     def _counted_repeat(self, found: re.Match[str]) -> None:
-        self._position = found.end()
+        self.position = found.end()
         low, comma, high = found.groups()
-        if any(number and len(number) > _DIGITS_THAT_COUNT for number in (low, high)):
-            self._fail("invalid repeat count", found[0])
-        least = int(low)
-        most = int(high) if high else None if comma else least
-        if least > _LARGEST_REPEAT or (most is not None and (most > _LARGEST_REPEAT or least > most)):
-            self._fail("invalid repeat count", found[0])
-        self._repeat(found.start(), least, most, is_counted=True)
+        is_too_long = max(len(low), len(high or "")) > _DIGITS_THAT_COUNT
+        least = LARGEST_REPEAT + 1 if is_too_long else int(low)
+        most = least if is_too_long or not comma else int(high) if high else None
+        if least > LARGEST_REPEAT or (most is not None and not least <= most <= LARGEST_REPEAT):
+            self.fail("invalid repeat count", found[0])
+        part = self._repeat(found.start(), (least, most))
+        if max(least, most or 0) >= 2 and part.copies > LARGEST_REPEAT:
+            self.fail("invalid repeat count", self.since(found.start()))
 
-    def _repeat(self, start: int, least: int, most: int | None, *, is_counted: bool = False) -> None:
-        if self._pattern.startswith("?", self._position):
-            self._position += 1
+    def _repeat(self, start: int, times: tuple[int, int | None] | None = None) -> Part:
+        """Let the operator that began there apply to what came before it; it is greedy, unless a `?` follows."""
+        if self.ahead("?"):
+            self.position += 1
         if self._last_repeat is not None:
-            self._fail("invalid nested repetition operator", self._since(self._last_repeat))
+            self.fail("invalid nested repetition operator", self.since(self._last_repeat))
         parts = self._levels[-1].parts
         if not parts:
-            self._fail("missing argument to repetition operator", self._since(start))
-        repeated = parts.pop()
-        part = (
-            _repeated(repeated, least, most)
-            if is_counted
-            else _Part(repeated.size + 2, repeated.height + 1, repeated.copies)
-        )
+            self.fail("missing argument to repetition operator", self.since(start))
+        part = parts[-1].repeated(*times) if times else parts[-1].enclosed()
         self._check(part)
-        if is_counted and max(least, most or 0) >= 2 and part.copies > _LARGEST_REPEAT:
-            self._fail("invalid repeat count", self._since(start))
-        parts.append(part)
-        self._written.append(self._since(start))
+        parts[-1] = part
+        self._written.append(self.since(start))
+        return part
 
-    def _backslash(self) -> None:
-        following = self._pattern[self._position + 1 : self._position + 2]
-        if following in ("A", "b", "B", "z"):
-            self._push(_Part(), 2)
-        elif following == "Q":
-            self._quotation()
-        elif following in ("p", "P"):
-            start = self._position
-            named = self._unicode_class()
-            self._position = start
-            self._push(_Part(), named[1], f"[{named[0]}]")
-        elif following and following in "dDsSwW":
-            self._push(_Part(), 2)
+    def _backslash(self, start: int) -> None:
+        following = self.pattern[start + 1 : start + 2]
+        if following == "Q":
+            self._quotation(start + 2)
+        elif following in UNICODE_CLASSES:
+            self._push(Part(), f"[{self.unicode_class()}]")
+        elif following in _ANCHORS or following in PERL_CLASSES:
+            self._push_copy(Part(), 2)
         else:
-            self._push(_Part(is_literal=True), 0, _written(self._escape()))
+            self._push(Part(is_literal=True), escaped(self.escape()))
 
-    def _quotation(self) -> None:
-        r"""`\Q...\E`, or without an end."""
-        end = self._pattern.find("\\E", self._position + 2)
-        quoted = self._pattern[self._position + 2 : end if end >= 0 else len(self._pattern)]
-        self._position = end + 2 if end >= 0 else len(self._pattern)
+    def _quotation(self, start: int) -> None:
+        r"""Read what is behind `\Q`, up to `\E` or to the end of the pattern."""
+        end = self.pattern.find("\\E", start)
+        quoted = self.pattern[start : end if end >= 0 else len(self.pattern)]
+        self.position = end + 2 if end >= 0 else len(self.pattern)
         for character in quoted:
-            self._push(_Part(is_literal=True), 0, _written(ord(character)))
-
-    def _unicode_class(self) -> tuple[str, int]:
-        r"""`\pL` or `\p{Greek}` for RE2, and how long it was."""
-        start = self._position
-        name_start = start + 2
-        end = name_start + 1
-        if self._pattern.startswith("{", name_start):
-            end = self._pattern.find("}", name_start) + 1
-            if end == 0:
-                self._fail("invalid character class range", self._pattern[start:])
-            name = self._pattern[name_start + 1 : end - 1]
-        else:
-            name = self._pattern[name_start:end]
-        is_negated = (self._pattern[start + 1] == "P") != name.startswith("^")
-        found = unicode_class(name.removeprefix("^"), is_negated=is_negated)
-        if found is None:
-            self._fail("invalid character class range", self._pattern[start:end])
-        return found, end - start
-
-    def _class(self) -> None:
-        start = self._position
-        self._position += 2 if self._pattern.startswith("^", start + 1) else 1
-        written = [self._since(start)]
-        is_first = True
-        while is_first or not self._pattern.startswith("]", self._position):
-            is_first = False
-            written.append(self._class_member(start))
-        length = self._position + 1 - start
-        self._position = start
-        self._push(_Part(), length, "".join((*written, "]")))
-
-    def _class_member(self, class_start: int) -> str:
-        start = self._position
-        end = self._pattern.find(":]", start + 2) if self._pattern.startswith("[:", start) else -1
-        if end >= 0:
-            return self._posix_class(end + 2)
-        following = self._pattern[start + 1 : start + 2] if self._pattern.startswith("\\", start) else ""
-        if following in ("p", "P"):
-            written, length = self._unicode_class()
-            self._position += length
-            return written
-        if following and following in "dDsSwW":
-            self._position += 2
-            return self._since(start)
-        return self._range(class_start)
-
-    def _posix_class(self, end: int) -> str:
-        name = self._pattern[self._position : end]
-        self._position = end
-        if name[2:-2].removeprefix("^") not in _POSIX_CLASSES:
-            self._fail("invalid character class range", name)
-        return name
-
-    def _range(self, class_start: int) -> str:
-        start = self._position
-        low = high = self._class_character(class_start)
-        rest = self._pattern[self._position : self._position + 2]
-        if len(rest) == 2 and rest[0] == "-" and rest[1] != "]":
-            self._position += 1
-            high = self._class_character(class_start)
-            if high < low:
-                self._fail("invalid character class range", self._since(start))
-        return _written(low) if low == high else f"{_written(low)}-{_written(high)}"
-
-    def _class_character(self, class_start: int) -> int:
-        if self._position == len(self._pattern):
-            self._fail("missing closing ]", self._pattern[class_start:])
-        if self._pattern[self._position] == "\\":
-            return self._escape()
-        self._position += 1
-        return ord(self._pattern[self._position - 1])
-
-    def _escape(self) -> int:
-        r"""Read `\n`, `\x41` or another single character behind a backslash; the answer is its code point."""
-        start = self._position
-        self._position += 2
-        following = self._pattern[start + 1 : start + 2]
-        if not following:
-            self._fail("trailing backslash at end of expression", "")
-        octal = _OCTAL.match(self._pattern, start + 1)
-        if octal:
-            self._position = octal.end()
-            return int(octal[0], 8)
-        if following == "x":
-            code = self._hexadecimal()
-        elif following in _C_ESCAPES:
-            code = _C_ESCAPES[following]
-        else:
-            code = ord(following) if following.isascii() and not following.isalnum() else -1
-        if code < 0:
-            self._fail("invalid escape sequence", self._since(start))
-        return code
-
-    def _hexadecimal(self) -> int:
-        r"""Behind `\x`: two digits, or any number of them in braces; -1 if it is neither, with Go's idea of where."""
-        if not self._pattern.startswith("{", self._position):
-            digits = self._pattern[self._position : self._position + 2]
-            self._position += len(digits)
-            return int(digits, 16) if re.fullmatch("[0-9a-fA-F]{2}", digits) else -1
-        found = _HEXADECIMAL_DIGITS.match(self._pattern, self._position + 1)
-        digits = found[0] if found else ""
-        significant = digits.lstrip("0")
-        if len(significant) > 6 or int(significant or "0", 16) > _LAST_CODE_POINT:
-            self._position += 1 + _digits_until_too_large(digits)
-            return -1
-        self._position = min(self._position + 2 + len(digits), len(self._pattern))
-        return int(digits, 16) if digits and self._pattern[self._position - 1] == "}" else -1
-
-
-def _written(code: int) -> str:
-    return rf"\x{{{code:x}}}"
-
-
-def _digits_until_too_large(digits: str) -> int:
-    code = 0
-    for index, digit in enumerate(digits, 1):
-        code = code * 16 + int(digit, 16)
-        if code > _LAST_CODE_POINT:
-            return index
-    return len(digits)
-
-
-def _repeated(part: _Part, least: int, most: int | None) -> _Part:
-    """A part between `least` and `most` times, or any number of times from `least` on."""
-    if most is None:
-        size = 1 + least * part.size if least else 2 + part.size
-        copies = max(least, 1) * part.copies
-    else:
-        size = most * part.size + most - least
-        copies = most * part.copies
-    return _Part(max(1, size), part.height + 1, max(1, copies))
+            self._push(Part(is_literal=True), escaped(ord(character)))
+        if not quoted:
+            self._written.append(_NO_FLAGS)

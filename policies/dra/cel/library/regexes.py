@@ -24,6 +24,9 @@ _LARGEST_PROGRAM_BYTES = 8 << 20
 _LARGEST_PROGRAM = 87_000
 _INSTRUCTIONS_PER_STEP = 100
 """RE2 follows so many of a program's instructions in the time that other work takes for one step."""
+_STEPS_PER_PATTERN = 60
+_STEPS_PER_CHARACTER = 2
+"""What it is worth to read a pattern, which has to be paid even where it is known: answers depend on no cache."""
 _KEPT = 16
 """Programs are kept with their caches, at worst 6 MB each."""
 _TOO_LONG = f"regular expression too long: this evaluator stops at {_LONGEST_PATTERN} characters"
@@ -88,15 +91,31 @@ def _ready(pattern: str) -> _Program:
 
 
 def _search(program: _Program, octets: bytes, start: int = 0) -> tuple[int, int] | None:
-    """From where to where the first match goes."""
-    spend(program.programsize * (len(octets) - start) // _INSTRUCTIONS_PER_STEP)
-    found = program.search(octets, start)
-    return None if found is None else (found.start(), found.end())
+    r"""From where to where the first match goes.
+
+    RE2 also finds nothing, as `\B`, between the bytes of one character, where Go does not look.
+    """
+    while True:
+        spend(program.programsize * (len(octets) - start) // _INSTRUCTIONS_PER_STEP)
+        found = program.search(octets, start)
+        if found is None:
+            return None
+        start = found.start()
+        if start == _next_boundary(octets, start):
+            return start, found.end()
+        start = _next_boundary(octets, start)
+
+
+def _next_boundary(octets: bytes, position: int) -> int:
+    """The first place from a position on where a character begins or the text ends."""
+    while octets[position : position + 1] and octets[position] & 0xC0 == 0x80:
+        position += 1
+    return position
 
 
 def _matches(text: str, pattern: str) -> bool:
     """Whether the pattern is found anywhere in the text."""
-    spend(len(pattern))
+    _spend_on_reading(pattern)
     return _search(_ready(compiled(pattern)), text.encode()) is not None
 
 
@@ -124,25 +143,21 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
         if start < end or start != last_end:
             matches.append(octets[start:end].decode())
         last_end = end
-        position = end + _width(octets, position) if end == position else end
+        position = _next_boundary(octets, end + 1) if end == position else end
     return tuple(matches)
+
+
+def _spend_on_reading(pattern: str) -> None:
+    spend(_STEPS_PER_PATTERN + _STEPS_PER_CHARACTER * len(pattern))
 
 
 def _legal(pattern: str) -> str:
     """A pattern for `find`, written for RE2; where it is none, Kubernetes has words of its own before Go's."""
-    spend(len(pattern))
+    _spend_on_reading(pattern)
     try:
         return compiled(pattern)
     except CelRuntimeError as error:
         raise CelRuntimeError(f"Illegal regex: {error.message}") from error
-
-
-def _width(octets: bytes, position: int) -> int:
-    """How many bytes the character has that begins there; one behind the end."""
-    width = 1
-    while octets[position + width : position + width + 1] and octets[position + width] & 0xC0 == 0x80:
-        width += 1
-    return width
 
 
 _STRINGS = list_of(STRING)

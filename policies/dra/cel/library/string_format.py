@@ -29,6 +29,10 @@ _DEFAULT_PRECISION = 6
 _PRECISION = re.compile(r"\.([0-9]*)")
 _VERBS = frozenset("sdfebxXo")
 _LARGEST_INT = 2**63 - 1
+_LARGEST_PRECISION = 2**16
+"""Where numbers of digits begin anew in golang.org/x/text."""
+_STEPS_PER_PART = 20
+"""What writing one element of a list is worth, besides its characters."""
 _NAMED_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 _REFUSALS = {
@@ -126,6 +130,7 @@ def _refused(value: Value, clause: str) -> CelRuntimeError:
 
 
 def _number(value: Value, clause: _Clause) -> str:
+    spend(min(clause.precision, _LARGEST_PRECISION))
     match clause.verb:
         case "f":
             return fixed(_double(value, "f"), clause.precision)
@@ -164,7 +169,7 @@ def _string(value: Value) -> str:
                 pending.append(_inside("[", ((element,) for element in part), "]"))
                 break
             text = part if isinstance(part, _Mark) else _literal(part)
-            spend(len(text))
+            spend(len(text) + _STEPS_PER_PART)
             pieces.append(text)
         else:
             pending.pop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.declarations import Function, Library, function, member
@@ -14,8 +13,6 @@ from policies.dra.cel.values import size as list_size
 from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from policies.dra.cel.values import List
 
 __all__ = ["LIBRARY"]
@@ -24,6 +21,8 @@ _UPPER_TO_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _LOWER_TO_UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _WHITE_SPACE = "\t\n\v\f\r \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 """Unicode's property White_Space, which Go trims; Python's strip also takes the separators 0x1c to 0x1f."""
+_STEPS_PER_PART = 10
+"""What joining one more text is worth, besides its characters."""
 _QUOTED = str.maketrans(
     {
         "\a": "\\a",
@@ -132,18 +131,13 @@ def _quote(text: str) -> str:
 
 
 def _join(parts: List, separator: str = "") -> str:
-    return "".join(_joined(parts, separator))
-
-
-def _joined(parts: List, separator: str) -> Iterable[str]:
-    separators = repeat(separator, list_size(parts))
-    for index, (part, between) in enumerate(zip(parts, separators, strict=True)):
+    texts: list[str] = []
+    for part in parts:
         if not isinstance(part, str):
             raise CelRuntimeError(f"join: invalid input: {printed(part)}")
-        spend(len(part) + len(between))
-        if index:
-            yield between
-        yield part
+        spend(len(part) + len(separator) + _STEPS_PER_PART)
+        texts.append(part)
+    return separator.join(texts)
 
 
 _A, _B = type_parameter("A"), type_parameter("B")

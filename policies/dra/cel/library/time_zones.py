@@ -82,11 +82,15 @@ def _zone(name: str) -> ZoneInfo:
     if "\0" in name:
         raise CelRuntimeError("invalid argument")
     file = resources.files("tzdata").joinpath("zoneinfo", *name.split("/"))
-    if file.is_dir():
-        raise CelRuntimeError("is a directory")
-    if name.endswith("/") or not file.is_file():
-        raise CelRuntimeError(f"unknown time zone {name}")
-    with file.open("rb") as stream:
+    try:
+        stream = file.open("rb")
+    except FileNotFoundError:
+        raise CelRuntimeError(f"unknown time zone {name}") from None
+    except OSError as error:
+        raise CelRuntimeError((error.strerror or "").lower()) from None
+    with stream:
+        if name.endswith("/"):
+            raise CelRuntimeError("not a directory")
         if stream.read(len(_MAGIC)) != _MAGIC:
             raise CelRuntimeError("malformed time zone information")
         stream.seek(0)

@@ -1,0 +1,157 @@
+"""Characters in Go's regular expressions: escapes and classes."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.library.unicode_classes import unicode_class
+
+__all__ = ["PERL_CLASSES", "UNICODE_CLASSES", "CharacterReader", "escaped"]
+
+PERL_CLASSES = frozenset("dDsSwW")
+UNICODE_CLASSES = frozenset("pP")
+"""The letters behind a backslash."""
+
+_POSIX_CLASSES = frozenset(
+    "alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit".split()  # noqa: SIM905 - a table
+)
+_OCTAL = re.compile(r"[1-7][0-7]{1,2}|0[0-7]{0,2}")
+_TWO_HEXADECIMALS = re.compile(r"[0-9a-fA-F]{2}")
+_HEXADECIMALS = re.compile(r"[0-9a-fA-F]*")
+_LAST_CODE_POINT = 0x10FFFF
+_SIGNIFICANT_DIGITS = 6
+_NAMED_ESCAPES = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
+_INVALID_RANGE = "invalid character class range"
+
+
+def escaped(code: int) -> str:
+    """A code point as both Go and RE2 read it, wherever it stands."""
+    character = chr(code)
+    return character if character.isascii() and character.isalnum() else rf"\x{{{code:x}}}"
+
+
+class CharacterReader:
+    """A pattern, and how far it has been read."""
+
+    def __init__(self, pattern: str) -> None:
+        """Args: the pattern, to be read from its beginning."""
+        self.pattern = pattern
+        self.position = 0
+
+    def fail(self, problem: str, part: str) -> NoReturn:
+        """Raise what Go says about a part of the pattern."""
+        raise CelRuntimeError(f"error parsing regexp: {problem}: `{part}`")
+
+    def since(self, start: int) -> str:
+        """What has been read from a place on."""
+        return self.pattern[start : self.position]
+
+    def ahead(self, text: str) -> bool:
+        """Whether a text comes next."""
+        return self.pattern.startswith(text, self.position)
+
+    def escape(self) -> int:
+        r"""Read `\n`, `\x41` or another single character behind a backslash; the answer is its code point."""
+        start = self.position
+        following = self.pattern[start + 1 : start + 2]
+        if not following:
+            self.fail("trailing backslash at end of expression", "")
+        octal = _OCTAL.match(self.pattern, start + 1)
+        if octal:
+            self.position = octal.end()
+            return int(octal[0], 8)
+        self.position += 2
+        if following == "x":
+            code = self._braced_hexadecimal() if self.ahead("{") else self._two_hexadecimals()
+        elif following in _NAMED_ESCAPES:
+            code = _NAMED_ESCAPES[following]
+        else:
+            code = ord(following) if following.isascii() and not following.isalnum() else None
+        if code is None:
+            self.fail("invalid escape sequence", self.since(start))
+        return code
+
+    def _two_hexadecimals(self) -> int | None:
+        digits = self.pattern[self.position : self.position + 2]
+        self.position += len(digits)
+        return int(digits, 16) if _TWO_HEXADECIMALS.fullmatch(digits) else None
+
+    def _braced_hexadecimal(self) -> int | None:
+        """Where it is wrong, it is read up to the character at which Go finds out."""
+        self.position += 1
+        found = _HEXADECIMALS.match(self.pattern, self.position)
+        digits = found[0] if found else ""
+        significant = digits.lstrip("0")
+        code = int(significant[:_SIGNIFICANT_DIGITS] or "0", 16)
+        if len(significant) > _SIGNIFICANT_DIGITS or code > _LAST_CODE_POINT:
+            kept = next(size for size in (6, 7) if int(f"{significant}0"[:size], 16) > _LAST_CODE_POINT)
+            self.position += len(digits) - len(significant) + kept
+            return None
+        self.position += len(digits)
+        is_closed = self.ahead("}")
+        self.position = min(self.position + 1, len(self.pattern))
+        return code if is_closed and digits else None
+
+    def unicode_class(self) -> str:
+        r"""Read `\pL` or `\p{Greek}`; the answer is what RE2 understands inside of `[...]`."""
+        start = self.position
+        self.position += 3
+        if self.pattern.startswith("{", start + 2):
+            self.position = self.pattern.find("}", start) + 1
+            if self.position == 0:
+                self.fail(_INVALID_RANGE, self.pattern[start:])
+        name = self.since(start + 2).removeprefix("{").removesuffix("}")
+        is_negated = (self.pattern[start + 1] == "P") != name.startswith("^")
+        found = unicode_class(name.removeprefix("^"), is_negated=is_negated)
+        if found is None:
+            self.fail(_INVALID_RANGE, self.since(start))
+        return found
+
+    def character_class(self) -> str:
+        """Read `[...]`; the answer is the same for RE2."""
+        start = self.position
+        self.position += 2 if self.pattern.startswith("^", start + 1) else 1
+        written = [self.since(start), self._member(start)]
+        while not self.ahead("]"):
+            written.append(self._member(start))
+        self.position += 1
+        return "".join((*written, "]"))
+
+    def _member(self, class_start: int) -> str:
+        start = self.position
+        following = self.pattern[start + 1 : start + 2] if self.ahead("\\") else ""
+        if following in UNICODE_CLASSES:
+            return self.unicode_class()
+        if following in PERL_CLASSES:
+            self.position += 2
+            return self.since(start)
+        end = self.pattern.find(":]", start + 2) if self.ahead("[:") else -1
+        return self._posix_class(end + 2) if end >= 0 else self._range(class_start)
+
+    def _posix_class(self, end: int) -> str:
+        name = self.pattern[self.position : end]
+        self.position = end
+        if name[2:-2].removeprefix("^") not in _POSIX_CLASSES:
+            self.fail(_INVALID_RANGE, name)
+        return name
+
+    def _range(self, class_start: int) -> str:
+        start = self.position
+        low = self._end_of_range(class_start)
+        if not self.ahead("-") or self.pattern[self.position + 1 : self.position + 2] in ("", "]"):
+            return escaped(low)
+        self.position += 1
+        high = self._end_of_range(class_start)
+        if high < low:
+            self.fail(_INVALID_RANGE, self.since(start))
+        return f"{escaped(low)}-{escaped(high)}"
+
+    def _end_of_range(self, class_start: int) -> int:
+        if self.position == len(self.pattern):
+            self.fail("missing closing ]", self.pattern[class_start:])
+        if self.ahead("\\"):
+            return self.escape()
+        self.position += 1
+        return ord(self.pattern[self.position - 1])
