@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import timeit
 
-from policies.dra.cel import Device, Features, compile_selector
-from policies.dra.cel import selectors
+from policies.dra.cel import Device, Features, compile_selector, selectors
 
 FOUR_CLAUSES = (
     'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type == "gpu"'

@@ -134,10 +134,10 @@ class Allocator:
         return self._gatherer.gather(TargetNode(node))
 
     def node_shape(self, node: Object) -> Hashable:
-        """What of the node decides whether the claims fit: nodes of one shape give one answer.
+        """What of the node decides whether the claims fit: they fit all nodes of one shape, or none of them.
 
-        The answers differ in the names of node, pools and devices only. Where that would not be so, no other node has
-        the shape.
+        Allocations on such nodes differ in names and in what is only copied into them. Nodes that share devices with
+        others have one shape only if they share the very same.
 
         Raises:
             AllocationError: a node selector is none.
@@ -159,9 +159,7 @@ class Allocator:
         own = all(found.selection.node_name and not found.selects_per_device for found in pool.slices)
         if pool.other_slices or not own:
             return pool.slices, pool.other_slices, self._node_dependent(pool, node)
-        counters = tuple(
-            (name, tuple(sorted(amounts.items()))) for name, amounts in sorted(pool.counter_sets.items())
-        )
+        counters = tuple((name, tuple(sorted(amounts.items()))) for name, amounts in sorted(pool.counter_sets.items()))
         checks = self.question.checks
         return counters, tuple(
             (checks.shapes.of(device), checks.holdings(device)) for found in pool.slices for device in found.devices

@@ -143,19 +143,13 @@ class Checks:
             None if taken is None else frozenset(taken.items()),
         )
 
-    def selectable(
-        self, claim: Claim, alternative: Alternative, device: Device, node: TargetNode
-    ) -> Rejection | None:
+    def selectable(self, claim: Claim, alternative: Alternative, device: Device, node: TargetNode) -> Rejection | None:
         """The checks whose answer nothing that is picked can change, in Kubernetes' order.
 
         Raises:
             AllocationError: a selector cannot be compiled or fails on this device, or a node selector is none.
         """
-        return (
-            self.binding_conditions(device)
-            or self.selectors(claim, alternative, device)
-            or self.node(device, node)
-        )
+        return self.binding_conditions(device) or self.selectors(claim, alternative, device) or self.node(device, node)
 
 
 def _expressions(claims: Iterable[Claim], classes: Mapping[str, DeviceClass]) -> set[str]:

@@ -96,9 +96,7 @@ class Needs:
         where = f"claim {claim.label}, request {alternative.name}"
         if None in alternative.selectors:
             position = alternative.selectors.index(None)
-            raise AllocationError(
-                f"{where}, selector #{position}: CEL expression empty (unsupported selector type?)"
-            )
+            raise AllocationError(f"{where}, selector #{position}: CEL expression empty (unsupported selector type?)")
         if alternative.asks_admin_access and not self._features.admin_access:
             raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
         if not alternative.class_name:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.reading import objects, text, texts
 from policies.kubernetes.names import is_label_key, is_label_value
-from policies.kubernetes.nodes import NodeIndex
+from policies.kubernetes.nodes import NodeIndex, labels_of
 from policies.kubernetes.objects import name_of
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ class TargetNode:
 
     def __init__(self, document: Object) -> None:
         """Args: the Node; its name and labels are read."""
-        self.document = document
         self.name = name_of(document)
+        self._metadata = {"name": self.name, "labels": labels_of(document)}
 
     @cached_property
     def _labels(self) -> NodeIndex:
-        return NodeIndex([self.document])
+        return NodeIndex([{"metadata": self._metadata}])
 
     def matches(self, selection: NodeSelection) -> bool:
         """Whether devices can be reached from it.

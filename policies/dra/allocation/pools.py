@@ -169,7 +169,9 @@ class PoolGatherer:
             self._generations[key] = _Generation(
                 superseded=any(found.generation > first.generation for found in slices),
                 count=len(of_generation),
-                consumers=tuple(found for found in of_generation if any(device.counter_sets for device in found.devices)),
+                consumers=tuple(
+                    found for found in of_generation if any(device.counter_sets for device in found.devices)
+                ),
             )
         return self._generations[key]
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.checks import Checks
 from policies.dra.allocation.classes import DeviceClass, read_classes
+from policies.dra.allocation.features import Implementation
 from policies.dra.allocation.requests import Claim, read_claim
+from policies.dra.allocation.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from policies.dra.allocation.features import Features
-    from policies.dra.allocation.usage import Usage
     from policies.kubernetes.objects import Object
 
 __all__ = ["Question"]
@@ -30,14 +31,13 @@ class Question:
     checks: Checks
 
     @classmethod
-    def read(
-        cls, claims: Iterable[Object], classes: Iterable[Object], usage: Usage, features: Features
-    ) -> Question:
-        """Read ResourceClaims and DeviceClasses.
+    def read(cls, claims: Iterable[Object], classes: Iterable[Object], usage: Usage, features: Features) -> Question:
+        """Read ResourceClaims and DeviceClasses; the stable implementation knows no shares.
 
         Raises:
             AllocationError: a field is of the wrong type.
         """
         read = tuple(read_claim(claim) for claim in claims)
         by_name = read_classes(classes)
-        return cls(read, by_name, usage, features, Checks(read, by_name, features, usage))
+        known = Usage(usage.devices) if features.implementation is Implementation.STABLE else usage
+        return cls(read, by_name, known, features, Checks(read, by_name, features, known))

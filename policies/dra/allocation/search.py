@@ -44,7 +44,7 @@ class _Place(NamedTuple):
     claim: int
     request: int
     alternative: Alternative
-    index: int = 0
+    found: int = 0
     """How many devices of the alternative are found already."""
     start: int = 0
     """The first candidate to try."""
@@ -55,7 +55,7 @@ class Search:
 
     A frame is a generator that yields the frame whose outcome it wants to know, so no number of claims and devices is
     too many for Python's stack. Of twins, only the first is tried at each place. The stable implementation tries the
-    devices of a request in every order, the others in one; that finds more only where the books can go wrong.
+    devices of a request in every order, the others in one; that matters only where the books can go wrong.
 
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go allocateOne.
     """
@@ -113,9 +113,7 @@ class Search:
     def alternatives(self, claim: int) -> list[Alternative]:
         """The alternative that each request of the claim got."""
         requests = self._claims[claim].requests
-        return [
-            self._selected.get((claim, number), request.alternatives[0]) for number, request in enumerate(requests)
-        ]
+        return [self._selected.get((claim, number), request.alternatives[0]) for number, request in enumerate(requests)]
 
     def _request(self, claim: int, request: int) -> _Frame:
         """Serve this request and all after it, unless that failed before from books that say the same."""
@@ -159,12 +157,12 @@ class Search:
         self._step()
         if need.devices == ():
             return _Outcome.NOTHING
-        if place.index >= need.count:
+        if place.found >= need.count:
             return (yield self._request(place.claim, place.request + 1))
-        if len(self._picks.of_claim[place.claim]) + need.count - place.index > MOST_RESULTS:
+        if len(self._picks.of_claim[place.claim]) + need.count - place.found > MOST_RESULTS:
             return _Outcome.TOO_MANY
         if need.devices is not None:
-            return (yield self._this(place, need.devices[place.index]))
+            return (yield self._this(place, need.devices[place.found]))
         return (yield self._any(place))
 
     def _this(self, place: _Place, candidate: Candidate) -> _Frame:
@@ -179,7 +177,7 @@ class Search:
             )
         if rejection is not None:
             return _Outcome.NOTHING
-        outcome = yield self._device(place._replace(index=place.index + 1))
+        outcome = yield self._device(place._replace(found=place.found + 1))
         if outcome is not _Outcome.FOUND:
             self._picks.put_back(place.claim)
         return outcome
@@ -197,7 +195,7 @@ class Search:
                 continue
             if self._picks.take(place.claim, place.alternative, candidate) is None:
                 start = 0 if self._tries_every_order else position + 1
-                outcome = yield self._device(place._replace(index=place.index + 1, start=start))
+                outcome = yield self._device(place._replace(found=place.found + 1, start=start))
                 if outcome is _Outcome.FOUND:
                     return outcome
                 self._picks.put_back(place.claim)
@@ -233,4 +231,3 @@ class Search:
         self._steps += 1
         if self._steps > self._budget:
             raise SearchBudgetExceeded(self._budget, self._node.name)
-

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["DeviceShapes"]
 
 _PLAIN = frozenset({"string", "int", "bool"})
+_DEEPEST = 8
 
 
 class DeviceShapes:
@@ -83,10 +84,12 @@ def _domain(name: str) -> str:
     return name.rpartition("/")[0]
 
 
-def _frozen(value: Any) -> Hashable:
-    """JSON as a key; True and 1 stay apart."""
+def _frozen(value: Any, depth: int = _DEEPEST) -> Hashable:
+    """JSON as a key; True and 1 stay apart, and what is nested deeper than any API object is like itself only."""
+    if isinstance(value, dict | list) and depth == 0:
+        return id(value)
     if isinstance(value, dict):
-        return frozenset((name, _frozen(part)) for name, part in value.items())
+        return frozenset((name, _frozen(part, depth - 1)) for name, part in value.items())
     if isinstance(value, list):
-        return tuple(map(_frozen, value))
+        return tuple(_frozen(part, depth - 1) for part in value)
     return (value,) if isinstance(value, bool) else value

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = ["untolerated"]
 
-_PREVENTING = frozenset({"NoSchedule", "NoExecute"})
+_PREVENTING = ("NoSchedule", "NoExecute")
 
 
 def untolerated(

@@ -1,0 +1,59 @@
+"""Kubernetes' own cases, as far as they lie beside the repository; see ../shared/conformance/README.md."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from policies.dra.allocator import AllocationError, allocate
+
+CASES = Path(__file__).parents[3] / "shared" / "conformance" / "allocator.json"
+
+
+def read_cases():
+    if not CASES.is_file():
+        reason = f"Kubernetes' cases are kept beside the repository, in {CASES.parent}, and are not there"
+        return [pytest.param({}, marks=pytest.mark.skip(reason=reason), id="absent")]
+    return [pytest.param(case, id=case["name"]) for case in json.loads(CASES.read_text())]
+
+
+def without_share_ids(allocations):
+    """Kubernetes draws share ids at random; that there is one counts."""
+    compared = copy.deepcopy(allocations)
+    for allocation in compared or []:
+        for result in allocation["devices"].get("results", []):
+            if "shareID" in result:
+                result["shareID"] = "some"
+    return compared
+
+
+def as_schedulers_say(error):
+    """In Kubernetes' tests, classes come from a list that names neither the kind nor the class it did not find."""
+    before, missing, _ = error.partition(':  "not found" not found')
+    name = before.rpartition(" ")[2]
+    return f'{before}: deviceclass.resource.k8s.io "{name}" not found' if missing else error
+
+
+@pytest.mark.parametrize("case", read_cases())
+def test_claims_get_what_kubernetes_gives_them(case):
+    def answer():
+        return allocate(
+            claims=case["claims"] or [],
+            node=case["node"],
+            slices=case["slices"] or [],
+            classes=case["classes"] or [],
+            allocated=case["allocatedDevices"],
+            allocated_shared=case["allocatedSharedDeviceIDs"],
+            allocated_capacity=case["allocatedCapacity"],
+            features=case["features"],
+        )
+
+    if case["error"]:
+        with pytest.raises(AllocationError) as failed:
+            answer()
+        assert str(failed.value) == as_schedulers_say(case["error"])
+    else:
+        assert without_share_ids(answer()) == without_share_ids(case["results"])

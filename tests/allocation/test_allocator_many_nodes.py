@@ -1,0 +1,96 @@
+"""Many nodes asked with one index: the same answers, and shapes of nodes that say which are alike."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def node(name, zone="z1"):
+    return {"metadata": {"name": name, "labels": {"zone": zone}}}
+
+
+def fill(cluster, name, *devices, **spec):
+    cluster.add(*devices, pool=name, nodeName=name, name=f"{name}-slice", **spec)
+
+
+def gpus(cluster, name, count=2, **fields):
+    fill(
+        cluster,
+        name,
+        *(
+            cluster.device(f"{name}-{number}", attributes={"uuid": {"string": f"{name}-{number}"}}, **fields)
+            for number in range(count)
+        ),
+    )
+
+
+def test_one_allocator_answers_for_each_node_as_a_call_of_its_own_does(cluster):
+    gpus(cluster, "node-a")
+    gpus(cluster, "node-b", 1)
+    cluster.add(
+        "rack-0",
+        pool="rack",
+        nodeSelector={
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z2"]}]}]
+        },
+    )
+    claim = cluster.claim(cluster.request(count=2))
+    allocator = cluster.allocator(claim)
+
+    for document in (node("node-a"), node("node-b"), node("node-b", "z2"), node("node-c")):
+        cluster.node = document
+        assert allocator.allocate(document) == cluster.ask(claim)
+
+
+def test_nodes_that_differ_in_names_only_have_one_shape(cluster):
+    gpus(cluster, "node-a")
+    gpus(cluster, "node-b")
+    allocator = cluster.allocator(cluster.claim(cluster.request()))
+
+    assert allocator.node_shape(node("node-a")) == allocator.node_shape(node("node-b"))
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [{"count": 3}, {"taints": [{"key": "t", "effect": "NoSchedule"}]}, {"capacity": {"memory": {"value": "1Gi"}}}],
+    ids=["devices", "taints", "capacity"],
+)
+def test_nodes_with_other_devices_have_other_shapes(cluster, difference):
+    gpus(cluster, "node-a")
+    gpus(cluster, "node-b", **difference)
+    allocator = cluster.allocator(cluster.claim(cluster.request()))
+
+    assert allocator.node_shape(node("node-a")) != allocator.node_shape(node("node-b"))
+
+
+def test_a_node_with_a_device_in_use_has_another_shape(cluster):
+    gpus(cluster, "node-a")
+    gpus(cluster, "node-b")
+    claim = cluster.claim(cluster.request())
+    allocator = cluster.allocator(claim, allocated=["gpu.example.com/node-b/node-b-0"])
+
+    assert allocator.node_shape(node("node-a")) != allocator.node_shape(node("node-b"))
+
+
+def test_what_a_selector_reads_tells_nodes_apart(cluster):
+    gpus(cluster, "node-a")
+    gpus(cluster, "node-b")
+    claim = cluster.claim(cluster.request("gpu", 'device.attributes["gpu.example.com"].uuid == "node-a-0"'))
+    allocator = cluster.allocator(claim)
+
+    assert allocator.node_shape(node("node-a")) != allocator.node_shape(node("node-b"))
+
+
+def test_a_node_that_sees_another_pool_has_another_shape(cluster):
+    gpus(cluster, "node-a")
+    gpus(cluster, "node-b")
+    cluster.add(
+        "rack-0",
+        pool="rack",
+        nodeSelector={
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z2"]}]}]
+        },
+    )
+    allocator = cluster.allocator(cluster.claim(cluster.request()))
+
+    assert allocator.node_shape(node("node-a")) != allocator.node_shape(node("node-b", "z2"))

@@ -1,0 +1,32 @@
+"""What allocated claims hold."""
+
+from __future__ import annotations
+
+from policies.dra.allocator import Usage
+
+
+def allocated(*results):
+    return {"status": {"allocation": {"devices": {"results": list(results)}}}}
+
+
+def result(**fields):
+    return {"request": "gpu", "driver": "d", "pool": "p", "device": "gpu-0", **fields}
+
+
+def test_devices_are_held_alone():
+    assert Usage.of_claims([allocated(result()), {"status": {}}, {}]).devices == {"d/p/gpu-0"}
+
+
+def test_admin_access_holds_nothing():
+    assert Usage.of_claims([allocated(result(adminAccess=True))]) == Usage.of_claims([])
+
+
+def test_shares_of_a_device_are_summed():
+    shares = [
+        result(shareID="a", consumedCapacity={"memory": "1"}),
+        result(shareID="b", consumedCapacity={"memory": "2"}),
+    ]
+
+    usage = Usage.of_claims([allocated(*shares)])
+    assert usage == Usage.read(shares=["d/p/gpu-0/a"], capacity={"d/p/gpu-0": {"memory": "3"}})
+    assert usage.holds("d/p/gpu-0")
