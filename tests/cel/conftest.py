@@ -1,6 +1,6 @@
 import pytest
 
-from policies.dra.cel.parser import parse
+from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.syntax import Call, Identifier, ListLiteral, Literal, MapLiteral, Select, StructLiteral
 
 

@@ -1,10 +1,10 @@
 import pytest
 
 from policies.dra.cel import types
-from policies.dra.cel.checker import check
+from policies.dra.cel.checker.checker import check
 from policies.dra.cel.environment import Features, environment
 from policies.dra.cel.errors import CelCompileError
-from policies.dra.cel.parser import parse
+from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.syntax import Call, Identifier, Select
 from policies.dra.cel.types import list_of, map_of, optional_of
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from policies.dra.cel.checked import CallReference, Checked
-from policies.dra.cel.checker import check
-from policies.dra.cel.cost_estimate import estimate
+from policies.dra.cel.checker.checker import check
+from policies.dra.cel.cost.cost_estimate import estimate
 from policies.dra.cel.declarations import function
 from policies.dra.cel.environment import Features, environment
-from policies.dra.cel.parser import parse
+from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.syntax import Call, Literal, Select
 from policies.dra.cel.types import BOOL, INT
 

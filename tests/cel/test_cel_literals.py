@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.dra.cel.errors import CelCompileError
-from policies.dra.cel.parser import parse
+from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.values import UInt
 
 

@@ -1,8 +1,8 @@
 import pytest
 
 from policies.dra.cel.errors import CelCompileError
-from policies.dra.cel.parser import parse
-from policies.dra.cel.parts import MAX_NODES
+from policies.dra.cel.parser.parser import parse
+from policies.dra.cel.parser.parts import MAX_NODES
 
 
 def issues(text):

@@ -53,7 +53,7 @@ def test_of_non_zero_value_leaves_zero_out(value):
 @pytest.mark.parametrize(
     "value",
     [True, -1, UInt(1), float("nan"), " ", b"\0", (0,), Map({"a": 0}), Timestamp(0), Quantity.read("0"), NONE, INT],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_of_non_zero_value_keeps_what_is_not_zero(value):
     held = run("optional_ofNonZeroValue", value).value

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.dra.cel.errors import CelCompileError
-from policies.dra.cel.parser import parse
-from policies.dra.cel.parts import MAX_DEPTH
+from policies.dra.cel.parser.parser import parse
+from policies.dra.cel.parser.parts import MAX_DEPTH
 from policies.dra.cel.syntax import Call, Comprehension, Entry, ListLiteral, MapLiteral, Select, StructLiteral
 
 KIBIBYTES_10 = 10_240

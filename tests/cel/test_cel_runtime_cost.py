@@ -5,12 +5,20 @@ from __future__ import annotations
 import pytest
 
 from policies.dra.cel import types, work
+from policies.dra.cel.cost.runtime_cost import (
+    ATTRIBUTE,
+    LIST_COST,
+    MAP_COST,
+    QUALIFIER,
+    STRUCT_COST,
+    call_cost,
+    stops_early,
+)
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
 from policies.dra.cel.library.cidrs import CIDR
 from policies.dra.cel.library.formats import LIBRARY as FORMATS_LIBRARY
 from policies.dra.cel.library.ips import IP
 from policies.dra.cel.library.quantities import Quantity
-from policies.dra.cel.runtime_cost import ATTRIBUTE, LIST_COST, MAP_COST, QUALIFIER, STRUCT_COST, call_cost, stops_early
 from policies.dra.cel.values import Concatenation, Map, Optional, UInt
 
 TEXT = "abcdefghijkl"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.size_estimates import UINT64_MAX, UNKNOWN, Estimate, exactly, factored, uint64
+from policies.dra.cel.cost.size_estimates import UINT64_MAX, UNKNOWN, Estimate, exactly, factored, uint64
 
 
 @pytest.mark.parametrize(

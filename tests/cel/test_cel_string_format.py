@@ -204,7 +204,7 @@ def test_scientific_clause_takes_its_precision_for_a_width(template, value, text
             'could not convert argument "invalid UTF-8 in bytes, cannot convert to string" to string',
         ),
     ],
-    ids=repr,
+    ids=lambda value: repr(value) if not isinstance(value, Map) else "map",
 )
 def test_clauses_refuse_other_values(template, value, message):
     assert failure(template, value) == f"error during formatting: {message}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from policies.dra.cel.values import Value
 
-__all__ = ["Device", "DeviceMap", "DomainMap", "StringMap"]
+__all__ = ["CONDITION", "WHOLE", "Device", "DeviceMap", "DomainMap", "StringMap", "Visible"]
 
 _KEPT_TEXTS = 1024
 """Versions and quantities that are not read again: a cluster has thousands of devices, and few kinds of them."""
@@ -67,6 +67,13 @@ class DeviceMap(StringMap):
     __slots__ = ()
 
     go_type = "map[string]interface {}"
+
+
+WHOLE = "*"
+"""The name of all that is visible of a device."""
+
+CONDITION = "condition"
+"""The name of what is unusual about a device: problems, and being beyond limits; None for most."""
 
 
 class Visible(dict[str, object]):
@@ -138,6 +145,8 @@ class _Reader:
             }
         )
         lists_problem = self.problem or self.lists_problem
+        is_usual = self.keeps_limits and lists_problem is None
+        self.visible[CONDITION] = None if is_usual else (self.keeps_limits, self.problem, lists_problem)
         self.visible["driver"] = self.driver
         self.visible["allowMultipleAllocations"] = device.get("allowMultipleAllocations") is True
         return Device(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.cel import plan
+from policies.dra.cel.interpreter import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,8 +129,9 @@ def _parts(step: plan.Step) -> list[plan.Step]:
     if isinstance(step, plan.Call):
         return list(step.arguments[:1] if _read(step) else step.arguments)
     if isinstance(step, plan.Fold):
-        parts = [step.range, step.condition, step.step, step.result]
-        return parts if _is_binding(step) and _is_path(step.initial) else [*parts, step.initial]
+        if not _is_binding(step):
+            return [step.range, step.initial, step.condition, step.step, step.result]
+        return [step.result] if _is_path(step.initial) else [step.result, step.initial]
     if isinstance(step, plan.Logic):
         return list(step.terms)
     if isinstance(step, plan.Equality | plan.OptionalOr):

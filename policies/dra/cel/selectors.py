@@ -8,27 +8,28 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from policies.dra.cel import spelling, types
-from policies.dra.cel.assembler import assemble
-from policies.dra.cel.checker import check
-from policies.dra.cel.compiler import DEEPEST, compile_plan
-from policies.dra.cel.cost_estimate import estimate
-from policies.dra.cel.devices import Device
+from policies.dra.cel.checker.checker import check
+from policies.dra.cel.cost.cost_estimate import estimate
+from policies.dra.cel.devices import CONDITION, WHOLE, Device
 from policies.dra.cel.environment import Features, environment
 from policies.dra.cel.errors import CelCompileError, CelRuntimeError, EvaluationAborted, Issue
-from policies.dra.cel.machine import Machine
-from policies.dra.cel.parser import parse
-from policies.dra.cel.planner import InstantiationError, plan_expression
+from policies.dra.cel.interpreter.assembler import assemble
+from policies.dra.cel.interpreter.compiler import DEEPEST, compile_plan
+from policies.dra.cel.interpreter.machine import Machine
+from policies.dra.cel.interpreter.planner import InstantiationError, plan_expression
+from policies.dra.cel.interpreter.verdicts import verdict
+from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.reads import reads
-from policies.dra.cel.verdicts import verdict
 from policies.dra.cel.work import begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from policies.dra.cel.checked import Checked
+    from policies.dra.cel.devices import Visible
     from policies.dra.cel.environment import Environment
-    from policies.dra.cel.machine import Routine
-    from policies.dra.cel.plan import Program
+    from policies.dra.cel.interpreter.machine import Routine
+    from policies.dra.cel.interpreter.plan import Program
     from policies.dra.cel.reads import Read
     from policies.dra.cel.syntax import Expression
     from policies.dra.cel.values import Value
@@ -90,7 +91,16 @@ class Selector:
 
     def matches_all(self, devices: Iterable[Device | Mapping[str, object]]) -> list[bool | CelRuntimeError]:
         """The verdicts on many devices; those that agree in all that the selector looks at are evaluated once."""
-        return [self._remembered(device if isinstance(device, Device) else Device.read(device)) for device in devices]
+        known, look = self._verdicts, self._seen
+        answers: list[bool | CelRuntimeError] = []
+        for device in devices:
+            ready = device if isinstance(device, Device) else Device.read(device)
+            seen = look(ready.visible)
+            answer = known.get(seen)
+            if answer is None:
+                answer = self._remember(seen, ready)
+            answers.append(answer if isinstance(answer, bool) else CelRuntimeError(answer))
+        return answers
 
     def actual_cost(self, device: Device | Mapping[str, object]) -> int:
         """What evaluating it on a device costs in Kubernetes, whether it succeeds or not; raises for a bad device."""
@@ -136,37 +146,25 @@ class Selector:
         return assemble(self._program)
 
     @cached_property
-    def _seen(self) -> Callable[[Device], object]:
+    def _seen(self) -> Callable[[Visible], object]:
         """What the selector sees of a device, as something that can be hashed."""
-        names = sorted(map(_visible_name, [*(self.reads or ()), *([] if self.reads is not None else [None])]))
-        look = itemgetter(*names) if names else (lambda _: None)
-        return lambda device: look(device.visible)
+        names = {WHOLE} if self.reads is None else set(map(_visible_name, self.reads))
+        return itemgetter(CONDITION, *sorted(names))
 
-    def _remembered(self, device: Device) -> bool | CelRuntimeError:
+    def _remember(self, seen: object, device: Device) -> bool | str:
+        """Evaluate, and keep the verdict, or the message of the error, for all devices that look the same."""
+        answer: bool | str
         try:
-            key = (self._seen(device), self._ready(device).keeps_limits)
-            known = self._verdicts.get(key)
-            if known is None:
-                known = self._remember(key, device)
+            answer = self.matches(device)
         except CelRuntimeError as error:
-            return error
-        return known if isinstance(known, bool) else CelRuntimeError(known)
-
-    def _remember(self, key: object, device: Device) -> bool | str:
+            answer = error.message
         if len(self._verdicts) >= _KEPT_VERDICTS:
             self._verdicts.clear()
-        known: bool | str
-        try:
-            known = self.matches(device)
-        except CelRuntimeError as error:
-            known = error.message
-        self._verdicts[key] = known
-        return known
+        self._verdicts[seen] = answer
+        return answer
 
 
-def _visible_name(read: Read | None) -> str:
-    if read is None:
-        return "*"
+def _visible_name(read: Read) -> str:
     if read.part in ("driver", "allowMultipleAllocations"):
         return read.part
     if read.domain is None:

@@ -65,6 +65,9 @@ class Absent:
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return "ABSENT"
+
 
 ABSENT = Absent()
 """What a look-up answers that finds nothing; no value of an expression."""
@@ -203,6 +206,9 @@ class Map:
         if value.cel_type.name == "kubernetes.Semver":
             raise EvaluationAborted(UNHASHABLE.format("cel.Semver"))
         return _Same(value) if value.cel_type.name == "kubernetes.Quantity" else value
+
+    def __repr__(self) -> str:
+        return f"Map({list(self.items())!r})"
 
     def find(self, key: Value) -> Value | Absent:
         """The value under a key, or ABSENT."""

@@ -1,0 +1,1 @@
+"""From a syntax tree to types and overloads, or to what is wrong."""

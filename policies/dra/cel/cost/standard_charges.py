@@ -1,0 +1,147 @@
+"""What calls of cel-go's own functions cost while they are evaluated, by overload id.
+
+Sources: cel-go v0.26.0 interpreter/runtimecost.go (`costCall`), ext/lists.go and ext/sets.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.cel.cost.outcome_sizes import held_size, matching, outcome_size
+from policies.dra.cel.cost.size_estimates import LIST_COST, STRING_FACTOR, factored, uint64, wrapped
+from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
+from policies.dra.cel.kinds import go_type
+from policies.dra.cel.values import Concatenation, UInt, size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policies.dra.cel.cost.outcome_sizes import Charge, Outcome
+    from policies.dra.cel.values import List
+
+__all__ = ["EXTENSION_CHARGES", "STANDARD_CHARGES"]
+
+
+def _target_read(arguments: Sequence[Outcome], result: Outcome) -> int:
+    return factored(held_size(arguments[0]), STRING_FACTOR)
+
+
+def _list_searched(arguments: Sequence[Outcome], result: Outcome) -> int:
+    return held_size(arguments[1])
+
+
+def _compared(arguments: Sequence[Outcome], result: Outcome) -> int:
+    return factored(min(held_size(arguments[0]), held_size(arguments[1])), STRING_FACTOR)
+
+
+def _concatenated(arguments: Sequence[Outcome], result: Outcome) -> int:
+    return factored(held_size(arguments[0]) + held_size(arguments[1]), STRING_FACTOR)
+
+
+def _matched(arguments: Sequence[Outcome], result: Outcome) -> int:
+    return matching(held_size(arguments[0]), held_size(arguments[1]))
+
+
+def _contained(arguments: Sequence[Outcome], result: Outcome) -> int:
+    part_cost = factored(held_size(arguments[1]), STRING_FACTOR)
+    return wrapped(factored(held_size(arguments[0]), STRING_FACTOR) * part_cost)
+
+
+_ORDERS = ("less", "greater", "less_equals", "greater_equals")
+
+STANDARD_CHARGES: Mapping[str, Charge] = {
+    "starts_with_string": _target_read,
+    "ends_with_string": _target_read,
+    "string_to_bytes": _target_read,
+    "bytes_to_string": _target_read,
+    "strings_quote": _target_read,
+    "string_format": _target_read,
+    "in_list": _list_searched,
+    "equals": _compared,
+    "not_equals": _compared,
+    **{f"{order}_{kind}": _compared for order in _ORDERS for kind in ("string", "bytes")},
+    "add_string": _concatenated,
+    "add_bytes": _concatenated,
+    "matches_string": _matched,
+    "contains_string": _contained,
+}
+
+
+def _list_made(elements: int, factor: float) -> int:
+    return wrapped(uint64(float(wrapped(elements)) * factor) + 1 + LIST_COST)
+
+
+def _result_made(arguments: Sequence[Outcome], result: Outcome) -> int:
+    return _list_made(outcome_size(result), 1)
+
+
+def _flattened(arguments: Sequence[Outcome], result: Outcome) -> int:
+    depth = 1
+    if len(arguments) > 1:
+        level = arguments[1]
+        if not isinstance(level, int) or isinstance(level, bool | UInt):
+            raise EvaluationAborted(f"{_PANIC} ref.Val is {_go_type(level)}, not types.Int")
+        depth = level
+    return _list_made(outcome_size(arguments[0]), float(depth))
+
+
+def _elements_compared(arguments: Sequence[Outcome], result: Outcome) -> int:
+    return _all_compared(_required_list(arguments[0]))
+
+
+def _keys_compared(arguments: Sequence[Outcome], result: Outcome) -> int:
+    return _all_compared(_required_list(arguments[1]))
+
+
+def _all_compared(elements: List) -> int:
+    """Each with each, as sorting and removing duplicates may."""
+    count = size(elements)
+    has_text = count > 0 and isinstance(elements[0], str | bytes)
+    return _list_made(count * count, 2 + STRING_FACTOR if has_text else 2)
+
+
+_PANIC = "internal error: interface conversion:"
+_ADDABLE = frozenset(f"types.{name}" for name in ("Int", "Uint", "Double", "String", "Bytes", "Timestamp", "Duration"))
+
+
+def _required_list(outcome: Outcome) -> List:
+    """The list, where cel-go assumes that it is one and panics if it is not."""
+    if isinstance(outcome, tuple | Concatenation):
+        return outcome
+    found = _go_type(outcome)
+    missing = "Contains" if found in _ADDABLE else "Add"
+    raise EvaluationAborted(f"{_PANIC} {found} is not traits.Lister: missing method {missing}")
+
+
+def _go_type(outcome: Outcome) -> str:
+    return "*types.Err" if isinstance(outcome, CelRuntimeError) else go_type(outcome)
+
+
+def _sets_compared(arguments: Sequence[Outcome], result: Outcome) -> int:
+    return wrapped(1 + wrapped(outcome_size(arguments[0]) * outcome_size(arguments[1])))
+
+
+def _sets_compared_twice(arguments: Sequence[Outcome], result: Outcome) -> int:
+    pairs = wrapped(outcome_size(arguments[0]) * outcome_size(arguments[1]))
+    return wrapped(1 + uint64(float(pairs) * 2))
+
+
+_SORTED = (
+    *("int", "uint", "double", "bool", "string", "bytes"),
+    *("google.protobuf.Duration", "google.protobuf.Timestamp"),
+)
+
+EXTENSION_CHARGES: Mapping[str, Charge] = {
+    "list_slice": _result_made,
+    "lists_range": _result_made,
+    "list_reverse": _result_made,
+    "list_flatten": _flattened,
+    "list_flatten_int": _flattened,
+    "list_distinct": _elements_compared,
+    **{f"list_{kind}_sort": _elements_compared for kind in _SORTED},
+    **{f"list_{kind}_sortByAssociatedKeys": _keys_compared for kind in _SORTED},
+    "list_sets_contains_list": _sets_compared,
+    "list_sets_intersects_list": _sets_compared,
+    "list_sets_equivalent_list": _sets_compared_twice,
+}
+"""These come before Kubernetes' own, and those before the standard ones."""

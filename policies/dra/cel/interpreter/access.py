@@ -1,0 +1,181 @@
+"""Reading variables and looking into values, in the fast way of evaluating.
+
+The places of a device that are known beforehand are read at once, without the maps in between.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.interpreter import plan
+from policies.dra.cel.interpreter.qualification import checked_key, find, get
+from policies.dra.cel.values import Absent, Accumulation, Concatenation, Growing, Map, Optional, size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policies.dra.cel.devices import Device
+    from policies.dra.cel.values import Value
+
+    Frame = list[object]
+    Code = Callable[[Frame], Value]
+
+__all__ = ["UNSET", "attribute", "begun", "choice", "device_place", "variable"]
+
+
+class _Unset:
+    """The type of UNSET."""
+
+    __slots__ = ()
+
+
+UNSET = _Unset()
+"""What an accumulator is before it is first read."""
+
+_NO_ENTRIES: Mapping[object, Value] = {}
+
+
+def begun(value: Value) -> Value:
+    """What an accumulator begins as: empty lists and maps can grow."""
+    if isinstance(value, tuple | Concatenation) and not size(value):
+        return Accumulation()
+    if isinstance(value, Map) and not len(value):
+        return Growing({})
+    return value
+
+
+def variable(step: plan.Variable, initial: Code | None) -> Code:
+    """A variable's value; `initial` is what an accumulator begins as, which may be an error and stays one."""
+    slot = step.slot
+    if slot == 0:
+        return lambda frame: frame[0].value  # type: ignore[attr-defined]  # the Device
+    if initial is None:
+        return lambda frame: frame[slot]  # type: ignore[return-value]  # a value once the loop runs
+
+    def read(frame: Frame) -> Value:
+        value = frame[slot]
+        if value is UNSET:
+            try:
+                value = begun(initial(frame))
+            except CelRuntimeError as error:
+                value = error
+            frame[slot] = value
+        if value.__class__ is CelRuntimeError:
+            raise value.with_traceback(None)
+        return value  # type: ignore[return-value]  # a value
+
+    return read
+
+
+def choice(condition: Code, yes: Code, no: Code) -> Code:
+    """`condition ? yes : no`."""
+
+    def run(frame: Frame) -> Value:
+        chosen = condition(frame)
+        if chosen is True:
+            return yes(frame)
+        if chosen is False:
+            return no(frame)
+        raise CelRuntimeError("no such overload")
+
+    return run
+
+
+def device_place(step: plan.Attribute) -> tuple[str, ...] | None:
+    """Which place of the device an attribute reads, as ("attributes", domain, name); None unless it is constant."""
+    if not (isinstance(step.root, plan.Variable) and step.root.slot == 0) or not step.qualifiers:
+        return None
+    keys = tuple(qualifier.key.value for qualifier in step.qualifiers if isinstance(qualifier.key, plan.Constant))
+    if len(keys) < len(step.qualifiers) or not all(isinstance(key, str) for key in keys):
+        return None
+    return keys  # type: ignore[return-value]  # strings all
+
+
+def attribute(step: plan.Attribute, root: Code, keys: tuple[Code, ...], *, is_branch: bool) -> Code:
+    """An attribute's value; of a `has` that is a ternary's branch, what was found instead of whether."""
+    place = device_place(step)
+    is_optional = any(qualifier.is_optional for qualifier in step.qualifiers)
+    if place is not None and not is_optional and not step.is_test:
+        if place == ("driver",):
+            return lambda frame: frame[0].driver  # type: ignore[attr-defined]  # the Device
+        if len(place) == _PLACE and place[0] in ("attributes", "capacity"):
+            return _device_item(*place)
+    if not step.qualifiers:
+        return root
+    optional = tuple(qualifier.is_optional for qualifier in step.qualifiers)
+    constant = [qualifier.key.value for qualifier in step.qualifiers if isinstance(qualifier.key, plan.Constant)]
+    if len(constant) == len(keys) and not is_optional and not step.is_test:
+        return _path(root, tuple(constant))  # type: ignore[arg-type]  # planned keys are no errors
+    return _qualified(root, tuple(zip(keys, optional, strict=True)), is_test=step.is_test, is_branch=is_branch)
+
+
+_PLACE = 3
+
+
+def _device_item(part: str, domain: str, name: str) -> Code:
+    """`device.attributes[domain].name`."""
+    if part == "attributes":
+
+        def read_attribute(frame: Frame) -> Value:
+            device: Device = frame[0]  # type: ignore[assignment]  # always
+            try:
+                return device.attributes[domain][name]
+            except KeyError:
+                raise CelRuntimeError(f"no such key: {name}") from None
+
+        return read_attribute
+
+    def read_capacity(frame: Frame) -> Value:
+        device: Device = frame[0]  # type: ignore[assignment]  # always
+        try:
+            return device.capacity[domain][name]
+        except KeyError:
+            raise CelRuntimeError(f"no such key: {name}") from None
+
+    return read_capacity
+
+
+def _path(root: Code, keys: tuple[Value, ...]) -> Code:
+    """Constant look-ups, none of them optional; what they begin in may be."""
+
+    def run(frame: Frame) -> Value:
+        value = root(frame)
+        if isinstance(value, Optional):
+            return _in_optional(value, keys)
+        for key in keys:
+            value = get(value, key)
+        return value
+
+    return run
+
+
+def _in_optional(optional: Optional, keys: tuple[Value, ...]) -> Value:
+    found = optional.value
+    for key in keys:
+        if isinstance(found, Absent):
+            break
+        found = find(found, key)
+    return Optional(found)
+
+
+def _qualified(root: Code, qualifiers: tuple[tuple[Code, bool], ...], *, is_test: bool, is_branch: bool) -> Code:
+    def run(frame: Frame) -> Value:
+        value: Value | Absent = root(frame)
+        is_optional = isinstance(value, Optional)
+        if isinstance(value, Optional):
+            value = value.value
+        for index, (key, makes_optional) in enumerate(qualifiers):
+            if isinstance(value, Absent):
+                break
+            is_optional = is_optional or makes_optional
+            found_key = checked_key(key(frame))
+            if is_optional or (is_test and index == len(qualifiers) - 1):
+                value = find(value, found_key)
+            else:
+                value = get(value, found_key)
+        if is_test and not (is_optional and is_branch):
+            return not isinstance(value, Absent)
+        return Optional(value) if is_optional else value  # type: ignore[return-value]  # absent only if optional
+
+    return run

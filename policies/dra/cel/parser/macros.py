@@ -1,0 +1,189 @@
+"""Macros: calls that stand for larger expressions, expanded to the very trees that cel-go v0.26.0 makes of them.
+
+Which there are: those of Kubernetes' environment for DRA selectors, that is the standard ones (parser/macro.go), the
+optional ones (cel/library.go), `cel.bind` (ext/bindings.go), `sortBy` (ext/lists.go), and the comprehensions with two
+variables (ext/comprehensions.go). Each takes the offset of its call and the parts it is called with; None means that
+the call is no macro after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from policies.dra.cel.parser.copies import copy
+from policies.dra.cel.parser.folds import Fold, MacroError, iteration_variables, simple_name
+from policies.dra.cel.parser.parts import Part, call, comprehension, identifier, list_literal, literal, presence_test
+from policies.dra.cel.syntax import Call, Comprehension, Identifier, ListLiteral, Select
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["expand"]
+
+_NOT_A_SIMPLE_NAME = "argument must be a simple name"
+_NOT_AN_IDENTIFIER = "argument is not an identifier"
+
+_UNUSED = "#unused"
+_SORTED_LIST = "@__sortBy_input__"
+
+_SORTABLE = (ListLiteral, Select, Identifier, Comprehension, Call)
+
+FunctionMacro = Callable[[int, tuple[Part, ...]], Part]
+MethodMacro = Callable[[int, Part, tuple[Part, ...]], "Part | None"]
+
+
+def expand(offset: int, function: str, target: Part | None, arguments: tuple[Part, ...]) -> Part | None:
+    """What a call expands to, or None if it is no macro.
+
+    Args:
+        offset: of the call, as messages about it tell.
+        function: its name.
+        target: what the method is called on, if it is one.
+        arguments: in order.
+
+    Raises:
+        MacroError: if it is a macro with arguments of the wrong shape.
+    """
+    if target is None:
+        return _has(offset, arguments) if (function, len(arguments)) == ("has", 1) else None
+    macro = _METHODS.get((function, len(arguments)))
+    return macro(offset, target, arguments) if macro else None
+
+
+def _has(offset: int, arguments: tuple[Part, ...]) -> Part:
+    selection = arguments[0]
+    if isinstance(selection.node, Select):
+        return presence_test(offset, selection, selection.node)
+    raise MacroError(selection, "invalid argument to has() macro")
+
+
+def _all(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
+    return _quantified(offset, target, arguments).all(arguments[-1])
+
+
+def _exists(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
+    return _quantified(offset, target, arguments).exists(arguments[-1])
+
+
+def _exists_one(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
+    return _quantified(offset, target, arguments).exists_one(arguments[-1])
+
+
+def _quantified(offset: int, target: Part, arguments: tuple[Part, ...]) -> Fold:
+    """The fold of a quantifier: all arguments but the predicate are variables."""
+    return Fold(offset, target, iteration_variables(*arguments[:-1], otherwise=_NOT_A_SIMPLE_NAME))
+
+
+def _map(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
+    """`map(x, element)` or `map(x, condition, element)`."""
+    variables = iteration_variables(arguments[0], otherwise=_NOT_AN_IDENTIFIER)
+    *condition, element = arguments[1:]
+    return Fold(offset, target, variables).list(element, *condition)
+
+
+def _filter(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
+    variable, condition = arguments
+    variables = iteration_variables(variable, otherwise=_NOT_AN_IDENTIFIER)
+    return Fold(offset, target, variables).list(variable, condition)
+
+
+def _transform_list(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
+    *condition, element = arguments[2:]
+    return _two_variables(offset, target, arguments).list(element, *condition)
+
+
+def _transform_map(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
+    fold = _two_variables(offset, target, arguments)
+    *condition, value = arguments[2:]
+    return fold.map(identifier(offset, fold.variables[0]), value, condition=condition[0] if condition else None)
+
+
+def _transform_map_entry(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
+    *condition, entry = arguments[2:]
+    fold = _two_variables(offset, target, arguments)
+    return fold.map(entry, condition=condition[0] if condition else None)
+
+
+def _two_variables(offset: int, target: Part, arguments: tuple[Part, ...]) -> Fold:
+    return Fold(offset, target, iteration_variables(*arguments[:2], otherwise=_NOT_A_SIMPLE_NAME))
+
+
+def _bind(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part | None:
+    """`cel.bind(name, value, result)`."""
+    if not (isinstance(target.node, Identifier) and target.node.name == "cel"):
+        return None
+    name, value, result = arguments
+    variable = simple_name(name, "cel.bind() variable names must be simple identifiers")
+    return _let(offset, variable, value, result)
+
+
+def _opt_map(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
+    variable, result = arguments
+    name = simple_name(variable, "optMap() variable name must be a simple identifier")
+    return _if_present(offset, target, call(offset, "optional.of", _let_value(offset, name, target, result)))
+
+
+def _opt_flat_map(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
+    variable, result = arguments
+    name = simple_name(variable, "optFlatMap() variable name must be a simple identifier")
+    return _if_present(offset, target, _let_value(offset, name, target, result))
+
+
+def _if_present(offset: int, target: Part, result: Part) -> Part:
+    is_present = call(offset, "hasValue", target=target)
+    return call(offset, "_?_:_", is_present, result, call(offset, "optional.none"))
+
+
+def _let_value(offset: int, name: str, target: Part, result: Part) -> Part:
+    """The result, with a name for the value of an optional; cel-go copies what gives the optional, so we do."""
+    copied = target.replaced(copy(target.node, offset))
+    return _let(offset, name, call(offset, "value", target=copied), result)
+
+
+def _let(offset: int, name: str, value: Part, result: Part) -> Part:
+    """The result, with a name for a value: a fold over nothing, whose accumulator is the name."""
+    return comprehension(
+        offset,
+        list_literal(offset, ()),
+        (_UNUSED, ""),
+        (name, value),
+        literal(offset, value=False),
+        identifier(offset, name),
+        result,
+    )
+
+
+def _sort_by(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
+    if not isinstance(target.node, _SORTABLE):
+        raise MacroError(
+            target, "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
+        )
+    keys = _map(offset, identifier(offset, _SORTED_LIST), arguments)
+    result = call(offset, "@sortByAssociatedKeys", keys, target=identifier(offset, _SORTED_LIST))
+    return _let(offset, _SORTED_LIST, target, result)
+
+
+_METHODS: Mapping[tuple[str, int], MethodMacro] = {
+    ("all", 2): _all,
+    ("exists", 2): _exists,
+    ("exists_one", 2): _exists_one,
+    ("map", 2): _map,
+    ("map", 3): _map,
+    ("filter", 2): _filter,
+    ("optMap", 2): _opt_map,
+    ("optFlatMap", 2): _opt_flat_map,
+    ("bind", 3): _bind,
+    ("sortBy", 2): _sort_by,
+    ("all", 3): _all,
+    ("exists", 3): _exists,
+    ("exists_one", 3): _exists_one,
+    ("existsOne", 3): _exists_one,
+    ("transformList", 3): _transform_list,
+    ("transformList", 4): _transform_list,
+    ("transformMap", 3): _transform_map,
+    ("transformMap", 4): _transform_map,
+    ("transformMapEntry", 3): _transform_map_entry,
+    ("transformMapEntry", 4): _transform_map_entry,
+}
+"""By name and number of arguments; what is called with another number is a plain call."""

@@ -1,0 +1,134 @@
+"""What follows an operand, field, method, index or message, and the tree that it makes of the operand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.dra.cel.parser import parts
+from policies.dra.cel.parser.folds import MacroError
+from policies.dra.cel.parser.macros import expand
+from policies.dra.cel.parser.parts import Complaint, EntryPart, Part, TooLarge
+
+if TYPE_CHECKING:
+    from lark import Token
+
+__all__ = ["Field", "Index", "Message", "MethodCall", "Misplaced", "Select", "Suffix", "at", "called", "visited"]
+
+_MOST_VISITS = 250
+"""cel-go's maxRecursionDepth, as its visitor counts."""
+
+_NO_ESCAPED_NAMES = "unsupported syntax: '`'"
+"""cel-go reads them only where EnableIdentEscapeSyntax is on, which it is not in Kubernetes 1.36."""
+
+
+class Misplaced(Exception):  # noqa: N818 - what it says, `parse` raises as a CelCompileError
+    """A brace behind what is no type's name: wrong for cel-go, and more than an LALR grammar can tell."""
+
+    def __init__(self, offset: int) -> None:
+        """Args: where the brace is."""
+        super().__init__(offset)
+        self.offset = offset
+
+
+class Field(NamedTuple):
+    """A field of a message."""
+
+    start: int
+    entry: EntryPart | None
+    """None if its name is one that cannot be used."""
+
+
+class Select(NamedTuple):
+    """`.field` or `.?field`."""
+
+    dot: Token
+    field: Token
+    is_optional: bool
+
+    def of(self, operand: Part) -> Part:
+        """The field of the operand."""
+        escaped = self.field.type == "ESC_IDENTIFIER"
+        name = "" if escaped else str(self.field)
+        if self.is_optional:
+            part = parts.call(at(self.dot), "_?._", operand, parts.literal(at(self.field), name))
+        else:
+            part = parts.select(at(self.dot), operand, name)
+        if escaped:
+            part.name = None
+            part.complain(at(self.field), _NO_ESCAPED_NAMES)
+        return visited(part)
+
+
+class MethodCall(NamedTuple):
+    """`.method(arguments)`."""
+
+    opening: Token
+    method: Token
+    arguments: tuple[Part, ...]
+
+    def of(self, target: Part) -> Part:
+        """The call of the method on the target."""
+        return visited(called(at(self.opening), str(self.method), self.arguments, target))
+
+
+class Index(NamedTuple):
+    """`[index]` or `[?index]`."""
+
+    opening: Token
+    element: Part
+    is_optional: bool
+
+    def of(self, operand: Part) -> Part:
+        """The element of the operand."""
+        return visited(parts.call(at(self.opening), "_[?_]" if self.is_optional else "_[_]", operand, self.element))
+
+
+class Message(NamedTuple):
+    """`{field: value}` behind the name of a type."""
+
+    opening: Token
+    fields: tuple[Field, ...]
+
+    def of(self, type_: Part) -> Part:
+        """The message of the type that a qualified name tells; the name may have reserved words in it."""
+        if type_.name is None:
+            raise Misplaced(at(self.opening))
+        entries = tuple(field.entry for field in self.fields if field.entry)
+        part = parts.struct_literal(at(self.opening), type_.name, entries)
+        for _ in range(len(self.fields) - len(entries)):
+            part.complain(self.fields[0].start, _NO_ESCAPED_NAMES)
+        return part
+
+
+Suffix = Select | MethodCall | Index | Message
+
+
+def at(token: Token) -> int:
+    """The offset of a token."""
+    return token.start_pos or 0
+
+
+def visited(part: Part) -> Part:
+    """The part, one visit of cel-go's parser deeper.
+
+    Raises:
+        TooLarge: if that is more than cel-go allows.
+    """
+    part.visits += 1
+    if part.visits > _MOST_VISITS:
+        raise TooLarge("max recursion depth exceeded")
+    return part
+
+
+def called(offset: int, function: str, arguments: tuple[Part, ...], target: Part | None = None) -> Part:
+    """The call, or what it expands to if it is a macro's."""
+    complaints: tuple[Complaint, ...] = ()
+    for part in (target, *arguments) if target else arguments:
+        complaints += part.complaints
+    try:
+        part = expand(offset, function, target, arguments) or parts.call(offset, function, *arguments, target=target)
+    except MacroError as error:
+        part = parts.failed(error.offset, error.message)
+        complaints += part.complaints
+    part.complaints = complaints
+    return part

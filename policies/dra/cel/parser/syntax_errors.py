@@ -1,0 +1,294 @@
+"""Says what is wrong with text that is no expression, where it can in the words of cel-go's parser.
+
+cel-go's parser is made by ANTLR. It skips a token that is one too many, assumes one that is missing, and otherwise skips
+to where it can go on, so that it may find several mistakes. This reads the same way: with a stack of what is open, and
+at each moment either an operand or an operator to come. It tells the first mistake as ANTLR does, and most others.
+
+It also counts how deep ANTLR's rules nest, because cel-go refuses more than 250 levels before it reads on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from policies.dra.cel.parser.expectations import FIRST_EXTRAS, NAMES, OPERANDS, PRIMARIES
+from policies.dra.cel.parser.open_constructs import MAX_NESTING, OPERATORS, Stack
+from policies.dra.cel.parser.token_cursor import Mistake, TokenCursor
+from policies.dra.cel.parser.tokens import END, LITERALS, tokens_of
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from policies.dra.cel.parser.tokens import Token
+
+__all__ = ["mistakes"]
+
+_NUMBERS = frozenset({"NUM_INT", "NUM_FLOAT"})
+_SUFFIXES = frozenset({".", "["})
+_OPENING = {"(": "parentheses", "[": "list", "{": "key"}
+
+
+def mistakes(text: str) -> list[Mistake]:
+    """What is wrong with the syntax of an expression; empty if nothing is, as far as this can tell."""
+    split = tokens_of(text)
+    reader = _Reader(text, split.tokens)
+    reader.read()
+    unrecognized = [
+        Mistake(none.offset, f"token recognition error at: '{none.text}'")
+        for none in split.unrecognized
+        if none.offset < reader.cursor.token.offset
+    ]
+    found = sorted((*unrecognized, *reader.cursor.mistakes), key=lambda mistake: mistake.offset or 0)
+    told = [Mistake(offset, f"Syntax error: {message}") for offset, message in found]
+    if reader.is_too_deep:
+        told.append(Mistake(None, f"expression recursion limit exceeded: {MAX_NESTING}"))
+    return told
+
+
+_Step = Callable[[], "_Step"] | None
+"""What to read next; None at the end."""
+
+
+class _Reader:
+    """Reads tokens in steps, each of which reads a little and says which step is next."""
+
+    def __init__(self, text: str, tokens: tuple[Token, ...]) -> None:
+        self.cursor = TokenCursor(text, tokens)
+        self._stack = Stack()
+        self.is_too_deep = False
+
+    def read(self) -> None:
+        """Read everything, or up to where the nesting is too deep."""
+        step: _Step = self._operand
+        while step is not None:
+            step = step()
+
+    def _operand(self) -> _Step:
+        kind, top = self.cursor.token.kind, self._stack.top
+        may_be_empty = top.reading == "first" and top.kind in FIRST_EXTRAS
+        if self._stack.is_too_deep() and (kind in OPERANDS or not may_be_empty):
+            self.is_too_deep = True
+            return None
+        if kind == "!":
+            return self._nots()
+        if kind == "-":
+            return self._minuses()
+        if kind in PRIMARIES:
+            return self._primary()
+        return self._beginning(kind)
+
+    def _beginning(self, kind: str) -> _Step:
+        """What is no operand, but may be a mark, a comma or the end where something has just begun."""
+        top = self._stack.top
+        expected = OPERANDS
+        if top.reading == "first":
+            expected |= FIRST_EXTRAS.get(top.kind, frozenset())
+        elif top.reading == "next" and top.kind in ("list", "key"):
+            expected |= {"?"}
+        if kind not in expected:
+            return self._unexpected(expected, self._operand, abandon=expected > OPERANDS)
+        if kind == "?":
+            return self._accept(self._operand)
+        if kind == ",":
+            return self._accept(self._end)
+        return self._close()
+
+    def _primary(self) -> _Step:
+        kind = self.cursor.token.kind
+        if kind in LITERALS:
+            return self._accept(self._operator)
+        if kind in _OPENING:
+            return self._open(_OPENING[kind])
+        if kind == ".":
+            if self.cursor.ahead(1).kind != "IDENTIFIER":
+                self.cursor.no_alternative(self.cursor.token, self.cursor.ahead(1))
+                self.cursor.skip()
+                return self._recover(_SUFFIXES)
+            self._advance()
+        return self._name()
+
+    def _name(self) -> _Step:
+        """A variable, a function's name, or a message type's with all its parts."""
+        distance = 0
+        while self.cursor.ahead(distance).kind == "IDENTIFIER" and self.cursor.ahead(distance + 1).kind == ".":
+            distance += 2
+        if self.cursor.ahead(distance).kind == "IDENTIFIER" and self.cursor.ahead(distance + 1).kind == "{":
+            self.cursor.skip(distance + 1)
+            self._open("field")
+            return self._field
+        self._advance()
+        return self._open("call") if self.cursor.token.kind == "(" else self._operator
+
+    def _nots(self) -> _Step:
+        while self.cursor.token.kind == "!":
+            self._advance()
+        token = self.cursor.token
+        if token.kind == "-":
+            if self.cursor.ahead(1).kind in _NUMBERS:
+                self._advance()
+                return self._accept(self._operator)
+            self.cursor.no_alternative(token, self.cursor.ahead(1))
+            return self._recover()
+        if token.kind not in PRIMARIES:
+            self.cursor.extraneous(OPERANDS)
+            return self._recover()
+        return self._primary
+
+    def _minuses(self) -> _Step:
+        if self.cursor.ahead(1).kind in _NUMBERS:
+            self._advance()
+            return self._accept(self._operator)
+        while self.cursor.ahead(1).kind == "-":
+            self._advance()
+        if self.cursor.ahead(1).kind in PRIMARIES:
+            return self._accept(self._primary)
+        self.cursor.no_alternative(self.cursor.token, self.cursor.ahead(1))
+        return self._recover()
+
+    def _operator(self) -> _Step:
+        kind = self.cursor.token.kind
+        if kind in OPERATORS:
+            self._stack.top.apply(kind)
+            return self._accept(self._operand)
+        if kind == ".":
+            return self._select()
+        if kind == "[":
+            return self._open("index")
+        if kind == "?" and self._stack.top.kind != "then":
+            self._stack.open_then()
+            return self._accept(self._operand)
+        self._stack.end_conditionals()
+        if kind not in self._stack.top.stops:
+            return self._unclosed(self._operator)
+        if kind == END:
+            return None
+        if kind == ",":
+            return self._comma()
+        return self._accept(self._colon) if kind == ":" else self._close()
+
+    def _select(self) -> _Step:
+        dot, name = self.cursor.token, self.cursor.ahead(1)
+        if name.kind == "?":
+            self._advance()
+            self._advance()
+            if self.cursor.token.kind in NAMES:
+                return self._accept(self._operator)
+            return self._unexpected(NAMES, self._operator, abandon=False)
+        if name.kind not in NAMES:
+            self.cursor.no_alternative(dot, name)
+            self.cursor.skip()
+            return self._recover()
+        self._advance()
+        self._advance()
+        is_call = name.kind == "IDENTIFIER" and self.cursor.token.kind == "("
+        return self._open("call") if is_call else self._operator
+
+    def _comma(self) -> _Step:
+        """Go on to what is behind a comma, or to the end: lists, maps and messages may have one more comma."""
+        top = self._stack.top
+        self._advance()
+        if top.kind == "call":
+            top.go_on("call", "next")
+            return self._operand
+        is_message = top.kind == "field's value"
+        if self.cursor.token.kind not in (NAMES if is_message else OPERANDS) | {"?"}:
+            return self._end
+        top.go_on("list" if top.kind == "list" else "field" if is_message else "key", "next")
+        return self._field if is_message else self._operand
+
+    def _colon(self) -> _Step:
+        """Go on to what is behind a colon."""
+        top = self._stack.top
+        if top.kind == "then":
+            self._stack.open_else()
+        else:
+            top.go_on("value" if top.kind == "key" else "field's value", "inside")
+        return self._operand
+
+    def _field(self) -> _Step:
+        top = self._stack.top
+        kind = self.cursor.token.kind
+        if kind in NAMES:
+            return self._accept(self._field_colon)
+        expected = NAMES
+        if top.reading != "inside":
+            expected |= {"?"} | (FIRST_EXTRAS["field"] if top.reading == "first" else frozenset())
+        if kind not in expected:
+            return self._unexpected(expected, self._field, abandon=True)
+        if kind == "?":
+            return self._accept(self._field)
+        return self._accept(self._end) if kind == "," else self._close()
+
+    def _field_colon(self) -> _Step:
+        return self._accept(self._colon) if self.cursor.token.kind == ":" else self._unclosed(self._field_colon)
+
+    def _end(self) -> _Step:
+        """The end of a list, map or message behind a last comma."""
+        top = self._stack.top
+        top.kind = "list's end" if top.kind == "list" else "map's end"
+        return self._close() if self.cursor.token.kind in top.closers else self._unclosed(self._end)
+
+    def _open(self, kind: str) -> _Step:
+        self._advance()
+        self._stack.open(kind)
+        return self._operand
+
+    def _close(self) -> _Step:
+        self._stack.close()
+        return self._accept(self._operator)
+
+    def _accept(self, step: _Step) -> _Step:
+        self._advance()
+        return step
+
+    def _advance(self) -> None:
+        self._stack.top.reading = "inside"
+        self.cursor.accept()
+
+    def _unexpected(self, expected: AbstractSet[str], retry: _Step, *, abandon: bool) -> _Step:
+        """Something other than an operand or a name, where it is clear what is to come."""
+        if self.cursor.ahead(1).kind in expected:
+            self.cursor.skip_extraneous(expected)
+            return retry
+        self.cursor.mismatched(expected)
+        if not abandon:
+            return self._recover()
+        self._stack.close()
+        return self._recover(_SUFFIXES)
+
+    def _unclosed(self, retry: _Step) -> _Step:
+        """Something other than what can follow a complete operand."""
+        kind, expected = self._stack.top.kind, self._stack.top.closers
+        token = self.cursor.token
+        if self.cursor.ahead(1).kind in expected:
+            self.cursor.skip_extraneous(expected)
+            return retry
+        if len(expected) == 1 and token.kind in self._behind(kind):
+            self.cursor.missing(expected)
+            if ":" in expected:
+                return self._colon()
+            self._stack.close()
+            return self._operator
+        self.cursor.mismatched(expected)
+        if kind == "text":
+            self.cursor.skip_to({END})
+            return None
+        if kind in ("key", "field"):
+            self._stack.top.go_on("value" if kind == "key" else "field's value", "inside")
+            return self._recover()
+        self._stack.close()
+        if kind == "then" and self._stack.top.kind == "text":
+            self.cursor.skip_to({END})  # nothing is around the conditional that could go on
+        return self._recover(_SUFFIXES)
+
+    def _behind(self, kind: str) -> AbstractSet[str]:
+        """What could come next if the one token that is missing were there."""
+        if kind in ("key", "field", "then"):
+            return OPERANDS
+        return frozenset() if kind == "text" else OPERATORS | _SUFFIXES | {"?"} | self._stack.stops_around()
+
+    def _recover(self, stops: AbstractSet[str] = frozenset()) -> _Step:
+        """Skip to where an operator or the end of something open can be read."""
+        self.cursor.skip_to(OPERATORS | {"?", END} | stops | self._stack.all_stops())
+        return self._operator

@@ -1,0 +1,74 @@
+"""Devices as selectors see them."""
+
+import pytest
+
+from policies.dra.cel import CelRuntimeError, Device, Features, compile_selector
+
+TRUE = compile_selector("true")
+WITHOUT_LISTS = compile_selector("true", Features(list_type_attributes=False))
+
+
+def test_names_without_domain_are_in_that_of_the_driver():
+    device = Device.read({"driver": "d", "attributes": {"a": {"int": 1}, "e/a": {"int": 2}}})
+
+    assert device.attributes == {"d": {"a": 1}, "e": {"a": 2}}
+
+
+@pytest.mark.parametrize("absent", [{}, {"attributes": None, "capacity": None}], ids=["missing", "null"])
+def test_device_may_lack_attributes_and_capacity(absent):
+    assert compile_selector("device.attributes.size() + device.capacity.size() == 0").matches({"driver": "d", **absent})
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, False), (True, True), (False, False)])
+def test_allow_multiple_allocations_is_false_unless_said(given, expected):
+    device = {"driver": "d", "allowMultipleAllocations": given}
+
+    assert compile_selector("device.allowMultipleAllocations").matches(device) is expected
+
+
+@pytest.mark.parametrize(
+    ("attribute", "problem"),
+    [
+        ({}, "attribute a: unsupported attribute value"),
+        ({"future": 1}, "attribute a: unsupported attribute value"),
+        ({"version": "1.2"}, "attribute a: parse semantic version: No Major.Minor.Patch elements found"),
+        ({"version": ""}, "attribute a: parse semantic version: Version string empty"),
+        ({"versions": ["1.0.0", "x"]}, "attribute a: parse semantic version: No Major.Minor.Patch elements found"),
+    ],
+)
+def test_bad_attribute_fails_every_selector(attribute, problem):
+    with pytest.raises(CelRuntimeError) as failed:
+        TRUE.matches({"driver": "d", "attributes": {"a": attribute}})
+
+    assert failed.value.message == problem
+
+
+def test_problem_names_the_attribute_as_it_is_written():
+    with pytest.raises(CelRuntimeError, match=r"^attribute x\.com/a: unsupported attribute value$"):
+        TRUE.matches({"driver": "d", "attributes": {"x.com/a": {}}})
+
+
+@pytest.mark.parametrize("kind", ["ints", "bools", "strings", "versions"])
+def test_list_needs_the_feature(kind):
+    device = Device.read({"driver": "d", "attributes": {"a": {kind: []}}})
+
+    assert TRUE.matches(device)
+    with pytest.raises(CelRuntimeError, match=r"^attribute a: unsupported attribute value$"):
+        WITHOUT_LISTS.matches(device)
+
+
+@pytest.mark.parametrize(
+    ("changed", "keeps"),
+    [
+        ({}, True),
+        ({"driver": "d" * 64}, False),
+        ({"attributes": {"a": {"string": "x" * 64}}}, True),
+        ({"attributes": {"a": {"string": "x" * 65}}}, False),
+        ({"attributes": {"a" * 33: {"int": 1}}}, False),
+        ({"attributes": {"a": {"ints": [1] * 65}}}, False),
+        ({"attributes": {f"a{number}": {"int": 1} for number in range(33)}}, False),
+    ],
+    ids=["ordinary", "driver", "longest-text", "text", "name", "list", "number"],
+)
+def test_limits_of_the_api_are_noticed(changed, keeps):
+    assert Device.read({"driver": "d", **changed}).keeps_limits is keeps
