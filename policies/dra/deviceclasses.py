@@ -1,38 +1,92 @@
-"""DeviceClasses: the ones that NVIDIA's driver ships, and whether an object is still one of them."""
+"""DeviceClasses: which devices of NVIDIA's driver an object selects, and the extended resource it stands for."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Literal
 
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from policies.kubernetes.objects import Object
 
-__all__ = ["GPU_CLASS", "MIG_CLASS", "device_type", "extended_resource_name"]
+__all__ = [
+    "GPU_CLASS",
+    "MIG_CLASS",
+    "SHIPPED_TYPES",
+    "TYPES",
+    "device_type",
+    "extended_resource_name",
+    "selected_types",
+    "selector_texts",
+]
 
 GPU_CLASS = "gpu.nvidia.com"
 MIG_CLASS = "mig.nvidia.com"
 
-_SHIPPED = re.compile(
-    r"device\.driver == 'gpu\.nvidia\.com' && device\.attributes\['gpu\.nvidia\.com'\]\.type == '(gpu|mig)'"
-)
+SHIPPED_TYPES = {
+    GPU_CLASS: "gpu",
+    MIG_CLASS: "mig",
+    "vfio.gpu.nvidia.com": "vfio",
+    "compute-domain-default-channel.nvidia.com": "channel",
+    "compute-domain-daemon.nvidia.com": "daemon",
+}
+"""The classes that NVIDIA's driver ships, and the type of their devices."""
+
+TYPES = frozenset({*SHIPPED_TYPES.values(), "other"})
+"""The types of devices: the values of NVIDIA's attribute `type`, and `other` for devices of other drivers."""
+
+
+def _shipped_text(driver: str, type_: str) -> str:
+    return f"device.driver == '{driver}' && device.attributes['{driver}'].type == '{type_}'"
+
+
+_SHIPPED_TEXTS = {
+    **{_shipped_text("gpu.nvidia.com", type_): type_ for type_ in ("gpu", "mig", "vfio")},
+    _shipped_text("compute-domain.nvidia.com", "daemon"): "daemon",
+    f"{_shipped_text('compute-domain.nvidia.com', 'channel')} && "
+    "device.attributes['compute-domain.nvidia.com'].id == 0": "channel",
+}
+"""Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu deployments/helm templates/deviceclass-*.yaml."""
 
 
 def device_type(device_class: Object) -> Literal["gpu", "mig"] | None:
-    """The `type` of the devices a class selects, where its selector is NVIDIA's shipped text; otherwise None.
+    """The `type` of the devices a class selects, where it selects whole GPUs only or MIG devices only; otherwise None.
 
-    Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu deployments/helm templates/deviceclass-*.yaml.
+    A class that asks for more, such as a product, still selects devices of one type.
     """
-    expressions = lookup(device_class, ("spec", "selectors"))
-    if not isinstance(expressions, list) or len(expressions) != 1:
-        return None
-    text = lookup(expressions[0], ("cel", "expression"))
-    match = _SHIPPED.fullmatch(" ".join(text.replace('"', "'").split())) if isinstance(text, str) else None
-    if match is None:
-        return None
-    return "gpu" if match.group(1) == "gpu" else "mig"
+    texts = selector_texts(device_class)
+    types = selected_types(texts) if texts else TYPES
+    if types == {"gpu"}:
+        return "gpu"
+    return "mig" if types == {"mig"} else None
+
+
+def selector_texts(device_class: Object) -> tuple[str, ...] | None:
+    """The CEL expressions of a class, all of which its devices match; None where they have another shape."""
+    items = lookup(device_class, ("spec", "selectors"))
+    if items is None:
+        return ()
+    texts = [lookup(item, ("cel", "expression")) for item in items] if isinstance(items, list) else [None]
+    return tuple(text for text in texts if isinstance(text, str)) if None not in texts else None
+
+
+def selected_types(expressions: Iterable[str]) -> frozenset[str]:
+    """The types, of `TYPES`, that devices which match all of the expressions can have, whatever else they are.
+
+    NVIDIA's own texts are known by heart, so that the CEL engine is loaded only where somebody wrote another.
+    """
+    types = TYPES
+    for text in expressions:
+        shipped = _SHIPPED_TEXTS.get(" ".join(text.replace('"', "'").split()))
+        if shipped is None:
+            from policies.dra.selected_types import possible_types  # noqa: PLC0415 - loads the CEL engine
+
+            types &= possible_types(text)
+        else:
+            types &= {shipped}
+    return types
 
 
 def extended_resource_name(device_class: Object) -> str | None:

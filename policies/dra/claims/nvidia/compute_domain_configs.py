@@ -1,0 +1,122 @@
+"""Configs of ComputeDomains: the controller of the driver writes them, into the templates that it makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.nvidia.configs import new_configs, nvidia_configs
+from policies.dra.claims.nvidia.reach import types_asked
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.dra.claims.requests import Asked
+    from policies.dra.claims.subject import Subject
+
+_DRIVER = "compute-domain.nvidia.com"
+_TYPES = {"channel": "ComputeDomainChannelConfig", "daemon": "ComputeDomainDaemonConfig"}
+_MADE_BY_CONTROLLERS = (
+    ("labels", "resource.nvidia.com/computeDomain"),
+    ("annotations", "resource.kubernetes.io/pod-claim-name"),
+)
+"""What the driver's controller writes on its templates, and Kubernetes on the claims that it makes of templates."""
+
+
+@CLAIMS.rule(
+    "GA254",
+    "Configs of ComputeDomains are written by the driver's controller",
+    default=Severity.WARN,
+    remedy="create a ComputeDomain, and have pods name the ResourceClaimTemplate that it makes",
+    source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaimTemplate
+    metadata: {name: channel, namespace: team-a}
+    spec:
+      spec:
+        devices:
+          requests:
+          - name: channel
+            exactly: {deviceClassName: compute-domain-default-channel.nvidia.com}
+          config:
+          - requests: [channel]
+            opaque:
+              driver: compute-domain.nvidia.com
+              parameters:
+                apiVersion: resource.nvidia.com/v1beta1
+                kind: ComputeDomainChannelConfig
+                domainID: 4f6a8c1e-2b3d-4e5f-8a9b-0c1d2e3f4a5b""",
+    right="""
+    apiVersion: resource.nvidia.com/v1beta1
+    kind: ComputeDomain
+    metadata: {name: imex, namespace: team-a}
+    spec:
+      channel:
+        resourceClaimTemplate: {name: channel}""",
+)
+def hand_written_configs(subject: Subject) -> Iterator[Problem]:
+    """The id of a ComputeDomain changes whenever it is created anew, so what is written by hand stops working then.
+
+    The controller keeps the template of a ComputeDomain, and removes it with it.
+    """
+    for owner in _MADE_BY_CONTROLLERS:
+        if lookup(subject.object, ("metadata", *owner)) is not None:
+            return
+    for found in nvidia_configs(subject, *_TYPES.values()):
+        yield problem(found.at("kind"), f"{found.kind} is written by hand, and is for one ComputeDomain only")
+
+
+@CLAIMS.rule(
+    "GA255",
+    "Channels and daemons are asked for with their ComputeDomain",
+    default=Severity.DENY,
+    remedy="create a ComputeDomain, and have pods name the ResourceClaimTemplate that it makes",
+    source="dra-driver-nvidia-gpu cmd/compute-domain-kubelet-plugin/device_state.go getConfigResultsMap",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: channel, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: channel
+          exactly: {deviceClassName: compute-domain-default-channel.nvidia.com}""",
+    right="""
+    apiVersion: resource.nvidia.com/v1beta1
+    kind: ComputeDomain
+    metadata: {name: imex, namespace: team-a}
+    spec:
+      channel:
+        resourceClaimTemplate: {name: channel}""",
+)
+def channels_of_domains(subject: Subject) -> Iterator[Problem]:
+    """Without a config the driver takes its default, which has no domain, and refuses that when it prepares the device.
+
+    A request for the class of channels is therefore never enough by itself.
+    """
+    if subject.old is not None or subject.kind == "DeviceClass":
+        return
+    if any(found.kind == "" for found in nvidia_configs(subject) if found.driver == _DRIVER):
+        return
+    for asked in subject.asked:
+        types = types_asked(asked, subject.facts)
+        kind = _TYPES.get(next(iter(types))) if len(types) == 1 else None
+        if kind is not None and not _is_configured(asked, kind, subject):
+            text = f'"{printable(asked.name)}" has no {kind}, so the driver says "domainID cannot be empty"'
+            yield problem(asked.path, text)
+
+
+def _is_configured(asked: Asked, kind: str, subject: Subject) -> bool:
+    """Whether a config of the claim or of the class is for a request; the name of a list stands for its alternatives."""
+    names = {asked.name, asked.name.partition("/")[0]}
+    for config in new_configs(subject):
+        fits = lookup(config.parameters, ("kind",)) == kind if not config.requests else names & {*config.requests}
+        if config.driver == _DRIVER and fits:
+            return True
+    of_class = lookup(subject.facts.device_class(asked.device_class), ("spec", "config"))
+    return bool(of_class)

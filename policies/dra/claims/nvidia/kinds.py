@@ -1,0 +1,138 @@
+"""Kinds of configs: what a driver can decode at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.nvidia.configs import NvidiaConfig, new_configs, nvidia_configs
+from policies.dra.claims.nvidia.releases import older
+from policies.dra.claims.nvidia.schemas import API_VERSION, DRIVERS, SINCE
+from policies.kubernetes.printable import printable
+from policies.schema import closest
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.dra.claims.requests import Config
+    from policies.dra.claims.subject import Subject
+
+_DRIVER_OF = {kind: driver for driver, kinds in DRIVERS.items() for kind in kinds}
+_OBJECTS = ("ComputeDomain", "ComputeDomainClique")
+
+
+@CLAIMS.rule(
+    "GA240",
+    "Parameters are of a kind that the driver reads",
+    default=Severity.DENY,
+    remedy=f"write apiVersion: {API_VERSION} and the kind of a config",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go; prepareDevices of both kubelet plugins",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          exactly: {deviceClassName: gpu.nvidia.com}
+        config:
+        - requests: [gpu]
+          opaque:
+            driver: gpu.nvidia.com
+            parameters: {apiVersion: gpu.nvidia.com/v1alpha1, kind: GpuConfig}""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          exactly: {deviceClassName: gpu.nvidia.com}
+        config:
+        - requests: [gpu]
+          opaque:
+            driver: gpu.nvidia.com
+            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: GpuConfig}""",
+)
+def readable_kinds(subject: Subject) -> Iterator[Problem]:
+    """A config is decoded when the devices of a claim are prepared, so a wrong kind leaves its pods ContainerCreating.
+
+    The driver for GPUs reads GpuConfig, MigDeviceConfig and VfioDeviceConfig, that for ComputeDomains the configs of
+    channels and daemons. NVIDIA's own webhook, where it is installed, knows no VfioDeviceConfig and refuses it too. A
+    config for a driver that does not exist is read by nobody.
+    """
+    for found in nvidia_configs(subject):
+        yield from _kind_problems(found)
+        yield from _version_problems(found)
+        yield from _release_problems(subject, found)
+    for config in new_configs(subject):
+        yield from _driver_problems(config)
+
+
+def _kind_problems(found: NvidiaConfig) -> Iterator[Problem]:
+    path, kind = found.at("kind"), found.parameters.get("kind")
+    known = DRIVERS[found.driver]
+    if kind is None or kind == "":
+        yield problem(path, "Object 'Kind' is missing", f"write {_one_of(known)}")
+    elif not isinstance(kind, str):
+        yield problem(path, "couldn't get version/kind; json parse error: kind is not text", f"write {_one_of(known)}")
+    elif kind in known:
+        return
+    elif kind in _DRIVER_OF:
+        remedy = f"write driver: {_DRIVER_OF[kind]}, or {_one_of(known)}"
+        yield problem(path, _unrecognized(kind, found.driver), remedy)
+    elif kind in _OBJECTS:
+        yield problem(path, _unrecognized(kind, found.driver), f"create the {kind} as an object of its own")
+    else:
+        guess = closest(kind, known) or closest(kind, _DRIVER_OF)
+        version = _shown(found.parameters.get("apiVersion")) or API_VERSION
+        text = f'no kind "{printable(kind)}" is registered for version "{version}"'
+        yield problem(path, text, f'write "{guess}"' if guess else f"write {_one_of(known)}")
+
+
+def _version_problems(found: NvidiaConfig) -> Iterator[Problem]:
+    path, version, kind = found.at("apiVersion"), found.parameters.get("apiVersion"), found.parameters.get("kind")
+    remedy = f"write {API_VERSION}"
+    if version is None or version == "":
+        yield problem(path, "Object 'apiVersion' is missing", remedy)
+    elif not isinstance(version, str):
+        yield problem(path, "couldn't get version/kind; json parse error: apiVersion is not text", remedy)
+    elif version != API_VERSION and isinstance(kind, str) and kind in DRIVERS[found.driver]:
+        text = f'no kind "{kind}" is registered for version "{printable(version)}"'
+        yield problem(path, text, remedy)
+
+
+def _release_problems(subject: Subject, found: NvidiaConfig) -> Iterator[Problem]:
+    running, first = subject.facts.driver_version(), SINCE.get((found.kind, ""))
+    if running is not UNKNOWN and first is not None and older(running, first):
+        text = f'no kind "{found.kind}" is registered for version "{API_VERSION}" in the driver\'s release {running}'
+        yield problem(found.at("kind"), text, f"upgrade the driver to {first}, or remove the config")
+
+
+def _driver_problems(config: Config) -> Iterator[Problem]:
+    """A config that nobody reads, told only where it is certainly meant for a driver of NVIDIA."""
+    parameters = config.parameters
+    if not config.driver or config.driver in DRIVERS or not isinstance(parameters, dict):
+        return
+    kind, version = parameters.get("kind"), parameters.get("apiVersion")
+    if isinstance(kind, str) and kind in _DRIVER_OF and version == API_VERSION:
+        text = f'"{printable(config.driver)}" is no driver that reads {kind}, so the config has no effect'
+        path = config.path / "opaque" / "driver"
+        yield problem(path, text, f'write "{_DRIVER_OF[kind]}"', severity=Severity.WARN)
+
+
+def _unrecognized(kind: str, driver: str) -> str:
+    return f"runtime object is not a recognized configuration: {driver} reads no {kind}"
+
+
+def _one_of(kinds: tuple[str, ...]) -> str:
+    return f"one of {', '.join(kinds)}"
+
+
+def _shown(version: Any) -> str:
+    return printable(version) if isinstance(version, str) else ""

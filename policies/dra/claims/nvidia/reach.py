@@ -1,0 +1,96 @@
+"""Reach: the requests whose devices a config is for, going by the types of devices that they can get.
+
+Source: dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.claims.limits import MOST
+from policies.dra.claims.nvidia.schemas import TYPE_OF, TYPES_OF_DRIVER
+from policies.dra.deviceclasses import SHIPPED_TYPES, TYPES, selected_types, selector_texts
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.dra.claims.facts import Facts
+    from policies.dra.claims.nvidia.configs import NvidiaConfig
+    from policies.dra.claims.requests import Asked
+    from policies.dra.claims.subject import Subject
+
+__all__ = ["MOST_DEVICES", "all_selectors", "listed_types", "most_devices", "reached", "types_asked", "types_selected"]
+
+MOST_DEVICES = 32
+"""The devices that a claim can hold; AllocationResultsMaxSize of resource.k8s.io."""
+
+
+def types_asked(asked: Asked, facts: Facts) -> frozenset[str]:
+    """The types of devices that a request can get; all of them where its class is not known."""
+    return _types_of_class(asked.device_class, facts) & selected_types(_own_selectors(asked))
+
+
+def types_selected(subject: Subject) -> frozenset[str]:
+    """The types of devices that a DeviceClass under review selects."""
+    return selected_types(selector.text for selector in subject.selectors[:MOST])
+
+
+def reached(found: NvidiaConfig, subject: Subject) -> tuple[Asked, ...]:
+    """The requests to whose devices the driver may apply a config.
+
+    It compares the names that a config has exactly; one without names is for all devices of its type.
+    """
+    names = found.config.requests
+    if names:
+        return tuple(asked for asked in subject.asked if asked.name in names)
+    type_ = TYPE_OF.get(found.kind, "")
+    return tuple(asked for asked in subject.asked if type_ in types_asked(asked, subject.facts))
+
+
+def most_devices(found: NvidiaConfig, subject: Subject) -> int:
+    """The most devices that a config can be applied to at once; of a prioritized list only one alternative counts."""
+    if subject.kind == "DeviceClass":
+        return MOST_DEVICES
+    names = {asked.name for asked in reached(found, subject)}
+    counts = [
+        max((_count(asked) for asked in request.alternatives if asked.name in names), default=0)
+        for request in subject.requests
+    ]
+    return min(sum(counts), MOST_DEVICES) or MOST_DEVICES
+
+
+def _own_selectors(asked: Asked) -> Iterator[str]:
+    """The CEL expressions of a request, as many as a request can have."""
+    items = asked.fields.get("selectors")
+    # A request beyond the length that lists may have is not looked at: that would be work without a bound.
+    if not isinstance(items, list) or any(step >= MOST for step in asked.path if isinstance(step, int)):
+        return
+    for item in items[:MOST]:
+        text = lookup(item, ("cel", "expression"))
+        if isinstance(text, str):
+            yield text
+
+
+def all_selectors(asked: Asked, facts: Facts) -> Iterator[str]:
+    """The CEL expressions of a request and, where it is known, of its class."""
+    found = facts.device_class(asked.device_class)
+    yield from (selector_texts(found) or ()) if isinstance(found, dict) else ()
+    yield from _own_selectors(asked)
+
+
+def listed_types(types: frozenset[str], driver: str) -> str:
+    """Types of a driver's devices as a message lists them; empty where there are none."""
+    return " or ".join(f'"{type_}"' for type_ in sorted(types & TYPES_OF_DRIVER[driver]))
+
+
+def _types_of_class(name: str, facts: Facts) -> frozenset[str]:
+    found = facts.device_class(name)
+    texts = selector_texts(found) if isinstance(found, dict) else None
+    if texts is not None:
+        return selected_types(texts[:MOST])
+    return frozenset({SHIPPED_TYPES[name]}) if name in SHIPPED_TYPES and not isinstance(found, dict) else TYPES
+
+
+def _count(asked: Asked) -> int:
+    return MOST_DEVICES if asked.allocation_mode == "All" else max(asked.count, 0)

@@ -1,0 +1,99 @@
+"""VFIO: GPUs that are passed through to virtual machines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.nvidia.configs import nvidia_configs
+from policies.dra.claims.nvidia.reach import types_asked
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.printable import printable
+from policies.schema import closest
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from policies.dra.claims.nvidia.configs import NvidiaConfig
+    from policies.dra.claims.requests import Asked
+    from policies.dra.claims.subject import Subject
+
+_POLICIES = ("LegacyOnly", "PreferIommuFD")
+
+
+@CLAIMS.rule(
+    "GA248",
+    "The VFIO devices of a claim have one config, with an IOMMU backend that exists",
+    default=Severity.DENY,
+    remedy="write one VfioDeviceConfig without requests, which is for all VFIO devices of the claim",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/iommu.go, "
+    "cmd/gpu-kubelet-plugin/device_state.go prepareDevices",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: machine, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: display
+          exactly: {deviceClassName: vfio.gpu.nvidia.com}
+        - name: compute
+          exactly: {deviceClassName: vfio.gpu.nvidia.com}
+        config:
+        - requests: [compute]
+          opaque:
+            driver: gpu.nvidia.com
+            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: VfioDeviceConfig, iommu: {enableAPIDevice: true}}""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: machine, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: display
+          exactly: {deviceClassName: vfio.gpu.nvidia.com}
+        - name: compute
+          exactly: {deviceClassName: vfio.gpu.nvidia.com}
+        config:
+        - opaque:
+            driver: gpu.nvidia.com
+            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: VfioDeviceConfig, iommu: {enableAPIDevice: true}}""",
+)
+def vfio_configs(subject: Subject) -> Iterator[Problem]:
+    """The device nodes of the IOMMU are the same for all VFIO devices of a claim, so the driver takes one config only.
+
+    Requests that no config is for have the driver's default, which counts as one more.
+    """
+    configs = list(nvidia_configs(subject, "VfioDeviceConfig"))
+    for found in configs:
+        policy = found.value("iommu", "backendPolicy")
+        if isinstance(policy, str) and policy not in ("", *_POLICIES):
+            text = f"unknown IOMMU backend policy: {printable(policy)}"
+            guess = closest(policy, _POLICIES)
+            remedy = f'write "{guess}"' if guess else f"write one of {', '.join(_POLICIES)}"
+            text += f", supported IOMMU backend policies: {', '.join(_POLICIES)}"
+            yield problem(found.at("iommu", "backendPolicy"), text, remedy)
+    groups = {_group(asked, configs, subject) for asked in _vfio_requests(subject)} if configs else set()
+    if len(groups) > 1:
+        text = f"the claim contains {len(groups)} VFIO device groups, but at most one is supported per claim"
+        yield problem(configs[-1].config.path, text)
+
+
+def _vfio_requests(subject: Subject) -> Iterator[Asked]:
+    """The requests that certainly get VFIO devices."""
+    for request in subject.requests:
+        for asked in request.alternatives:
+            if not request.prioritized and types_asked(asked, subject.facts) == {"vfio"}:
+                yield asked
+
+
+def _group(asked: Asked, configs: list[NvidiaConfig], subject: Subject) -> Hashable:
+    """The config that a request's devices get: the last that is for them, else that of their class, else the default."""
+    for index, found in reversed(list(enumerate(configs))):
+        if not found.config.requests or asked.name in found.config.requests:
+            return index
+    of_class = lookup(subject.facts.device_class(asked.device_class), ("spec", "config"))
+    return asked.device_class if of_class else None

@@ -1,0 +1,151 @@
+"""The types of devices that a CEL selector can match, whatever the devices are otherwise.
+
+A selector is evaluated on a model of each type, of which only the driver and the attribute `type` are known. The parts
+between `&&`, `||`, `!` and `?:` that look at anything else may turn out either way, or fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from typing import TYPE_CHECKING
+
+from policies.dra.cel import CelCompileError, CelRuntimeError, Device, Features, Selector, compile_selector
+from policies.dra.cel.environment import environment
+from policies.dra.cel.interpreter.planner import InstantiationError, plan_expression
+from policies.dra.cel.syntax import Call
+from policies.dra.cel.work import begin
+from policies.dra.deviceclasses import TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.dra.cel.checked import Checked
+    from policies.dra.cel.reads import Read
+    from policies.dra.cel.syntax import Expression
+
+__all__ = ["possible_types"]
+
+_Outcome = bool | None
+"""What a part of an expression can come to; None where it fails."""
+
+_FEATURES = Features()
+_ANY: frozenset[_Outcome] = frozenset({True, False, None})
+_GPU_DRIVER = "gpu.nvidia.com"
+_DOMAIN_DRIVER = "compute-domain.nvidia.com"
+_OTHER_DRIVER = "example.com"
+_STANDARD = "resource.kubernetes.io"
+_OF_SLICES = frozenset({"profile", "parentUUID"})
+"""Attributes that only MIG devices have. Source: dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A device of which little is known."""
+
+    driver: str
+    device: Device
+    absent: frozenset[str] = frozenset()
+    """Attributes of its driver that it does not have."""
+
+    def knows(self, read: Read) -> bool:
+        """Whether what an expression looks at is known of the device."""
+        if read.part == "driver":
+            return True
+        if read.domain is None:
+            return False
+        if self.driver == _OTHER_DRIVER:
+            return read.domain in (_GPU_DRIVER, _DOMAIN_DRIVER)
+        if read.domain == self.driver:
+            return read.part == "attributes" and read.name in ("", "type", *self.absent)
+        return read.domain != _STANDARD
+
+
+def _model(driver: str, type_: str, absent: frozenset[str] = frozenset()) -> _Model:
+    return _Model(driver, Device.read({"driver": driver, "attributes": {"type": {"string": type_}}}), absent)
+
+
+_MODELS = {
+    "gpu": _model(_GPU_DRIVER, "gpu", _OF_SLICES),
+    "mig": _model(_GPU_DRIVER, "mig"),
+    "vfio": _model(_GPU_DRIVER, "vfio", _OF_SLICES),
+    "channel": _model(_DOMAIN_DRIVER, "channel"),
+    "daemon": _model(_DOMAIN_DRIVER, "daemon"),
+    "other": _Model(_OTHER_DRIVER, Device.read({"driver": _OTHER_DRIVER})),
+}
+
+
+_Outcomes = frozenset[_Outcome]
+
+
+@lru_cache(maxsize=256)
+def possible_types(text: str) -> frozenset[str]:
+    """The types of devices that an expression can match: all of them where it does not compile."""
+    try:
+        checked = compile_selector(text, _FEATURES).checked
+    except CelCompileError:
+        return TYPES
+    outcomes = zip(_MODELS, _outcomes(checked.root, checked), strict=True)
+    return frozenset(type_ for type_, possible in outcomes if True in possible)
+
+
+def _outcomes(part: Expression, checked: Checked) -> list[_Outcomes]:
+    """All that a part of an expression can come to, for each of the models."""
+    if not isinstance(part, Call) or part.function not in _CONNECTIVES:
+        return _outcomes_of_atom(part, checked)
+    operands = [_outcomes(argument, checked) for argument in part.arguments]
+    return [_CONNECTIVES[part.function](*of_one_model) for of_one_model in zip(*operands, strict=True)]
+
+
+def _not(operand: _Outcomes) -> _Outcomes:
+    return frozenset(None if outcome is None else not outcome for outcome in operand)
+
+
+def _and(*operands: _Outcomes) -> _Outcomes:
+    return frozenset(_joined(outcomes, decisive=False) for outcomes in product(*operands))
+
+
+def _or(*operands: _Outcomes) -> _Outcomes:
+    return frozenset(_joined(outcomes, decisive=True) for outcomes in product(*operands))
+
+
+def _choice(condition: _Outcomes, yes: _Outcomes, no: _Outcomes) -> _Outcomes:
+    branches = {True: yes, False: no, None: frozenset({None})}
+    return frozenset().union(*(branches[outcome] for outcome in condition))
+
+
+def _joined(outcomes: tuple[_Outcome, ...], *, decisive: bool) -> _Outcome:
+    """What `||` (decided by True) or `&&` (decided by False) makes of its operands: one that decides hides failures."""
+    if decisive in outcomes:
+        return decisive
+    return None if None in outcomes else not decisive
+
+
+_CONNECTIVES: dict[str, Callable[..., _Outcomes]] = {"_&&_": _and, "_||_": _or, "!_": _not, "_?_:_": _choice}
+"""By the names that cel-go gives to operators."""
+
+
+def _outcomes_of_atom(part: Expression, checked: Checked) -> list[_Outcomes]:
+    selector = _selector(part, checked)
+    return [_ANY if selector is None else _outcomes_on(model, selector) for model in _MODELS.values()]
+
+
+def _outcomes_on(model: _Model, selector: Selector) -> _Outcomes:
+    if selector.reads is None or not all(map(model.knows, selector.reads)):
+        return _ANY
+    try:
+        return frozenset({selector.matches(model.device)})
+    except CelRuntimeError:
+        return frozenset({None})
+
+
+def _selector(part: Expression, checked: Checked) -> Selector | None:
+    """A part of an expression as a selector of its own; None where it fails by itself."""
+    known = environment(_FEATURES)
+    alone = replace(checked, root=part)
+    begin()
+    try:
+        return Selector("", alone, plan_expression(alone, known.functions), known)
+    except InstantiationError:
+        return None

@@ -1,0 +1,141 @@
+"""Kinds of configs: what the driver can decode at all."""
+
+import pytest
+
+PARAMETERS = "spec.devices.config[0].opaque.parameters"
+GPU_KINDS = "GpuConfig, MigDeviceConfig, VfioDeviceConfig"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ("{}", f".kind: Object 'Kind' is missing; write one of {GPU_KINDS}"),
+        ("kind: ''", f".kind: Object 'Kind' is missing; write one of {GPU_KINDS}"),
+        (
+            "kind: 1",
+            f".kind: couldn't get version/kind; json parse error: kind is not text; write one of {GPU_KINDS}",
+        ),
+        (
+            "kind: GPUConfig",
+            '.kind: no kind "GPUConfig" is registered for version "resource.nvidia.com/v1beta1"; write "GpuConfig"',
+        ),
+        (
+            "kind: Sharing",
+            (
+                '.kind: no kind "Sharing" is registered for version "resource.nvidia.com/v1beta1"; '
+                f"write one of {GPU_KINDS}"
+            ),
+        ),
+        (
+            "kind: ComputeDomainDaemonConfig",
+            (
+                ".kind: runtime object is not a recognized configuration: gpu.nvidia.com reads no "
+                f"ComputeDomainDaemonConfig; write driver: compute-domain.nvidia.com, or one of {GPU_KINDS}"
+            ),
+        ),
+        (
+            "kind: ComputeDomain",
+            (
+                ".kind: runtime object is not a recognized configuration: gpu.nvidia.com reads no ComputeDomain; create the "
+                "ComputeDomain as an object of its own"
+            ),
+        ),
+        (
+            "{apiVersion: null, kind: GpuConfig}",
+            ".apiVersion: Object 'apiVersion' is missing; write resource.nvidia.com/v1beta1",
+        ),
+        (
+            "{apiVersion: 1, kind: GpuConfig}",
+            (
+                ".apiVersion: couldn't get version/kind; json parse error: apiVersion is not text; write "
+                "resource.nvidia.com/v1beta1"
+            ),
+        ),
+        (
+            "{apiVersion: gpu.nvidia.com/v1alpha1, kind: GpuConfig}",
+            (
+                '.apiVersion: no kind "GpuConfig" is registered for version "gpu.nvidia.com/v1alpha1"; write '
+                "resource.nvidia.com/v1beta1"
+            ),
+        ),
+        (
+            "{apiVersion: gpu.nvidia.com/v1alpha1, kind: ImexChannelConfig}",
+            (
+                '.kind: no kind "ImexChannelConfig" is registered for version "gpu.nvidia.com/v1alpha1"; '
+                f"write one of {GPU_KINDS}"
+            ),
+        ),
+    ],
+)
+def test_kind_that_the_driver_cannot_decode_is_told(config_told, parameters, expected):
+    assert config_told("GA240", parameters) == [PARAMETERS + expected]
+
+
+@pytest.mark.parametrize(
+    ("kind", "driver"),
+    [
+        ("GpuConfig", "gpu.nvidia.com"),
+        ("MigDeviceConfig", "gpu.nvidia.com"),
+        ("VfioDeviceConfig", "gpu.nvidia.com"),
+        ("ComputeDomainChannelConfig", "compute-domain.nvidia.com"),
+        ("ComputeDomainDaemonConfig", "compute-domain.nvidia.com"),
+    ],
+)
+def test_kind_of_the_driver_is_not_told(config_told, kind, driver):
+    assert config_told("GA240", f"kind: {kind}", driver=driver) == []
+
+
+def test_gpu_config_for_the_driver_of_compute_domains_is_told(config_told):
+    assert config_told("GA240", "kind: GpuConfig", driver="compute-domain.nvidia.com") == [
+        (
+            f"{PARAMETERS}.kind: runtime object is not a recognized configuration: compute-domain.nvidia.com reads no "
+            "GpuConfig; write driver: gpu.nvidia.com, or one of ComputeDomainChannelConfig, ComputeDomainDaemonConfig"
+        )
+    ]
+
+
+@pytest.mark.parametrize("driver", ["nvidia.com", "GPU.nvidia.com"])
+def test_config_for_a_driver_that_nobody_runs_is_told(config_told, driver):
+    assert config_told("GA240", "kind: GpuConfig", driver=driver) == [
+        (
+            f'spec.devices.config[0].opaque.driver: "{driver}" is no driver that reads GpuConfig, so the config has no '
+            'effect; write "gpu.nvidia.com"'
+        )
+    ]
+
+
+def test_config_of_another_vendor_is_not_told(config_told):
+    assert config_told("GA240", "{apiVersion: example.com/v1, kind: GpuConfig}", driver="example.com") == []
+
+
+@pytest.mark.parametrize("parameters", ["[]", "text", "null"])
+def test_parameters_that_are_no_mapping_are_left_to_the_rule_on_them(config_told, parameters):
+    assert config_told("GA240", parameters) == []
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        (
+            "25.8.1",
+            [
+                (
+                    f'{PARAMETERS}.kind: no kind "VfioDeviceConfig" is registered for version "resource.nvidia.com/v1beta1" '
+                    "in the driver's release 25.8.1; upgrade the driver to 25.12.0, or remove the config"
+                )
+            ],
+        ),
+        ("25.12.0", []),
+        ("0.4.1", []),
+        ("v25.3.0-rc.1", None),
+        ("latest", []),
+    ],
+)
+def test_kind_that_the_driver_has_not_yet_is_told(config_told, release, expected):
+    texts = config_told("GA240", "kind: VfioDeviceConfig", device_class="vfio.gpu.nvidia.com", release=release)
+    assert len(texts) == 1 if expected is None else texts == expected
+
+
+def test_config_of_a_class_is_told_at_its_place(config_told):
+    texts = config_told("GA240", "kind: GPUConfig", names=None, kind="DeviceClass", requests=[])
+    assert [text.partition(":")[0] for text in texts] == ["spec.config[0].opaque.parameters.kind"]
