@@ -113,7 +113,7 @@ def test_mistakes_behind_the_first_are_told(text, expected):
 
 
 def test_empty_expression_is_refused():
-    assert issues("") == [(1, 1, f"mismatched input '<EOF>' expecting {{{OPERAND}}}")]
+    assert issues("") == [(1, 0, f"mismatched input '<EOF>' expecting {{{OPERAND}}}")]
 
 
 def test_many_mistakes_are_cut():

@@ -66,7 +66,7 @@ def _compilation_failed(issues: tuple[Issue, ...], text: str) -> str:
 
 
 def _caret(issue: Issue, lines: list[str]) -> str:
-    if not 0 < issue.line <= len(lines):
+    if not (0 < issue.line <= len(lines) and issue.column):
         return ""
     source = lines[issue.line - 1]
     start = max(0, issue.column - _WIDEST_CARET_LINE // 2) if len(source) > _WIDEST_CARET_LINE else 0

@@ -47,9 +47,11 @@ class IssueList:
         return CelCompileError(tuple(self._issues), self._text, located=False)
 
     def _place(self, offset: int) -> tuple[int, int]:
-        """Line and column; cel-go's `NoLocation` is -1 and 0 as it is printed."""
+        """Line and column; cel-go's `NoLocation` is -1 and 0 as it is printed, and an empty text has no first column."""
         if offset < 0:
             return -1, 0
+        if not self._text:
+            return 1, 0
         line = bisect_right(self._line_ends, offset)
         start = self._line_ends[line - 1] if line else 0
         return line + 1, offset - start + 1

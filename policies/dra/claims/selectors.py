@@ -186,7 +186,7 @@ def _issues(selector: SelectorText, error: CelCompileError) -> Iterator[Problem]
     for issue in error.issues:
         message = _EXPECTED.sub("expecting a value", printable(issue.message))
         text = f"compilation failed: ERROR: <input>:{issue.line}:{issue.column}: {message}"
-        place = Place(selector.path, issue.line, issue.column) if issue.line > 0 else None
+        place = Place(selector.path, issue.line, issue.column) if issue.column > 0 else None
         yield problem(selector.path, f"{text}{_near(selector.text, issue)}", _remedy(issue.message), place=place)
 
 
