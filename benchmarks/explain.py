@@ -7,13 +7,15 @@ is made once, not counted.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from policies.explanation import explain, questions
 from policies.explanation.cluster import read_cluster, used_amounts
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NODES, GPUS = 5_000, 8
 MODELS = (

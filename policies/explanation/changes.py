@@ -1,0 +1,64 @@
+"""Changes of a claim: copies with one thing different."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.explanation.question import NamedClaim
+
+__all__ = ["with_count", "with_selector", "with_toleration", "without_constraint"]
+
+
+def without_constraint(claim: NamedClaim, position: int) -> NamedClaim:
+    """The claim without one of its constraints."""
+    devices = claim.claim["spec"]["devices"]
+    constraints = devices["constraints"]
+    return _with_devices(claim, {**devices, "constraints": [*constraints[:position], *constraints[position + 1 :]]})
+
+
+def with_count(claim: NamedClaim, request: str, count: int) -> NamedClaim:
+    """The claim with another number of devices in a request, `gpu` or `gpu/large`."""
+    return _with_request(claim, request, lambda asked: {**asked, "count": count})
+
+
+def with_selector(claim: NamedClaim, request: str, index: int, expression: str) -> NamedClaim:
+    """The claim with another text for one selector of a request; without the selector where that is empty."""
+
+    def changed(asked: dict[str, Any]) -> dict[str, Any]:
+        selectors = asked["selectors"]
+        instead = [{"cel": {"expression": expression}}] if expression else []
+        return {**asked, "selectors": [*selectors[:index], *instead, *selectors[index + 1 :]]}
+
+    return _with_request(claim, request, changed)
+
+
+def with_toleration(claim: NamedClaim, request: str, key: str, effect: str) -> NamedClaim:
+    """The claim with a request that tolerates one more taint, whatever its value."""
+    toleration = {"key": key, "operator": "Exists", "effect": effect}
+    return _with_request(
+        claim, request, lambda asked: {**asked, "tolerations": [*(asked.get("tolerations") or []), toleration]}
+    )
+
+
+def _with_request(claim: NamedClaim, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> NamedClaim:
+    devices = claim.claim["spec"]["devices"]
+    parent, _, alternative = name.partition("/")
+    requests = []
+    for request in devices["requests"]:
+        if request.get("name") != parent:
+            requests.append(request)
+        elif alternative:
+            listed = [change(each) if each.get("name") == alternative else each for each in request["firstAvailable"]]
+            requests.append({**request, "firstAvailable": listed})
+        else:
+            requests.append({**request, "exactly": change(request["exactly"])})
+    return _with_devices(claim, {**devices, "requests": requests})
+
+
+def _with_devices(claim: NamedClaim, devices: dict[str, Any]) -> NamedClaim:
+    document = claim.claim
+    return replace(claim, claim={**document, "spec": {**document["spec"], "devices": devices}})

@@ -1,0 +1,139 @@
+"""The claims of a pod: found, made from their templates, and told apart by whether they have devices already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.explanation.cluster import BRING
+from policies.explanation.obstacles import Obstacle, ObstacleKind
+from policies.explanation.question import NamedClaim
+from policies.explanation.versions import claim_as_v1
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import lookup
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.decision import Template
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.pods import Pod
+    from policies.view import ClusterView
+
+__all__ = ["MOST_PODS", "claims_of_pod", "is_stored", "reservations", "whereabouts"]
+
+MOST_PODS = 256
+"""Pods for which one claim can be reserved. Source: k8s.io/api/resource/v1 ResourceClaimReservedForMaxSize."""
+
+_Parts = tuple[tuple[NamedClaim, ...], tuple[NamedClaim, ...], tuple[Obstacle, ...]]
+
+
+def is_stored(document: Object) -> bool:
+    """Whether the API server has stored the object: only then it has a uid."""
+    return bool(lookup(document, ("metadata", "uid")))
+
+
+def claims_of_pod(
+    pod: Pod, namespace: str, templates: Iterable[Template], view: ClusterView
+) -> tuple[tuple[NamedClaim, ...], tuple[Obstacle, ...]]:
+    """The claims that a pod refers to, each once, and what is missing of them; `templates` are still to be created."""
+    ours = {template.name: template.manifest() for template in templates}
+    claims: list[NamedClaim] = []
+    obstacles: list[Obstacle] = []
+    made = _made_already(pod.document)
+    for entry in pod.resource_claims:
+        name = str(entry.get("name") or "")
+        if entry.get("resourceClaimName"):
+            found = _stored_claim(name, entry["resourceClaimName"], namespace, view, shared=True)
+        elif made.get(name):
+            found = _stored_claim(name, made[name], namespace, view, shared=False)
+        elif entry.get("resourceClaimTemplateName"):
+            found = _from_template(pod, name, entry["resourceClaimTemplateName"], namespace, ours, view)
+        else:
+            sentence = f"claim {name} of the pod names neither a ResourceClaim nor a ResourceClaimTemplate"
+            found = Obstacle(ObstacleKind.MALFORMED, sentence, "set resourceClaimTemplateName or resourceClaimName")
+        if isinstance(found, Obstacle):
+            obstacles.append(found)
+        elif all(name_of(found.claim) != name_of(other.claim) for other in claims):
+            claims.append(found)
+    return tuple(claims), tuple(obstacles)
+
+
+def whereabouts(claims: Iterable[NamedClaim], pod: str) -> _Parts:
+    """The claims that are to be allocated, those that are, and why a pod cannot have one of either."""
+    unallocated: list[NamedClaim] = []
+    allocated: list[NamedClaim] = []
+    obstacles: list[Obstacle] = []
+    for claim in claims:
+        has_devices = isinstance(lookup(claim.claim, ("status", "allocation")), dict)
+        (allocated if has_devices else unallocated).append(claim)
+        pods = reservations(claim.claim)
+        if pod and pod not in pods and len(pods) >= MOST_PODS:
+            sentence = f"{claim.source} is reserved for {len(pods)} pods, and {MOST_PODS} can share a claim"
+            remedy = "wait until one of them ends, or use another claim"
+            obstacles.append(Obstacle(ObstacleKind.CLAIM_FULL, sentence, remedy))
+        if lookup(claim.claim, ("metadata", "deletionTimestamp")):
+            sentence = f"{claim.source} is being deleted, so no pod gets it any more"
+            obstacles.append(Obstacle(ObstacleKind.CLAIM_DELETED, sentence, "create it again once it is gone"))
+    return tuple(unallocated), tuple(allocated), tuple(obstacles)
+
+
+def reservations(claim: Object) -> list[str]:
+    """The names of the pods that a claim is reserved for."""
+    reserved: Any = lookup(claim, ("status", "reservedFor"))
+    consumers = reserved if isinstance(reserved, list) else []
+    return [str(lookup(consumer, ("name",)) or "") for consumer in consumers]
+
+
+def _made_already(pod: Object) -> dict[str, str]:
+    """The names of the claims that were made for a pod from templates, by the names by which the pod calls them."""
+    statuses = lookup(pod, ("status", "resourceClaimStatuses"))
+    return {
+        str(status["name"]): str(status.get("resourceClaimName") or "")
+        for status in (statuses if isinstance(statuses, list) else [])
+        if isinstance(status, dict) and status.get("name")
+    }
+
+
+def _stored_claim(
+    name: str, claim_name: str, namespace: str, view: ClusterView, *, shared: bool
+) -> NamedClaim | Obstacle:
+    source = f"ResourceClaim {namespace}/{claim_name}"
+    claim = view.get("ResourceClaim", claim_name, namespace)
+    if claim is UNKNOWN:
+        return Obstacle(
+            ObstacleKind.FACT_UNKNOWN, f"{source} is not known, so nobody can say what claim {name} asks for", BRING
+        )
+    if claim is None:
+        sentence = f"{source}, which the pod calls {name}, does not exist"
+        return Obstacle(ObstacleKind.MISSING, sentence, "create it, or correct resourceClaimName")
+    return _checked(NamedClaim(name, claim_as_v1(claim), source, shared=shared))
+
+
+def _from_template(
+    pod: Pod, name: str, template_name: str, namespace: str, ours: dict[str, Object], view: ClusterView
+) -> NamedClaim | Obstacle:
+    source = f"ResourceClaimTemplate {namespace}/{template_name}"
+    template = ours.get(template_name) or view.get("ResourceClaimTemplate", template_name, namespace)
+    if template is UNKNOWN:
+        return Obstacle(
+            ObstacleKind.FACT_UNKNOWN,
+            f"{source} is not known, so nobody can say what claim {name} asks for",
+            f"bring it: kubectl get resourceclaimtemplates -n {namespace} -o yaml > templates.yaml",
+        )
+    if template is None:
+        sentence = f"{source}, from which claim {name} of the pod is to be made, does not exist"
+        return Obstacle(ObstacleKind.MISSING, sentence, "create it, or correct resourceClaimTemplateName")
+    claim = {
+        "apiVersion": template.get("apiVersion"),
+        "kind": "ResourceClaim",
+        "metadata": {"name": f"{name_of(pod.document) or 'pod'}-{name}", "namespace": namespace},
+        "spec": lookup(template, ("spec", "spec")),
+    }
+    return _checked(NamedClaim(name, claim_as_v1(claim), source))
+
+
+def _checked(claim: NamedClaim) -> NamedClaim | Obstacle:
+    if isinstance(claim.claim.get("spec"), dict):
+        return claim
+    return Obstacle(ObstacleKind.MALFORMED, f"{claim.source} has no spec that asks for devices")

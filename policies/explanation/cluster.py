@@ -1,0 +1,143 @@
+"""The cluster as explanations read it: nodes, slices, classes, and who holds what; digested once for many questions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.dra.allocation.errors import AllocationError
+from policies.dra.allocation.index import SliceIndex
+from policies.dra.allocation.usage import NONE, Usage
+from policies.explanation.amounts import pod_amounts
+from policies.explanation.versions import slice_as_v1
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import lookup
+from policies.view import UNKNOWN, ClusterView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["BRING", "Cluster", "read_cluster", "used_amounts"]
+
+BRING = (
+    "bring what the cluster holds: "
+    "kubectl get resourceslices,deviceclasses,resourceclaims,nodes,pods -A -o yaml > cluster.yaml"
+)
+"""The remedy where facts are missing."""
+
+_ANYWHERE = "any node"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Facts about devices and nodes."""
+
+    nodes: Sequence[Object]
+    nodes_known: bool
+    """Whether these are the cluster's nodes; otherwise they are made up, one for each that a slice names."""
+    index: SliceIndex | None
+    """None where no slices are known."""
+    usage: Usage
+    """What allocated claims hold."""
+    claims_known: bool
+    holders: Mapping[str, tuple[str, ...]]
+    """Who holds a device, by `driver/pool/device`, in words: `team-b/train-0`."""
+    problem: str = ""
+    """Why the slices or the allocations cannot be read."""
+
+
+def read_cluster(view: ClusterView) -> Cluster:
+    """Digest the view. Use it by `view.derive(read_cluster)`."""
+    slices, nodes, claims = view.list("ResourceSlice"), view.list("Node"), view.list("ResourceClaim")
+    known_claims = [] if claims is UNKNOWN else [_with_results(claim) for claim in claims]
+    index, usage, problem = None, NONE, ""
+    try:
+        if slices is not UNKNOWN:
+            index = SliceIndex(map(slice_as_v1, slices))
+        usage = Usage.of_claims(known_claims)
+    except AllocationError as error:
+        problem = str(error)
+    return Cluster(
+        nodes=_guessed(() if slices is UNKNOWN else slices) if nodes is UNKNOWN else nodes,
+        nodes_known=nodes is not UNKNOWN,
+        index=index,
+        usage=usage,
+        claims_known=claims is not UNKNOWN,
+        holders=_holders(known_claims),
+        problem=problem,
+    )
+
+
+def used_amounts(view: ClusterView) -> Mapping[str, Mapping[str, int]] | None:
+    """What running pods take of each node, in billionths; None where pods are unknown. Use it by `view.derive`."""
+    pods = view.list("Pod")
+    if pods is UNKNOWN:
+        return None
+    used: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for pod in pods:
+        node = lookup(pod, ("spec", "nodeName"))
+        if not isinstance(node, str) or lookup(pod, ("status", "phase")) in ("Succeeded", "Failed"):
+            continue
+        of_node = used[node]
+        for name, amount in pod_amounts(pod.get("spec")).items():
+            of_node[name] = of_node.get(name, 0) + amount
+    return used
+
+
+def _with_results(claim: Object) -> Object:
+    """The claim with those results of its allocation that have the shape of one."""
+    results = lookup(claim, ("status", "allocation", "devices", "results"))
+    kept = [result for result in results if isinstance(result, dict)] if isinstance(results, list) else []
+    reserved = lookup(claim, ("status", "reservedFor"))
+    return {
+        "metadata": claim.get("metadata"),
+        "status": {"allocation": {"devices": {"results": kept}}, "reservedFor": reserved},
+    }
+
+
+def _holders(claims: Iterable[Object]) -> dict[str, tuple[str, ...]]:
+    holders: defaultdict[str, list[str]] = defaultdict(list)
+    for claim in claims:
+        words = ""
+        for result in claim["status"]["allocation"]["devices"]["results"]:
+            if result.get("adminAccess"):
+                continue
+            words = words or _holder(claim)
+            holders["/".join(str(result.get(part) or "") for part in ("driver", "pool", "device"))].append(words)
+    return {device: tuple(dict.fromkeys(words)) for device, words in holders.items()}
+
+
+def _holder(claim: Object) -> str:
+    """Who holds a claim's devices: the pods that it is reserved for, or the claim itself."""
+    namespace, reserved = namespace_of(claim), claim["status"]["reservedFor"]
+    pods = [
+        str(consumer.get("name"))
+        for consumer in (reserved if isinstance(reserved, list) else [])
+        if isinstance(consumer, dict) and consumer.get("resource") == "pods"
+    ]
+    if not pods:
+        return f"claim {namespace}/{name_of(claim)}, which no pod uses now"
+    more = f" and {len(pods) - 1} more pod{'s' if len(pods) > 2 else ''}" if len(pods) > 1 else ""
+    return f"{namespace}/{pods[0]}{more}"
+
+
+def _guessed(slices: Iterable[Object]) -> list[Object]:
+    """Nodes made up from the names in slices; one of no name where devices can be reached over the network only."""
+    names: dict[str, None] = {}
+    reachable = False
+    for document in slices:
+        spec = document.get("spec")
+        found = [lookup(spec, ("nodeName",)), *_device_nodes(slice_as_v1(document))]
+        named = [name for name in found if isinstance(name, str) and name]
+        names.update(dict.fromkeys(named))
+        reachable = reachable or not named
+    everyone = sorted(names) or ([_ANYWHERE] if reachable else [])
+    return [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in everyone]
+
+
+def _device_nodes(document: Object) -> list[Any]:
+    devices = lookup(document, ("spec", "devices"))
+    return [lookup(device, ("nodeName",)) for device in devices] if isinstance(devices, list) else []

@@ -1,0 +1,185 @@
+"""Conditions: the common forms of a conjunct, read from its syntax tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from policies.dra.cel import CelCompileError
+from policies.dra.cel.parser.parser import parse
+from policies.dra.cel.syntax import Call, Identifier, ListLiteral, Literal, Select
+from policies.dra.cel.values import UInt
+
+if TYPE_CHECKING:
+    from policies.dra.cel.syntax import Expression
+
+__all__ = ["Condition", "Part", "condition", "parts_of"]
+
+_COMPARISONS = {"_==_": "==", "_!=_": "!=", "_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_METHODS = {"isGreaterThan": ">", "isLessThan": "<"}
+_TEXTUAL = frozenset({"startsWith", "endsWith", "contains", "matches"})
+_VALUES = frozenset({"quantity", "semver"})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a device that a condition is about."""
+
+    kind: str
+    """`driver`, `allowMultipleAllocations`, `attributes` or `capacity`."""
+    domain: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a conjunct asks of one part of a device."""
+
+    part: Part
+    operator: str
+    """`==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `has`, `true`, `false`, or a function of texts such as `startsWith`."""
+    asked: tuple[str | int | float | bool, ...] = ()
+    """The value asked for, or those of a list."""
+    value_kind: str = ""
+    """`quantity` or `semver` where that is compared; empty for plain values."""
+
+
+@lru_cache(maxsize=256)
+def condition(text: str) -> Condition | None:
+    """What a conjunct asks, if it has one of the common forms."""
+    root = _parsed(text)
+    return None if root is None else _condition(root)
+
+
+@lru_cache(maxsize=256)
+def parts_of(text: str) -> tuple[Part, ...]:
+    """The parts of a device that an expression names, each once, in the order of the text."""
+    root = _parsed(text)
+    found: dict[Part, None] = {}
+    pending = [] if root is None else [root]
+    while pending:
+        node = pending.pop()
+        part = _part(node)
+        if part is not None:
+            found[part] = None
+        elif isinstance(node, Select):
+            pending.append(node.operand)
+        elif isinstance(node, Call):
+            pending += reversed([*([node.target] if node.target is not None else []), *node.arguments])
+        elif isinstance(node, ListLiteral):
+            pending += reversed(node.elements)
+    return tuple(found)
+
+
+def _parsed(text: str) -> Expression | None:
+    try:
+        return parse(text)
+    except CelCompileError:
+        return None
+
+
+def _condition(node: Expression) -> Condition | None:
+    match node:
+        case Select(test_only=True):
+            part = _part(node)
+            return None if part is None else Condition(part, "has")
+        case Call(function="!_", arguments=(operand,)):
+            part = None if isinstance(operand, Select) and operand.test_only else _part(operand)
+            return None if part is None else Condition(part, "false")
+        case Call(function="@in", arguments=(Literal(value=str(name)), container)):
+            domain = _domain(container)
+            return None if domain is None else Condition(Part(domain[0], domain[1], name), "has")
+        case Call(function="@in", arguments=(operand, ListLiteral(elements=elements))):
+            return _membership(operand, elements)
+        case Call(function=function, arguments=(left, right)) if function in _COMPARISONS:
+            operator = _COMPARISONS[function]
+            return _comparison(left, operator, right) or _comparison(right, _MIRRORED[operator], left)
+        case Call(function=function, target=target, arguments=(argument,)) if target is not None:
+            return _method(function, target, argument)
+        case _:
+            part = _part(node)
+            return None if part is None else Condition(part, "true")
+
+
+def _membership(operand: Expression, elements: tuple[Expression, ...]) -> Condition | None:
+    part, values = _part(_unspelled(operand)), [_plain(element) for element in elements]
+    if part is None or not values or any(value is None for value in values):
+        return None
+    return Condition(part, "in", tuple(value for value in values if value is not None))
+
+
+def _comparison(left: Expression, operator: str, right: Expression) -> Condition | None:
+    """`part OP value`, or `part.compareTo(value) OP 0`."""
+    if isinstance(left, Call) and left.function == "compareTo" and left.target is not None:
+        if not isinstance(right, Literal) or right.value != 0 or len(left.arguments) != 1:
+            return None
+        return _valued(left.target, operator, left.arguments[0])
+    part, value = _part(_unspelled(left)), _plain(right)
+    if part is not None and value is not None:
+        return Condition(part, operator, (value,))
+    return _valued(left, operator, right)
+
+
+def _unspelled(node: Expression) -> Expression:
+    """What is compared in another spelling: labels have dashes where names have blanks."""
+    match node:
+        case Call(function="replace" | "lowerAscii", target=target) if target is not None:
+            return target
+        case _:
+            return node
+
+
+def _method(function: str, target: Expression, argument: Expression) -> Condition | None:
+    if function in _METHODS:
+        return _valued(target, _METHODS[function], argument)
+    part, value = _part(target), _plain(argument)
+    if function in _TEXTUAL and part is not None and isinstance(value, str):
+        return Condition(part, function, (value,))
+    return None
+
+
+def _valued(operand: Expression, operator: str, value: Expression) -> Condition | None:
+    part = _part(operand)
+    match value:
+        case Call(function=kind, target=None, arguments=(Literal(value=str(text)),)) if kind in _VALUES:
+            return None if part is None else Condition(part, operator, (text,), kind)
+        case _:
+            return None
+
+
+def _plain(node: Expression) -> str | int | float | bool | None:
+    """A constant's value; of unsigned numbers and negative ones too."""
+    if isinstance(node, Literal) and isinstance(node.value, str | int | float) and not isinstance(node.value, UInt):
+        return node.value
+    return None
+
+
+def _part(node: Expression) -> Part | None:
+    """The part of a device that an expression is, if it is one."""
+    match node:
+        case Select(operand=Identifier(name="device"), field=("driver" | "allowMultipleAllocations") as kind):
+            return Part(kind)
+        case Select(operand=operand, field=name) if (domain := _domain(operand)) is not None:
+            return Part(*domain, name)
+        case Call(function="_[_]", arguments=(operand, Literal(value=str(name)))):
+            domain = _domain(operand)
+            return None if domain is None else Part(*domain, name)
+        case _:
+            return None
+
+
+def _domain(node: Expression) -> tuple[str, str] | None:
+    """The kind of map and the domain, if the node is `device.attributes["domain"]` or the same of capacity."""
+    match node:
+        case Call(
+            function="_[_]",
+            arguments=(
+                Select(operand=Identifier(name="device"), field=("attributes" | "capacity") as kind),
+                Literal(value=str(domain)),
+            ),
+        ):
+            return kind, domain
+        case _:
+            return None

@@ -1,0 +1,210 @@
+"""Why claims do not fit the devices of a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.dra.allocation.errors import AllocationError
+from policies.dra.allocation.node_selectors import TargetNode
+from policies.dra.allocation.pools import PoolState
+from policies.explanation.changes import without_constraint
+from policies.explanation.constraint_words import constraint_reason
+from policies.explanation.rejected_devices import Tallies, Tally
+from policies.explanation.report import Reason, ReasonKind
+from policies.explanation.solver import Solver, State
+from policies.explanation.words import listed, many
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from policies.dra.allocation.index import SliceIndex
+    from policies.dra.allocation.pools import Pool
+    from policies.dra.allocation.requests import Claim, ConstraintSpec
+    from policies.dra.allocation.usage import Usage
+    from policies.dra.allocator import Allocator
+    from policies.explanation.solver import Ask
+
+__all__ = ["DeviceMiss", "DeviceReasons"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMiss:
+    """Why one node's devices do not do."""
+
+    reason: Reason
+    gist: Hashable
+    """Equal for nodes to which the reason applies alike, names of devices and their holders left aside."""
+    values: Hashable = ()
+    """Equal where devices also have the same in place of what is asked."""
+    tallies: tuple[tuple[Tally, ...], ...] = ()
+    """What each request finds, by its alternatives."""
+    constraint: tuple[int, int] | None = None
+    """The constraint that stops it: the number of the claim, and its place there."""
+
+
+class DeviceReasons:
+    """Says why claims do not fit, for nodes of which the solver has said that they do not."""
+
+    def __init__(self, ask: Ask, solver: Solver, usage: Usage, holders: Mapping[str, tuple[str, ...]]) -> None:
+        self._ask = ask
+        self._solver = solver
+        self._usage = usage
+        self._holders = holders
+        self._tallies: dict[frozenset[str], Tallies] = {}
+        self._unconstrained: dict[tuple[int, int], Solver] = {}
+
+    def miss(self, position: int, resources: frozenset[str]) -> DeviceMiss:
+        """The first thing that stops the claims on a node."""
+        node, allocator = self._ask.nodes[position], self._solver.allocator(resources)
+        pools, target, question = allocator.pools(node), TargetNode(node), allocator.question
+        if not pools:
+            sentence = "no ResourceSlice offers devices here: no DRA driver runs, or it has found none"
+            return DeviceMiss(Reason(ReasonKind.NO_DEVICES, sentence), "no devices")
+        ask_devices = self._tallies.setdefault(resources, Tallies(question, self._holders))
+        tallies = tuple(
+            tuple(ask_devices.of(claim, each, pools, target) for each in request.alternatives)
+            for claim in question.claims
+            for request in claim.requests
+        )
+        for alternatives in tallies:
+            if all(found.short for found in alternatives):
+                pool = _unusable_pool(allocator, alternatives, pools, self._ask.index)
+                if pool:
+                    return DeviceMiss(*_pool_reason(pool), tallies=tallies)
+                reason = _short(alternatives, several=len(question.claims) > 1)
+                gist, values = (_gist(alternatives, with_values=each) for each in (False, True))
+                return DeviceMiss(reason, gist, values, tallies)
+        invalid = next((pool for pool in pools if pool.state is PoolState.INVALID), None)
+        if invalid:
+            return DeviceMiss(*_pool_reason(invalid), tallies=tallies)
+        return self._constrained(question.claims, position, tallies) or DeviceMiss(
+            *_combination(tallies), tallies=tallies
+        )
+
+    def _constrained(
+        self, claims: Sequence[Claim], position: int, tallies: Sequence[Sequence[Tally]]
+    ) -> DeviceMiss | None:
+        """The first constraint without which the claims would fit."""
+        for number in range(len(self._ask.claims)):
+            for place, constraint in enumerate(claims[number].constraints):
+                if self._fits_without(position, number, place):
+                    reason = constraint_reason(claims[number], place, _usable(constraint, tallies))
+                    return DeviceMiss(reason, reason.sentence, (), tuple(map(tuple, tallies)), (number, place))
+        return None
+
+    def _fits_without(self, position: int, claim: int, constraint: int) -> bool:
+        key = (claim, constraint)
+        if key not in self._unconstrained:
+            ask = self._ask.with_claim(claim, without_constraint(self._ask.claims[claim], constraint))
+            self._unconstrained[key] = Solver(ask, self._usage)
+        try:
+            return self._unconstrained[key].outcome(position).state is State.FITS
+        except AllocationError:
+            return False
+
+
+def _short(alternatives: Sequence[Tally], *, several: bool) -> Reason:
+    """Too few devices for a request; of a prioritized list, for each of its alternatives."""
+    best = max(alternatives, key=lambda found: len(found.usable) / found.asked)
+    facts: dict[str, Any] = {
+        "claim": best.claim.name,
+        "request": best.alternative.full_name,
+        "asked": best.asked,
+        "usable": len(best.usable),
+        "rejected": best.rejections(),
+    }
+    if len(alternatives) == 1:
+        return Reason(ReasonKind.DEVICES, _shortage(best, several=several), best.details(), facts)
+    names = listed([found.alternative.name for found in alternatives])
+    sentence = f"none of the alternatives of {_request(best, several=several, whole=True)} fits ({names})"
+    details = [line for found in alternatives for line in (_shortage(found, several=several), *found.details()[:2])]
+    return Reason(ReasonKind.DEVICES, sentence, tuple(details), facts)
+
+
+def _gist(alternatives: Sequence[Tally], *, with_values: bool) -> Hashable:
+    return tuple(
+        (found.alternative.full_name, len(found.usable), found.asked, found.gists(with_values=with_values))
+        for found in alternatives
+    )
+
+
+def _shortage(found: Tally, *, several: bool) -> str:
+    alternative = found.alternative
+    request, class_name = _request(found, several=several), alternative.class_name
+    if not found.of_class:
+        asked = "all devices" if alternative.mode == "All" else many(found.asked, "device")
+        return f"{request} asks for {asked} of class {class_name}, and there is none"
+    can = f"{len(found.usable) or 'none'} of {found.of_class} can serve it"
+    if len(found.usable) == found.of_class:
+        can = f"the node has {found.of_class}"
+    if alternative.mode == "All":
+        return f"{request} asks for all devices of class {class_name} that match; {can}"
+    return f"{request} asks for {many(found.asked, 'device')} of class {class_name}; {can}"
+
+
+def _request(found: Tally, *, several: bool, whole: bool = False) -> str:
+    name = found.alternative.request_name if whole else found.alternative.full_name
+    return f"request {name} of claim {found.claim.name}" if several else f"request {name}"
+
+
+def _unusable_pool(
+    allocator: Allocator, alternatives: Sequence[Tally], pools: Sequence[Pool], index: SliceIndex
+) -> Pool | None:
+    """A pool that cannot be used now and that has devices for one of the alternatives."""
+    checks = allocator.question.checks
+    for pool in pools:
+        if pool.state is PoolState.READY:
+            continue
+        for found in alternatives:
+            for device in (device for each in index.of_pool(pool.id) for device in each.devices):
+                try:
+                    if checks.selectors(found.claim, found.alternative, device) is None:
+                        return pool
+                except AllocationError:
+                    continue
+    return None
+
+
+def _pool_reason(pool: Pool) -> tuple[Reason, Hashable]:
+    facts = {
+        "pool": pool.name,
+        "state": pool.state.value,
+        "found": pool.slices_found,
+        "expected": pool.slices_expected,
+    }
+    match pool.state:
+        case PoolState.INCOMPLETE:
+            there = f"{pool.slices_found} of {many(pool.slices_expected, 'ResourceSlice')}"
+            sentence = f"pool {pool.name} is incomplete: {there} of generation {pool.generation} are there"
+        case PoolState.INVALID:
+            sentence = f"pool {pool.name} is invalid: {pool.reason}"
+        case _:
+            sentence = f"pool {pool.name} is being replaced: its driver publishes a newer generation, not yet for here"
+    detail = "none of its devices can be used until its driver has put that right"
+    return Reason(ReasonKind.POOL, sentence, (detail,), facts), (pool.state, pool.reason)
+
+
+def _combination(tallies: Sequence[Sequence[Tally]]) -> tuple[Reason, Hashable]:
+    """Each request could be served alone."""
+    best = [max(alternatives, key=lambda found: len(found.usable) - found.asked) for alternatives in tallies]
+    needs = [
+        f"request {found.alternative.full_name} needs {found.asked} of {len(found.usable)} that can serve it"
+        for found in best
+    ]
+    together = len({device.id for found in best for device in found.usable})
+    asked = sum(found.asked for found in best)
+    sentence = f"each request could be served alone, but not all together: {asked} asked, {together} there"
+    if asked <= together:
+        sentence = "each request could be served alone, but there is no choice of devices that serves all together"
+    gist = ("combination", tuple((found.asked, len(found.usable)) for found in best), together)
+    return Reason(ReasonKind.COMBINATION, sentence, tuple(needs), {"asked": asked, "usable": together}), gist
+
+
+def _usable(constraint: ConstraintSpec, tallies: Sequence[Sequence[Tally]]) -> list[Tally]:
+    return [
+        found
+        for alternatives in tallies
+        for found in alternatives
+        if constraint.covers(found.alternative) and not found.short
+    ]

@@ -1,0 +1,108 @@
+"""Explaining one question: obstacles first, then every node, then what to change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.dra.allocation.errors import AllocationError
+from policies.dra.allocation.index import SliceIndex
+from policies.explanation import headlines
+from policies.explanation.class_facts import classes_of
+from policies.explanation.cluster import read_cluster, used_amounts
+from policies.explanation.extended_resources import served_by_classes
+from policies.explanation.failures import failure_obstacle
+from policies.explanation.feature_gates import features_of
+from policies.explanation.groups import grouped
+from policies.explanation.nodes import NodeChecks
+from policies.explanation.obstacles import Obstacle, ObstacleKind
+from policies.explanation.remarks import remarks
+from policies.explanation.replicas import replicas
+from policies.explanation.report import Explanation, Verdict
+from policies.explanation.solver import Ask, Solver
+from policies.explanation.suggestions import Facts, suggestions
+from policies.explanation.survey import survey
+
+if TYPE_CHECKING:
+    from policies.explanation.cluster import Cluster
+    from policies.explanation.question import Question
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["explain"]
+
+
+def explain(question: Question, view: ClusterView, settings: GPUAdmissionPolicy) -> Explanation:
+    """Where the question's pod or claims fit, why not elsewhere, and what to change.
+
+    Never raises for what is wrong with the question or the cluster: that is the answer then.
+    """
+    if question.obstacles and not question.node_name:
+        return _blocked(question)
+    if question.node_name or (question.allocated and question.pod is None):
+        return Explanation(question.label, Verdict.SCHEDULED, headlines.scheduled(question))
+    cluster = view.derive(read_cluster)
+    if cluster.problem:
+        sentence = f"the ResourceSlices or claims of the cluster cannot be read: {cluster.problem}"
+        return _blocked(replace(question, obstacles=(Obstacle(ObstacleKind.MALFORMED, sentence),)))
+    if not cluster.nodes_known and not question.claims:
+        sentence = "no Nodes are known, and the pod has no claim that would tell where it can run"
+        remedy = "bring them: kubectl get nodes -o yaml > nodes.yaml"
+        return _blocked(replace(question, obstacles=(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, remedy),)))
+    return _surveyed(question, cluster, view, settings)
+
+
+def _blocked(question: Question) -> Explanation:
+    obstacles = sorted(question.obstacles, key=lambda obstacle: obstacle.kind is ObstacleKind.FACT_UNKNOWN)
+    verdict, headline = headlines.blocked(obstacles)
+    return Explanation(
+        question.label, verdict, headline, obstacles=tuple(obstacles), converted_to=question.converted_to
+    )
+
+
+def _surveyed(question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy) -> Explanation:
+    used = view.derive(used_amounts)
+    by_resource = served_by_classes(question, view) if cluster.index is not None and cluster.nodes_known else {}
+    asked = question if cluster.nodes_known else replace(question, pod=None, resources={})
+    ask = Ask(
+        question=asked,
+        claims=question.claims,
+        classes=(*classes_of(question.claims, view), *by_resource.values()),
+        by_resource=by_resource,
+        index=cluster.index or SliceIndex(()),
+        nodes=cluster.nodes,
+        features=features_of(view, settings),
+    )
+    checks = NodeChecks(asked, cluster.nodes, used, by_resource)
+    try:
+        found = survey(ask, checks, cluster)
+        if found.failure is not None:
+            position = found.failure.position
+            solver = Solver(ask, cluster.usage)
+            failure = failure_obstacle(found.failure, ask, solver, checks.served_by_claims(position))
+            return _blocked(replace(question, obstacles=(failure,)))
+        placed = replicas(ask, checks, found, cluster.usage)
+        facts = Facts(asked, ask, found, cluster.usage, used)
+        told = () if found.count() else suggestions(facts)
+    except AllocationError as error:
+        return _blocked(replace(question, obstacles=(Obstacle(ObstacleKind.ALLOCATION_FAILS, str(error)),)))
+    verdict, headline = headlines.counted(question, found, len(cluster.nodes), placed)
+    groups, groups_left_out, nodes_left_out = grouped(found.likes, question, cluster.nodes)
+    return Explanation(
+        label=question.label,
+        verdict=verdict,
+        headline=headline,
+        nodes=len(cluster.nodes),
+        nodes_guessed=not cluster.nodes_known,
+        fit_now=found.count(),
+        fit_if_empty=found.count(empty=True),
+        unknown_nodes=found.unknown,
+        replicas=placed.count,
+        replicas_at_least=placed.at_least,
+        groups=groups,
+        groups_left_out=groups_left_out,
+        nodes_left_out=nodes_left_out,
+        suggestions=told,
+        converted_to=question.converted_to,
+        remarks=tuple(remarks(question, cluster, view, pods_known=used is not None)),
+    )

@@ -1,0 +1,68 @@
+"""Extended resources that DRA drivers serve: on nodes whose kubelet offers none of them.
+
+Source: KEP-5004, k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.claims.facts import ON_SINCE
+from policies.dra.deviceclasses import extended_resource_name
+from policies.explanation.amounts import ONE
+from policies.explanation.question import NamedClaim
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import lookup
+from policies.nvidia.resources import IMPLICIT_PREFIX
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from policies.explanation.question import Question
+    from policies.kubernetes.objects import Object
+    from policies.view import ClusterView
+
+__all__ = ["NO_RESOURCES", "implicit_claim", "served_by_classes"]
+
+NO_RESOURCES: frozenset[str] = frozenset()
+
+
+def served_by_classes(question: Question, view: ClusterView) -> dict[str, Object]:
+    """The DeviceClass for each resource that the pod asks for and that claims can stand for in this cluster.
+
+    Of two classes with one name, the one created later counts. A version that is not known is taken for one that has
+    the feature.
+    """
+    version, classes = view.server_version(), view.list("DeviceClass")
+    if classes is UNKNOWN or (version is not UNKNOWN and version < ON_SINCE["DRAExtendedResource"]):
+        return {}
+    by_age = sorted(classes, key=name_of, reverse=True)
+    by_age.sort(key=lambda each: str(lookup(each, ("metadata", "creationTimestamp")) or ""))
+    by_resource = {IMPLICIT_PREFIX + name_of(each): each for each in by_age}
+    by_resource |= {name: each for each in by_age if (name := extended_resource_name(each))}
+    return {name: by_resource[name] for name in question.resources if name in by_resource}
+
+
+def implicit_claim(question: Question, classes: Mapping[str, Object], resources: Iterable[str]) -> NamedClaim:
+    """The claim that the scheduler makes for a pod's extended resources, one request for each.
+
+    Kubernetes has a request for each container; what counts for whether the pod fits is how many they are together.
+    """
+    requests = [
+        {
+            "name": resource,
+            "exactly": {
+                "deviceClassName": name_of(classes[resource]),
+                "count": -(-question.resources[resource] // ONE),
+            },
+        }
+        for resource in sorted(resources)
+    ]
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "extended-resources", "namespace": question.namespace},
+        "spec": {"devices": {"requests": requests}},
+    }
+    return NamedClaim("extended-resources", claim, "the pod's extended resources")

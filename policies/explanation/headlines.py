@@ -1,0 +1,79 @@
+"""Headlines: the answer in one sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.explanation.groups import device_names
+from policies.explanation.obstacles import ObstacleKind
+from policies.explanation.report import Verdict
+from policies.explanation.words import listed, many
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.explanation.obstacles import Obstacle
+    from policies.explanation.question import Question
+    from policies.explanation.replicas import Replicas
+    from policies.explanation.survey import Survey
+
+__all__ = ["blocked", "counted", "scheduled"]
+
+
+def blocked(obstacles: Sequence[Obstacle]) -> tuple[Verdict, str]:
+    """The headline where something stands in the way; the worst obstacle comes first."""
+    kinds = [obstacle.kind for obstacle in obstacles]
+    first = obstacles[0].sentence
+    if all(kind is ObstacleKind.FACT_UNKNOWN for kind in kinds):
+        return Verdict.UNKNOWN, f"whether it fits cannot be told: {first}"
+    if kinds[0] is ObstacleKind.REFUSED:
+        return Verdict.BLOCKED, f"it is refused before any node is looked at: {first}"
+    return Verdict.BLOCKED, f"it fits no node, whatever they are like: {first}"
+
+
+def scheduled(question: Question) -> str:
+    """The headline where there is nothing left to decide."""
+    if question.node_name:
+        return f"it is bound to node {question.node_name} already, so no scheduler looks for another"
+    allocations = [lookup(claim.claim, ("status", "allocation")) for claim in question.allocated]
+    devices = listed(device_names(each for each in allocations if isinstance(each, dict)))
+    pools = sorted({str(result.get("pool")) for each in allocations for result in _results(each)})
+    return f"it has its devices already: {devices} of pool {listed(pools)}"
+
+
+def counted(question: Question, survey: Survey, total: int, found: Replicas | None) -> tuple[Verdict, str]:
+    """The headline of a question that was asked of all nodes."""
+    now, empty = survey.count(), survey.count(empty=True)
+    nodes = many(total, "node")
+    if not total:
+        return Verdict.IMPOSSIBLE, "there is no node that it could fit"
+    if now:
+        return Verdict.FITS, f"fits {_of(now, nodes)} now{_replicas(question, found)}"
+    if survey.unknown:
+        unknown = f"whether it fits is unknown for {_of(survey.unknown, nodes)}"
+        others = "; it fits none of the others" if survey.unknown < total else ""
+        return (
+            Verdict.UNKNOWN,
+            f"{unknown}: too many combinations of devices to try them all{others}",
+        )
+    if empty:
+        return Verdict.FULL, f"fits none of {nodes} now; it would fit {empty:,} if nothing were in use there"
+    return Verdict.IMPOSSIBLE, f"fits none of {nodes}, even if nothing were in use"
+
+
+def _of(count: int, nodes: str) -> str:
+    return f"{count:,} of {nodes}"
+
+
+def _replicas(question: Question, found: Replicas | None) -> str:
+    if found is None:
+        return ""
+    thing = "claim" if question.pod is None else "replica"
+    at_least = "at least " if found.at_least else ""
+    return f", {at_least}{many(found.count, thing)} in all"
+
+
+def _results(allocation: object) -> list[dict[str, object]]:
+    results = lookup(allocation, ("devices", "results"))
+    return [each for each in results if isinstance(each, dict)] if isinstance(results, list) else []

@@ -1,0 +1,67 @@
+"""The question of one pod: as it is after review, with the claims that it would have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.explanation.amounts import pod_amounts
+from policies.explanation.claims_of_pods import claims_of_pod, is_stored, whereabouts
+from policies.explanation.class_facts import class_obstacles
+from policies.explanation.obstacles import Obstacle, ObstacleKind
+from policies.explanation.question import Question
+from policies.kubernetes.defaults import with_defaults
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.request import Request
+from policies.review import review
+
+if TYPE_CHECKING:
+    from policies.decision import Decision, Template
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["pod_question", "refusals"]
+
+
+def pod_question(
+    document: Object, label: str, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
+) -> Question:
+    """The question of a pod in a namespace."""
+    templates: tuple[Template, ...] = ()
+    if not is_stored(document):
+        decision = review(Request(with_defaults(document), namespace=namespace), view, settings)
+        if refused := refusals(decision):
+            return Question(label, namespace, obstacles=refused)
+        document, templates = decision.object, decision.templates
+    try:
+        pod = Pod.read(document)
+    except MalformedPodError as error:
+        broken = [Obstacle(ObstacleKind.MALFORMED, f"{path} {sentence}") for path, sentence in error.problems]
+        return Question(label, namespace, obstacles=tuple(broken))
+    claims, missing = claims_of_pod(pod, namespace, templates, view)
+    open_claims, allocated, blocking = whereabouts(claims, str(lookup(document, ("metadata", "name")) or ""))
+    return Question(
+        label=label,
+        namespace=namespace,
+        pod=pod,
+        claims=open_claims,
+        allocated=allocated,
+        resources={name: amount for name, amount in pod_amounts(pod.spec).items() if amount > 0},
+        converted_to=templates[0].name if templates else "",
+        node_name=pod.spec.get("nodeName") or "",
+        obstacles=(*missing, *blocking, *class_obstacles(open_claims, view)),
+    )
+
+
+def refusals(decision: Decision) -> tuple[Obstacle, ...]:
+    """Why review refuses an object, if it does."""
+    return tuple(
+        Obstacle(
+            ObstacleKind.REFUSED,
+            f"{finding.path}: {finding.message}" if finding.path else finding.message,
+            finding.remedy,
+            finding.rule,
+        )
+        for finding in decision.denials
+    )

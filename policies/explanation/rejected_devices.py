@@ -1,0 +1,226 @@
+"""Devices of one node, asked one by one whether they could serve a request, and if not why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from policies.dra.allocation.amounts import Amount
+from policies.dra.allocation.counters import CounterLedger
+from policies.dra.allocation.errors import AllocationError
+from policies.dra.allocation.pools import PoolState
+from policies.dra.allocation.rejections import Reason as Check
+from policies.dra.allocation.rejections import Rejection
+from policies.explanation.lacks import Lack, lack
+from policies.explanation.words import compressed, listed, predicate, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from policies.dra.allocation.node_selectors import TargetNode
+    from policies.dra.allocation.pools import Pool
+    from policies.dra.allocation.question import Question
+    from policies.dra.allocation.requests import Alternative, Claim
+    from policies.dra.allocation.slices import Device
+
+__all__ = ["Tallies", "Tally", "Why"]
+
+_MOST_TOLD = 4
+_SPREAD = 2
+"""Up to so many values that devices have in place of the one that is asked, each is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why a device cannot serve a request."""
+
+    check: Check
+    text: str
+    """A predicate in the singular: `is in use by team-b/train-0`."""
+    gist: str
+    """The same without names and values that differ between like nodes."""
+    selector: str = ""
+    """The selector that does not match."""
+    index: int = -1
+    """Of the selector in the request."""
+    taint: tuple[str, str, str] = ("", "", "")
+    """Key, value and effect of the taint that is not tolerated."""
+
+    @property
+    def outside(self) -> bool:
+        """Whether the device is not of the request's class, or not for the node: nobody misses such a device."""
+        return self.check in (Check.CLASS_SELECTOR, Check.OTHER_NODE)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one alternative of a request finds on a node."""
+
+    claim: Claim
+    alternative: Alternative
+    usable: list[Device] = field(default_factory=list)
+    rejected: dict[Why, list[Device]] = field(default_factory=dict)
+
+    @property
+    def asked(self) -> int:
+        """How many devices it takes; for `All`, all that match."""
+        if self.alternative.mode != "All":
+            return self.alternative.count
+        kept = (Check.IN_USE, Check.COUNTERS, Check.TAINT)
+        matching = sum(len(devices) for why, devices in self.rejected.items() if why.check in kept)
+        return max(1, matching + len(self.usable))
+
+    @property
+    def of_class(self) -> int:
+        """How many devices the class selects here."""
+        outside = sum(len(devices) for why, devices in self.rejected.items() if why.outside)
+        return len(self.usable) + sum(map(len, self.rejected.values())) - outside
+
+    @property
+    def short(self) -> bool:
+        """Whether fewer can serve than are asked for."""
+        return len(self.usable) < self.asked
+
+    def gists(self, *, with_values: bool) -> tuple[tuple[str, int], ...]:
+        """Why how many devices cannot serve, alike for like nodes; where none is of the class, how many does not count.
+
+        Args:
+            with_values: whether what devices have in place of what is asked tells nodes apart.
+        """
+        counts: dict[str, int] = {}
+        for why, devices in self.rejected.items():
+            if not why.outside or not self.of_class:
+                gist = why.text if with_values and why.check is Check.REQUEST_SELECTOR else why.gist
+                counts[gist] = counts.get(gist, 0) + len(devices)
+        return tuple(sorted(counts.items() if self.of_class else ((gist, 0) for gist in counts)))
+
+    def details(self) -> tuple[str, ...]:
+        """Sentences, one for each kind of device that cannot serve; devices outside the class only if all are."""
+        told = _spoken({why: devices for why, devices in self.rejected.items() if not why.outside or not self.of_class})
+        sentences = [f"{compressed(names)} {predicate(text, len(names))}" for text, names in told]
+        rest = sum(len(names) for _, names in told[_MOST_TOLD:])
+        return (*sentences[:_MOST_TOLD], *([f"{rest} more cannot for other reasons"] if rest else []))
+
+    def rejections(self) -> list[dict[str, Any]]:
+        """The same as data."""
+        return [
+            {"devices": compressed(map(_name, devices)), "reason": why.check.value, "count": len(devices)}
+            for why, devices in self.rejected.items()
+        ]
+
+
+class Tallies:
+    """Asks the devices of one node after the other; what a selector's refusal means is found once for like devices."""
+
+    def __init__(self, question: Question, holders: Mapping[str, tuple[str, ...]]) -> None:
+        """Args: the allocator's question, and who holds which device."""
+        self._question = question
+        self._holders = holders
+        self._lacks: dict[tuple[str, int], Lack] = {}
+
+    def of(self, claim: Claim, alternative: Alternative, pools: Iterable[Pool], node: TargetNode) -> Tally:
+        """Ask every device that can be allocated from the node."""
+        found = Tally(claim, alternative)
+        ledger = CounterLedger(self._question.usage)
+        for pool in pools:
+            if pool.state is not PoolState.READY:
+                continue
+            for device in (device for each in pool.slices for device in each.devices):
+                why = self._why(claim, alternative, device, node) or _counted_out(ledger, device, pool)
+                if why is None:
+                    found.usable.append(device)
+                else:
+                    found.rejected.setdefault(why, []).append(device)
+        return found
+
+    def _why(self, claim: Claim, alternative: Alternative, device: Device, node: TargetNode) -> Why | None:
+        """The first reason; whether the device is in use is asked after whether it would do."""
+        checks = self._question.checks
+        try:
+            rejection = checks.selectable(claim, alternative, device, node)
+        except AllocationError:
+            rejection = checks.in_use(alternative, device)  # Kubernetes asks no selector about a device in use
+        rejection = (
+            rejection
+            or checks.in_use(alternative, device)
+            or checks.capacity(alternative, device, {})
+            or checks.counters(device)
+            or checks.taints(alternative, device)
+        )
+        return None if rejection is None else self._worded(rejection, alternative, device)
+
+    def _worded(self, rejection: Rejection, alternative: Alternative, device: Device) -> Why:
+        reason, name = rejection.reason, rejection.name
+        if reason is Check.CLASS_SELECTOR:
+            why = self._lack(name, device)
+            outside = f"is not of class {alternative.class_name}: "
+            return Why(reason, outside + why.text, outside + why.gist, selector=name)
+        if reason is Check.REQUEST_SELECTOR:
+            why = self._lack(name, device)
+            return Why(reason, why.text, why.gist, selector=name, index=rejection.index)
+        if reason is Check.IN_USE:
+            return Why(reason, f"is in use by {listed(self._holders.get(device.id, ('a claim',)), 2)}", "is in use")
+        if reason is Check.TAINT:
+            return _tainted(rejection)
+        text, gist = _amount_words(rejection)
+        return Why(reason, text, gist)
+
+    def _lack(self, selector: str, device: Device) -> Lack:
+        key = (selector, self._question.checks.shapes.of(device))
+        if key not in self._lacks:
+            self._lacks[key] = lack(selector, device)
+        return self._lacks[key]
+
+
+def _amount_words(rejection: Rejection) -> tuple[str, str]:
+    """The reasons that are about amounts, and the rest; with the gist of each."""
+    name, asked, left = rejection.name, Amount(rejection.asked), Amount(max(0, rejection.left))
+    match rejection.reason:
+        case Check.CAPACITY:
+            return f"has {left} of {name} left, {asked} asked", f"has too little {name} left, {asked} asked"
+        case Check.NO_SUCH_CAPACITY:
+            text = f"has no capacity {name}, {asked} asked"
+        case Check.CAPACITY_POLICY:
+            text = f"does not hand out {asked} of {name}: its request policy forbids it"
+        case Check.OTHER_NODE:
+            text = "is for other nodes"
+        case _:
+            text = f"is out because {rejection.reason.value} in this cluster"
+    return text, text
+
+
+def _counted_out(ledger: CounterLedger, device: Device, pool: Pool) -> Why | None:
+    if not device.counter_sets:
+        return None
+    rejection = ledger.take(device, pool)
+    if rejection is None:
+        ledger.give_back(device, pool)
+        return None
+    asked, left = Amount(rejection.asked), Amount(max(0, rejection.left))
+    text = f"needs {asked} of the shared counter {rejection.name}, {left} left beside the devices in use"
+    return Why(rejection.reason, text, f"needs {asked} of a shared counter, less left beside the devices in use")
+
+
+def _tainted(rejection: Rejection) -> Why:
+    taint = rejection.taint or {}
+    key, value, effect = (str(taint.get(part) or "") for part in ("key", "value", "effect"))
+    spelled = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+    text = f"has the taint {short(spelled)}, which the request does not tolerate"
+    return Why(rejection.reason, text, text, taint=(key, value, effect))
+
+
+def _spoken(rejected: Mapping[Why, list[Device]]) -> list[tuple[str, list[str]]]:
+    """Predicates with the devices that they are true of, the most first; many values of one thing are told as one."""
+    spread: dict[str, int] = {}
+    for why in rejected:
+        spread[why.gist] = spread.get(why.gist, 0) + 1
+    told: dict[str, list[str]] = {}
+    for why, devices in rejected.items():
+        text = why.text if why.check is Check.IN_USE or spread[why.gist] <= _SPREAD else why.gist
+        told.setdefault(text, []).extend(map(_name, devices))
+    return sorted(told.items(), key=lambda item: -len(item[1]))
+
+
+def _name(device: Device) -> str:
+    """The name of a device; with that of its pool where that is no node's own."""
+    return device.name if device.slice.selection.node_name else f"{device.slice.pool}/{device.name}"

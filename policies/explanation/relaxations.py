@@ -1,0 +1,177 @@
+"""Relaxations: changes of a claim that might make it fit, found in what was said against it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.dra.allocation.rejections import Reason as Check
+from policies.dra.cel import CelRuntimeError
+from policies.dra.cel.library.semvers import Semver
+from policies.explanation.amounts import billionths
+from policies.explanation.changes import with_count, with_selector, with_toleration, without_constraint
+from policies.explanation.conditions import condition
+from policies.explanation.conjuncts import conjuncts, without
+from policies.explanation.constraint_words import constraint_words
+from policies.explanation.lacks import failing_conjunct, value_of
+from policies.explanation.report import Change
+from policies.explanation.words import many, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policies.dra.allocation.requests import Claim
+    from policies.dra.allocation.slices import Device
+    from policies.explanation.conditions import Condition
+    from policies.explanation.conjuncts import Conjunct
+    from policies.explanation.device_reasons import DeviceMiss
+    from policies.explanation.question import NamedClaim
+    from policies.explanation.rejected_devices import Tally, Why
+
+__all__ = ["Relaxation", "relaxations"]
+
+_MOST_BOUNDS = 2
+"""Bounds that are tried for one condition: the best that devices have, and the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """One change of one claim."""
+
+    change: Change
+    sentence: str
+    number: int
+    """Of the claim among those that are asked for together."""
+    claim: NamedClaim
+    """As it would be."""
+    request: str = ""
+    topic: tuple[str | int, ...] = ()
+    """Equal for relaxations of which the first that helps is enough: bounds of one condition, counts of one request."""
+    loss: tuple[int, ...] = ()
+    """By which those of one topic are ordered, what changes least first."""
+
+
+def relaxations(miss: DeviceMiss, claims: tuple[NamedClaim, ...]) -> Iterator[Relaxation]:
+    """What might help on a node: taints tolerated, conditions moved or left out, a constraint left out, a lower count.
+
+    Args:
+        miss: what was said against the node.
+        claims: those of the question, in whose order the miss counts them.
+    """
+    own = {claim.claim["metadata"]["name"]: number for number, claim in enumerate(claims)}
+    if miss.constraint is not None:
+        number, position = miss.constraint
+        yield _unconstrained(number, claims[number], position, miss)
+    shortages = [found for alternatives in miss.tallies for found in alternatives if found.short]
+    for found in shortages:
+        if (number := own.get(found.claim.name, -1)) < 0:
+            continue
+        for why in found.rejected:
+            if why.check is Check.TAINT:
+                yield _tolerant(number, claims[number], found, why)
+        for (index, failing, selector), devices in _failing(found).items():
+            yield from _selecting(number, claims[number], found, _Failing(index, failing, selector, devices))
+    for found in shortages:
+        if (number := own.get(found.claim.name, -1)) >= 0:
+            yield from _fewer(number, claims[number], found)
+
+
+def _unconstrained(number: int, claim: NamedClaim, position: int, miss: DeviceMiss) -> Relaxation:
+    read: Claim = next(
+        found.claim for alternatives in miss.tallies for found in alternatives if found.claim.name == _name(claim)
+    )
+    sentence = f"leave out the constraint on {constraint_words(read.constraints[position])}"
+    changed = without_constraint(claim, position)
+    return Relaxation(Change.CONSTRAINT, sentence, number, changed, topic=("constraint", number, position))
+
+
+def _name(claim: NamedClaim) -> str:
+    return str(claim.claim["metadata"]["name"])
+
+
+def _tolerant(number: int, claim: NamedClaim, found: Tally, why: Why) -> Relaxation:
+    request, (key, value, effect) = found.alternative.full_name, why.taint
+    spelled = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+    sentence = f"tolerate the device taint {short(spelled)} in request {request}"
+    changed = with_toleration(claim, request, key, effect)
+    return Relaxation(Change.TOLERATION, sentence, number, changed, request, ("taint", number, request, key, effect))
+
+
+def _fewer(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]:
+    asked, request = found.asked, found.alternative.full_name
+    count = len(found.usable)
+    if found.alternative.mode == "All" or not 0 < count < asked:
+        return
+    sentence = f"ask for {many(count, 'device')} instead of {asked} in request {request}"
+    changed = with_count(claim, request, count)
+    yield Relaxation(Change.COUNT, sentence, number, changed, request, ("count", number, request, count))
+
+
+@dataclass(frozen=True, slots=True)
+class _Failing:
+    """A condition of a request's selector, and the devices that it is the first to turn away."""
+
+    index: int
+    conjunct: Conjunct
+    selector: str
+    devices: list[Device]
+
+
+def _failing(found: Tally) -> dict[tuple[int, Conjunct, str], list[Device]]:
+    """The conditions that turn devices away, with these; whoever fails in one way is asked once."""
+    devices_of: dict[tuple[int, Conjunct, str], list[Device]] = {}
+    for why, devices in found.rejected.items():
+        if why.check is Check.REQUEST_SELECTOR:
+            conjunct = failing_conjunct(why.selector, devices[0])
+            if conjunct is not None:
+                devices_of.setdefault((why.index, conjunct, why.selector), []).extend(devices)
+    return devices_of
+
+
+def _selecting(number: int, claim: NamedClaim, found: Tally, failing: _Failing) -> Iterator[Relaxation]:
+    """The condition moved so that devices satisfy it, or left out."""
+    request, index, conjunct, selector = found.alternative.full_name, failing.index, failing.conjunct, failing.selector
+    topic = ("selector", number, request, index, conjunct.text)
+    for bound, words, loss in _bounds(conjunct, failing.devices):
+        changed = with_selector(claim, request, index, selector[: conjunct.start] + bound + selector[conjunct.end :])
+        sentence = f"{words} in request {request}"
+        yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (0, *loss))
+    rest = without(selector, conjunct) if len(conjuncts(selector)) > 1 else ""
+    sentence = f"leave out {short(conjunct.text)} in request {request}"
+    yield Relaxation(
+        Change.SELECTOR, sentence, number, with_selector(claim, request, index, rest), request, topic, (1,)
+    )
+
+
+def _bounds(failing: Conjunct, devices: Iterable[Device]) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    """The condition with values that devices have in the place of its bound, the nearest first; in words; and its loss."""
+    asked = condition(failing.text)
+    if asked is None or asked.operator not in (">=", "<="):
+        return
+    bound = str(asked.asked[0])
+    has = {value for device in devices if (value := value_of(device, asked.part)) is not None}
+    ordered = sorted(has, key=lambda value: _rank(value, asked), reverse=asked.operator == ">=")
+    for value in ordered[:_MOST_BOUNDS]:
+        text = _replaced(failing.text, bound, value, quoted=bool(asked.value_kind))
+        if text is not None:
+            of = f"{value} of {asked.part.name}" if asked.part.kind == "capacity" else f"{asked.part.name} {value}"
+            loss = tuple(-step if asked.operator == ">=" else step for step in _rank(value, asked))
+            yield text, f"accept {short(of)} instead of {bound}", loss
+
+
+def _rank(value: str, asked: Condition) -> tuple[int, ...]:
+    """Values in the order in which CEL compares them."""
+    if asked.value_kind != "semver":
+        return (billionths(value),)
+    try:
+        version = Semver.read(value)
+    except CelRuntimeError:
+        return (-1,)
+    return (version.major, version.minor, version.patch)
+
+
+def _replaced(text: str, bound: str, value: str, *, quoted: bool) -> str | None:
+    """The text with another bound; None where it is not plain which part of it that is."""
+    pattern = rf"(?<=['\"]){re.escape(bound)}(?=['\"])" if quoted else rf"(?<![\w.\"'-]){re.escape(bound)}(?![\w.\"'])"
+    return re.sub(pattern, lambda _: value, text) if len(re.findall(pattern, text)) == 1 else None

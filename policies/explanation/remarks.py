@@ -1,0 +1,38 @@
+"""Remarks: what an answer takes for granted because nobody knows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.explanation.cluster import Cluster
+    from policies.explanation.question import Question
+    from policies.view import ClusterView
+
+__all__ = ["remarks"]
+
+
+def remarks(question: Question, cluster: Cluster, view: ClusterView, *, pods_known: bool) -> Iterator[str]:
+    """What is unknown, and what is assumed instead."""
+    if not cluster.nodes_known:
+        yield (
+            "no Nodes are known: each node that a ResourceSlice names is taken for one without labels, taints and "
+            "limits (bring: kubectl get nodes -o yaml)"
+        )
+    if question.claims and not cluster.claims_known:
+        yield (
+            "no ResourceClaims are known, so every device counts as free (bring: kubectl get resourceclaims -A -o yaml)"
+        )
+    if question.pod is not None and cluster.nodes_known and not pods_known:
+        yield "no Pods are known, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
+    if question.pod is None:
+        yield "a claim alone has no tolerations and no node selector, so taints and labels of nodes are left aside"
+    if question.pod is not None and question.pod.spec.get("schedulerName") not in (None, "", "default-scheduler"):
+        name = question.pod.spec["schedulerName"]
+        yield f"the pod is for scheduler {name}; this is what Kubernetes' own would do"
+    if isinstance(view.get("Namespace", question.namespace), dict) or question.pod is None or question.converted_to:
+        return
+    if question.resources.keys() & {"nvidia.com/gpu"}:
+        yield f"namespace {question.namespace} is not known, so the pod is taken as not converted"

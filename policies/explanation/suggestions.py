@@ -1,0 +1,192 @@
+"""Suggestions: the smallest changes that make it fit, each tried out before it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from policies.dra.allocation.errors import AllocationError
+from policies.dra.allocation.usage import NONE
+from policies.explanation.amounts import ONE, spoken
+from policies.explanation.nodes import NodeChecks, Taint
+from policies.explanation.relaxations import Relaxation, relaxations
+from policies.explanation.report import Change, ReasonKind, Suggestion
+from policies.explanation.solver import Solver, State
+from policies.explanation.words import short
+from policies.kubernetes.pods import Pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from policies.dra.allocation.usage import Usage
+    from policies.explanation.question import Question
+    from policies.explanation.solver import Ask
+    from policies.explanation.survey import Like, Survey
+
+__all__ = ["suggestions"]
+
+_MOST_TRIED = 12
+_MOST_COUNTS = 4
+_MOST_BOUNDS = 3
+_MOST_SHAPES = 512
+"""Shapes of nodes that one change is tried on, those of most nodes first."""
+_MOST_TOLD = 3
+_OURS_TO_KEEP = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "node-role.kubernetes.io/",
+    "ToBeDeletedByClusterAutoscaler",
+)
+"""Taints that say that something is wrong with a node, or that it is not for workloads; tolerating them helps nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What suggestions are tried on."""
+
+    question: Question
+    ask: Ask
+    survey: Survey
+    usage: Usage
+    used: Mapping[str, Mapping[str, int]] | None
+
+
+def suggestions(facts: Facts) -> tuple[Suggestion, ...]:
+    """What makes it fit now; if nothing does, and it would not fit an empty cluster either, what would there."""
+    now = _tried(facts, facts.usage, only_if_empty=False)
+    if now or facts.survey.count(empty=True):
+        return now
+    return _tried(facts, NONE, only_if_empty=True)
+
+
+def _tried(facts: Facts, usage: Usage, *, only_if_empty: bool) -> tuple[Suggestion, ...]:
+    told: list[Suggestion] = []
+    helped: set[tuple[str | int, ...]] = set()
+    for relaxation in _candidates(facts):
+        if relaxation.topic in helped:
+            continue
+        nodes, complete = _nodes_with(facts, relaxation, usage)
+        if nodes:
+            helped.add(relaxation.topic)
+            told.append(
+                Suggestion(
+                    relaxation.change,
+                    relaxation.sentence + _made_by_conversion(facts.question, relaxation),
+                    facts.ask.claims[relaxation.number].name,
+                    relaxation.request,
+                    nodes,
+                    at_least=not complete,
+                    only_if_empty=only_if_empty,
+                )
+            )
+    told += () if only_if_empty else _of_pod(facts)
+    return tuple(_best(told))
+
+
+def _best(told: list[Suggestion]) -> Iterator[Suggestion]:
+    """Of each kind of change for each request the one that helps most, and of counts the highest."""
+    seen: set[tuple[Change, str, str]] = set()
+    kept = 0
+    for suggestion in told:
+        key = (suggestion.change, suggestion.claim, suggestion.request)
+        if (suggestion.change is Change.COUNT and key in seen) or kept == _MOST_TOLD:
+            continue
+        seen.add(key)
+        kept += 1
+        yield suggestion
+
+
+def _candidates(facts: Facts) -> list[Relaxation]:
+    """The relaxations to try: those found on most nodes first, of one topic what changes least; at last lower counts."""
+    topics: dict[tuple[str | int, ...], dict[str, Relaxation]] = {}
+    counts: list[Relaxation] = []
+    for like in sorted(_missed(facts.survey), key=lambda like: -len(like.positions)):
+        if like.devices is not None:
+            for relaxation in relaxations(like.devices, facts.ask.claims):
+                if relaxation.change is Change.COUNT:
+                    counts.append(relaxation)
+                else:
+                    topics.setdefault(relaxation.topic, {}).setdefault(relaxation.sentence, relaxation)
+    others = [each for topic in topics.values() for each in _nearest(topic.values())]
+    counts = list({each.sentence: each for each in sorted(counts, key=lambda each: -int(each.topic[-1]))}.values())
+    return others[:_MOST_TRIED] + counts[:_MOST_COUNTS]
+
+
+def _nearest(relaxations_of_topic: Iterable[Relaxation]) -> list[Relaxation]:
+    """What changes least, and the most that can be changed."""
+    ordered = sorted(relaxations_of_topic, key=lambda each: each.loss)
+    return [*ordered[:_MOST_BOUNDS], ordered[-1]] if len(ordered) > _MOST_BOUNDS else ordered
+
+
+def _missed(survey: Survey) -> list[Like]:
+    return [like for like in survey.likes if like.devices is not None]
+
+
+def _nodes_with(facts: Facts, relaxation: Relaxation, usage: Usage) -> tuple[int, bool]:
+    """How many of the nodes that fail for their devices would fit, and whether all were tried."""
+    likes = sorted(_missed(facts.survey), key=lambda like: -len(like.positions))
+    nodes = 0
+    try:
+        solver = Solver(facts.ask.with_claim(relaxation.number, relaxation.claim), usage)
+        for like in likes[:_MOST_SHAPES]:
+            if solver.outcome(like.positions[0], like.resources).state is State.FITS:
+                nodes += len(like.positions)
+    except AllocationError:
+        return 0, True
+    return nodes, len(likes) <= _MOST_SHAPES
+
+
+def _made_by_conversion(question: Question, relaxation: Relaxation) -> str:
+    if question.converted_to and relaxation.change is Change.SELECTOR:
+        return ", which conversion made of the pod's node selector or affinity"
+    return ""
+
+
+def _of_pod(facts: Facts) -> Iterator[Suggestion]:
+    """Changes of the pod itself: a toleration for a taint of nodes, fewer of an extended resource."""
+    missed = [like for like in facts.survey.likes if like.miss is not None]
+    for like in sorted(missed, key=lambda like: -len(like.positions)):
+        taint = like.miss.key if like.miss else None
+        if isinstance(taint, Taint) and not taint.key.startswith(_OURS_TO_KEEP):
+            sentence = f"add a toleration for the node taint {short(str(taint))} to the pod"
+            yield from _if_it_helps(facts, Change.TOLERATION, sentence, _tolerating(facts.question, taint), [like])
+    by_resource: dict[str, list[Like]] = {}
+    for like in missed:
+        if like.miss and like.miss.kind is ReasonKind.RESOURCES and like.miss.shortage:
+            by_resource.setdefault(like.miss.shortage.resource, []).append(like)
+    for resource, likes in by_resource.items():
+        if "/" not in resource:
+            continue
+        asked = facts.question.resources[resource]
+        left = max(miss.shortage.left for like in likes for miss in like.misses if miss.shortage) // ONE * ONE
+        if left:
+            sentence = f"ask for {spoken(resource, left)} {resource} instead of {spoken(resource, asked)}"
+            changed = replace(facts.question, resources={**facts.question.resources, resource: left})
+            yield from _if_it_helps(facts, Change.COUNT, sentence, changed, likes)
+
+
+def _tolerating(question: Question, taint: Taint) -> Question:
+    pod = question.pod
+    if pod is None:
+        return question
+    toleration = {"key": taint.key, "operator": "Exists", "effect": taint.effect}
+    spec = {**pod.spec, "tolerations": [*(pod.spec.get("tolerations") or []), toleration]}
+    return replace(question, pod=Pod({**pod.document, "spec": spec}, pod.containers, pod.init_containers))
+
+
+def _if_it_helps(
+    facts: Facts, change: Change, sentence: str, question: Question, likes: list[Like]
+) -> Iterator[Suggestion]:
+    ask = replace(facts.ask, question=question)
+    checks = NodeChecks(question, ask.nodes, facts.used, ask.by_resource)
+    solver = Solver(ask, facts.usage)
+    nodes = 0
+    try:
+        for position in (position for like in likes for position in like.positions):
+            resources = checks.served_by_claims(position)
+            if checks.miss(position) is None and solver.outcome(position, resources).state is State.FITS:
+                nodes += 1
+    except AllocationError:
+        return
+    if nodes:
+        yield Suggestion(change, sentence, "", "", nodes)

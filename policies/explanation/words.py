@@ -1,0 +1,98 @@
+"""Words: lists and ranges of names, numbers of things, and verbs that agree with them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["compressed", "listed", "many", "predicate", "short"]
+
+_NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,8})")
+_MOST = 5
+_LONGEST = 120
+_PLURALS = {
+    "is": "are",
+    "has": "have",
+    "does": "do",
+    "fails": "fail",
+    "lacks": "lack",
+    "needs": "need",
+    "shares": "share",
+}
+
+
+def many(count: int, thing: str) -> str:
+    """`1 node`, `2 nodes`, `5,000 nodes`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's' if not thing.endswith('s') else 'es'}"
+
+
+def listed(items: Sequence[str], most: int = _MOST) -> str:
+    """`a`, `a and b`, `a, b and c`; of many the first, and how many more there are."""
+    if len(items) > most:
+        return f"{', '.join(items[:most])} and {len(items) - most:,} more"
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else "none"
+
+
+def compressed(names: Iterable[str]) -> str:
+    """Names as people write them, runs of numbers as ranges: `gpu-0..gpu-3 and gpu-6`; of many the first."""
+    runs = _runs(names)
+    told = [name for run in runs for name in _range(run)]
+    if len(told) <= _MOST:
+        return listed(told)
+    kept: list[str] = []
+    for number, run in enumerate(runs):
+        if len(kept) + len(_range(run)) >= _MOST:
+            rest = sum(map(len, runs[number:]))
+            return f"{', '.join(kept)} and {rest:,} more" if kept else f"{printable(run[0])} and {rest - 1:,} more"
+        kept += _range(run)
+    return listed(kept)
+
+
+def predicate(text: str, count: int) -> str:
+    """A predicate that begins with a verb in the singular, and may after a colon begin again, for so many subjects."""
+    if count == 1:
+        return text
+    return ": ".join(_plural(part) for part in text.split(": "))
+
+
+def short(text: str) -> str:
+    """A text of an object on one line, cut where it is long."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+
+
+def _plural(text: str) -> str:
+    verb, space, rest = text.partition(" ")
+    return f"{_PLURALS.get(verb, verb)}{space}{rest}"
+
+
+def _runs(names: Iterable[str]) -> list[list[str]]:
+    """Names in the order of their numbers, those together that follow each other."""
+    runs: list[list[str]] = []
+    for name in sorted(names, key=_numbered):
+        if runs and _follows(runs[-1][-1], name):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return runs
+
+
+def _range(run: list[str]) -> list[str]:
+    """Three names and more in a row are told as a range."""
+    shown = [printable(name) for name in run]
+    return [f"{shown[0]}..{shown[-1]}"] if len(run) > 2 else shown
+
+
+def _numbered(name: str) -> tuple[str, int, str]:
+    match = _NUMBERED.fullmatch(name)
+    return (match[1], int(match[2]), "") if match else (name, -1, name)
+
+
+def _follows(before: str, name: str) -> bool:
+    (stem, number, _), (next_stem, next_number, _) = _numbered(before), _numbered(name)
+    return number >= 0 and stem == next_stem and next_number == number + 1

@@ -1,0 +1,74 @@
+"""Errors that stop the scheduler on every node are told first, with the device and what to write instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.explanation import ObstacleKind, Verdict
+
+NVLINK = 'device.attributes["gpu.nvidia.com"].nvlink'
+
+
+def test_selector_that_fails_is_told_with_its_device_and_the_guarded_form(ask, k8s):
+    selector = f'device.driver == "gpu.nvidia.com" && {NVLINK} == true'
+    answer = ask(k8s.claim(k8s.selecting(selector)), k8s.node(), k8s.resource_slice(k8s.gpus(8)))
+    (obstacle,) = answer.obstacles
+    assert answer.verdict is Verdict.BLOCKED
+    assert obstacle.kind is ObstacleKind.ALLOCATION_FAILS
+    assert obstacle.sentence == (
+        "a selector fails on device gpu-0 of node node-1, and that stops the pod on every node: "
+        "claim team-a/gpus: selector #0: CEL runtime error: no such key: nvlink"
+    )
+    assert obstacle.remedy == f"check that it is there first: has({NVLINK}) && {NVLINK} == true"
+
+
+def test_selector_that_fails_on_another_node_stops_all(ask, k8s):
+    fine = k8s.gpu(0)
+    fine["attributes"]["nvlink"] = {"bool": True}
+    nodes = [k8s.node("node-1"), k8s.node("node-2")]
+    slices = [k8s.resource_slice([fine], "node-1"), k8s.resource_slice(k8s.gpus(1), "node-2")]
+    answer = ask(k8s.claim(k8s.selecting(NVLINK)), *nodes, *slices)
+    assert answer.verdict is Verdict.BLOCKED
+    assert answer.headline.startswith("it fits no node, whatever they are like: a selector fails on device gpu-0 of ")
+
+
+def test_node_that_is_out_before_stops_nobody(ask, k8s):
+    fine = k8s.gpu(0)
+    fine["attributes"]["nvlink"] = {"bool": True}
+    nodes = [k8s.node("node-1"), k8s.node("node-2", unschedulable=True)]
+    slices = [k8s.resource_slice([fine], "node-1"), k8s.resource_slice(k8s.gpus(1), "node-2")]
+    assert ask(k8s.claim(k8s.selecting(NVLINK)), *nodes, *slices).verdict is Verdict.FITS
+
+
+def test_device_in_use_is_not_asked(ask, k8s):
+    answer = ask(
+        k8s.claim(k8s.selecting(NVLINK)), k8s.node(), k8s.resource_slice(k8s.gpus(1)), k8s.holding("train-0", [0])
+    )
+    assert answer.groups[0].reason.details == ("gpu-0 is in use by team-b/train-0",)
+
+
+@pytest.mark.parametrize(
+    ("selector", "error"),
+    [
+        ("device.attributes", "claim team-a/gpus: selector #0: CEL compile error: must evaluate to bool"),
+        ("device.driver ==", "claim team-a/gpus: selector #0: CEL compile error: compilation failed: ERROR"),
+    ],
+    ids=["no bool", "bad syntax"],
+)
+def test_stored_selector_that_does_not_compile_is_told(ask, k8s, selector, error):
+    asked = k8s.claim(k8s.selecting(selector), stored=True)
+    answer = ask(asked, k8s.node(), k8s.resource_slice(k8s.gpus(1)))
+    (obstacle,) = answer.obstacles
+    start = f"Kubernetes' scheduler fails with this, whatever other nodes are like: {error}"
+    assert obstacle.sentence.startswith(start)
+    assert "\n" not in obstacle.sentence
+
+
+def test_slices_that_cannot_be_read_are_told(ask, k8s):
+    broken = k8s.resource_slice(k8s.gpus(1))
+    broken["spec"]["pool"]["generation"] = "one"
+    answer = ask(k8s.claim(), k8s.node(), broken)
+    assert answer.obstacles[0].sentence == (
+        "the ResourceSlices or claims of the cluster cannot be read: "
+        "ResourceSlice gpu.nvidia.com-node-1: generation must be a whole number, not 'one'"
+    )

@@ -1,0 +1,138 @@
+"""Nodes that are out before their devices are looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+TAINT = {"key": "team", "value": "b", "effect": "NoSchedule"}
+
+
+@pytest.fixture
+def on(ask, k8s):
+    """The one group of a cluster of one node, asked for a pod."""
+
+    def on(node, pod, *objects):
+        answer = ask(pod, node, k8s.resource_slice(k8s.gpus(8)), *objects)
+        (group,) = answer.groups
+        return group
+
+    return on
+
+
+def sentence(group):
+    return str(group.reason.kind), group.reason.sentence
+
+
+def test_cordoned_node_is_out(on, k8s):
+    assert sentence(on(k8s.node(unschedulable=True), k8s.pod())) == ("cordoned", "the node is cordoned")
+
+
+def test_cordoned_node_is_fine_for_who_tolerates_that(on, k8s):
+    tolerated = k8s.pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}])
+    assert on(k8s.node(unschedulable=True), tolerated).fits
+
+
+def test_untolerated_taint_is_told(on, k8s):
+    group = on(k8s.node(taints=[TAINT]), k8s.pod())
+    assert sentence(group) == ("taint", "the pod does not tolerate the taint team=b:NoSchedule")
+    assert group.reason.facts == {"key": "team", "value": "b", "effect": "NoSchedule"}
+
+
+def test_taint_of_a_condition_is_told_as_such(on, k8s):
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+    assert sentence(on(k8s.node(taints=[taint]), k8s.pod())) == (
+        "taint",
+        "the node is not ready (taint node.kubernetes.io/not-ready:NoExecute)",
+    )
+
+
+def test_taint_that_only_prefers_keeps_nobody_out(on, k8s):
+    assert on(k8s.node(taints=[{**TAINT, "effect": "PreferNoSchedule"}]), k8s.pod()).fits
+
+
+@pytest.mark.parametrize(
+    ("labels", "here"), [({"zone": "a"}, "a"), ({}, "no such label")], ids=["another value", "missing"]
+)
+def test_node_selector_is_told_with_what_the_node_has(on, k8s, labels, here):
+    assert sentence(on(k8s.node(labels=labels), k8s.pod(nodeSelector={"zone": "b"}))) == (
+        "node selector",
+        f"the pod's nodeSelector asks for zone=b; here it is {here}",
+    )
+
+
+def test_affinity_is_told(on, k8s):
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    assert sentence(on(k8s.node(), k8s.pod(affinity={"nodeAffinity": required}))) == (
+        "node selector",
+        "the pod's required node affinity does not match",
+    )
+
+
+def bound(k8s, name, limits):
+    return {
+        **k8s.pod(limits, name=name, namespace="team-b", stored=True, nodeName="node-1"),
+        "status": {"phase": "Running"},
+    }
+
+
+def test_extended_resource_is_counted_beside_running_pods(on, k8s):
+    node = k8s.node(allocatable={"example.com/fpga": "8"})
+    group = on(node, k8s.pod({"example.com/fpga": "4"}), bound(k8s, "a", {"example.com/fpga": "6"}))
+    assert sentence(group) == (
+        "resources",
+        "4 example.com/fpga asked, 2 of 8 left beside the pods that run there",
+    )
+    assert group.reason.facts == {"resource": "example.com/fpga", "asked": "4", "left": "2", "allocatable": "8"}
+    assert group.fits_if_empty
+
+
+def test_ended_pods_take_nothing(on, k8s):
+    ended = {**bound(k8s, "a", {"example.com/fpga": "6"}), "status": {"phase": "Succeeded"}}
+    assert on(k8s.node(allocatable={"example.com/fpga": "8"}), k8s.pod({"example.com/fpga": "4"}), ended).fits
+
+
+@pytest.mark.parametrize(
+    ("limits", "allocatable", "words"),
+    [
+        ({"example.com/fpga": "4"}, {"example.com/fpga": "2"}, "4 example.com/fpga asked, and the node has 2 in all"),
+        ({"example.com/fpga": "4"}, {}, "4 example.com/fpga asked, and the node has none"),
+        ({"memory": "64Gi"}, {"memory": "32Gi"}, "64Gi memory asked, and the node has 32Gi in all"),
+        ({}, {"pods": "0"}, "no room for another pod: 0 pods can run on the node"),
+    ],
+)
+def test_what_an_empty_node_has_not_is_told(on, k8s, limits, allocatable, words):
+    group = on(k8s.node(allocatable=allocatable), k8s.pod(limits))
+    assert sentence(group) == ("resources", words)
+    assert not group.fits_if_empty
+
+
+def test_nodes_that_tell_nothing_of_cpu_have_enough(on, k8s):
+    assert on({**k8s.node(), "status": {}}, k8s.pod({"cpu": "64"})).fits
+
+
+def test_allocated_claim_leaves_its_nodes(ask, k8s):
+    held = k8s.holding("other", [0], namespace="team-a")
+    pod = k8s.pod(resourceClaims=k8s.claiming(resourceClaimName="other-gpu"))
+    nodes = [k8s.node("node-1"), k8s.node("node-2")]
+    answer = ask(pod, *nodes, k8s.resource_slice(k8s.gpus(8)), held)
+    assert [(group.nodes, group.fits) for group in answer.groups] == [(("node-1",), True), (("node-2",), False)]
+    assert sentence(answer.groups[1]) == (
+        "claim elsewhere",
+        "claim gpus has its devices already, and they cannot be reached from here",
+    )
+
+
+def test_order_of_reasons_is_the_schedulers(on, k8s):
+    node = k8s.node(taints=[TAINT], allocatable={"cpu": "1"})
+    assert on(node, k8s.pod({"cpu": "64"}, nodeSelector={"zone": "b"})).reason.kind == "taint"
+
+
+def test_extended_resource_is_served_by_a_class_where_the_kubelet_offers_none(ask, k8s):
+    named = k8s.device_class(extendedResourceName="nvidia.com/gpu")
+    nodes = [k8s.node("node-1"), k8s.node("node-2", allocatable={"nvidia.com/gpu": "2"})]
+    slices = k8s.resource_slice(k8s.gpus(8))
+    answer = ask(k8s.pod({"nvidia.com/gpu": "4"}), *nodes, slices, named)
+    assert [(group.nodes, group.fits) for group in answer.groups] == [(("node-1",), True), (("node-2",), False)]
+    assert answer.groups[0].devices == ("nvidia.com/gpu: gpu-0..gpu-3",)
+    assert answer.headline == "fits 1 of 2 nodes now, 2 replicas in all"

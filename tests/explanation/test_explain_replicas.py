@@ -1,0 +1,74 @@
+"""How many replicas fit, placed one after the other."""
+
+from __future__ import annotations
+
+
+def replicas(answer):
+    return answer.replicas, answer.replicas_at_least
+
+
+def templated(k8s, limits=None):
+    return k8s.pod(limits, resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"))
+
+
+def test_replicas_fill_every_node(ask, k8s):
+    nodes = [k8s.node(f"node-{number}") for number in range(3)]
+    slices = [k8s.resource_slice(k8s.gpus(8), f"node-{number}") for number in range(2)]
+    slices.append(k8s.resource_slice(k8s.gpus(4), "node-2"))
+    answer = ask(templated(k8s), *nodes, *slices, k8s.template({"count": 3}))
+    assert replicas(answer) == (5, False)
+    assert answer.headline == "fits 3 of 3 nodes now, 5 replicas in all"
+
+
+def test_replicas_leave_what_is_in_use(ask, k8s):
+    answer = ask(
+        templated(k8s), k8s.node(), k8s.resource_slice(k8s.gpus(8)), k8s.template(), k8s.holding("other", range(5))
+    )
+    assert replicas(answer) == (3, False)
+
+
+def test_replicas_end_with_the_nodes_own_resources(ask, k8s):
+    answer = ask(templated(k8s, {"cpu": "40"}), k8s.node(), k8s.resource_slice(k8s.gpus(8)), k8s.template())
+    assert replicas(answer) == (3, False)
+
+
+def test_devices_of_the_network_count_once(ask, k8s):
+    nodes = [k8s.node(f"node-{number}") for number in range(4)]
+    network = k8s.resource_slice(k8s.gpus(6), None, pool="fabric", allNodes=True)
+    assert replicas(ask(templated(k8s), *nodes, network, k8s.template({"count": 2}))) == (3, False)
+
+
+def test_devices_of_nodes_count_beside_those_of_the_network(ask, k8s):
+    nodes = [k8s.node(f"node-{number}") for number in range(2)]
+    network = k8s.resource_slice(k8s.gpus(3), None, pool="fabric", allNodes=True)
+    own = k8s.resource_slice(k8s.gpus(2), "node-0")
+    assert replicas(ask(templated(k8s), *nodes, network, own, k8s.template())) == (5, False)
+
+
+def test_pods_that_share_a_claim_stay_on_its_node(ask, k8s):
+    pod = k8s.pod({"cpu": "1"}, resourceClaims=k8s.claiming(resourceClaimName="gpus"))
+    nodes = [k8s.node(f"node-{number}") for number in range(2)]
+    slices = [k8s.resource_slice(k8s.gpus(8), f"node-{number}") for number in range(2)]
+    assert replicas(ask(pod, *nodes, *slices, k8s.claim(stored=True))) == (110, False)
+
+
+def test_claim_is_shared_by_at_most_256_pods(ask, k8s):
+    held = k8s.holding("other", [0], namespace="team-a")
+    held["status"]["reservedFor"] = [{"resource": "pods", "name": f"pod-{number}"} for number in range(254)]
+    pod = k8s.pod(resourceClaims=k8s.claiming(resourceClaimName="other-gpu"))
+    assert replicas(ask(pod, k8s.node(), k8s.resource_slice(k8s.gpus(8)), held)) == (2, False)
+
+
+def test_pods_without_claims_fill_nodes_too(ask, k8s):
+    assert replicas(ask(k8s.pod({"cpu": "40"}), k8s.node("node-1"), k8s.node("node-2"))) == (6, False)
+
+
+def test_admin_access_has_no_end(ask, k8s):
+    admin = k8s.namespace("team-a", **{"resource.kubernetes.io/admin-access": "true"})
+    answer = ask(k8s.claim({"adminAccess": True}), admin, k8s.node(), k8s.resource_slice(k8s.gpus(1)))
+    assert answer.headline == "fits 1 of 1 node now, at least 128 claims in all"
+
+
+def test_nothing_fits_where_nothing_is_free(ask, k8s):
+    answer = ask(templated(k8s), k8s.node(), k8s.resource_slice(k8s.gpus(1)), k8s.template(), k8s.holding("other", [0]))
+    assert replicas(answer) == (0, False)

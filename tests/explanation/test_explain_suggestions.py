@@ -1,0 +1,117 @@
+"""Suggestions are the smallest changes that help, and each was tried out."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.explanation import Change
+
+MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 0'
+PRODUCT = 'device.attributes["gpu.nvidia.com"].productName == "NVIDIA L40S"'
+ROOT = "resource.kubernetes.io/pcieRoot"
+
+
+def told(answer):
+    return [(each.sentence, each.nodes) for each in answer.suggestions]
+
+
+def test_lower_count_is_suggested(ask, k8s):
+    nodes = [k8s.node("node-1"), k8s.node("node-2")]
+    slices = [k8s.resource_slice(k8s.gpus(2), "node-1"), k8s.resource_slice(k8s.gpus(4), "node-2")]
+    answer = ask(k8s.claim({"count": 8}), *nodes, *slices)
+    assert told(answer) == [("ask for 4 devices instead of 8 in request gpu", 1)]
+    assert answer.suggestions[0].change is Change.COUNT
+
+
+def test_bound_moves_to_the_best_there_is(ask, k8s):
+    devices = [k8s.gpu(0, memory="24Gi"), k8s.gpu(1, memory="40Gi")]
+    answer = ask(k8s.claim(k8s.selecting(MEMORY.format("80Gi"))), k8s.node(), k8s.resource_slice(devices))
+    assert told(answer) == [("accept 40Gi of memory instead of 80Gi in request gpu", 1)]
+
+
+def test_bound_moves_as_far_as_so_many_devices_need(ask, k8s):
+    devices = [k8s.gpu(0, memory="24Gi"), k8s.gpu(1, memory="40Gi")]
+    asked = k8s.selecting(MEMORY.format("80Gi"), count=2)
+    answer = ask(k8s.claim(asked), k8s.node(), k8s.resource_slice(devices))
+    assert told(answer) == [("accept 24Gi of memory instead of 80Gi in request gpu", 1)]
+
+
+def test_version_moves_too(ask, k8s):
+    selector = 'device.attributes["gpu.nvidia.com"].cudaComputeCapability.compareTo(semver("10.0.0")) >= 0'
+    answer = ask(k8s.claim(k8s.selecting(selector)), k8s.node(), k8s.resource_slice(k8s.gpus(1)))
+    assert told(answer) == [("accept cudaComputeCapability 9.0.0 instead of 10.0.0 in request gpu", 1)]
+
+
+def test_condition_is_left_out_of_the_selector(ask, k8s):
+    selector = f'device.driver == "gpu.nvidia.com" && {PRODUCT}'
+    answer = ask(k8s.claim(k8s.selecting(selector)), k8s.node(), k8s.resource_slice(k8s.gpus(1)))
+    assert told(answer) == [(f"leave out {PRODUCT} in request gpu", 1)]
+
+
+def test_selector_of_one_condition_is_left_out(ask, k8s):
+    answer = ask(k8s.claim(k8s.selecting(PRODUCT)), k8s.node(), k8s.resource_slice(k8s.gpus(1)))
+    assert told(answer) == [(f"leave out {PRODUCT} in request gpu", 1)]
+
+
+def test_change_that_does_not_help_alone_is_not_suggested(ask, k8s):
+    asked = k8s.selecting(MEMORY.format("80Gi"), PRODUCT)
+    answer = ask(k8s.claim(asked), k8s.node(), k8s.resource_slice(k8s.gpus(1, memory="40Gi")))
+    assert told(answer) == []
+
+
+def test_device_toleration_is_suggested(ask, k8s):
+    taint = {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}
+    answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice([k8s.gpu(0, taints=[taint])]))
+    assert told(answer) == [("tolerate the device taint gpu.nvidia.com/xid=79:NoSchedule in request gpu", 1)]
+
+
+def test_constraint_is_left_out(ask, k8s):
+    devices = [k8s.gpu(number, root=f"pci0000:{number:02x}") for number in range(2)]
+    asked = k8s.claim({"count": 2}, constraints=[{"matchAttribute": ROOT}])
+    answer = ask(asked, k8s.node(), k8s.resource_slice(devices))
+    assert told(answer) == [(f"leave out the constraint on the same {ROOT}", 1)]
+
+
+def test_node_toleration_is_suggested(ask, k8s):
+    taint = {"key": "team", "value": "b", "effect": "NoSchedule"}
+    nodes = [k8s.node(f"node-{number}", taints=[taint]) for number in range(3)]
+    slices = [k8s.resource_slice(k8s.gpus(1), f"node-{number}") for number in range(2)]
+    pod = k8s.pod(resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"))
+    assert told(ask(pod, *nodes, *slices, k8s.template())) == [
+        ("add a toleration for the node taint team=b:NoSchedule to the pod", 2)
+    ]
+
+
+@pytest.mark.parametrize("key", ["node.kubernetes.io/not-ready", "node-role.kubernetes.io/control-plane"])
+def test_toleration_of_what_is_wrong_with_a_node_is_not_suggested(ask, k8s, key):
+    assert told(ask(k8s.pod(), k8s.node(taints=[{"key": key, "effect": "NoSchedule"}]))) == []
+
+
+def test_fewer_extended_resources_are_suggested(ask, k8s):
+    answer = ask(k8s.pod({"example.com/fpga": "8"}), k8s.node(allocatable={"example.com/fpga": "4"}))
+    assert told(answer) == [("ask for 4 example.com/fpga instead of 8", 1)]
+
+
+def test_what_fits_gets_no_suggestions(ask, k8s):
+    nodes = [k8s.node("node-1"), k8s.node("node-2")]
+    slices = [k8s.resource_slice(k8s.gpus(8), "node-1"), k8s.resource_slice(k8s.gpus(4), "node-2")]
+    assert told(ask(k8s.claim({"count": 8}), *nodes, *slices)) == []
+
+
+def test_change_that_helps_only_once_nothing_is_in_use_says_so(ask, k8s):
+    asked = k8s.claim(k8s.selecting(MEMORY.format("80Gi")))
+    answer = ask(asked, k8s.node(), k8s.resource_slice(k8s.gpus(1, memory="40Gi")), k8s.holding("train-0", [0]))
+    (suggestion,) = answer.suggestions
+    assert suggestion.sentence == "accept 40Gi of memory instead of 80Gi in request gpu"
+    assert suggestion.only_if_empty
+
+
+def test_change_of_what_conversion_wrote_says_where_it_comes_from(ask, k8s):
+    opted_in = k8s.namespace("team-a", **{"gpu-admission.io/dra": "enabled"})
+    pod = k8s.pod({"nvidia.com/gpu": "1"}, nodeSelector={"nvidia.com/gpu.product": "NVIDIA-L40S"})
+    answer = ask(pod, opted_in, k8s.node(), k8s.resource_slice(k8s.gpus(1)))
+    (suggestion,) = answer.suggestions
+    assert suggestion.sentence == (
+        'leave out device.attributes["gpu.nvidia.com"].productName.replace(" ", "-") == "NVIDIA-L40S" '
+        "in request main, which conversion made of the pod's node selector or affinity"
+    )

@@ -1,0 +1,137 @@
+"""What is unknown is told, and the rest is answered."""
+
+from __future__ import annotations
+
+import json
+
+from policies.explanation import Verdict
+
+BRING = (
+    "bring what the cluster holds: "
+    "kubectl get resourceslices,deviceclasses,resourceclaims,nodes,pods -A -o yaml > cluster.yaml"
+)
+NO_NODES = (
+    "no Nodes are known: each node that a ResourceSlice names is taken for one without labels, taints and limits "
+    "(bring: kubectl get nodes -o yaml)"
+)
+NO_CLAIMS = "no ResourceClaims are known, so every device counts as free (bring: kubectl get resourceclaims -A -o yaml)"
+NO_PODS = "no Pods are known, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
+ALONE = "a claim alone has no tolerations and no node selector, so taints and labels of nodes are left aside"
+
+
+def test_without_slices_it_says_what_to_bring(ask, k8s):
+    answer = ask(k8s.claim(), k8s.node())
+    assert answer.verdict is Verdict.UNKNOWN
+    assert answer.headline == (
+        "whether it fits cannot be told: no ResourceSlices are known, so nobody can say which devices there are"
+    )
+    assert [each.remedy for each in answer.obstacles] == [BRING]
+
+
+def test_without_classes_it_says_what_to_bring(ask, k8s):
+    answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), base=[k8s.namespace()])
+    assert [(each.sentence, each.remedy) for each in answer.obstacles] == [
+        ("DeviceClass gpu.nvidia.com is not known, so nobody can say which devices the claim may have", BRING)
+    ]
+
+
+def test_what_is_certainly_wrong_comes_before_what_is_unknown(ask, k8s):
+    answer = ask(k8s.claim({"deviceClassName": "gpu.nvida.com"}), k8s.node())
+    assert answer.verdict is Verdict.BLOCKED
+    assert [str(each.kind) for each in answer.obstacles] == ["missing", "fact unknown"]
+
+
+def test_without_nodes_the_slices_tell(ask, k8s):
+    slices = [k8s.resource_slice(k8s.gpus(8), f"node-{number}") for number in range(2)]
+    pod = k8s.pod(
+        {"cpu": "64"}, resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"), nodeSelector={"zone": "a"}
+    )
+    answer = ask(pod, *slices, k8s.template({"count": 4}))
+    assert answer.headline == "fits 2 of 2 nodes now, 4 replicas in all"
+    assert answer.nodes_guessed
+    assert answer.remarks == (NO_NODES,)
+
+
+def test_without_nodes_and_claims_nothing_can_be_told(ask, k8s):
+    answer = ask(k8s.pod({"cpu": "1"}), k8s.resource_slice(k8s.gpus(1)))
+    assert answer.headline == (
+        "whether it fits cannot be told: no Nodes are known, and the pod has no claim that would tell where it can run"
+    )
+
+
+def test_without_claims_devices_count_as_free(ask, k8s):
+    known = [k8s.device_class(), k8s.namespace()]
+    answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), base=known)
+    assert (answer.verdict, answer.remarks) == (Verdict.FITS, (NO_CLAIMS, ALONE))
+
+
+def test_without_pods_nodes_count_as_empty(ask, k8s):
+    answer = ask(k8s.pod({"cpu": "1"}), k8s.node(), base=[k8s.namespace()])
+    assert (answer.verdict, answer.remarks) == (Verdict.FITS, (NO_PODS,))
+
+
+def test_pod_of_another_scheduler_is_told(ask, k8s):
+    answer = ask(k8s.pod(schedulerName="volcano"), k8s.node())
+    assert answer.remarks == ("the pod is for scheduler volcano; this is what Kubernetes' own would do",)
+
+
+def test_cluster_without_nodes_has_none_that_fit(ask, k8s):
+    answer = ask(k8s.pod(), k8s.empty_list("Node"))
+    assert (answer.verdict, answer.headline) == (Verdict.IMPOSSIBLE, "there is no node that it could fit")
+
+
+def test_json_has_stable_names(ask, k8s):
+    answer = ask(k8s.claim({"count": 2}), k8s.node(), k8s.resource_slice(k8s.gpus(1)))
+    assert json.loads(json.dumps(answer.as_json())) == {
+        "label": "ResourceClaim team-a/gpus",
+        "verdict": "impossible",
+        "headline": "fits none of 1 node, even if nothing were in use",
+        "obstacles": [],
+        "nodes": 1,
+        "nodesGuessed": False,
+        "fitNow": 0,
+        "fitIfEmpty": 0,
+        "unknownNodes": 0,
+        "replicas": 0,
+        "replicasAtLeast": False,
+        "groups": [
+            {
+                "count": 1,
+                "nodes": ["node-1"],
+                "fits": False,
+                "fitsIfEmpty": False,
+                "reason": {
+                    "kind": "devices",
+                    "sentence": "request gpu asks for 2 devices of class gpu.nvidia.com; the node has 1",
+                    "details": [],
+                    "facts": {"claim": "gpus", "request": "gpu", "asked": 2, "usable": 1, "rejected": []},
+                },
+                "devices": [],
+            }
+        ],
+        "groupsLeftOut": 0,
+        "nodesLeftOut": 0,
+        "suggestions": [
+            {
+                "change": "count",
+                "sentence": "ask for 1 device instead of 2 in request gpu",
+                "claim": "gpus",
+                "request": "gpu",
+                "nodes": 1,
+                "atLeast": False,
+                "onlyIfEmpty": False,
+            }
+        ],
+        "convertedTo": "",
+        "remarks": [ALONE],
+    }
+
+
+def test_obstacles_are_json_too(ask, k8s):
+    (obstacle,) = ask(k8s.claim(), k8s.node()).as_json()["obstacles"]
+    assert obstacle == {
+        "kind": "fact unknown",
+        "sentence": "no ResourceSlices are known, so nobody can say which devices there are",
+        "remedy": BRING,
+        "rule": "",
+    }
