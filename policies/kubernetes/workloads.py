@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["group_of", "pod_templates"]
+__all__ = ["WORKLOAD_KINDS", "group_of", "pod_templates"]
 
 _EACH = "*"
 """A step to every item of a list, or to every value of a mapping."""
@@ -44,6 +44,9 @@ _TEMPLATES: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
 }
 """By API group and kind, because `Job` is also a kind of batch.volcano.sh. Sources: k8s.io/api apps, batch and core;
 sigs.k8s.io/jobset and lws api/; kuberay ray-operator/apis/ray/v1; kubeflow training-operator and mpi-operator."""
+
+WORKLOAD_KINDS = tuple(_TEMPLATES)
+"""Group and kind of every object that carries pod templates."""
 
 
 def group_of(document: Any) -> str:

@@ -60,7 +60,7 @@ def test_rules_imports_no_server(folder):
     assert not imported(folder, "rules") & {*HEAVY, "pydantic", "orjson", "asyncio"}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["review", "--help"], ["serve", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["review", "--help"], ["explain", "--help"], ["serve", "--help"]])
 def test_help_imports_no_server(folder, arguments):
     assert not imported(folder, *arguments) & {*HEAVY, "pydantic", "orjson", "ssl"}
 
@@ -69,8 +69,19 @@ def test_help_of_all_commands_imports_none_of_them(folder):
     assert not imported(folder, "--help") & {"policies", "yaml", "difflib"}
 
 
-def test_help_of_review_imports_no_policies(folder):
-    assert not imported(folder, "review", "--help") & {"policies", "yaml", "difflib"}
+@pytest.mark.parametrize("command", ["review", "explain"])
+def test_help_of_a_command_on_manifests_imports_no_policies(folder, command):
+    assert not imported(folder, command, "--help") & {"policies", "yaml", "difflib"}
+
+
+def test_wrong_usage_of_explain_imports_no_policies(folder):
+    assert not imported(folder, "explain", code=2) & {"policies", "yaml", "difflib"}
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_explain_imports_no_server(folder, cluster, write, pod, output):
+    packages = imported(folder, "explain", "--cluster", cluster, "-o", output, write("pod.yaml", pod()))
+    assert not packages & {*HEAVY, "pydantic", "orjson", "asyncio", "ssl"}
 
 
 @pytest.mark.parametrize("arguments", [[], ["--operation", "UPDATE", "pod.yaml"], ["--old", "old.yaml", "pod.yaml"]])
@@ -109,6 +120,8 @@ Usage: gpu-admission [OPTIONS] COMMAND [ARGS]...
 
   What would become of these manifests?
     gpu-admission review --cluster examples/cluster pod.yaml
+  Where would this pod fit, and why not elsewhere?
+    gpu-admission explain --cluster examples/cluster pod.yaml
   What does a rule want, and why?
     gpu-admission rules GA307
 
@@ -117,15 +130,16 @@ Options:
   -h, --help  Show this message and exit.
 
 Commands:
-  review  Review manifests as the webhook would, without a cluster.
-  rules   List the rules, or tell all about one.
-  serve   Serve the webhook over HTTPS.
-  demo    Show the main job from end to end, on a cluster made of files.
+  review   Review manifests as the webhook would, without a cluster.
+  explain  Tell where a pod or claim fits, and why not elsewhere.
+  rules    List the rules, or tell all about one.
+  serve    Serve the webhook over HTTPS.
+  demo     Show the main job from end to end, on a cluster made of files.
 """
     )
 
 
-@pytest.mark.parametrize("command", ["review", "rules", "serve"])
+@pytest.mark.parametrize("command", ["review", "explain", "rules", "serve"])
 def test_help_of_a_command_has_examples(invoke, command):
     done = invoke(command, "-h")
     assert done.exit_code == 0

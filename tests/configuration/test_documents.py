@@ -14,6 +14,7 @@ CATALOGUE = ROOT / "docs" / "catalogue.md"
 RULES = ROOT / "docs" / "rules.md"
 SECTIONS = {
     "GA1": "Configuration",
+    "GA2": "Claims",
     "GA3": "Conversion",
 }
 

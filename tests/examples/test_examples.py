@@ -13,7 +13,11 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name != "cluster")
+CLUSTERS = ("cluster", "cluster-in-use")
+FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name not in CLUSTERS)
+EXPLAINED = [folder for folder in FOLDERS if folder.name.startswith("explain-")]
+REVIEWED = [folder for folder in FOLDERS if folder not in EXPLAINED]
+IN_USE = ["--cluster", "examples/cluster", "--cluster", "examples/cluster-in-use"]
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1"}
 
 
@@ -35,11 +39,19 @@ def run(command):
     )
 
 
+def is_refused(expected):
+    """Whether something is refused, as the last line of a review says, or does not fit, as the first of an explanation."""
+    first, *_, last = expected.splitlines()
+    return " refused" in last or first.endswith(("  full", "  impossible", "  blocked", "  unknown"))
+
+
 def test_there_is_an_example_of_each_feature():
     assert [folder.name for folder in FOLDERS] == [
         "admission-review",
         "affinity",
         "deployment",
+        "explain-deployment",
+        "explain-pending-pod",
         "fractional",
         "kueue-left-alone",
         "mig",
@@ -61,15 +73,22 @@ def test_example_prints_what_it_promises(folder):
     expected = (folder / "expected.txt").read_text()
     done = run(first)
     assert (done.stdout, done.stderr) == (expected, "")
-    assert done.returncode == (1 if " refused" in expected.splitlines()[-1] else 0)
+    assert done.returncode == (1 if is_refused(expected) else 0)
     for command in others:
         assert run(command).returncode == 0
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", REVIEWED, ids=lambda folder: folder.name)
 def test_example_begins_with_a_command_on_its_own_folder(folder):
     first = commands(folder)[0]
     assert first == ["gpu-admission", "review", "--cluster", "examples/cluster", f"examples/{folder.name}"]
+
+
+@pytest.mark.parametrize("folder", EXPLAINED, ids=lambda folder: folder.name)
+def test_explained_example_is_asked_about_on_the_cluster_in_use(folder):
+    (command,) = commands(folder)
+    asked = [f"examples/{folder.name}"] if list(folder.glob("*.yaml")) else ["-n", "team-a", "pod/pretrain"]
+    assert command == ["gpu-admission", "explain", *IN_USE, *asked]
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -22,6 +22,7 @@ _TRACE = "GPU_ADMISSION_TRACE"
 
 _COMMANDS = {
     "review": "Review manifests as the webhook would, without a cluster.",
+    "explain": "Tell where a pod or claim fits, and why not elsewhere.",
     "rules": "List the rules, or tell all about one.",
     "serve": "Serve the webhook over HTTPS.",
     "demo": "Show the main job from end to end, on a cluster made of files.",
@@ -62,6 +63,8 @@ def main(ctx: click.Context) -> None:
     \b
     What would become of these manifests?
       gpu-admission review --cluster examples/cluster pod.yaml
+    Where would this pod fit, and why not elsewhere?
+      gpu-admission explain --cluster examples/cluster pod.yaml
     What does a rule want, and why?
       gpu-admission rules GA307
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped

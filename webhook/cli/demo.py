@@ -77,9 +77,15 @@ async def _demo(examples: Path) -> None:
 
 
 def _pods(examples: Path, reader: Reader) -> Iterator[tuple[str, Subject]]:
-    """The pods of the examples, each with the title of its example, in the order of the list in their README."""
-    for title, folder in _LISTED.findall((examples / "README.md").read_text()):
-        manifests = reader.manifests([str(examples / folder)])
+    """The pods of the examples, each with the title of its example, in the order of the list in their README.
+
+    Some examples have no manifests: they ask about what runs on the cluster already.
+    """
+    for title, name in _LISTED.findall((examples / "README.md").read_text()):
+        folder = examples / name
+        if folder.is_dir() and not any(file.suffix in (".yaml", ".json") for file in folder.glob("*")):
+            continue
+        manifests = reader.manifests([str(folder)])
         for subject in subjects_of(manifests, [], Circumstances(), reader):
             if (subject.request.group, subject.request.kind) == ("", "Pod"):
                 yield title, subject

@@ -82,7 +82,8 @@ def command(
     """Serve the webhook over HTTPS, until SIGTERM or Ctrl-C.
 
     Answers AdmissionReviews at one path for each entry: /conversion, /preview, /placement, /conversion-check. Probes
-    (/livez, /readyz) and /metrics are on a second port. The log is one line of JSON for each decision.
+    (/livez, /readyz) and /metrics are on a second port. The log is one line of JSON for each decision. With --client-ca,
+    known clients are told at /v1/explain where something fits, and why not elsewhere.
 
     \b
     Try it out, and ask it something:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import secrets
 from typing import TYPE_CHECKING
 
@@ -13,8 +11,10 @@ from policies.entries import ENTRIES
 from policies.review import load_rooms
 from webhook.server.admission import Admission
 from webhook.server.admission_review import BadReview
+from webhook.server.bodies import JSON, Form
 from webhook.server.callers import Callers
 from webhook.server.deadlines import BadDuration
+from webhook.server.explain import PATH, ROUTE, ExplainCalls
 from webhook.server.logs import log_crash, log_refusal
 from webhook.server.traffic import Traffic
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
 
     from policies.entries import Entry
-    from webhook.server.deadlines import Deadline
+    from webhook.server.explainer import Explainer
 
 __all__ = ["ADMISSION", "CALLERS", "LARGEST_BODY", "TRAFFIC", "create_app"]
 
@@ -33,21 +33,28 @@ ADMISSION = web.AppKey("admission", Admission)
 CALLERS = web.AppKey("callers", Callers)
 TRAFFIC = web.AppKey("traffic", Traffic)
 
-_JSON = "application/json"
-_SENTENCES = {
-    404: f"No webhook has this path; POST an AdmissionReview to one of {', '.join(f'/{name}' for name in ENTRIES)}.",
-    405: "This path answers POST only; what is posted is an AdmissionReview.",
-    413: "The body is larger than 8 MiB, and no AdmissionReview of an API server is.",
-}
-"""What to say instead of aiohttp's own words."""
+_FORM = Form(
+    holds="an AdmissionReview",
+    largest=LARGEST_BODY,
+    too_large="The body is larger than 8 MiB, and no AdmissionReview of an API server is.",
+)
+_NO_PATH = (
+    f"No webhook has this path; POST an AdmissionReview to one of {', '.join(f'/{name}' for name in ENTRIES)}, or a "
+    f"question to {PATH}."
+)
+_NO_METHOD = "This path answers POST only; what is posted is an AdmissionReview."
+_NO_METHOD_TO_EXPLAIN = "This path answers POST only; what is posted is a question about an object."
+_KEPT = (hdrs.ALLOW, hdrs.RETRY_AFTER)
+"""Headers of refusals that say what else to do."""
 
 
-def create_app(admission: Admission, callers: Callers) -> web.Application:
-    """The application that answers `POST /<entry>` for every webhook entry.
+def create_app(admission: Admission, callers: Callers, explainer: Explainer) -> web.Application:
+    """The application that answers `POST /<entry>` for every webhook entry, and `POST /v1/explain`.
 
     Args:
         admission: Answers the reviews.
-        callers: Says who may call entries with effects.
+        callers: Says who may call entries with effects, and who gets explanations.
+        explainer: Explains.
     """
     load_rooms()
     app = web.Application(middlewares=[_answered], client_max_size=LARGEST_BODY)
@@ -56,6 +63,7 @@ def create_app(admission: Admission, callers: Callers) -> web.Application:
     app[TRAFFIC] = Traffic(admission.metrics.set_in_flight)
     for name in ENTRIES:
         app.router.add_post(f"/{name}", _handle, name=name)
+    app.router.add_post(PATH, ExplainCalls(explainer, callers, admission.metrics).handle, name=ROUTE)
     return app
 
 
@@ -64,37 +72,17 @@ async def _handle(request: web.Request) -> web.Response:
     entry = _entry(request)
     if refusal := request.app[CALLERS].refusal(entry, request.transport):
         raise web.HTTPForbidden(text=refusal)
-    _check_form(request)
+    _FORM.check(request)
     try:
         deadline = admission.deadline(request.query.get("timeout"))
-        answer = admission.answer(entry, await _body(request, deadline), deadline)
+        answer = admission.answer(entry, await _FORM.read(request, deadline), deadline)
     except (BadDuration, BadReview) as error:
         raise web.HTTPBadRequest(text=str(error)) from error
-    return web.Response(body=answer, content_type=_JSON)
+    return web.Response(body=answer, content_type=JSON)
 
 
 def _entry(request: web.Request) -> Entry:
     return ENTRIES[request.match_info.route.name or ""]
-
-
-def _check_form(request: web.Request) -> None:
-    if request.content_type != _JSON:
-        shown = json.dumps(request.content_type[:100])
-        raise web.HTTPUnsupportedMediaType(text=f"The content type is {shown}; send an AdmissionReview as {_JSON}.")
-    if hdrs.CONTENT_ENCODING in request.headers:
-        raise web.HTTPUnsupportedMediaType(text="The body has a Content-Encoding; send it as it is.")
-    if (request.content_length or 0) > LARGEST_BODY:
-        raise web.HTTPRequestEntityTooLarge(LARGEST_BODY)
-
-
-async def _body(request: web.Request, deadline: Deadline) -> bytes:
-    try:
-        async with asyncio.timeout(deadline.remaining):
-            return await request.read()
-    except TimeoutError as error:
-        raise web.HTTPRequestTimeout(text="The body did not arrive before the call's timeout.") from error
-    except (ConnectionError, web.RequestPayloadError) as error:
-        raise web.HTTPBadRequest(text="The body breaks off.") from error
 
 
 @web.middleware
@@ -115,11 +103,20 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
 
 
 def _turned_down(request: web.Request, refusal: web.HTTPException) -> web.Response:
-    sentence = _SENTENCES.get(refusal.status) or refusal.text or refusal.reason
+    sentence = _sentence(request, refusal)
     log_refusal(request.path, request.remote, refusal.status, sentence)
-    _count(request, "turned_down")
-    allow = {hdrs.ALLOW: refusal.headers[hdrs.ALLOW]} if hdrs.ALLOW in refusal.headers else {}
-    return web.Response(status=refusal.status, text=f"{sentence}\n", headers=allow)
+    _count(request, "unavailable" if isinstance(refusal, web.HTTPServiceUnavailable) else "turned_down")
+    headers = {name: refusal.headers[name] for name in _KEPT if name in refusal.headers}
+    return web.Response(status=refusal.status, text=f"{sentence}\n", headers=headers)
+
+
+def _sentence(request: web.Request, refusal: web.HTTPException) -> str:
+    """What to say; instead of aiohttp's own words where it is the router that found no handler."""
+    if request.match_info.http_exception is None:
+        return refusal.text or refusal.reason
+    if not isinstance(refusal, web.HTTPMethodNotAllowed):
+        return _NO_PATH
+    return _NO_METHOD_TO_EXPLAIN if request.path == PATH else _NO_METHOD
 
 
 def _crashed(request: web.Request, error: Exception) -> web.Response:
@@ -131,6 +128,8 @@ def _crashed(request: web.Request, error: Exception) -> web.Response:
 
 
 def _count(request: web.Request, verdict: str) -> None:
-    entry = request.match_info.route.name
-    if entry is not None:
-        request.app[ADMISSION].metrics.count_call(entry, verdict)
+    metrics, route = request.app[ADMISSION].metrics, request.match_info.route.name
+    if route == ROUTE:
+        metrics.count_explanation(verdict)
+    elif route is not None:
+        metrics.count_call(route, verdict)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from policies.kubernetes.objects import name_of, namespace_of
 from webhook.server.admission_review import name_in
+from webhook.server.explain_question import NamedObject
 from webhook.server.redaction import redacted
 
 if TYPE_CHECKING:
@@ -18,8 +20,18 @@ if TYPE_CHECKING:
 
     from policies.entries import Entry
     from policies.request import Request
+    from webhook.server.explain_question import PostedObject
 
-__all__ = ["JSONFormatter", "configure", "log_broken_call", "log_crash", "log_decision", "log_failure", "log_refusal"]
+__all__ = [
+    "JSONFormatter",
+    "configure",
+    "log_broken_call",
+    "log_crash",
+    "log_decision",
+    "log_explanation",
+    "log_failure",
+    "log_refusal",
+]
 
 _LONGEST_VALUE = 512
 """Characters of one value that a caller chose; a Kubernetes name has at most 253."""
@@ -104,6 +116,24 @@ def log_failure(entry: Entry, request: Request, what: str, identifier: str, erro
     _decisions.error("no decision: the webhook %s", what, extra={"fields": fields}, exc_info=error)
 
 
+def log_explanation(caller: str, asked: PostedObject | NamedObject, verdicts: Sequence[str], seconds: float) -> None:
+    """Log who was explained what; the object itself is not logged.
+
+    Args:
+        caller: The common name of the client's certificate.
+        asked: The question.
+        verdicts: What the explanations come to.
+        seconds: How long it took.
+    """
+    fields: dict[str, Any] = {
+        "user": _clipped(caller),
+        **_asked(asked),
+        "verdicts": list(verdicts),
+        "milliseconds": round(seconds * 1000, 3),
+    }
+    _decisions.info("explained", extra={"fields": fields})
+
+
 def log_crash(path: str, identifier: str, error: Exception) -> None:
     """Log an error outside of any review, under the id that the answer names."""
     _decisions.error("a call failed", extra={"fields": {"failure": identifier, "path": _clipped(path)}}, exc_info=error)
@@ -135,6 +165,15 @@ def _subject(entry: Entry, request: Request) -> dict[str, Any]:
         "namespace": _clipped(request.namespace),
         "name": _clipped(name_in(request)),
     }
+
+
+def _asked(asked: PostedObject | NamedObject) -> dict[str, str]:
+    if isinstance(asked, NamedObject):
+        kind, name, namespace = asked.kind.name, asked.name, asked.namespace
+    else:
+        kind, name = asked.object["kind"], name_of(asked.object)
+        namespace = namespace_of(asked.object) or asked.namespace
+    return {"kind": _clipped(kind), "namespace": _clipped(namespace), "name": _clipped(name)}
 
 
 def _clipped(text: str) -> str:

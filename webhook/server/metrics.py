@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 
     from policies.decision import Decision
 
-__all__ = ["VERDICTS", "Metrics"]
+__all__ = ["EXPLAINED", "VERDICTS", "Metrics"]
 
 VERDICTS = ("allowed", "changed", "denied", "failed", "turned_down")
 """How a call can end: with a decision (the first three), without one, or before there was anything to decide."""
+
+EXPLAINED = ("answered", "unavailable", "failed", "turned_down")
+"""How a call for an explanation can end; unavailable where others were being answered, or the time was up."""
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _CONVERSION = "conversion"
@@ -44,6 +47,13 @@ class Metrics:
         conversions = self._counter(
             "conversions", "Pods that asked for conversion, by what became of it; dry runs not counted.", "outcome"
         )
+        explanations = self._counter("explanations", "Calls for explanations, by how they ended.", "outcome")
+        explaining = Histogram(
+            "gpu_admission_explanation_duration_seconds",
+            "Time from the arrival of a call for an explanation to its answer.",
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
         in_flight = self._gauge("requests_in_flight", "Calls that are being answered.")
         self._certificate = self._gauge(
             "certificate_expiry_timestamp_seconds", "When the serving certificate, or one of its chain, expires."
@@ -58,6 +68,8 @@ class Metrics:
         self._conversions = {
             outcome: conversions.labels(outcome) for outcome in ("converted", "unconverted", "refused")
         }
+        self._explanations = {outcome: explanations.labels(outcome) for outcome in EXPLAINED}
+        self.time_explanation = explaining.observe
         self.set_in_flight = in_flight.set
 
     def count_call(self, entry: str, verdict: str) -> None:
@@ -75,6 +87,10 @@ class Metrics:
             self._findings.labels(entry, finding.rule, finding.severity.value).inc()
         if entry == _CONVERSION and not dry_run and (outcome := _outcome(decision)):
             self._conversions[outcome].inc()
+
+    def count_explanation(self, outcome: str) -> None:
+        """Count a call for an explanation by how it ended, one of `EXPLAINED`."""
+        self._explanations[outcome].inc()
 
     def watch_certificate(self, expiry: Callable[[], float]) -> None:
         """Show a certificate's end, asked for at every scrape, in seconds since 1970."""

@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from webhook.server.callers import Callers
 from webhook.server.certificates import ServingCertificate
 from webhook.server.config import CannotServe
 from webhook.server.connections import create_runner
+from webhook.server.explainer import Explainer
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness, create_probes
 from webhook.server.tls import BadClientCA
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
     from webhook.server.config import ServerConfig
 
 __all__ = ["Ready", "Service", "serve"]
+
+_SWITCH_SECONDS = 0.0005
+"""After how long a thread that computes lets the others have a turn. Python's own 5 ms, several times in each review,
+are tens of milliseconds while something is explained."""
 
 _logger = logging.getLogger("gpu_admission.service")
 
@@ -72,7 +78,7 @@ class Service:
         callers = Callers(config.clients.names if config.clients else None)
         metrics = Metrics()
         metrics.watch_certificate(self._certificate.expiry)
-        self._app = create_app(Admission(view, settings, metrics), callers)
+        self._app = create_app(Admission(view, settings, metrics), callers, Explainer(view, settings))
         self._readiness = Readiness([self._certificate.problem], [callers.note])
         self._webhook = create_runner(self._app)
         self._probes = create_runner(create_probes(self._readiness, metrics))
@@ -162,6 +168,7 @@ async def serve(
         # What is there now stays; the collector need not look at it again, which spares the slowest calls milliseconds.
         gc.collect()
         gc.freeze()
+        sys.setswitchinterval(_SWITCH_SECONDS)
         on_ready(ready)
         await stop.wait()
         await service.drain(hurry)

@@ -17,6 +17,7 @@ from policies.dra.cel.library.semvers import Semver
 from policies.dra.cel.library.urls import URL
 from policies.dra.cel.spelling import runtime_name
 from policies.dra.cel.types import Type
+from policies.dra.cel.unconvertible import Unconvertible
 from policies.dra.cel.values import Absent, Accumulation, Concatenation, Map, Optional, UInt, size
 from policies.dra.cel.work import spend
 
@@ -48,16 +49,16 @@ def equals(left: Value, right: Value) -> bool:
         EvaluationAborted: there is more to compare than the cost limit could pay for.
     """
     outcome = _outcome(left, right)
-    if outcome is None:
-        raise CelRuntimeError(_NO_OVERLOAD)
+    if isinstance(outcome, CelRuntimeError):
+        raise outcome
     return outcome
 
 
-def _outcome(left: Value, right: Value) -> bool | None:
-    """True, False, or None for no such overload."""
+def _outcome(left: Value, right: Value) -> bool | CelRuntimeError:
+    """Whether they are equal, or why that cannot be said."""
     if not (isinstance(left, _CONTAINERS) and isinstance(right, _CONTAINERS)):
         return _compare_simple(left, right)
-    outcome: bool | None = True
+    outcome: bool | CelRuntimeError = True
     pending: list[tuple[Value, Value, bool]] = [(left, right, True)]
     seen: dict[tuple[int, int, bool], tuple[Value, Value]] = {}
     while pending:
@@ -77,8 +78,8 @@ def _outcome(left: Value, right: Value) -> bool | None:
             found = _compare_simple(a, b)
             if found is False:
                 return False
-            if found is None and is_exposed:
-                outcome = None
+            if found is not True and is_exposed:
+                outcome = found
     return outcome
 
 
@@ -111,7 +112,7 @@ def _entry_pairs(one: Map, other: Map) -> list[tuple[Value, Value]] | None:
     return inner
 
 
-def _compare_simple(left: Value, right: Value) -> bool | None:
+def _compare_simple(left: Value, right: Value) -> bool | CelRuntimeError:
     """The outcome for anything but two containers."""
     kind = left.__class__
     if kind is str or kind is bool or left is None or right is None:
@@ -120,9 +121,13 @@ def _compare_simple(left: Value, right: Value) -> bool | None:
         return right.__class__ in _NUMBERS and _equal_numbers(left, right)  # type: ignore[arg-type]  # numbers both
     if isinstance(left, Type):
         return isinstance(right, Type) and runtime_name(left) == runtime_name(right)
+    if isinstance(left, Unconvertible):
+        return left.error
     if kind in _OF_KUBERNETES:
+        if isinstance(right, Unconvertible):
+            return right.error
         is_known = kind is right.__class__ and not (isinstance(right, Quantity) and right.is_computed)
-        return left == right if is_known else None
+        return left == right if is_known else CelRuntimeError(_NO_OVERLOAD)
     return kind is right.__class__ and left == right
 
 

@@ -191,7 +191,7 @@ class Map:
         """What stands for a key inside the map.
 
         Raises:
-            EvaluationAborted: bytes and versions cannot be keys: cel-go panics on them.
+            EvaluationAborted: bytes, versions and formats cannot be keys: cel-go panics on them.
         """
         if isinstance(value, str):
             return value
@@ -205,6 +205,8 @@ class Map:
             return _Same(value)
         if value.cel_type.name == "kubernetes.Semver":
             raise EvaluationAborted(UNHASHABLE.format("cel.Semver"))
+        if value.cel_type.name == "kubernetes.NamedFormat":
+            raise EvaluationAborted(UNHASHABLE.format("cel.Format"))
         return _Same(value) if value.cel_type.name == "kubernetes.Quantity" else value
 
     def __repr__(self) -> str:

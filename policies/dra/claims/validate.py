@@ -25,6 +25,19 @@ from policies.dra.claims import (  # noqa: F401
     status,
 )
 from policies.dra.claims import admin_access  # noqa: F401
+from policies.dra.claims.cluster import (  # noqa: F401
+    classes,
+    dropped,
+    results,
+    domains,
+    removed,
+    typed_values,
+    unguarded,
+    spelling,
+    matches,
+    agreement,
+)
+from policies.dra.claims import nvidia  # noqa: F401
 
 # isort: on
 from policies.dra.claims.checks import CLAIMS

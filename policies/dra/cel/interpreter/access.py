@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.interpreter import plan
 from policies.dra.cel.interpreter.qualification import checked_key, find, get
+from policies.dra.cel.interpreter.unwrapping import unwrapped, wrapped_anew
 from policies.dra.cel.values import Absent, Accumulation, Concatenation, Growing, Map, Optional, size
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     Frame = list[object]
     Code = Callable[[Frame], Value]
 
-__all__ = ["UNSET", "attribute", "begun", "choice", "device_place", "variable"]
+__all__ = ["UNSET", "attribute", "begun", "choice", "device_place", "variable", "wrapping_anew"]
 
 
 class _Unset:
@@ -66,6 +67,16 @@ def variable(step: plan.Variable, initial: Code | None) -> Code:
         return value  # type: ignore[return-value]  # a value
 
     return read
+
+
+def wrapping_anew(code: Code) -> Code:
+    """What an attribute without look-ups comes to, given what it reads; see `unwrapping`."""
+
+    def run(frame: Frame) -> Value:
+        value = code(frame)
+        return wrapped_anew(value) if value.__class__ is Optional else value
+
+    return run
 
 
 def choice(condition: Code, yes: Code, no: Code) -> Code:
@@ -151,7 +162,7 @@ def _path(root: Code, keys: tuple[Value, ...]) -> Code:
 
 
 def _in_optional(optional: Optional, keys: tuple[Value, ...]) -> Value:
-    found = optional.value
+    found = optional.value if isinstance(optional.value, Absent) else unwrapped(optional.value)
     for key in keys:
         if isinstance(found, Absent):
             break
@@ -164,7 +175,7 @@ def _qualified(root: Code, qualifiers: tuple[tuple[Code, bool], ...], *, is_test
         value: Value | Absent = root(frame)
         is_optional = isinstance(value, Optional)
         if isinstance(value, Optional):
-            value = value.value
+            value = value.value if isinstance(value.value, Absent) else unwrapped(value.value)
         for index, (key, makes_optional) in enumerate(qualifiers):
             if isinstance(value, Absent):
                 break

@@ -26,6 +26,10 @@ class _Evaluate:
     step: plan.Step
     is_inner: bool = False
     """Whether an attribute is a ternary's branch or an index, which are not charged as attributes."""
+    is_branch: bool = False
+    """Whether it is a ternary's branch after which there are no look-ups."""
+    goes_on: bool = False
+    """Whether it is a ternary's branch and look-ups follow."""
 
 
 def assemble(program: plan.Program) -> Routine:
@@ -64,10 +68,12 @@ class _Assembler:
 
     def _parts(self, task: _Evaluate) -> list[_Task]:
         step = task.step
+        if task.is_branch and not isinstance(step, plan.Attribute):
+            return [_Evaluate(step), attributes.wrap_anew]
         if isinstance(step, plan.Constant):
             return [do.push(step.value)]
         if isinstance(step, plan.Attribute):
-            return self._attribute(step, is_inner=task.is_inner)
+            return self._attribute(step, is_inner=task.is_inner, goes_on=task.goes_on)
         if isinstance(step, plan.Logic):
             return _logic(step)
         if isinstance(step, plan.Equality):
@@ -83,9 +89,12 @@ class _Assembler:
             return _fold(step)
         return _construction(step)
 
-    def _attribute(self, step: plan.Attribute, *, is_inner: bool) -> list[_Task]:
+    def _attribute(self, step: plan.Attribute, *, is_inner: bool, goes_on: bool) -> list[_Task]:
         end = Label()
-        tasks = self._root(step.root)
+        goes_on = goes_on or bool(step.qualifiers)
+        tasks = self._root(step.root, goes_on=goes_on)
+        if isinstance(step.root, plan.Variable) and not goes_on:
+            tasks.append(attributes.wrap_anew)
         if step.qualifiers:
             tasks.append(attributes.begin(end))
             for index, qualifier in enumerate(step.qualifiers):
@@ -96,13 +105,17 @@ class _Assembler:
             tasks.append(attributes.conclude(is_choice=isinstance(step.root, plan.Choice), is_test=step.is_test))
         return tasks
 
-    def _root(self, root: plan.Variable | plan.Choice | plan.Step) -> list[_Task]:
+    def _root(self, root: plan.Variable | plan.Choice | plan.Step, *, goes_on: bool) -> list[_Task]:
         if isinstance(root, plan.Choice):
             otherwise, end = Label(), Label()
+            yes, no = (
+                _Evaluate(branch, is_inner=True, is_branch=not goes_on, goes_on=goes_on)
+                for branch in (root.yes, root.no)
+            )
             return [
                 *(_Evaluate(root.condition), do.branch(otherwise, end)),
-                *(_Evaluate(root.yes, is_inner=True), do.jump(end)),
-                *(otherwise, _Evaluate(root.no, is_inner=True), end),
+                *(yes, do.jump(end)),
+                *(otherwise, no, end),
             ]
         if isinstance(root, plan.Variable):
             own = Label()

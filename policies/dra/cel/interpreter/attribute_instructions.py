@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from policies.dra.cel.cost.runtime_cost import ATTRIBUTE, QUALIFIER
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.interpreter.qualification import checked_key, find, get
+from policies.dra.cel.interpreter.unwrapping import unwrapped, wrapped_anew
 from policies.dra.cel.values import Absent, Optional
 
 if TYPE_CHECKING:
     from policies.dra.cel.interpreter.machine import Instruction, Label, Machine
     from policies.dra.cel.values import Value
 
-__all__ = ["begin", "close", "conclude", "qualify"]
+__all__ = ["begin", "close", "conclude", "qualify", "wrap_anew"]
 
 
 def begin(end: Label) -> Instruction:
@@ -30,11 +31,18 @@ def begin(end: Label) -> Instruction:
         if isinstance(value, Optional):
             if isinstance(value.value, Absent):
                 return end.at
-            machine.stack[-1] = value.value
+            machine.stack[-1] = unwrapped(value.value)
         machine.stack.append(isinstance(value, Optional))
         return None
 
     return run
+
+
+def wrap_anew(machine: Machine) -> None:
+    """What an optional becomes in an attribute without look-ups."""
+    value = machine.stack[-1]
+    if isinstance(value, Optional):
+        machine.stack[-1] = wrapped_anew(value)
 
 
 def qualify(key: Value | None, end: Label, *, is_computed: bool, is_optional: bool, is_test: bool) -> Instruction:

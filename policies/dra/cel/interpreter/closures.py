@@ -14,6 +14,7 @@ from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.interpreter import plan
 from policies.dra.cel.interpreter.construction import build_list, build_map, build_message, raised
 from policies.dra.cel.interpreter.membership import is_member
+from policies.dra.cel.unconvertible import usable
 from policies.dra.cel.values import Absent, Optional
 
 if TYPE_CHECKING:
@@ -90,16 +91,22 @@ def call(step: plan.Call, arguments: tuple[Code, ...]) -> Code:
     """A function on its arguments."""
     if step.takes_errors:
         return _not_strictly_false(arguments[0])
+    if step.dispatcher.looks_inside:
+        return _called_each_time(step, arguments)
     if len(arguments) == 1:
         return _unary(step, arguments[0])
     last = step.arguments[-1]
     if len(arguments) == _PAIR and isinstance(last, plan.Constant) and not isinstance(last.value, CelRuntimeError):
         return _with_constant(step, arguments[0], last.value)
-    run = step.dispatcher.call
-    return lambda frame: run(*[argument(frame) for argument in arguments])
+    return _called_each_time(step, arguments)
 
 
 _PAIR = 2
+
+
+def _called_each_time(step: plan.Call, arguments: tuple[Code, ...]) -> Code:
+    run = step.dispatcher.call
+    return lambda frame: run(*[argument(frame) for argument in arguments])
 
 
 def _not_strictly_false(value: Code) -> Code:
@@ -154,7 +161,7 @@ def optional_or(left: Code, right: Code, *, unwraps: bool) -> Code:
             return value
         if isinstance(value.value, Absent):
             return right(frame)
-        return value.value if unwraps else value
+        return usable(value.value) if unwraps else value
 
     return run
 

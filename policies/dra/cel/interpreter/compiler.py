@@ -35,12 +35,15 @@ class _Compiler:
     def __init__(self) -> None:
         self._initials: dict[plan.Fold, Code] = {}
 
-    def code(self, step: plan.Step, *, is_branch: bool = False) -> Code:
+    def code(self, step: plan.Step, *, is_branch: bool = False, goes_on: bool = False) -> Code:
+        """Args: the step, whether it is a branch of a ternary, and whether look-ups in what it comes to follow."""
         step = self._simplified(step)
+        if is_branch and not goes_on and not isinstance(step, plan.Attribute):
+            return access.wrapping_anew(self.code(step))
         if isinstance(step, plan.Constant):
             return closures.constant(step.value)
         if isinstance(step, plan.Attribute):
-            return self._attribute(step, is_branch=is_branch)
+            return self._attribute(step, is_branch=is_branch, goes_on=goes_on)
         if isinstance(step, plan.Logic):
             return closures.and_or(self._codes(step.terms), step.decider)
         if isinstance(step, plan.Equality):
@@ -85,15 +88,19 @@ class _Compiler:
         known = right if isinstance(right, plan.Constant) else None
         return closures.equality(self.code(step.left), self.code(right), known, is_negated=step.is_negated)
 
-    def _attribute(self, step: plan.Attribute, *, is_branch: bool) -> Code:
+    def _attribute(self, step: plan.Attribute, *, is_branch: bool, goes_on: bool) -> Code:
         keys = tuple(self.code(qualifier.key) for qualifier in step.qualifiers)
-        return access.attribute(step, self._root(step.root), keys, is_branch=is_branch)
+        goes_on = goes_on or bool(keys)
+        root = self._root(step.root, goes_on=goes_on)
+        if isinstance(step.root, plan.Variable) and step.root.slot and not goes_on:
+            return access.wrapping_anew(root)
+        return access.attribute(step, root, keys, is_branch=is_branch)
 
-    def _root(self, root: plan.Variable | plan.Choice | plan.Step) -> Code:
+    def _root(self, root: plan.Variable | plan.Choice | plan.Step, *, goes_on: bool) -> Code:
         if isinstance(root, plan.Variable):
             return access.variable(root, None if root.fold is None else self._initial(root.fold))
         if isinstance(root, plan.Choice):
-            yes, no = self.code(root.yes, is_branch=True), self.code(root.no, is_branch=True)
+            yes, no = (self.code(branch, is_branch=True, goes_on=goes_on) for branch in (root.yes, root.no))
             return access.choice(self.code(root.condition), yes, no)
         return self.code(root)
 

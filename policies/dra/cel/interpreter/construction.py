@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.kinds import shown
 from policies.dra.cel.library.times import Duration, Timestamp
+from policies.dra.cel.unconvertible import usable
 from policies.dra.cel.values import Absent, Map, Optional
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def build_list(elements: Sequence[Value | CelRuntimeError], optional: frozenset[
                 raise CelRuntimeError(message)
             if isinstance(value.value, Absent):
                 continue
-            value = value.value
+            value = usable(value.value)
         built.append(value)
     return tuple(built)
 
@@ -70,7 +71,7 @@ def build_map(
             if isinstance(value.value, Absent):
                 built.pop(Map.key(key), None)
                 continue
-            value = value.value
+            value = usable(value.value)
         built[Map.key(key)] = value
     return Map(built)
 

@@ -1,7 +1,8 @@
 """Choosing the overload of a call by what its arguments turn out to be.
 
 Static types are not trusted: `x.orValue(1)` is an int to the checker even where `x` is a string.
-Source: cel-go common/decls `FunctionDecl.Bindings` for the guards, interpreter `planCall` for who gets which message.
+Source: cel-go common/decls `FunctionDecl.Bindings` and common/types `IsAssignableRuntimeType` for the guards,
+interpreter `planCall` for who gets which message.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.kinds import kind
 from policies.dra.cel.spelling import runtime_name
+from policies.dra.cel.values import Concatenation, Map, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,13 +56,16 @@ _SINGLE = {
 """Functions that cel-go implements at once for all overloads, and the kinds of first argument it demands."""
 
 _UNGUARDED = frozenset({"contains", "endsWith", "startsWith"})
+_UNLOOKED = frozenset({*_SINGLE, *_OPERATORS, "flatten"})
+"""Functions that do not ask what a list or map contains."""
+
 _ANYTHING = frozenset({"dyn", "any", "parameter"})
 
 
 class Dispatcher:
     """The overloads that one call may run; remembers which classes of arguments went to which."""
 
-    __slots__ = ("_known", "_name", "_overloads", "_takes_constant_regex", "overload_id")
+    __slots__ = ("_known", "_name", "_overloads", "_takes_constant_regex", "looks_inside", "overload_id")
 
     def __init__(
         self, name: str, candidates: Sequence[Overload], declared: Sequence[Overload], *, takes_constant_regex: bool
@@ -74,12 +79,18 @@ class Dispatcher:
             for overload in (declared if name in _SINGLE or name in _OPERATORS else candidates)
             if len(overload.parameters) == arity
         )
+        self.looks_inside = name not in _UNLOOKED and any(
+            _looks_inside(parameter) for overload in self._overloads for parameter in overload.parameters
+        )
+        """Whether the overload depends on what lists and maps contain, not on the classes of arguments alone."""
         self._known: dict[tuple[type, ...], Callable[..., Value]] = {}
         self.overload_id = candidates[0].id if len(candidates) == 1 else ""
         """By which the cost is known; empty where the checker could not decide."""
 
     def call(self, *arguments: Value) -> Value:
         """The function's result; raises CelRuntimeError if no overload takes such arguments."""
+        if self.looks_inside:
+            return self.find(arguments)(*arguments)
         classes = tuple([argument.__class__ for argument in arguments])
         run = self._known.get(classes)
         if run is None:
@@ -87,7 +98,7 @@ class Dispatcher:
         return run(*arguments)
 
     def find(self, arguments: Sequence[Value]) -> Callable[..., Value]:
-        """What runs for arguments of these classes; raises CelRuntimeError if nothing does."""
+        """What runs for such arguments; raises CelRuntimeError if nothing does."""
         kinds = [kind(argument) for argument in arguments]
         if self._name in _OPERATORS:
             operands = _OPERATORS[self._name]
@@ -95,7 +106,9 @@ class Dispatcher:
                 return self._overloads[0].implementation
             raise self._no_such_overload(kinds)
         for overload in self._overloads:
-            if all(_takes(parameter, name) for parameter, name in zip(overload.parameters, kinds, strict=True)):
+            if not all(_takes(parameter, name) for parameter, name in zip(overload.parameters, kinds, strict=True)):
+                continue
+            if not self.looks_inside or all(map(_takes_inside, overload.parameters, arguments)):
                 return overload.implementation
         raise self._no_such_overload(kinds)
 
@@ -115,3 +128,21 @@ class Dispatcher:
 
 def _takes(parameter: Type, name: str) -> bool:
     return parameter.kind in _ANYTHING or runtime_name(parameter) == name
+
+
+def _looks_inside(parameter: Type) -> bool:
+    return parameter.kind in ("list", "map") and any(part.kind not in _ANYTHING for part in parameter.parameters)
+
+
+def _takes_inside(parameter: Type, argument: Value) -> bool:
+    """Whether the first element of a list, or the first entry of a map, is of the type that the parameter tells."""
+    if isinstance(argument, tuple | Concatenation) and parameter.kind == "list" and size(argument):
+        inner: tuple[Value, ...] = (argument[0],)
+    elif isinstance(argument, Map) and parameter.kind == "map" and len(argument):
+        inner = next(argument.items())
+    else:
+        return True
+    return all(
+        _takes(part, kind(value)) and _takes_inside(part, value)
+        for part, value in zip(parameter.parameters, inner, strict=True)
+    )

@@ -13,6 +13,7 @@ from policies.dra.cel.interpreter.construction import build_list, build_map, bui
 from policies.dra.cel.interpreter.membership import is_member
 from policies.dra.cel.kinds import shown
 from policies.dra.cel.library.operators import is_not_strictly_false
+from policies.dra.cel.unconvertible import Unconvertible
 from policies.dra.cel.values import Absent, Map, Optional
 
 if TYPE_CHECKING:
@@ -207,7 +208,8 @@ def or_else(end: Label, *, unwraps: bool) -> Instruction:
             machine.stack.pop()
             return None
         if unwraps:
-            machine.stack[-1] = value.value
+            inner = value.value
+            machine.stack[-1] = inner.error if isinstance(inner, Unconvertible) else inner
         return end.at
 
     return run

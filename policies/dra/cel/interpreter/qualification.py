@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.kinds import go_type, kind, shown
+from policies.dra.cel.unconvertible import Unconvertible
 from policies.dra.cel.values import ABSENT, Absent, Concatenation, Map, UInt, size
 
 if TYPE_CHECKING:
@@ -44,10 +45,12 @@ def find(operand: Value, key: Value) -> Value | Absent:
     """What is under a key, field or index, or ABSENT; nothing is in what is neither map nor list.
 
     Raises:
-        CelRuntimeError: the index of a list is no whole number.
+        CelRuntimeError: the index of a list is no whole number; or the operand is lost.
     """
     if isinstance(operand, Map):
         return operand.find(key)
+    if isinstance(operand, Unconvertible):
+        raise operand.error
     if isinstance(operand, tuple | Concatenation):
         index = _index(key)
         return operand[index] if 0 <= index < size(operand) else ABSENT

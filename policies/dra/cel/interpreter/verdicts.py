@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.kinds import kind
+from policies.dra.cel.unconvertible import Unconvertible
 from policies.dra.cel.values import Absent, Optional
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def verdict(value: Value) -> bool:
         inner = inner.value
     if isinstance(inner, bool):
         return inner
+    if isinstance(inner, Unconvertible):
+        raise CelRuntimeError(f"CEL result of type {kind(value)} could not be converted to bool: {inner.message}")
     name = kind(inner)
     reason = _REASONS.get(name) or f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
     raise CelRuntimeError(f"CEL result of type {kind(value)} could not be converted to bool: {reason}")

@@ -14,6 +14,7 @@ from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.library.printing import printed
 from policies.dra.cel.library.times import Duration, Timestamp
 from policies.dra.cel.types import BOOL, DYN, INT, STRING, list_of, map_of, optional_of, type_parameter
+from policies.dra.cel.unconvertible import usable
 from policies.dra.cel.values import Absent, Concatenation, Map, Optional, size
 from policies.dra.cel.work import spend
 
@@ -57,7 +58,7 @@ def _none() -> Optional:
 def _value(optional: Optional) -> Value:
     if isinstance(optional.value, Absent):
         raise CelRuntimeError("optional.none() dereference")
-    return optional.value
+    return usable(optional.value)
 
 
 def _has_value(optional: Optional) -> bool:
@@ -81,7 +82,7 @@ def _unwrap(name: str, optionals: List) -> List:
             raise CelRuntimeError(message)
         if not isinstance(optional.value, Absent):
             spend(1)
-            values.append(optional.value)
+            values.append(usable(optional.value))
     return tuple(values)
 
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.quantity_texts import NANO, QuantityText
+from policies.dra.cel.library.quantity_spelling import spelled
+from policies.dra.cel.library.quantity_texts import NANO, Notation, QuantityText
 from policies.dra.cel.types import BOOL, DOUBLE, INT, STRING, Type
 
 __all__ = ["LIBRARY", "QUANTITY", "Quantity"]
@@ -49,6 +50,7 @@ class Quantity:
     """Whether Kubernetes keeps it as a decimal of any size, which is never an integer."""
     is_computed: bool = False
     """Whether `add` or `sub` made it; `==` in Kubernetes takes nothing else for a quantity on its right."""
+    notation: Notation = Notation.DECIMAL
     nanos: int = field(init=False)
     """The value in billionths; by it quantities are compared."""
 
@@ -68,7 +70,7 @@ class Quantity:
         parts = QuantityText.read(text)
         if len(parts.whole) + abs(parts.exponent) > _MOST_DIGITS or len(parts.fraction) > _MOST_DIGITS:
             raise CelRuntimeError(f"quantity has more than the {_MOST_DIGITS} digits that are computed here")
-        return _short(parts) if parts.is_short else _long(parts)
+        return replace(_short(parts) if parts.is_short else _long(parts), notation=parts.notation)
 
     def __eq__(self, other: object) -> bool:
         """Whether both are quantities of the same value."""
@@ -79,8 +81,8 @@ class Quantity:
         return hash(self.nanos)
 
     def __str__(self) -> str:
-        """For people, in exponent notation; expressions cannot show a quantity."""
-        return f"{self.amount}e{self.exponent}" if self.exponent else str(self.amount)
+        """As Kubernetes spells it."""
+        return spelled(self.amount, self.exponent, self.notation)
 
     def integer(self) -> int | None:
         """The value, if it is kept in 64 bits, without decimals, and fits into an int."""
@@ -141,13 +143,18 @@ def _long_sum(quantity: Quantity, amount: int, exponent: int) -> Quantity:
 def _add(quantity: Quantity, other: Quantity) -> Quantity:
     are_short = not (quantity.is_decimal or other.is_decimal)
     short = _short_sum(quantity, other.amount, other.exponent) if are_short else None
-    return short or _long_sum(quantity, other.amount, other.exponent)
+    return _noted(short or _long_sum(quantity, other.amount, other.exponent), quantity, other)
 
 
 def _sub(quantity: Quantity, other: Quantity) -> Quantity:
     are_short = not (quantity.is_decimal or other.is_decimal)
     short = _short_sum(quantity, _negated(other.amount), other.exponent) if are_short else None
-    return short or _long_sum(quantity, -other.amount, other.exponent)
+    return _noted(short or _long_sum(quantity, -other.amount, other.exponent), quantity, other)
+
+
+def _noted(result: Quantity, left: Quantity, right: Quantity) -> Quantity:
+    """A result is written like the left operand, unless that is 0."""
+    return replace(result, notation=left.notation if left.amount else right.notation)
 
 
 def _negated(amount: int) -> int:

@@ -6,11 +6,12 @@ Source: k8s.io/apimachinery/pkg/api/resource, quantity.go (ParseQuantity) and su
 from __future__ import annotations
 
 import re
+from enum import Enum, auto
 from typing import NamedTuple
 
 from policies.dra.cel.errors import CelRuntimeError
 
-__all__ = ["NANO", "QuantityText"]
+__all__ = ["NANO", "Notation", "QuantityText"]
 
 NANO = -9
 """The exponent of the smallest decimal that a quantity can have."""
@@ -31,6 +32,17 @@ _DECIMAL = {"": 0, **dict(zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), st
 _BINARY = {f"{letter}i": 10 * power for power, letter in enumerate("KMGTPE", start=1)}
 
 
+class Notation(Enum):
+    """How a quantity is written, and would be written again."""
+
+    DECIMAL = auto()
+    """`1k`"""
+    BINARY = auto()
+    """`1Ki`"""
+    EXPONENT = auto()
+    """`1e3`"""
+
+
 class QuantityText(NamedTuple):
     """What a text says, before anything is computed."""
 
@@ -40,7 +52,12 @@ class QuantityText(NamedTuple):
     fraction: str
     exponent: int
     """Of 10, or of 2."""
-    is_binary: bool
+    notation: Notation
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the exponent is one of 2."""
+        return self.notation is Notation.BINARY
 
     @classmethod
     def read(cls, text: str) -> QuantityText:
@@ -53,8 +70,8 @@ class QuantityText(NamedTuple):
         if match is None or not text:
             raise CelRuntimeError(_WRONG_FORMAT)
         sign, zeros, digits, fraction, suffix = match.groups("")
-        exponent, is_binary = _power(suffix)
-        parts = cls(sign == "-", digits or "0", fraction, exponent, is_binary)
+        exponent, notation = _power(suffix)
+        parts = cls(sign == "-", digits or "0", fraction, exponent, notation)
         if not (zeros or digits or fraction or parts.is_short):
             raise CelRuntimeError(_WRONG_NUMBER)
         return parts
@@ -68,16 +85,16 @@ class QuantityText(NamedTuple):
         return is_small and self.exponent - len(self.fraction) >= NANO
 
 
-def _power(suffix: str) -> tuple[int, bool]:
-    """The power of ten or of two that a suffix stands for, and whether it is of two."""
+def _power(suffix: str) -> tuple[int, Notation]:
+    """The power of ten or of two that a suffix stands for."""
     if suffix in _DECIMAL:
-        return _DECIMAL[suffix], False
+        return _DECIMAL[suffix], Notation.DECIMAL
     if suffix in _BINARY:
-        return _BINARY[suffix], True
+        return _BINARY[suffix], Notation.BINARY
     match = _EXPONENT.fullmatch(suffix)
     if match is None or len(match[2]) > len(str(_LARGEST_INT)):
         raise CelRuntimeError(_WRONG_SUFFIX)
     exponent = int(match[1] + match[2])
     if not _SMALLEST_INT <= exponent <= _LARGEST_INT:
         raise CelRuntimeError(_WRONG_SUFFIX)
-    return (exponent + 2**31) % 2**32 - 2**31, False
+    return (exponent + 2**31) % 2**32 - 2**31, Notation.EXPONENT

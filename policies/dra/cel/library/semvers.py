@@ -30,7 +30,7 @@ _Identifier = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Semver:
-    """A version; build metadata is read and forgotten, because no function tells it and equality does not regard it."""
+    """A version; build metadata is only shown, no function tells it and equality does not regard it."""
 
     cel_type: ClassVar[Type] = SEMVER
 
@@ -38,6 +38,7 @@ class Semver:
     minor: int
     patch: int
     prerelease: tuple[_Identifier, ...] = ()
+    build: str = ""
     precedence: tuple[int, int, int, bool, tuple[_Identifier, ...]] = field(init=False)
     """By it versions are compared: without a prerelease comes after any prerelease."""
 
@@ -66,6 +67,7 @@ class Semver:
             minor,
             _number(patch, "patch"),
             tuple(map(_identifier, prerelease.split("."))) if dash else (),
+            build,
         )
         if "+" in elements[2]:
             _check_build(build)
@@ -84,6 +86,12 @@ class Semver:
                 raise CelRuntimeError("short version cannot contain PreRelease/Build meta data")
             elements += ["0"] * (_ELEMENTS - len(elements))
         return Semver.read(".".join(elements))
+
+    def __str__(self) -> str:
+        """The version as it is written."""
+        prerelease = ".".join(word or str(number) for _, number, word in self.prerelease)
+        core = f"{self.major}.{self.minor}.{self.patch}"
+        return core + f"-{prerelease}" * bool(prerelease) + f"+{self.build}" * bool(self.build)
 
     def __eq__(self, other: object) -> bool:
         """Whether both are versions of the same precedence."""

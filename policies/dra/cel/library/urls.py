@@ -37,6 +37,10 @@ class URL:
         """Spell it."""
         object.__setattr__(self, "text", str(self.parts))
 
+    def __str__(self) -> str:
+        """The URL, spelled anew."""
+        return self.text
+
     @staticmethod
     def read(text: str) -> URL:
         """The URL that a text says.

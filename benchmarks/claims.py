@@ -1,0 +1,108 @@
+"""What reviewing claims costs beside a large cluster: 5,000 nodes of 8 GPUs each.
+
+Run it with `.venv/bin/python benchmarks/claims.py`; the aim is below 20 ms for everything that asks about kinds of GPUs,
+once the digest of the ResourceSlices is made.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from policies.dra.claims.cluster.fleet import fleet
+from policies.request import Request
+from policies.review import review
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+
+ROOT = Path(__file__).parent.parent
+NODES = 5_000
+GPUS = 8
+DOMAIN = 'device.attributes["gpu.nvidia.com"]'
+PRODUCTS = (
+    ("NVIDIA A100-SXM4-40GB", "Ampere", "8.0.0", "40Gi"),
+    ("NVIDIA H100 80GB HBM3", "Hopper", "9.0.0", "81559Mi"),
+    ("NVIDIA L40S", "Ada Lovelace", "8.9.0", "46068Mi"),
+)
+REQUESTS: dict[str, dict[str, Any]] = {
+    "one GPU": {},
+    "eight of a product": {"count": 8, "cel": f'{DOMAIN}.productName == "NVIDIA H100 80GB HBM3"'},
+    "more than a node has": {"count": 9},
+    "a memory that none has": {"cel": 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("100Gi")) >= 0'},
+    "an attribute that none has": {"cel": f"{DOMAIN}.index == 0"},
+    "two beside each other": {"count": 2, "match": "resource.kubernetes.io/pcieRoot"},
+    "four that never agree": {"count": 4, "match": "gpu.nvidia.com/uuid"},
+    "one by its UUID": {"cel": f'{DOMAIN}.uuid == "GPU-4711-3"'},
+}
+
+
+def main() -> None:
+    """Print milliseconds for the digest, and per review the first time and later."""
+    slices = [_slice(number) for number in range(NODES)]
+    classes = list(yaml.safe_load_all((ROOT / "examples" / "cluster" / "deviceclasses.yaml").open()))
+    view = ManifestsView([*classes, *slices])
+    began = time.perf_counter()
+    view.derive(fleet)
+    print(f"{'digest of the slices':28}{(time.perf_counter() - began) * 1e3:8.1f} ms")
+    for name, asked in REQUESTS.items():
+        claim = _claim(asked)
+        times = []
+        for _ in range(5):
+            began = time.perf_counter()
+            review(Request(claim, group="resource.k8s.io", kind="ResourceClaim", entry="claims"), view, DEFAULTS)
+            times.append((time.perf_counter() - began) * 1e3)
+        print(f"{name:28}{times[0]:8.1f} ms first{min(times[1:]):8.1f} ms later")
+
+
+def _slice(number: int) -> dict[str, Any]:
+    product, architecture, capability, memory = PRODUCTS[number % len(PRODUCTS)]
+    devices = [
+        {
+            "name": f"gpu-{minor}",
+            "attributes": {
+                "type": {"string": "gpu"},
+                "uuid": {"string": f"GPU-{number}-{minor}"},
+                "productName": {"string": product},
+                "brand": {"string": "Nvidia"},
+                "architecture": {"string": architecture},
+                "cudaComputeCapability": {"version": capability},
+                "driverVersion": {"version": "580.95.5"},
+                "cudaDriverVersion": {"version": "13.0.0"},
+                "resource.kubernetes.io/pciBusID": {"string": f"0000:{minor:02x}:00.0"},
+                "resource.kubernetes.io/pcieRoot": {"string": f"pci0000:{minor // 2:02x}"},
+            },
+            "capacity": {"memory": {"value": memory}},
+        }
+        for minor in range(GPUS)
+    ]
+    node = f"gpu-{number}"
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{node}-gpu.nvidia.com"},
+        "spec": {"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": devices},
+    }
+
+
+def _claim(asked: dict[str, Any]) -> dict[str, Any]:
+    exactly: dict[str, Any] = {"deviceClassName": "gpu.nvidia.com", "count": asked.get("count", 1)}
+    if "cel" in asked:
+        exactly["selectors"] = [{"cel": {"expression": asked["cel"]}}]
+    devices: dict[str, Any] = {"requests": [{"name": "gpu", "exactly": exactly}]}
+    if "match" in asked:
+        devices["constraints"] = [{"matchAttribute": asked["match"]}]
+    metadata = {"name": "gpu", "namespace": "team-a"}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": metadata,
+        "spec": {"devices": devices},
+    }
+
+
+if __name__ == "__main__":
+    main()

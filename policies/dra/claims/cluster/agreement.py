@@ -1,0 +1,226 @@
+"""Constraints that the devices of the cluster cannot meet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.cluster.matches import most_on_a_node
+from policies.dra.claims.cluster.matching import asked_for, chosen, is_new, of_class, wanted_by
+from policies.dra.claims.cluster.missing import kinds_of
+from policies.dra.claims.cluster.nvidia_devices import REMOVED
+from policies.dra.claims.name_errors import qualified_name_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.dra.claims.cluster.abstract import Place
+    from policies.dra.claims.cluster.fleet import Group, Member
+    from policies.dra.claims.requests import Asked, Constraint, Request
+    from policies.dra.claims.subject import Subject
+
+    Value = tuple[str, Any]
+
+_SCALARS = ("string", "int", "bool", "version")
+_KINDS = {"string": "text", "int": "a number", "bool": "true or false", "version": "a version"}
+_FIELDS = ("matchAttribute", "distinctAttribute")
+
+
+class _Need(NamedTuple):
+    """A request that a constraint is on, and what of the cluster it can have."""
+
+    asked: Asked
+    groups: Sequence[Group]
+
+    @property
+    def wanted(self) -> int:
+        """How many devices; of All at least one."""
+        return self.asked.count if self.asked.allocation_mode == "ExactCount" else 1
+
+
+@CLAIMS.rule(
+    "GA226",
+    "Devices can meet the constraints of a claim",
+    default=Severity.WARN,
+    remedy="constrain another attribute, or ask for fewer devices",
+    source="k8s.io/dynamic-resource-allocation/structured matchAttributeConstraint, distinctAttributeConstraint; "
+    "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/{deviceinfo,mig}.go",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpus, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpus
+          exactly: {deviceClassName: gpu.nvidia.com, count: 2}
+        constraints:
+        - matchAttribute: gpu.nvidia.com/parentUUID""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: slices, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: slices
+          exactly: {deviceClassName: mig.nvidia.com, count: 2}
+        constraints:
+        - matchAttribute: gpu.nvidia.com/parentUUID""",
+)
+def feasible_constraints(subject: Subject) -> Iterator[Problem]:
+    """A device without the attribute is passed over, and one with a value of another type never agrees.
+
+    So a constraint on what devices lack, or have in too few places, is a claim that no node can meet. A whole GPU, for
+    one, has no parentUUID: only MIG slices have. In use or not, all devices count here.
+    """
+    if not is_new(subject):
+        return
+    for constraint in subject.constraints:
+        field = next((name for name in _FIELDS if constraint.fields.get(name)), "")
+        attribute = constraint.fields.get(field)
+        if not isinstance(attribute, str) or "/" not in attribute or qualified_name_error(attribute):
+            continue
+        domain, _, name = attribute.partition("/")
+        place: Place = ("attributes", domain, name)
+        needs = []
+        for request, covered in _covered(subject, constraint):
+            lacking = [asked for asked in covered if _lacks(subject, asked, place)]
+            if covered and len(lacking) == len(covered):
+                text = f'is on {attribute}, which no device has that request "{request.name}" can get'
+                yield problem(constraint.path / field, text, _instead(place))
+                break
+            needs.append([_need(subject, asked) for asked in covered])
+        else:
+            yield from _compared(constraint, field, place, needs)
+
+
+def _covered(subject: Subject, constraint: Constraint) -> Iterator[tuple[Request, list[Asked]]]:
+    """The requests that a constraint is on with certainty, whichever alternative of theirs is taken."""
+    within = {asked.path for asked in asked_for(subject)}
+    for request in subject.requests:
+        named = not constraint.requests or request.name in constraint.requests
+        covered = [asked for asked in request.alternatives if named or asked.name in constraint.requests]
+        if covered and len(covered) == len(request.alternatives) and all(asked.path in within for asked in covered):
+            yield request, covered
+
+
+def _need(subject: Subject, asked: Asked) -> _Need | None:
+    """What a request can have; None where that is not known, or nothing."""
+    seen, wanted = of_class(subject.facts, asked.device_class), wanted_by(subject, asked)
+    if seen is None or wanted is None or seen[1].failed:
+        return None
+    choice = chosen(seen[0], seen[1].matched, [selector for _, selector in wanted])
+    usable = (
+        choice.matched
+        and choice.complete
+        and not choice.failed
+        and not any(group.is_shareable for group in choice.matched)
+    )
+    return _Need(asked, choice.matched) if usable else None
+
+
+def _lacks(subject: Subject, asked: Asked, place: Place) -> bool:
+    """Whether certainly no device that can be had has the attribute: by the slices, else by what NVIDIA publishes."""
+    need = _need(subject, asked)
+    if need is not None:
+        return not any(group.has(*place) for group in need.groups)
+    seen = of_class(subject.facts, asked.device_class)
+    if seen is not None and seen[1].matched:
+        return False
+    kinds = kinds_of(subject.facts, asked.device_class)
+    return bool(kinds) and place not in REMOVED and not any(place in (*kind.always, *kind.sometimes) for kind in kinds)
+
+
+def _instead(place: Place) -> str | None:
+    if place[2] == "parentUUID":
+        return "remove it; only MIG slices, of class mig.nvidia.com, have a parentUUID"
+    return REMOVED[place].remedy if place in REMOVED else None
+
+
+def _compared(
+    constraint: Constraint, field: str, place: Place, needs: Sequence[Sequence[_Need | None]]
+) -> Iterator[Problem]:
+    """Whether some node has devices whose values agree, or differ, in the numbers that are asked for."""
+    known = [[need for need in alternatives if need is not None] for alternatives in needs]
+    if not known or any(len(have) < len(all_of) for have, all_of in zip(known, needs, strict=True)):
+        return
+    if any(most_on_a_node(need.groups, need.wanted) < need.wanted for each in known for need in each):
+        return
+    attribute = "/".join(place[1:])
+    kinds = [_value_kinds(alternatives, place) for alternatives in known]
+    if any(not kind <= set(_SCALARS) for kind in kinds):
+        return
+    total = sum(min(need.wanted for need in alternatives) for alternatives in known)
+    agrees = field == "matchAttribute"
+    best = 0
+    for node in _nodes(known):
+        here = [[_values(need, node, place) for need in alternatives] for alternatives in known]
+        reached = _agreeing(known, here) if agrees else _differing(known, here)
+        best = max(best, min(reached, total))
+        if reached >= total:
+            return
+    names = " and ".join(f'"{alternatives[0].asked.name.partition("/")[0]}"' for alternatives in known)
+    if agrees and len(kinds) > 1 and not set.intersection(*kinds):
+        types = " and ".join(_KINDS[min(kind)] for kind in kinds)
+        yield problem(constraint.path / field, f"never agrees: {attribute} is {types} for the devices of {names}")
+        return
+    verb = "agree" if agrees else "differ"
+    text = f"wants {total} devices for {names} that {verb} in {attribute}, and no node has more than {best} that do"
+    if len(known) > 1 and agrees:
+        text = f"wants {total} devices for {names} that agree in {attribute}, and no node has them"
+    yield problem(constraint.path / field, text)
+
+
+def _value_kinds(alternatives: Sequence[_Need], place: Place) -> set[str]:
+    items = [group.first.item(*place) for need in alternatives for group in need.groups if group.has(*place)]
+    return {kind for item in items for kind in (item if isinstance(item, dict) and len(item) == 1 else {"": None})}
+
+
+def _nodes(known: Sequence[Sequence[_Need]]) -> list[str]:
+    """The nodes to look at: those of the first request; if it can be met from anywhere, all of them."""
+    found = {node: None for each in known for need in each for group in need.groups for node in group.on_node}
+    return list(found)
+
+
+def _values(need: _Need, node: str, place: Place) -> list[tuple[Value, Member]]:
+    """What devices that the node reaches have of the attribute."""
+    reached = (
+        member
+        for group in need.groups
+        for where in dict.fromkeys((node, ""))
+        for member in group.on_node.get(where, ())
+    )
+    items = ((member.item(*place), member) for member in reached)
+    return [(next(iter(item.items())), member) for item, member in items if isinstance(item, dict) and len(item) == 1]
+
+
+def _agreeing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tuple[Value, Member]]]]) -> int:
+    """The most devices that agree in one value while every request has as many as it asks for, or the most at all."""
+    best = 0
+    values = {value for alternatives in here for listed in alternatives for value, _ in listed}
+    for value in values:
+        devices = {id(member.body) for each in here for listed in each for found, member in listed if found == value}
+        met = all(
+            any(
+                sum(found == value for found, _ in listed) >= need.wanted
+                for need, listed in zip(alternatives, lists, strict=True)
+            )
+            for alternatives, lists in zip(known, here, strict=True)
+        )
+        if met or len(known) == 1:
+            best = max(best, len(devices))
+    return best
+
+
+def _differing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tuple[Value, Member]]]]) -> int:
+    """How many different values there are, as far as every request can have its own."""
+    for alternatives, lists in zip(known, here, strict=True):
+        if not any(
+            len({value for value, _ in listed}) >= need.wanted for need, listed in zip(alternatives, lists, strict=True)
+        ):
+            return max(len({value for value, _ in listed}) for listed in lists) if len(known) == 1 else 0
+    return len(Counter(value for lists in here for listed in lists for value, _ in listed))

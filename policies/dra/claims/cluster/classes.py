@@ -1,0 +1,95 @@
+"""The DeviceClasses that requests name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.cel import CelCompileError
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.cluster.matching import class_selectors, is_new
+from policies.dra.claims.cluster.wording import cut
+from policies.dra.claims.name_errors import subdomain_error
+from policies.kubernetes.objects import name_of
+from policies.schema import closest
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.dra.claims.facts import Facts
+    from policies.dra.claims.subject import Subject
+
+_FEW = 6
+"""Names of classes that a message lists."""
+
+
+@CLAIMS.rule(
+    "GA224",
+    "The DeviceClass that is asked for exists and works",
+    default=Severity.WARN,
+    remedy="write the name of a DeviceClass, or create it first",
+    source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources PreFilter",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpus.nvidia.com}}]}}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: DeviceClass
+    metadata: {name: gpu.nvidia.com}
+    spec: {selectors: [{cel: {expression: device.driver == "gpu.nvidia.com"}}]}""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: DeviceClass
+    metadata: {name: gpu.nvidia.com}
+    spec: {selectors: [{cel: {expression: device.driver == "gpu.nvidia.com"}}]}""",
+)
+def existing_classes(subject: Subject) -> Iterator[Problem]:
+    """The API server stores a claim for any class; the scheduler leaves the pod Pending until the class exists.
+
+    A class whose selector does not compile fails every pod that asks for it; that happens to a class that was stored by
+    another version of Kubernetes.
+    """
+    if not is_new(subject):
+        return
+    for asked in subject.asked:
+        path, name = asked.path / "deviceClassName", asked.device_class
+        if not name or subdomain_error(name):
+            continue
+        if subject.facts.device_class(name) is None:
+            text = f'there is no DeviceClass "{name}", so the pod would stay Pending'
+            yield problem(path, text, _remedy(subject.facts, name))
+            continue
+        selectors = class_selectors(subject.facts, name)
+        for index, selector in enumerate(selectors if selectors is not UNKNOWN else ()):
+            if isinstance(selector, CelCompileError):
+                text = f'DeviceClass "{name}" has a selector that does not compile, number {index + 1}'
+                why = cut(selector.message)
+                yield problem(path, f"{text}: {why}; no pod can get its devices", f'correct DeviceClass "{name}"')
+                break
+
+
+def _remedy(facts: Facts, name: str) -> str | None:
+    classes = facts.device_classes()
+    if classes is UNKNOWN or not classes:
+        return None
+    names = sorted(filter(None, map(name_of, classes)))
+    if guess := _closest(name, names):
+        return f'write "{guess}"'
+    return f"write one of {', '.join(names)}" if len(names) <= _FEW else None
+
+
+def _closest(name: str, names: list[str]) -> str | None:
+    """The class that was probably meant; a domain that two names share makes them no more alike."""
+    own, _, domain = name.partition(".")
+    siblings = {each.removesuffix(f".{domain}"): each for each in names if domain and each.endswith(f".{domain}")}
+    guess = closest(own, siblings) if siblings else closest(name, names)
+    return siblings.get(guess, guess) if guess else None

@@ -1,0 +1,157 @@
+"""Devices that a request can have: whether there are any like this, and enough of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.cluster.matching import asked_for, chosen, is_new, of_class, wanted_by
+from policies.dra.claims.cluster.near_misses import near_misses
+from policies.dra.claims.cluster.results import MOST_DEVICES
+from policies.dra.claims.cluster.spelling import misspellings
+from policies.dra.claims.cluster.wording import devices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.dra.claims.cluster.fleet import Group
+    from policies.dra.claims.requests import Asked
+    from policies.dra.claims.subject import Subject
+
+
+@CLAIMS.rule(
+    "GA222",
+    "Some devices of the cluster match what is asked, and enough of them",
+    default=Severity.WARN,
+    remedy="compare with what exists, or wait for such a node",
+    source="ResourceSlices of the cluster; k8s.io/dynamic-resource-allocation/structured",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          exactly:
+            deviceClassName: example.com
+            selectors:
+            - cel: {expression: 'device.capacity["example.com"].memory.compareTo(quantity("80Gi")) >= 0'}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: DeviceClass
+    metadata: {name: example.com}
+    spec: {selectors: [{cel: {expression: device.driver == "example.com"}}]}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceSlice
+    metadata: {name: node-a}
+    spec:
+      driver: example.com
+      nodeName: node-a
+      pool: {name: node-a, generation: 1, resourceSliceCount: 1}
+      devices:
+      - {name: gpu-0, capacity: {memory: {value: 40Gi}}}""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          exactly:
+            deviceClassName: example.com
+            selectors:
+            - cel: {expression: 'device.capacity["example.com"].memory.compareTo(quantity("40Gi")) >= 0'}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: DeviceClass
+    metadata: {name: example.com}
+    spec: {selectors: [{cel: {expression: device.driver == "example.com"}}]}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceSlice
+    metadata: {name: node-a}
+    spec:
+      driver: example.com
+      nodeName: node-a
+      pool: {name: node-a, generation: 1, resourceSliceCount: 1}
+      devices:
+      - {name: gpu-0, capacity: {memory: {value: 40Gi}}}""",
+)
+def matching_devices(subject: Subject) -> Iterator[Problem]:
+    """A claim that no device matches is stored without a word, and the pod is Pending without an end.
+
+    That may pass: an autoscaled cluster has no such node until the first pod asks. It may also be a selector that never
+    matches. In a prioritized list something is said only if no alternative can be met. Devices in use count as well:
+    they come free one day.
+    """
+    if not is_new(subject) or subject.kind == "DeviceClass":
+        return
+    told = {asked.path: tuple(_problems(subject, asked)) for asked in asked_for(subject)}
+    for request in subject.requests:
+        found = [told.get(asked.path, ()) for asked in request.alternatives]
+        if all(found):
+            yield from (each for problems in found for each in problems)
+
+
+def _problems(subject: Subject, asked: Asked) -> Iterator[Problem]:
+    seen, wanted = of_class(subject.facts, asked.device_class), wanted_by(subject, asked)
+    if seen is None or wanted is None:
+        return
+    known, of_this_class = seen
+    if of_this_class.failed or not of_this_class.complete:
+        return
+    if not of_this_class.matched:
+        text = f'no ResourceSlice has a device of class "{asked.device_class}" now, so the pod would stay Pending'
+        yield problem(asked.path / "deviceClassName", text, "wait for a node with such devices and their driver")
+        return
+    choice = chosen(known, of_this_class.matched, [selector for _, selector in wanted])
+    if choice.failed or not choice.complete:
+        return
+    total = _count(of_this_class.matched)
+    if not choice.matched:
+        if any(misspelt for _, selector in wanted for misspelt in misspellings(selector, subject.facts)):
+            return  # that is why, and another rule says it
+        none = "the only device" if total == 1 else f"none of the {devices(total)}"
+        matches = "does not match" if total == 1 else "matches"
+        texts = [text.text for text, _ in wanted]
+        near = near_misses(known, of_this_class.matched, texts, subject.facts.cel_features())
+        text = f'{none} of class "{asked.device_class}" {matches}, so the pod would stay Pending{near}'
+        yield problem(asked.path / "selectors", text)
+        return
+    yield from _too_few(asked, choice.matched)
+
+
+def _too_few(asked: Asked, matched: Sequence[Group]) -> Iterator[Problem]:
+    if (
+        asked.allocation_mode != "ExactCount"
+        or asked.count > MOST_DEVICES
+        or any(group.is_shareable for group in matched)
+    ):
+        return
+    wanted, total = asked.count, _count(matched)
+    if wanted > total:
+        text = f"asks for {devices(wanted)}, and the whole cluster has {total} of this kind"
+        yield problem(asked.path / "count", text, f"ask for {total} at most, or wait for more nodes")
+    elif wanted > (most := most_on_a_node(matched, wanted)):
+        text = f"asks for {devices(wanted)}, and no node has more than {most} of this kind; a claim is for one node"
+        yield problem(asked.path / "count", text, f"ask for {most} at most, and for more nodes by more pods")
+
+
+def most_on_a_node(matched: Sequence[Group], wanted: int) -> int:
+    """The most that one node reaches; found early where it is enough."""
+    if any(group.most_on_a_node >= wanted for group in matched):
+        return wanted
+    nodes = matched[0].by_node.copy()
+    for group in matched[1:]:
+        nodes.update(group.by_node)
+    everywhere = nodes.pop("", 0)
+    return everywhere + max(nodes.values(), default=0)
+
+
+def _count(groups: Sequence[Group]) -> int:
+    return sum(len(group.members) for group in groups)

@@ -1,0 +1,228 @@
+"""What selectors read though devices may lack it, which stops a pod on every node: found once, told by several rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from policies.dra.cel import CelCompileError
+from policies.dra.claims.cluster.absence import Assumption, outcome
+from policies.dra.claims.cluster.fleet import fleet
+from policies.dra.claims.cluster.matching import asked_for, chosen, class_selectors, is_new, of_class, wanted_by
+from policies.dra.claims.cluster.nvidia_devices import DRIVERS, KINDS, REMOVED, SINCE, is_published
+from policies.dra.claims.cluster.nvidia_devices import of_class as kinds_of_shipped
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.dra.cel import Selector
+    from policies.dra.claims.cluster.abstract import Place
+    from policies.dra.claims.cluster.fleet import Fleet, Group
+    from policies.dra.claims.cluster.nvidia_devices import DeviceKind
+    from policies.dra.claims.facts import Facts
+    from policies.dra.claims.requests import Asked
+    from policies.dra.claims.subject import SelectorText, Subject
+
+    Wanted = Sequence[tuple[SelectorText, Selector]]
+
+__all__ = ["Failure", "Missing", "Reason", "failures", "missing_reads"]
+
+Reason = Literal["domain", "release", "optional", "unknown"]
+"""Why it is missing: nobody publishes the domain, the release of the driver does not publish it, only some devices have
+it, or the driver never heard of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A read that fails on some devices."""
+
+    selector: SelectorText
+    place: Place
+    offset: int
+    """Of the read in the expression."""
+    reason: Reason
+    device_class: str
+    """Empty where the class itself is under review."""
+    lacking: tuple[Group, ...] = ()
+    """The devices that it fails on; none where no ResourceSlice tells."""
+    candidates: tuple[Group, ...] = ()
+    """All devices that the selector is asked about."""
+    kinds: tuple[DeviceKind, ...] = ()
+    """Where no ResourceSlice tells: the kinds of NVIDIA's devices that it fails on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A selector that fails on devices for another reason than that they lack something."""
+
+    selector: SelectorText
+    compiled: Selector
+    message: str
+    devices: tuple[Group, ...]
+
+
+def missing_reads(subject: Subject) -> Iterator[Missing]:
+    """All reads of selectors that are not guarded against what devices lack."""
+    for asked, wanted in _asked(subject):
+        seen = _seen(subject.facts, asked)
+        if seen is not None:
+            yield from _on_devices(wanted, *seen, device_class=asked.device_class if asked else "")
+        else:
+            yield from _on_kinds(subject.facts, wanted, asked)
+
+
+def failures(subject: Subject) -> Iterator[Failure]:
+    """All selectors that fail on devices of the cluster though these have what is read."""
+    for asked, wanted in _asked(subject):
+        seen = _seen(subject.facts, asked)
+        for text, selector, failed in _failing(wanted, *seen) if seen is not None else ():
+            told: dict[str, list[Group]] = {}
+            for group, message in failed:
+                if not message.startswith("no such key: "):
+                    told.setdefault(message, []).append(group)
+            yield from (Failure(text, selector, message, tuple(groups)) for message, groups in told.items())
+
+
+def _asked(subject: Subject) -> Iterator[tuple[Asked | None, Wanted]]:
+    if not is_new(subject):
+        return
+    for asked in (None,) if subject.kind == "DeviceClass" else asked_for(subject):
+        wanted = wanted_by(subject, asked)
+        if wanted:
+            yield asked, wanted
+
+
+def _seen(facts: Facts, asked: Asked | None) -> tuple[Fleet, Sequence[Group]] | None:
+    """The devices that the selectors are asked about; None where slices or the class are unknown, or there are none."""
+    if asked is None:
+        known = facts.view.derive(fleet)
+        return None if known is UNKNOWN or not known.groups else (known, known.groups)
+    found = of_class(facts, asked.device_class)
+    if found is None:
+        return None
+    known, choice = found
+    return (known, choice.matched) if choice.matched else None
+
+
+def _failing(
+    wanted: Wanted, known: Fleet, groups: Sequence[Group]
+) -> Iterator[tuple[SelectorText, Selector, Sequence[tuple[Group, str]]]]:
+    for text, selector in wanted:
+        choice = chosen(known, groups, [selector])
+        if choice.failed:
+            yield text, selector, choice.failed
+        groups = choice.matched
+
+
+def _on_devices(wanted: Wanted, known: Fleet, groups: Sequence[Group], *, device_class: str) -> Iterator[Missing]:
+    for text, selector, failed in _failing(wanted, known, groups):
+        for place in _places(selector):
+            lacking = tuple(group for group, _ in failed if not group.has(*place))
+            error = outcome(selector, Assumption(place)).error if lacking else None
+            if error is not None:
+                reason = _reason(place, lacking, groups)
+                yield Missing(text, place, error, reason, device_class, lacking, tuple(groups))
+
+
+def _reason(place: Place, lacking: Sequence[Group], groups: Sequence[Group]) -> Reason:
+    part, domain, _ = place
+    if not any(domain in group.domains(part) for group in groups):
+        return "domain"
+    of_nvidia = all(group.first.driver in DRIVERS for group in lacking)
+    nobody = not any(group.has(*place) for group in groups)
+    if of_nvidia and (place in REMOVED or (place in SINCE and nobody)):
+        return "release"
+    return "unknown" if nobody else "optional"
+
+
+def _on_kinds(facts: Facts, wanted: Wanted, asked: Asked | None) -> Iterator[Missing]:
+    """What NVIDIA's devices may lack, where no device of the cluster can be looked at."""
+    kinds = _of_the_driver() if asked is None else kinds_of(facts, asked.device_class)
+    name = "" if asked is None else asked.device_class
+    left = _MOST_READ // (sum(len(text.text) for text, _ in wanted) or 1)
+    release = facts.driver_version()
+    for text, selector in wanted:
+        places = _places(selector)[:left]
+        left -= len(places)
+        for place in places:
+            found: dict[Reason, list[tuple[DeviceKind, int]]] = {}
+            for kind in kinds:
+                reason = _reason_of_kind(place, kind, None if release is UNKNOWN else release)
+                if reason is None or (reason == "domain" and asked is None):
+                    continue
+                error = _reached(wanted, text, Assumption(place, kind.known))
+                if error is not None:
+                    found.setdefault(reason, []).append((kind, error))
+            for reason, told in found.items():
+                yield Missing(text, place, told[0][1], reason, name, kinds=tuple(kind for kind, _ in told))
+
+
+def kinds_of(facts: Facts, name: str) -> tuple[DeviceKind, ...]:
+    """The kinds of NVIDIA's devices that a class may select; none where that is not known."""
+    selectors = class_selectors(facts, name)
+    if selectors is UNKNOWN:
+        return _of_shipped(facts, name)
+    usable = [selector for selector in selectors if not isinstance(selector, CelCompileError)]
+    if len(usable) < len(selectors):
+        return ()
+    found = [
+        kind for kind in KINDS if all(outcome(selector, Assumption((), kind.known)).can_be_true for selector in usable)
+    ]
+    cut = any(kind.type in _USUAL for kind in found)
+    return tuple(kind for kind in found if kind.type in _USUAL or not cut)
+
+
+def _of_the_driver() -> tuple[DeviceKind, ...]:
+    """The kinds that a class under review is asked about wherever NVIDIA's driver is."""
+    return tuple(kind for kind in KINDS if kind.type in _USUAL)
+
+
+def _of_shipped(facts: Facts, name: str) -> tuple[DeviceKind, ...]:
+    """The kind of one of NVIDIA's own classes; none where the class certainly does not exist."""
+    return () if facts.device_class(name) is None else kinds_of_shipped(name)
+
+
+def _reason_of_kind(place: Place, kind: DeviceKind, release: str | None) -> Reason | None:
+    """Why devices of a kind may lack something; None where they have it."""
+    if place in kind.always:
+        return None
+    if place[1] not in kind.domains:
+        return "domain"
+    if release is not None:
+        if not is_published(place, release):
+            return "release"
+        if place in REMOVED:
+            return None
+    if place in REMOVED:
+        return "release"
+    return "optional" if place in kind.sometimes else "unknown"
+
+
+def _reached(wanted: Wanted, text: SelectorText, assumption: Assumption) -> int | None:
+    """Where a selector can fail, if those before it can be true; None if it cannot."""
+    for earlier, selector in wanted:
+        value = outcome(selector, assumption)
+        if earlier is text:
+            return value.error
+        if not value.can_be_true:
+            return None
+    return None
+
+
+def _places(selector: Selector) -> list[Place]:
+    """The attributes and capacities that a selector reads by name."""
+    reads = selector.reads or frozenset()
+    named = (
+        (read.part, read.domain, read.name)
+        for read in reads
+        if read.domain is not None and read.name and read.part in _PARTS
+    )
+    return sorted(named)
+
+
+_MOST_READ = 400_000
+"""Characters of selectors that are gone through for one request, once for each attribute that they read."""
+_PARTS = ("attributes", "capacity")
+_USUAL = ("gpu", "mig")
+"""The kinds that do not depend on a feature gate of the driver; others count for a class that selects nothing else."""

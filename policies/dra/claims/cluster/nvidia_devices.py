@@ -1,0 +1,190 @@
+"""What NVIDIA's drivers publish, by kind of device and by release, for where no ResourceSlice tells.
+
+Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/{deviceinfo,mig,partitions}.go and
+cmd/compute-domain-kubelet-plugin/deviceinfo.go, at v25.3.0, v25.8.0, v25.12.0, v0.4.0, v0.4.1 and on main.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.dra.claims.cluster.abstract import Place
+
+__all__ = [
+    "DRIVERS",
+    "GPU",
+    "KINDS",
+    "REMOVED",
+    "SINCE",
+    "STANDARD",
+    "DeviceKind",
+    "Removal",
+    "class_with",
+    "is_published",
+    "of_class",
+]
+
+GPU = "gpu.nvidia.com"
+COMPUTE_DOMAIN = "compute-domain.nvidia.com"
+STANDARD = "resource.kubernetes.io"
+DRIVERS = (GPU, COMPUTE_DOMAIN)
+
+_FIRST_BY_YEAR = 25
+"""Releases were numbered by year and month from 25.3 to 25.12, and after that from 0.4."""
+
+_COMMON = (
+    "type",
+    "productName",
+    "brand",
+    "architecture",
+    "cudaComputeCapability",
+    "driverVersion",
+    "cudaDriverVersion",
+)
+_ENGINES = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
+_MEASURED: Mapping[Place, str] = {
+    ("attributes", STANDARD, "pciBusID"): "where the node tells it",
+    ("attributes", STANDARD, "pcieRoot"): "where the node tells it",
+    ("attributes", STANDARD, "numaNode"): "from release 0.5.0 on, and where the node tells it",
+}
+_ADDRESSING: Mapping[Place, str] = {("attributes", GPU, "addressingMode"): "for GPUs that tell it"}
+_PARTITIONS: Mapping[Place, str] = {
+    ("attributes", GPU, name): "with its feature gate FabricManagerPartitioning"
+    for name in ("gpuModuleID", "partition1", "partition2", "partition4", "partition8")
+}
+_SHARES: Mapping[Place, str] = {("capacity", GPU, "shares"): "with its feature gate ConsumableShares"}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceKind:
+    """A kind of device of one of NVIDIA's drivers."""
+
+    driver: str
+    type: str
+    """The value of its attribute `type`."""
+    always: frozenset[Place]
+    sometimes: Mapping[Place, str]
+    """What some devices of the kind have, and when."""
+
+    @property
+    def known(self) -> Mapping[Place, str]:
+        """What every such device has, with the value."""
+        return {("driver",): self.driver, ("attributes", self.driver, "type"): self.type}
+
+    @property
+    def domains(self) -> frozenset[str]:
+        """The domains that it has attributes in."""
+        return frozenset({domain for _, domain, _ in (*self.always, *self.sometimes)})
+
+
+def _places(part: str, driver: str, *names: str) -> frozenset[Place]:
+    return frozenset((part, driver, name) for name in names)
+
+
+KINDS = (
+    DeviceKind(
+        GPU,
+        "gpu",
+        # Only GPUs that share the memory of the CPU have no memory of their own to publish.
+        _places("attributes", GPU, *_COMMON, "uuid") | _places("capacity", GPU, "memory"),
+        {
+            **_MEASURED,
+            **_ADDRESSING,
+            **_PARTITIONS,
+            **_SHARES,
+            **dict.fromkeys(_places("capacity", GPU, *_ENGINES), "with its feature gate DynamicMIG"),
+        },
+    ),
+    DeviceKind(
+        GPU,
+        "mig",
+        _places("attributes", GPU, *_COMMON, "parentUUID", "profile") | _places("capacity", GPU, *_ENGINES, "memory"),
+        {
+            **_MEASURED,
+            **_ADDRESSING,
+            **_SHARES,
+            ("attributes", GPU, "uuid"): "for slices that were cut beforehand",
+            **{("capacity", GPU, f"memorySlice{number}"): "for slices that lie there" for number in range(8)},
+        },
+    ),
+    DeviceKind(
+        GPU,
+        "vfio",
+        _places("attributes", GPU, "type", "uuid", "deviceID", "vendorID", "productName")
+        | _places("capacity", GPU, "addressableMemory"),
+        {**_MEASURED, **_PARTITIONS, ("attributes", GPU, "iommuFDEnabled"): "from release 0.4.0 on"},
+    ),
+    DeviceKind(COMPUTE_DOMAIN, "channel", _places("attributes", COMPUTE_DOMAIN, "type", "id"), {}),
+    DeviceKind(COMPUTE_DOMAIN, "daemon", _places("attributes", COMPUTE_DOMAIN, "type", "id"), {}),
+)
+
+_CLASSES = {
+    "gpu.nvidia.com": "gpu",
+    "mig.nvidia.com": "mig",
+    "vfio.gpu.nvidia.com": "vfio",
+    "compute-domain-daemon.nvidia.com": "daemon",
+    "compute-domain-default-channel.nvidia.com": "channel",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """An attribute that the driver does not publish any more."""
+
+    release: str
+    """The first without it."""
+    remedy: str
+
+
+REMOVED: Mapping[Place, Removal] = {
+    ("attributes", GPU, "index"): Removal(
+        "25.8.0", f'ask for a count of devices, or select one by device.attributes["{GPU}"].uuid'
+    ),
+    ("attributes", GPU, "minor"): Removal(
+        "25.8.0", f'ask for a count of devices, or select one by device.attributes["{GPU}"].uuid'
+    ),
+    ("attributes", GPU, "parentIndex"): Removal("25.8.0", f'write device.attributes["{GPU}"].parentUUID'),
+    ("attributes", GPU, "pcieBusID"): Removal(
+        "25.12.0", f'write device.attributes["{STANDARD}"].?pciBusID.orValue("")'
+    ),
+    ("attributes", GPU, "numa"): Removal("0.5.0", f'write device.attributes["{STANDARD}"].?numaNode.orValue(-1)'),
+}
+SINCE: Mapping[Place, str] = {
+    ("attributes", GPU, "addressingMode"): "25.12.0",
+    ("attributes", STANDARD, "pciBusID"): "25.12.0",
+    ("attributes", GPU, "iommuFDEnabled"): "0.4.0",
+    ("attributes", STANDARD, "numaNode"): "0.5.0",
+    **dict.fromkeys(_PARTITIONS, "0.5.0"),
+    **dict.fromkeys(_SHARES, "0.5.0"),
+}
+"""The first release that publishes what came later than the first releases."""
+
+
+def of_class(name: str) -> tuple[DeviceKind, ...]:
+    """The kind of device that one of NVIDIA's own classes selects, going by its name; nothing for other classes."""
+    return tuple(kind for kind in KINDS if kind.type == _CLASSES.get(name))
+
+
+def class_with(place: Place) -> str | None:
+    """NVIDIA's own class whose devices all have an attribute or capacity, if there is just one."""
+    found = [name for name in _CLASSES if any(place in kind.always for kind in of_class(name))]
+    return found[0] if len(found) == 1 else None
+
+
+def is_published(place: Place, release: str) -> bool:
+    """Whether a release of the driver knows an attribute, as far as the history of attributes tells."""
+    if (removal := REMOVED.get(place)) is not None:
+        return _order(release) < _order(removal.release)
+    since = SINCE.get(place)
+    return since is None or _order(release) >= _order(since)
+
+
+def _order(release: str) -> tuple[bool, tuple[int, ...]]:
+    """A key to sort releases by: 25.12.0 came before 0.4.0."""
+    numbers = tuple(map(int, re.findall(r"\d+", release.partition("-")[0])[:3]))
+    return not numbers or numbers[0] < _FIRST_BY_YEAR, numbers

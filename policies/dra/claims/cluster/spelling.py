@@ -1,0 +1,180 @@
+"""Texts that NVIDIA's driver spells otherwise: labels of nodes and names of resources are not what devices have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.cel.syntax import Call, ListLiteral
+from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.cluster.fleet import fleet
+from policies.dra.claims.cluster.matching import asked_for, is_new, wanted_by
+from policies.dra.claims.cluster.nvidia_devices import GPU, KINDS
+from policies.dra.claims.cluster.tree import place_of, text_of, walk
+from policies.dra.claims.cluster.wording import cut, path_of, text_place
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.products import Product
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.dra.cel import Selector
+    from policies.dra.claims.cluster.abstract import Place
+    from policies.dra.claims.facts import Facts
+    from policies.dra.claims.subject import Subject
+
+__all__ = ["misspellings"]
+
+_ARCHITECTURES = (
+    "Kepler",
+    "Maxwell",
+    "Pascal",
+    "Volta",
+    "Turing",
+    "Ampere",
+    "Ada Lovelace",
+    "Hopper",
+    "Blackwell",
+    "Rubin",
+)
+"""Source: go-nvlib pkg/nvlib/device/device.go GetArchitectureAsString."""
+_FAMILIES = ("NVIDIA-", "Tesla-", "Quadro-", "GeForce-")
+"""How labels of products begin; a product's own name has a blank there."""
+_PARTIAL = ("startsWith", "contains", "endsWith")
+
+
+class Misspelling(NamedTuple):
+    """A text that a device never has."""
+
+    offset: int
+    message: str
+    remedy: str
+
+
+@CLAIMS.rule(
+    "GA230",
+    "Values are spelled as devices have them",
+    default=Severity.WARN,
+    remedy="write the value as the ResourceSlices have it",
+    source="github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go; "
+    "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          exactly:
+            deviceClassName: gpu.nvidia.com
+            selectors:
+            - cel: {expression: 'device.attributes["gpu.nvidia.com"].productName == "NVIDIA-H100-80GB-HBM3"'}""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          exactly:
+            deviceClassName: gpu.nvidia.com
+            selectors:
+            - cel: {expression: 'device.attributes["gpu.nvidia.com"].productName == "NVIDIA H100 80GB HBM3"'}""",
+)
+def spelling(subject: Subject) -> Iterator[Problem]:
+    """A label cannot hold a blank, so the label nvidia.com/gpu.product has dashes where the product's name has blanks.
+
+    The attribute has the name as it is. It is alike with the other labels and resources: the family is in lower case,
+    the profile of a MIG slice has a dot for the plus sign. Such a selector is stored, and matches no device.
+    """
+    if not is_new(subject):
+        return
+    for asked in (None,) if subject.kind == "DeviceClass" else asked_for(subject):
+        for text, selector in wanted_by(subject, asked) or ():
+            for found in misspellings(selector, subject.facts):
+                yield problem(text.path, found.message, found.remedy, place=text_place(text, found.offset))
+
+
+def misspellings(selector: Selector, facts: Facts) -> Iterator[Misspelling]:
+    """Texts that are compared with attributes of NVIDIA's devices, and that these never have."""
+    for node, bound in walk(selector.root):
+        if not isinstance(node, Call):
+            continue
+        for offset, place, text, exact in _comparisons(node, bound):
+            told = (
+                _LOOKUPS[place[-1]](text, exact) if place[:2] == ("attributes", GPU) and place[-1] in _LOOKUPS else None
+            )
+            if told is not None and not _is_published(facts, place, text, exact=exact):
+                why, instead = told
+                yield Misspelling(offset, f'"{cut(text)}" is no {place[-1]} that devices have: {why}', instead)
+
+
+def _comparisons(node: Call, bound: object) -> Iterator[tuple[int, Place, str, bool]]:
+    """Offset, attribute, text, and whether the attribute is to be the text, or to have it as a part."""
+    pairs: list[tuple[object, object]] = []
+    exact = True
+    if node.function in ("_==_", "_!=_"):
+        pairs = [(node.arguments[0], node.arguments[1]), (node.arguments[1], node.arguments[0])]
+    elif node.function == "@in" and isinstance(node.arguments[1], ListLiteral):
+        pairs = [(node.arguments[0], element) for element in node.arguments[1].elements]
+    elif node.function in _PARTIAL and node.target is not None and len(node.arguments) == 1:
+        pairs, exact = [(node.target, node.arguments[0])], False
+    for attribute, literal in pairs:
+        place, text = place_of(attribute, bound), text_of(literal)  # type: ignore[arg-type]
+        if place is not None and text:
+            yield literal.offset, place, text, exact  # type: ignore[attr-defined]
+
+
+def _product(text: str, exact: bool) -> tuple[str, str] | None:
+    if " " in text or not text.startswith(_FAMILIES):
+        return None
+    label = Product.parse(text)
+    name = f'{path_of("attributes", GPU)}.productName.replace(" ", "-")'
+    suffix = " and a suffix" if label.name != text else ""
+    why = f"it is the label nvidia.com/gpu.product{suffix}, which has dashes for blanks"
+    if not exact:
+        return why, f'write {name}.startsWith("{label.name}")'
+    return why, f'write {name} == "{label.name}"'
+
+
+def _architecture(text: str, exact: bool) -> tuple[str, str] | None:
+    if text in (*_ARCHITECTURES, "Unknown") or (not exact and any(text in known for known in _ARCHITECTURES)):
+        return None
+    plain = text.lower().replace("-", " ").replace("_", " ")
+    found = next((known for known in _ARCHITECTURES if known.lower().split()[0] == plain.split(" ")[0]), None)
+    if found is None:
+        return f"there are {', '.join(_ARCHITECTURES)}", "write one of these"
+    return "case and blanks count", f'write "{found}"'
+
+
+def _profile(text: str, exact: bool) -> tuple[str, str] | None:
+    if not exact or MIGProfile.parse(text) is not None:
+        return None
+    profile = MIGProfile.from_label(text.removeprefix("nvidia.com/").removeprefix("mig-"))
+    if profile is None:
+        return "a profile is 1g.10gb or 1g.10gb+me", 'write a profile, as "nvidia-smi mig -lgip" lists them'
+    return "this is how resources and labels spell it", f'write "{profile}"'
+
+
+def _type(text: str, exact: bool) -> tuple[str, str] | None:
+    types = [kind.type for kind in KINDS if kind.driver == GPU]
+    if not exact or text in types:
+        return None
+    listed = f"there are {', '.join(types)}"
+    return listed, f'write "{text.lower()}"' if text.lower() in types else "write one of these"
+
+
+_LOOKUPS = {"productName": _product, "architecture": _architecture, "profile": _profile, "type": _type}
+
+
+def _is_published(facts: Facts, place: Place, text: str, *, exact: bool) -> bool:
+    """Whether some device of the cluster has it after all."""
+    known = facts.view.derive(fleet)
+    if known is UNKNOWN:
+        return False
+    values = (group.sample.attributes.get(place[1], {}).get(place[2]) for group in known.groups)
+    return any(isinstance(value, str) and (value == text if exact else text in value) for value in values)

@@ -1,0 +1,59 @@
+"""How messages name devices and places of devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.decision import Place as TextPlace
+from policies.kubernetes.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.dra.claims.cluster.abstract import Place
+    from policies.dra.claims.cluster.fleet import Group
+    from policies.dra.claims.subject import SelectorText
+
+__all__ = ["cut", "devices", "lack", "named", "path_of", "text_place", "what"]
+
+_LONGEST = 80
+
+
+def devices(count: int) -> str:
+    """A number of devices."""
+    return "1 device" if count == 1 else f"{count} devices"
+
+
+def named(groups: Sequence[Group]) -> str:
+    """Some devices: the first by name, the others by number."""
+    count = sum(len(group.members) for group in groups)
+    first = groups[0].first.label
+    return first if count == 1 else f"{first} and {count - 1} more"
+
+
+def lack(groups: Sequence[Group]) -> str:
+    """The verb for what `named` names."""
+    return "lacks" if sum(len(group.members) for group in groups) == 1 else "lack"
+
+
+def what(place: Place) -> str:
+    """An attribute or capacity, by the name that slices have it under."""
+    part, domain, name = place
+    return f"{'attribute' if part == 'attributes' else 'capacity'} {printable(domain)}/{printable(name)}"
+
+
+def path_of(part: str, domain: str) -> str:
+    """The map of a domain, as a selector writes it."""
+    return f'device.{part}["{domain}"]'
+
+
+def cut(text: str) -> str:
+    """An expression on one line, cut where it is long."""
+    line = " ".join(printable(text).split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+
+
+def text_place(selector: SelectorText, offset: int) -> TextPlace:
+    """The place in an expression, by line and column."""
+    before = selector.text[:offset]
+    return TextPlace(selector.path, before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)

@@ -1,0 +1,47 @@
+"""The DeviceClasses that requests name, where the cluster's are known."""
+
+import pytest
+
+MISSING = 'deviceClassName: there is no DeviceClass "{}", so the pod would stay Pending; '
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("gpus.nvidia.com", 'write "gpu.nvidia.com"'),
+        ("gpu.nvidia.co", 'write "gpu.nvidia.com"'),
+        ("imex.nvidia.com", "write one of gpu.nvidia.com, mig.nvidia.com"),
+        ("tpu-v7", "write one of gpu.nvidia.com, mig.nvidia.com"),
+    ],
+)
+def test_class_that_does_not_exist_is_told(said, asking, device_class, name, remedy):
+    classes = [device_class("gpu.nvidia.com"), device_class("mig.nvidia.com")]
+    assert said("GA224", asking(device_class=name), *classes) == [MISSING.format(name) + remedy]
+
+
+def test_many_classes_are_not_listed(said, asking, device_class):
+    classes = [device_class(f"{letter}.example.com") for letter in "abcdefgh"]
+    remedy = "write the name of a DeviceClass, or create it first"
+    assert said("GA224", asking(device_class="tpu-v7"), *classes) == [MISSING.format("tpu-v7") + remedy]
+
+
+def test_class_that_exists_is_fine(said, asking, device_class):
+    assert said("GA224", asking(), device_class()) == []
+
+
+def test_nothing_is_said_where_classes_are_not_known(said, asking):
+    assert said("GA224", asking(device_class="gpus.nvidia.com")) == []
+
+
+def test_name_that_no_class_can_have_is_left_to_another_rule(said, asking, device_class):
+    assert said("GA224", asking(device_class="nvidia.com/gpu"), device_class()) == []
+
+
+def test_class_whose_selector_does_not_compile_is_told(said, asking, device_class):
+    broken = device_class("gpu.nvidia.com", "true", "device.nothing == 1")
+    assert said("GA224", asking(), broken) == [
+        (
+            'deviceClassName: DeviceClass "gpu.nvidia.com" has a selector that does not compile, number 2: undefined field '
+            "'nothing'; no pod can get its devices; correct DeviceClass \"gpu.nvidia.com\""
+        )
+    ]

@@ -1,0 +1,79 @@
+"""The devices of a cluster, those that are alike together."""
+
+import pytest
+
+from policies.dra.cel import compile_selector
+from policies.dra.claims.cluster.conjuncts import conjuncts
+from policies.dra.claims.cluster.fleet import Fleet, Member, fleet
+from policies.dra.claims.cluster.matching import chosen
+from policies.view import UNKNOWN
+from webhook.cluster.manifests import ManifestsView
+
+
+def members(count, **attributes):
+    return [
+        Member(
+            "d", f"node-{n // 8}", f"gpu-{n % 8}", {"attributes": {name: make(n) for name, make in attributes.items()}}
+        )
+        for n in range(count)
+    ]
+
+
+def test_devices_that_only_their_uuid_tells_apart_are_one_group():
+    known = Fleet(members(80, uuid=lambda n: {"string": str(n)}, model=lambda n: {"string": "ab"[n % 2]}))
+    assert sorted(len(group.members) for group in known.groups) == [40, 40]
+
+
+def test_attribute_with_many_values_is_taken_for_one_that_tells_apart():
+    assert len(Fleet(members(80, serial=lambda n: {"int": n})).groups) == 1
+    assert len(Fleet(members(80, port=lambda n: {"int": n % 4})).groups) == 4
+
+
+def test_selector_on_what_tells_apart_is_asked_about_each():
+    known = Fleet(members(80, serial=lambda n: {"int": n}))
+    choice = chosen(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')])
+    assert [member.name for group in choice.matched for member in group.members] == ["gpu-0", "gpu-1", "gpu-2"]
+
+
+def test_selector_on_very_many_is_not_asked():
+    known = Fleet(members(5000, serial=lambda n: {"int": n}))
+    choice = chosen(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')])
+    assert (choice.matched, choice.complete) == ((), False)
+    assert chosen(known, known.groups, [compile_selector('device.driver == "d"')]).complete
+
+
+def test_selector_that_costs_much_is_not_asked_about_many():
+    known = Fleet(members(80, port=lambda n: {"int": n % 4}))
+    numbers = f"[{', '.join(map(str, range(50)))}]"
+    dear = compile_selector(f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c < 1000)))")
+    assert not chosen(known, known.groups, [dear]).complete
+
+
+def test_devices_are_counted_by_node():
+    (group,) = Fleet(members(20)).groups
+    assert (dict(group.by_node), group.most_on_a_node) == ({"node-0": 8, "node-1": 8, "node-2": 4}, 8)
+
+
+def test_digest_is_made_once_for_a_view():
+    view = ManifestsView([{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList", "items": []}])
+    assert view.derive(fleet) is view.derive(fleet)
+    assert fleet(ManifestsView()) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("a", ["a"]),
+        ("a && b\n && c", ["a", "b", "c"]),
+        ("(a && b) && c", ["a", "b", "c"]),
+        ("((a && b))", ["a", "b"]),
+        ("(a || b) && c", ["a || b", "c"]),
+        ("a && b || c", ["a && b || c"]),
+        ("a && b ? c : d", ["a && b ? c : d"]),
+        ("(a) && (b)", ["a", "b"]),
+        ("f(a && b) && [c && d] == x", ["f(a && b)", "[c && d] == x"]),
+        ('"a && b" == c && d', ['"a && b" == c', "d"]),
+    ],
+)
+def test_terms_of_a_conjunction_are_found(text, terms):
+    assert conjuncts(text) == terms

@@ -1,0 +1,108 @@
+"""Objects of a cluster by the kind and name that people write."""
+
+import pytest
+
+from policies.kubernetes.workloads import WORKLOAD_KINDS
+from webhook.cluster.lookups import KindUnknownError, NotFoundError, kind_called, look_up
+from webhook.cluster.manifests import ManifestsView
+
+
+def thing(kind, name, namespace="team-a", version="v1"):
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata}
+
+
+CLUSTER = ManifestsView(
+    [
+        thing("Pod", "train"),
+        thing("Pod", "eval", ""),
+        thing("Pod", "train-2", "team-b"),
+        thing("Pod", "train-2", "team-c"),
+        thing("Deployment", "web", "", "apps/v1"),
+        thing("Job", "volcanic", "team-a", "batch.volcano.sh/v1alpha1"),
+    ]
+)
+
+ALL = (
+    "there are pod, claim, template, podtemplate, replicationcontroller, daemonset, deployment, replicaset, "
+    "statefulset, cronjob, job, jobset, mpijob, pytorchjob, leaderworkerset, raycluster, rayjob, rayservice"
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("pod", "Pod"),
+        ("Pods", "Pod"),
+        ("po", "Pod"),
+        ("claim", "ResourceClaim"),
+        ("resourceclaim.resource.k8s.io", "ResourceClaim"),
+        ("template", "ResourceClaimTemplate"),
+        ("resourceclaimtemplates", "ResourceClaimTemplate"),
+        ("deploy", "Deployment"),
+        ("deployment.apps", "Deployment"),
+        ("job", "Job"),
+        ("podtemplate", "PodTemplate"),
+        ("rayclusters.ray.io", "RayCluster"),
+    ],
+)
+def test_kind_has_the_names_that_kubectl_knows(word, kind):
+    assert kind_called(word).name == kind
+
+
+@pytest.mark.parametrize("kind", [kind for _, kind in WORKLOAD_KINDS])
+def test_every_workload_is_called_by_its_kind(kind):
+    assert kind_called(kind).name == kind
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("pdo", "did you mean pod?"),
+        ("deploymnet", "did you mean deployment?"),
+        ("job.batch.volcano.sh", "did you mean job?"),
+        ("xyz", ALL),
+    ],
+)
+def test_other_words_are_told_what_there_is(word, hint):
+    with pytest.raises(KindUnknownError) as told:
+        kind_called(word)
+    assert str(told.value) == f"there is no kind {word} to look up; {hint}"
+
+
+@pytest.mark.parametrize(
+    ("word", "resource"), [("pod", "pods"), ("claim", "resourceclaims.resource.k8s.io"), ("job", "jobs.batch")]
+)
+def test_resource_is_what_kubectl_gets(word, resource):
+    assert kind_called(word).resource == resource
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "namespace"),
+    [("pod", "train", "team-a"), ("pod", "eval", ""), ("pod", "eval", "default"), ("deployment", "web", "")],
+)
+def test_object_is_found_by_kind_name_and_namespace(word, name, namespace):
+    assert look_up(CLUSTER, kind_called(word), name, namespace)["metadata"]["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "namespace", "sentence"),
+    [
+        ("pod", "trian", "team-a", "there is no Pod trian in namespace team-a; did you mean train?"),
+        ("pod", "train", "", "there is no Pod train in namespace default; one is in namespace team-a"),
+        ("pod", "train-2", "", "there is no Pod train-2 in namespace default; one is in namespace team-b and 1 more"),
+        ("pod", "x", "team-a", "there is no Pod x in namespace team-a"),
+        ("job", "volcanic", "team-a", "there is no Job volcanic in namespace team-a"),
+    ],
+    ids=["misspelt", "elsewhere", "in several namespaces", "nowhere", "of another group"],
+)
+def test_object_that_is_not_there_is_told_what_is(word, name, namespace, sentence):
+    with pytest.raises(NotFoundError) as told:
+        look_up(CLUSTER, kind_called(word), name, namespace)
+    assert (str(told.value), told.value.kind_is_known) == (sentence, True)
+
+
+def test_object_of_a_kind_of_which_nothing_is_known_is_not_said_to_be_missing():
+    with pytest.raises(NotFoundError) as told:
+        look_up(CLUSTER, kind_called("claim"), "gpu", "team-a")
+    assert (str(told.value), told.value.kind_is_known) == ("no ResourceClaims are known", False)

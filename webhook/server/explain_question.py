@@ -1,0 +1,112 @@
+"""The question of a call of `/v1/explain`, read strictly."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from policies.kubernetes.workloads import pod_templates
+from webhook.cluster.lookups import Kind, KindUnknownError, kind_called
+
+if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
+
+__all__ = ["MOST_TEMPLATES", "BadQuestion", "NamedObject", "PostedObject", "decode_question", "ended"]
+
+MOST_TEMPLATES = 64
+"""Pod templates of one workload; each is a question of its own, and RayClusters and JobSets have a handful."""
+
+_HOW = 'post {"object": a manifest, "namespace": a name} or {"kind": "pod", "namespace": a name, "name": a name}'
+_FIELDS = ("object", "namespace", "kind", "name")
+
+
+class BadQuestion(ValueError):  # noqa: N818 - the name says what is wrong, as BadReview does
+    """A body that asks nothing that can be explained. Its text is one plain sentence for who sent it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostedObject:
+    """A question about an object that the caller brings along."""
+
+    object: Object
+    namespace: str
+    """Where it would be created, if it does not say itself; empty for `default`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedObject:
+    """A question about an object of the cluster."""
+
+    kind: Kind
+    name: str
+    namespace: str
+    """Empty for `default`."""
+
+
+def decode_question(body: bytes) -> PostedObject | NamedObject:
+    """Read what a call asks.
+
+    Raises:
+        BadQuestion: The body is nothing that can be explained.
+    """
+    document = _json(body)
+    if not isinstance(document, dict):
+        raise BadQuestion(f"The body is JSON, but no mapping; {_HOW}.")
+    for field in document:
+        if field not in _FIELDS:
+            raise BadQuestion(f"The field {json.dumps(field[:100])} is unknown; {_HOW}.")
+    namespace = _text(document, "namespace")
+    if "object" in document:
+        if "kind" in document or "name" in document:
+            raise BadQuestion(
+                f"The body has an object beside kind or name, and it can be asked about one only; {_HOW}."
+            )
+        return PostedObject(_object(document["object"]), namespace)
+    kind, name = _text(document, "kind"), _text(document, "name")
+    if not kind or not name:
+        raise BadQuestion(f"The body has neither an object, nor a kind and a name; {_HOW}.")
+    try:
+        return NamedObject(kind_called(kind), name, namespace)
+    except KindUnknownError as error:
+        raise BadQuestion(ended(f"The kind cannot be explained: {error}")) from error
+
+
+def ended(sentence: str) -> str:
+    """A sentence with its full stop, if it is no question."""
+    return sentence if sentence.endswith("?") else f"{sentence}."
+
+
+def _object(document: Any) -> Object:
+    if not isinstance(document, dict):
+        raise BadQuestion("The object is no mapping; it must be a manifest with apiVersion and kind.")
+    for field in ("apiVersion", "kind"):
+        if not isinstance(document.get(field), str) or not document[field]:
+            raise BadQuestion(f"The object has no {field}; every object of Kubernetes names one.")
+    if (count := len(pod_templates(document))) > MOST_TEMPLATES:
+        raise BadQuestion(f"The object has {count} pod templates; at most {MOST_TEMPLATES} are explained in one call.")
+    return document
+
+
+def _text(document: dict[str, Any], field: str) -> str:
+    value = document.get(field)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadQuestion(f"The field {field} is no text; {_HOW}.")
+    return value
+
+
+def _json(body: bytes) -> Any:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadQuestion(f"The body is no JSON: {error.msg} at line {error.lineno} column {error.colno}.") from error
+    try:
+        # What could not be written again is nested deeper than the policies go down.
+        orjson.dumps(document)
+    except TypeError as error:
+        raise BadQuestion("The body is nested too deeply; no Kubernetes object has 254 levels.") from error
+    return document

@@ -1,0 +1,126 @@
+"""The explainer: answers questions aside from the event loop, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.explanation import explain, questions
+from webhook.cluster.lookups import look_up
+from webhook.server.aside import run_aside
+from webhook.server.deadlines import Deadline
+from webhook.server.explain_question import BadQuestion, NamedObject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+    from webhook.server.explain_question import PostedObject
+
+__all__ = ["MOST_WAITING", "Answer", "Explainer", "UnavailableError"]
+
+MOST_WAITING = 8
+"""Questions that wait for the one that is being answered."""
+
+_DEFAULT_NAMESPACE = "default"
+
+
+class UnavailableError(Exception):
+    """No answer in time; asking again may help. Its text is one plain sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer as it is sent, and what it comes to."""
+
+    body: bytes
+    verdicts: tuple[str, ...]
+    """One of each explanation, for the log."""
+
+
+class Explainer:
+    """Explains to several callers one after the other, in a thread, so that reviews go on meanwhile.
+
+    Selectors that a caller brings along may cost as much for each device as Kubernetes allows, which can take hours on a
+    large cluster. So work ends with the time of its call.
+    """
+
+    def __init__(
+        self, view: ClusterView, settings: GPUAdmissionPolicy, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._view = view
+        self._settings = settings
+        self._clock = clock
+        self._turn = asyncio.Semaphore(1)
+        self._waiting = 0
+
+    def deadline(self, timeout: str | None) -> Deadline:
+        """Begin the deadline of a call with the `timeout` of its query.
+
+        Raises:
+            BadDuration: `timeout` is no duration.
+        """
+        return Deadline.start(self._clock, timeout)
+
+    async def answer(
+        self, asked: PostedObject | NamedObject, deadline: Deadline, is_awaited: Callable[[], bool]
+    ) -> Answer:
+        """Explain what is asked.
+
+        Args:
+            asked: The question.
+            deadline: When the caller gives up.
+            is_awaited: Whether the caller is still there; asked before work begins.
+
+        Raises:
+            BadQuestion: There is nothing to explain about the object.
+            NotFoundError: The cluster does not show the object.
+            UnavailableError: Others are being answered, or the time is up.
+        """
+        await self._take_turn(deadline)
+        try:
+            if not is_awaited():
+                raise UnavailableError("The caller has gone.")
+            return await run_aside(lambda: self._explained(asked), deadline.remaining)
+        except TimeoutError as error:
+            raise UnavailableError(
+                "The explanation took longer than the call's timeout; ask with ?timeout=30s, the longest."
+            ) from error
+        finally:
+            self._turn.release()
+
+    async def _take_turn(self, deadline: Deadline) -> None:
+        if self._waiting >= MOST_WAITING:
+            raise UnavailableError("Other questions are being answered, and enough are waiting; ask again in a moment.")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(max(deadline.remaining, 0)):
+                await self._turn.acquire()
+        except TimeoutError as error:
+            raise UnavailableError(
+                "Other questions were being answered until the call's timeout; ask again in a moment."
+            ) from error
+        finally:
+            self._waiting -= 1
+
+    def _explained(self, asked: PostedObject | NamedObject) -> Answer:
+        document = self._object(asked)
+        found = questions(document, asked.namespace or _DEFAULT_NAMESPACE, self._view, self._settings)
+        if not found:
+            raise BadQuestion(
+                "The object finds no place on nodes; ask about a Pod, a workload with pod templates, a ResourceClaim or "
+                "a ResourceClaimTemplate."
+            )
+        explanations = [explain(question, self._view, self._settings) for question in found]
+        body = json.dumps([explanation.as_json() for explanation in explanations])
+        return Answer(body.encode(), tuple(str(explanation.verdict) for explanation in explanations))
+
+    def _object(self, asked: PostedObject | NamedObject) -> Object:
+        if isinstance(asked, NamedObject):
+            return look_up(self._view, asked.kind, asked.name, asked.namespace)
+        return asked.object
