@@ -17,6 +17,7 @@ from policies.dra.allocation.results import allocation_result
 from policies.dra.allocation.search import Search
 from policies.dra.allocation.twins import Twins
 from policies.dra.allocation.usage import NONE, Usage
+from policies.dra.keeping_on import KeepOn, for_ever
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
@@ -42,16 +43,18 @@ STEP_BUDGET = 500_000
 
 def allocate(
     *,
-    claims: Iterable[Object],
+    claims: Iterable[Object] | None,
     node: Object,
-    slices: Iterable[Object],
-    classes: Iterable[Object],
-    allocated: Iterable[str] = (),
-    allocated_shared: Iterable[str] = (),
+    slices: Iterable[Object] | None,
+    classes: Iterable[Object] | None,
+    allocated: Iterable[str] | None = (),
+    allocated_shared: Iterable[str] | None = (),
     allocated_capacity: Mapping[str, Mapping[str, Any]] | None = None,
     features: Features | Iterable[str] | Mapping[str, bool] = DEFAULTS,
 ) -> list[Object] | None:
     """The allocations that the claims would get together on one node, one for each; None if they do not fit.
+
+    Go writes an empty list as null, so None stands for one.
 
     Args:
         claims: ResourceClaims (resource.k8s.io/v1) without an allocation.
@@ -67,8 +70,11 @@ def allocate(
         AllocationError: Kubernetes' scheduler would fail with this text.
     """
     known = features if isinstance(features, Features) else Features.named(features)
-    usage = Usage.read(allocated, allocated_shared, allocated_capacity)
-    return Allocator(SliceIndex(slices), claims=claims, classes=classes, usage=usage, features=known).allocate(node)
+    usage = Usage.read(allocated or (), allocated_shared or (), allocated_capacity)
+    allocator = Allocator(
+        SliceIndex(slices or ()), claims=claims or (), classes=classes or (), usage=usage, features=known
+    )
+    return allocator.allocate(node)
 
 
 class Allocator:
@@ -87,13 +93,14 @@ class Allocator:
         usage: Usage = NONE,
         features: Features = DEFAULTS,
         budget: int = STEP_BUDGET,
+        keep_on: KeepOn = for_ever,
     ) -> None:
-        """Args: the slices, then as in `allocate`; and after how many search steps on a node to give up.
+        """Args: the slices, then as in `allocate`; after how many search steps on a node to give up; what may stop it all.
 
         Raises:
             AllocationError: a field of a claim or a class is of the wrong type.
         """
-        self.question = Question.read(claims, classes, usage, features)
+        self.question = Question.read(claims, classes, usage, features, keep_on)
         self._gatherer = PoolGatherer(index, features)
         self._budget = budget
         self._twins = Twins(self.question.checks)
@@ -107,6 +114,7 @@ class Allocator:
             SearchBudgetExceeded: it would take too many steps to know.
         """
         question, target = self.question, TargetNode(node)
+        question.keep_on()
         pools = self._gatherer.gather(target)
         needs: dict[Alternative, Need] = {}
         constraints = []
@@ -143,6 +151,7 @@ class Allocator:
             AllocationError: a node selector is none.
         """
         target = TargetNode(node)
+        self.question.keep_on()
         pools = self._gatherer.gather(target)
         numbers: dict[str, int] = {}
         return tuple(
@@ -162,7 +171,7 @@ class Allocator:
         counters = tuple((name, tuple(sorted(amounts.items()))) for name, amounts in sorted(pool.counter_sets.items()))
         checks = self.question.checks
         return counters, tuple(
-            (checks.shapes.of(device), checks.holdings(device)) for found in pool.slices for device in found.devices
+            (checks.shapes.of(device), checks.holdings(device)) for device in pool.devices(self.question.keep_on)
         )
 
     def _node_dependent(self, pool: Pool, node: TargetNode) -> Hashable:

@@ -55,6 +55,7 @@ class Needs:
         self._checks = question.checks
         self._node = node
         self._pools = pools
+        self._keep_on = question.keep_on
 
     def of_claim(self, claim: Claim) -> dict[Alternative, Need]:
         """The need of every alternative.
@@ -102,10 +103,9 @@ class Needs:
         if not alternative.class_name:
             raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
         if alternative.class_name not in self._classes:
-            raise AllocationError(
-                f"{where}: could not retrieve device class {alternative.class_name}: "
-                f'deviceclass.resource.k8s.io "{alternative.class_name}" not found'
-            )
+            # As Kubernetes' allocator tests have it; its scheduler looks for classes before, and says it better.
+            missing = f'could not retrieve device class {alternative.class_name}:  "not found" not found'
+            raise AllocationError(f"{where}: {missing}")
         if alternative.mode == "ExactCount":
             if alternative.count > _LARGEST_INT:
                 raise AllocationError(f"{where}: exact count {alternative.count} is too large")
@@ -126,8 +126,7 @@ class Needs:
                 )
             devices += [
                 Candidate(device, pool)
-                for found in pool.slices
-                for device in found.devices
+                for device in pool.devices(self._keep_on)
                 if self._checks.selectable(claim, alternative, device, self._node) is None
                 and self._checks.capacity(alternative, device, {}) is None
             ]
