@@ -17,6 +17,18 @@ CLUSTERS = ("cluster", "cluster-in-use")
 FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name not in CLUSTERS)
 EXPLAINED = [folder for folder in FOLDERS if folder.name.startswith("explain-")]
 REVIEWED = [folder for folder in FOLDERS if folder not in EXPLAINED]
+CLAIMED = [folder for folder in REVIEWED if folder.name.startswith(("claim-", "compute-domain"))]
+SETTINGS = "settings.yaml"
+WITH_SETTINGS = [folder for folder in REVIEWED if (folder / SETTINGS).exists()]
+WITHOUT_PODS = {
+    "ComputeDomain",
+    "ConfigMap",
+    "DeviceClass",
+    "GPUAdmissionPolicy",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+    "Service",
+}
 IN_USE = ["--cluster", "examples/cluster", "--cluster", "examples/cluster-in-use"]
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1"}
 
@@ -49,6 +61,11 @@ def test_there_is_an_example_of_each_feature():
     assert [folder.name for folder in FOLDERS] == [
         "admission-review",
         "affinity",
+        "claim-cel-mistakes",
+        "claim-old-shape",
+        "claim-sharing-config",
+        "claim-unguarded-selector",
+        "compute-domain",
         "deployment",
         "explain-deployment",
         "explain-pending-pod",
@@ -81,7 +98,20 @@ def test_example_prints_what_it_promises(folder):
 @pytest.mark.parametrize("folder", REVIEWED, ids=lambda folder: folder.name)
 def test_example_begins_with_a_command_on_its_own_folder(folder):
     first = commands(folder)[0]
-    assert first == ["gpu-admission", "review", "--cluster", "examples/cluster", f"examples/{folder.name}"]
+    own = f"examples/{folder.name}"
+    asked = (
+        [own]
+        if folder not in WITH_SETTINGS
+        else ["--settings", f"{own}/{SETTINGS}", f"{own}/wrong.yaml", f"{own}/right.yaml"]
+    )
+    assert first == ["gpu-admission", "review", "--cluster", "examples/cluster", *asked]
+
+
+@pytest.mark.parametrize("folder", CLAIMED, ids=lambda folder: folder.name)
+def test_example_of_claims_shows_the_right_form_as_well(folder):
+    lines = (folder / "expected.txt").read_text().splitlines()
+    shown = zip(lines, [*lines[1:], ""], strict=True)
+    assert any(re.match(rf"examples/{folder.name}/.*  admitted$", line) and not after for line, after in shown)
 
 
 @pytest.mark.parametrize("folder", EXPLAINED, ids=lambda folder: folder.name)
@@ -93,9 +123,9 @@ def test_explained_example_is_asked_about_on_the_cluster_in_use(folder):
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_example_has_pods_as_people_write_them(folder):
-    for file in folder.glob("*.yaml"):
-        document = yaml.safe_load(file.read_text())
-        if document["kind"] in ("Service", "ConfigMap"):
+    documents = [document for file in folder.glob("*.yaml") for document in yaml.safe_load_all(file.read_text())]
+    for document in documents:
+        if document["kind"] in WITHOUT_PODS:
             continue
         pod = document if document["kind"] == "Pod" else document["spec"].get("template")
         assert pod["spec"]["volumes"]

@@ -16,8 +16,13 @@ ROOT = Path(__file__).parents[2]
 SHOWN = re.findall(r"```console\n\$ (gpu-admission .*?)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 
-def test_readme_shows_a_conversion_a_refusal_and_an_explanation():
-    assert [command.rpartition("/")[2] for command, _ in SHOWN] == ["product-selector", "refused-selector", "pretrain"]
+def test_readme_shows_a_conversion_a_refusal_a_claim_and_an_explanation():
+    assert [command.rpartition("/")[2] for command, _ in SHOWN] == [
+        "product-selector",
+        "refused-selector",
+        "claim-unguarded-selector",
+        "pretrain",
+    ]
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command.rpartition("/")[2] for command, _ in SHOWN])

@@ -1,6 +1,7 @@
 """Who gets explanations, of what, and what everybody else is told."""
 
 import asyncio
+import itertools
 import json
 import threading
 
@@ -9,8 +10,8 @@ import pytest
 from policies.explanation import explain, questions
 from policies.settings import DEFAULTS
 from webhook.server.explain import LARGEST_QUESTION
-from webhook.server.explain_question import MOST_TEMPLATES
-from webhook.server.explainer import MOST_WAITING
+from webhook.server.explain_question import MOST_TEMPLATES, PostedObject
+from webhook.server.explainer import MOST_WAITING, Explainer, UnavailableError
 
 PATH = "/v1/explain"
 NO_PLACE = (
@@ -423,25 +424,28 @@ async def test_mistake_of_ours_shows_no_traceback(start_webhook, client_of, clie
     assert 'gpu_admission_explanations_total{outcome="failed"} 1.0' in webhook.metrics.text().decode()
 
 
-class Endless(Gated):
-    """A cluster on which explanations take for ever."""
-
-    def get(self, kind, name, namespace=""):
-        try:
-            while not self.gate.is_set():
-                pass
-        finally:
-            self.reached.set()
+async def test_work_ends_with_the_time_of_its_call(cluster):
+    clock = itertools.count()
+    explainer = Explainer(cluster, DEFAULTS, clock=lambda: next(clock))
+    with pytest.raises(UnavailableError, match=r"^The explanation took longer than the call's timeout; ask"):
+        await explainer.answer(PostedObject(CLAIM, ""), explainer.deadline("9s"), lambda: True)
+    assert next(clock) == 10
 
 
-async def test_work_ends_with_the_time_of_its_call(start_webhook, client_of, client_context, cluster):
-    view = Endless(cluster)
-    webhook = await start_webhook(view=view, allowed=["dashboard"])
-    client = await client_of(webhook.port, client_context("dashboard"))
+async def test_work_ends_when_its_caller_has_gone(cluster):
+    explainer = Explainer(cluster, DEFAULTS)
+    there = iter([True] * 5 + [False])
+    with pytest.raises(UnavailableError, match=r"^The caller has gone\.$"):
+        await explainer.answer(PostedObject(CLAIM, ""), explainer.deadline(None), lambda: next(there))
+    assert not list(there)
+
+
+async def test_failure_of_work_that_nobody_waits_for_is_nobody_s(slow, gated, caplog):
+    _, client = slow
     assert (await ask(client, NAMED, "?timeout=50ms")).status == 503
-    ended = await asyncio.to_thread(view.reached.wait, 10)
-    view.gate.set()
-    assert ended
+    gated.gate.set()
+    assert (await ask(client, NAMED)).status == 404
+    assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
 async def test_costly_selectors_are_given_up_and_the_next_question_is_answered(caller):

@@ -51,6 +51,14 @@ class SlowView(ManifestsView):
 CLAIM = {"name": "gpu", "resourceClaimName": "mine"}
 """A claim that no entry can judge without looking it up."""
 
+RESOURCE_CLAIM = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "gpu", "namespace": "team-a"},
+    "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
+}
+"""A claim that cannot be judged without a look at its class."""
+
 
 @pytest.fixture
 async def broken(start_webhook):
@@ -90,11 +98,14 @@ async def test_fail_entry_refuses_under_the_id_of_its_log(broken, pod, review_of
 async def test_ignore_entry_lets_pass_with_the_id_of_its_log(broken, pod, review_of, lines, entry):
     documents = {
         "placement": pod(0, resourceClaims=[CLAIM]),
+        "claims": RESOURCE_CLAIM,
         "configuration": {"kind": "ConfigMap", "metadata": {"name": "time-slicing", "namespace": "gpu-operator"}},
         "nodes": {"kind": "Node", "metadata": {"name": "a", "labels": {"nvidia.com/mig.config": "all-1g.10gb"}}},
     }
     document = documents.get(entry, pod())
-    response = await broken.client.ask(entry, review_of(document, namespace=document["metadata"].get("namespace", "")))
+    group, _, version = document.get("apiVersion", "v1").rpartition("/")
+    kind = {"group": group, "version": version, "kind": document.get("kind", "Pod")}
+    response = await broken.client.ask(entry, review_of(document, kind=kind))
     (failure,) = lines(level="error")
     identifier = failure["failure"]
     assert response["allowed"] is True
