@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from policies.dra.allocation.constraints import constraints_of
@@ -15,7 +16,6 @@ from policies.dra.allocation.pools import Pool, PoolGatherer, PoolState
 from policies.dra.allocation.question import Question
 from policies.dra.allocation.results import allocation_result
 from policies.dra.allocation.search import Search
-from policies.dra.allocation.twins import Twins
 from policies.dra.allocation.usage import NONE, Usage
 from policies.dra.keeping_on import KeepOn, for_ever
 
@@ -103,7 +103,12 @@ class Allocator:
         self.question = Question.read(claims, classes, usage, features, keep_on)
         self._gatherer = PoolGatherer(index, features)
         self._budget = budget
-        self._twins = Twins(self.question.checks)
+
+    def against(self, usage: Usage, budget: int) -> Allocator:
+        """The same claims where others hold something else; what is known of devices and pools is shared."""
+        other = copy(self)
+        other.question, other._budget = self.question.against(usage), budget  # noqa: SLF001 - of the same class
+        return other
 
     def allocate(self, node: Object) -> list[Object] | None:
         """The allocations that the claims would get together on the node, one for each; None if they do not fit.
@@ -177,7 +182,6 @@ class Allocator:
     def _node_dependent(self, pool: Pool, node: TargetNode) -> Hashable:
         return tuple(
             self.question.checks.node(device, node) is None
-            for found in pool.slices
-            if found.selects_per_device
-            for device in found.devices
+            for device in pool.devices(self.question.keep_on)
+            if device.slice.selects_per_device
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.allocation.constraints import attribute_of
+from policies.dra.words import compressed, many, short
 from policies.explanation.report import Reason, ReasonKind
-from policies.explanation.words import compressed, many, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.pools import PoolState
+from policies.dra.words import listed, many
 from policies.explanation.changes import without_constraint
 from policies.explanation.constraint_words import constraint_reason
 from policies.explanation.rejected_devices import Tallies, Tally
 from policies.explanation.report import Reason, ReasonKind
 from policies.explanation.solver import Solver, State
-from policies.explanation.words import listed, many
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -158,6 +158,7 @@ def _unusable_pool(
             continue
         for found in alternatives:
             for device in (device for each in index.of_pool(pool.id) for device in each.devices):
+                allocator.question.keep_on()
                 try:
                     if checks.selectors(found.claim, found.alternative, device) is None:
                         return pool

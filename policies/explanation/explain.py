@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.index import SliceIndex
+from policies.dra.keeping_on import KeepOn, for_ever
 from policies.explanation import headlines
 from policies.explanation.class_facts import classes_of
 from policies.explanation.cluster import read_cluster, used_amounts
+from policies.explanation.costly_selectors import costly_selectors
 from policies.explanation.extended_resources import served_by_classes
 from policies.explanation.failures import failure_obstacle
 from policies.explanation.feature_gates import features_of
@@ -32,15 +34,24 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 
-def explain(question: Question, view: ClusterView, settings: GPUAdmissionPolicy) -> Explanation:
+def explain(
+    question: Question, view: ClusterView, settings: GPUAdmissionPolicy, keep_on: KeepOn = for_ever
+) -> Explanation:
     """Where the question's pod or claims fit, why not elsewhere, and what to change.
 
     Never raises for what is wrong with the question or the cluster: that is the answer then.
+
+    Args:
+        question: one of those that `questions` makes.
+        view: the cluster.
+        settings: which features the cluster has, where its version does not say.
+        keep_on: what may stop the work by an exception of its own; the view's digest of the cluster is never stopped.
     """
     if question.obstacles and not question.node_name:
         return _blocked(question)
     if question.node_name or (question.allocated and question.pod is None):
         return Explanation(question.label, Verdict.SCHEDULED, headlines.scheduled(question))
+    keep_on()
     cluster = view.derive(read_cluster)
     if cluster.problem:
         sentence = f"the ResourceSlices or claims of the cluster cannot be read: {cluster.problem}"
@@ -49,7 +60,7 @@ def explain(question: Question, view: ClusterView, settings: GPUAdmissionPolicy)
         sentence = "no Nodes are known, and the pod has no claim that would tell where it can run"
         remedy = "bring them: kubectl get nodes -o yaml > nodes.yaml"
         return _blocked(replace(question, obstacles=(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, remedy),)))
-    return _surveyed(question, cluster, view, settings)
+    return _surveyed(question, cluster, view, settings, keep_on)
 
 
 def _blocked(question: Question) -> Explanation:
@@ -60,7 +71,10 @@ def _blocked(question: Question) -> Explanation:
     )
 
 
-def _surveyed(question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy) -> Explanation:
+def _surveyed(
+    question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy, keep_on: KeepOn
+) -> Explanation:
+    keep_on()
     used = view.derive(used_amounts)
     by_resource = served_by_classes(question, view) if cluster.index is not None and cluster.nodes_known else {}
     asked = question if cluster.nodes_known else replace(question, pod=None, resources={})
@@ -72,9 +86,12 @@ def _surveyed(question: Question, cluster: Cluster, view: ClusterView, settings:
         index=cluster.index or SliceIndex(()),
         nodes=cluster.nodes,
         features=features_of(view, settings),
+        keep_on=keep_on,
     )
     checks = NodeChecks(asked, cluster.nodes, used, by_resource)
     try:
+        if costly := costly_selectors(ask):
+            return _blocked(replace(question, obstacles=costly))
         found = survey(ask, checks, cluster)
         if found.failure is not None:
             position = found.failure.position

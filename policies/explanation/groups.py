@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.dra.words import compressed
 from policies.explanation.node_words import node_reason
 from policies.explanation.report import NodeGroup, Reason, ReasonKind
 from policies.explanation.solver import State
-from policies.explanation.words import compressed
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.dra.words import listed, many
 from policies.explanation.groups import device_names
 from policies.explanation.obstacles import ObstacleKind
 from policies.explanation.report import Verdict
-from policies.explanation.words import listed, many
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.dra.words import listed, many, short
 from policies.explanation.amounts import ONE, spoken
 from policies.explanation.nodes import Shortage, Taint
 from policies.explanation.report import Reason, ReasonKind
-from policies.explanation.words import listed, many, short
 from policies.kubernetes.nodes import labels_of
 
 if TYPE_CHECKING:

@@ -24,6 +24,8 @@ class ObstacleKind(StrEnum):
     """A claim is reserved for as many pods as it can be."""
     CLAIM_DELETED = "claim deleted"
     """A claim is being deleted, so no pod gets it any more."""
+    TOO_COSTLY = "too costly"
+    """A selector that may cost more for one device than the API server accepts."""
     ALLOCATION_FAILS = "allocation fails"
     """Kubernetes' scheduler fails with an error, for every node: a selector that does not compile or that fails on a
     device, a kind of request that the cluster does not know."""

@@ -11,8 +11,9 @@ from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.pools import PoolState
 from policies.dra.allocation.rejections import Reason as Check
 from policies.dra.allocation.rejections import Rejection
-from policies.explanation.lacks import Lack, lack
-from policies.explanation.words import compressed, listed, predicate, short
+from policies.dra.lacks import failing_conjunct, lack
+from policies.dra.words import compressed, listed, predicate, short
+from policies.explanation.device_values import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from policies.dra.allocation.question import Question
     from policies.dra.allocation.requests import Alternative, Claim
     from policies.dra.allocation.slices import Device
+    from policies.dra.cel.conjuncts import Conjunct
+    from policies.dra.lacks import Lack
 
 __all__ = ["Tallies", "Tally", "Why"]
 
@@ -41,6 +44,8 @@ class Why:
     """The same without names and values that differ between like nodes."""
     selector: str = ""
     """The selector that does not match."""
+    conjunct: Conjunct | None = None
+    """The condition of the selector that is false; None where none is by itself."""
     index: int = -1
     """Of the selector in the request."""
     taint: tuple[str, str, str] = ("", "", "")
@@ -116,7 +121,7 @@ class Tallies:
         """Args: the allocator's question, and who holds which device."""
         self._question = question
         self._holders = holders
-        self._lacks: dict[tuple[str, int], Lack] = {}
+        self._lacks: dict[tuple[str, int], tuple[Lack, Conjunct | None]] = {}
 
     def of(self, claim: Claim, alternative: Alternative, pools: Iterable[Pool], node: TargetNode) -> Tally:
         """Ask every device that can be allocated from the node."""
@@ -125,7 +130,7 @@ class Tallies:
         for pool in pools:
             if pool.state is not PoolState.READY:
                 continue
-            for device in (device for each in pool.slices for device in each.devices):
+            for device in pool.devices(self._question.keep_on):
                 why = self._why(claim, alternative, device, node) or _counted_out(ledger, device, pool)
                 if why is None:
                     found.usable.append(device)
@@ -152,12 +157,12 @@ class Tallies:
     def _worded(self, rejection: Rejection, alternative: Alternative, device: Device) -> Why:
         reason, name = rejection.reason, rejection.name
         if reason is Check.CLASS_SELECTOR:
-            why = self._lack(name, device)
+            why, failing = self._lack(name, device)
             outside = f"is not of class {alternative.class_name}: "
-            return Why(reason, outside + why.text, outside + why.gist, selector=name)
+            return Why(reason, outside + why.text, outside + why.gist, name, failing)
         if reason is Check.REQUEST_SELECTOR:
-            why = self._lack(name, device)
-            return Why(reason, why.text, why.gist, selector=name, index=rejection.index)
+            why, failing = self._lack(name, device)
+            return Why(reason, why.text, why.gist, name, failing, rejection.index)
         if reason is Check.IN_USE:
             return Why(reason, f"is in use by {listed(self._holders.get(device.id, ('a claim',)), 2)}", "is in use")
         if reason is Check.TAINT:
@@ -165,10 +170,13 @@ class Tallies:
         text, gist = _amount_words(rejection)
         return Why(reason, text, gist)
 
-    def _lack(self, selector: str, device: Device) -> Lack:
-        key = (selector, self._question.checks.shapes.of(device))
+    def _lack(self, selector: str, device: Device) -> tuple[Lack, Conjunct | None]:
+        checks = self._question.checks
+        key = (selector, checks.shapes.of(device))
         if key not in self._lacks:
-            self._lacks[key] = lack(selector, device)
+            failing = failing_conjunct(selector, lambda text: checks.matches(text, device))
+            text = selector if failing is None else failing.text
+            self._lacks[key] = lack(text, lambda read: value_of(device, read)), failing
         return self._lacks[key]
 
 

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.rejections import Reason as Check
 from policies.dra.cel import CelRuntimeError
+from policies.dra.cel.conjuncts import conjuncts, without
 from policies.dra.cel.library.semvers import Semver
+from policies.dra.conditions import condition
+from policies.dra.words import many, short
 from policies.explanation.amounts import billionths
 from policies.explanation.changes import with_count, with_selector, with_toleration, without_constraint
-from policies.explanation.conditions import condition
-from policies.explanation.conjuncts import conjuncts, without
 from policies.explanation.constraint_words import constraint_words
-from policies.explanation.lacks import failing_conjunct, value_of
+from policies.explanation.device_values import value_of
 from policies.explanation.report import Change
-from policies.explanation.words import many, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.dra.allocation.requests import Claim
     from policies.dra.allocation.slices import Device
-    from policies.explanation.conditions import Condition
-    from policies.explanation.conjuncts import Conjunct
+    from policies.dra.cel.conjuncts import Conjunct
+    from policies.dra.conditions import Condition
     from policies.explanation.device_reasons import DeviceMiss
     from policies.explanation.question import NamedClaim
     from policies.explanation.rejected_devices import Tally, Why
@@ -122,10 +122,8 @@ def _failing(found: Tally) -> dict[tuple[int, Conjunct, str], list[Device]]:
     """The conditions that turn devices away, with these; whoever fails in one way is asked once."""
     devices_of: dict[tuple[int, Conjunct, str], list[Device]] = {}
     for why, devices in found.rejected.items():
-        if why.check is Check.REQUEST_SELECTOR:
-            conjunct = failing_conjunct(why.selector, devices[0])
-            if conjunct is not None:
-                devices_of.setdefault((why.index, conjunct, why.selector), []).extend(devices)
+        if why.check is Check.REQUEST_SELECTOR and why.conjunct is not None:
+            devices_of.setdefault((why.index, why.conjunct, why.selector), []).extend(devices)
     return devices_of
 
 
@@ -150,12 +148,12 @@ def _bounds(failing: Conjunct, devices: Iterable[Device]) -> Iterator[tuple[str,
     if asked is None or asked.operator not in (">=", "<="):
         return
     bound = str(asked.asked[0])
-    has = {value for device in devices if (value := value_of(device, asked.part)) is not None}
+    has = {value for device in devices if (value := value_of(device, asked.read)) is not None}
     ordered = sorted(has, key=lambda value: _rank(value, asked), reverse=asked.operator == ">=")
     for value in ordered[:_MOST_BOUNDS]:
         text = _replaced(failing.text, bound, value, quoted=bool(asked.value_kind))
         if text is not None:
-            of = f"{value} of {asked.part.name}" if asked.part.kind == "capacity" else f"{asked.part.name} {value}"
+            of = f"{value} of {asked.read.name}" if asked.read.part == "capacity" else f"{asked.read.name} {value}"
             loss = tuple(-step if asked.operator == ">=" else step for step in _rank(value, asked))
             yield text, f"accept {short(of)} instead of {bound}", loss
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import InvalidPoolsError, SearchBudgetExceeded
 from policies.dra.allocator import Allocator
+from policies.dra.keeping_on import KeepOn, for_ever
 from policies.explanation.extended_resources import NO_RESOURCES, implicit_claim
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ class Ask:
     index: SliceIndex
     nodes: Sequence[Object]
     features: Features
+    keep_on: KeepOn = for_ever
+    _allocators: dict[frozenset[str], Allocator] = field(default_factory=dict, init=False)
+    """One for each set of resources that claims serve; against all usages together, since these share what they know."""
 
     def with_claim(self, number: int, claim: NamedClaim) -> Ask:
         """The same with another claim in the place of one."""
@@ -76,14 +80,15 @@ class Ask:
         Raises:
             AllocationError: a field of a claim or a class is of the wrong type.
         """
-        return Allocator(
-            self.index,
-            claims=[claim.claim for claim in self.claims_on(resources)],
-            classes=self.classes,
-            usage=usage,
-            features=self.features,
-            budget=budget,
-        )
+        if resources not in self._allocators:
+            self._allocators[resources] = Allocator(
+                self.index,
+                claims=[claim.claim for claim in self.claims_on(resources)],
+                classes=self.classes,
+                features=self.features,
+                keep_on=self.keep_on,
+            )
+        return self._allocators[resources].against(usage, budget)
 
 
 class Solver:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import NONE
+from policies.dra.words import short
 from policies.explanation.amounts import ONE, spoken
 from policies.explanation.nodes import NodeChecks, Taint
 from policies.explanation.relaxations import Relaxation, relaxations
 from policies.explanation.report import Change, ReasonKind, Suggestion
 from policies.explanation.solver import Solver, State
-from policies.explanation.words import short
 from policies.kubernetes.pods import Pod
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def _candidates(facts: Facts) -> list[Relaxation]:
     topics: dict[tuple[str | int, ...], dict[str, Relaxation]] = {}
     counts: list[Relaxation] = []
     for like in sorted(_missed(facts.survey), key=lambda like: -len(like.positions)):
+        facts.ask.keep_on()
         if like.devices is not None:
             for relaxation in relaxations(like.devices, facts.ask.claims):
                 if relaxation.change is Change.COUNT:
@@ -183,6 +184,7 @@ def _if_it_helps(
     nodes = 0
     try:
         for position in (position for like in likes for position in like.positions):
+            ask.keep_on()
             resources = checks.served_by_claims(position)
             if checks.miss(position) is None and solver.outcome(position, resources).state is State.FITS:
                 nodes += 1

@@ -73,6 +73,7 @@ def survey(ask: Ask, checks: NodeChecks, cluster: Cluster) -> Survey:
     by_key: dict[Hashable, Like] = {}
     now, empty = Solver(ask, cluster.usage), Solver(ask, NONE)
     for position in range(len(ask.nodes)):
+        ask.keep_on()
         miss, resources = checks.miss(position), checks.served_by_claims(position)
         try:
             key, like = _answer(position, miss, resources, now, empty, by_key)

@@ -198,7 +198,8 @@ class Writer:
     def _dyn_as(self, wanted: Type, depth: int) -> str:
         return f"dyn({self.write(wanted, depth)})" if self._random.random() < 0.6 else self._dyn(depth)
 
-    def _scoped(self, variables: list[tuple[str, Type]], wanted: Type, depth: int) -> str:
+    def write_in_scope(self, variables: list[tuple[str, Type]], wanted: Type, depth: int) -> str:
+        """An expression that may use variables of these names and types."""
         outer = self._variables
         hidden = {name for name, _ in variables}
         self._variables = [*variables, *(item for item in outer if item[0] not in hidden)]
@@ -276,7 +277,7 @@ class Writer:
             optional = self._random.random() < 0.15
             value = optional_of(wanted.parameters[-1]) if optional else wanted.parameters[-1]
             key = f"{self.write(wanted.parameters[0], depth)}: " if wanted.name == "map" else ""
-            parts.append("?" * optional + key + ("" if key else "") + self.write(value, depth))
+            parts.append("?" * optional + key + self.write(value, depth))
         text = ", ".join(parts) + self._random.choice(("", "", "," if parts else ""))
         return f"{{{text}}}" if wanted.name == "map" else f"[{text}]"
 
@@ -286,12 +287,12 @@ class Writer:
         if wanted.name == "optional_type" and self._random.random() < 0.8:
             source = self._any_type(0)
             macro, result = self._random.choice((("optMap", wanted.parameters[0]), ("optFlatMap", wanted)))
-            body = self._scoped([(name, source)], result, depth)
+            body = self.write_in_scope([(name, source)], result, depth)
             return f"{self.write(optional_of(source), depth)}.{macro}({name}, {body})"
         if wanted.name in writers and self._random.random() < 0.8:
             return writers[wanted.name](name, wanted, depth)
         source = self._any_type()
-        return f"cel.bind({name}, {self.write(source, depth)}, {self._scoped([(name, source)], wanted, depth)})"
+        return f"cel.bind({name}, {self.write(source, depth)}, {self.write_in_scope([(name, source)], wanted, depth)})"
 
     def _range(self, depth: int) -> tuple[str, list[Type]]:
         """What to go over, and the types of two variables: index or key, and element or value."""
@@ -311,7 +312,7 @@ class Writer:
             scope = [(name, key if over.startswith(("{", "device")) else value)]
         else:
             scope = [(name, key), (name + "2", value)]
-        bodies = [self._scoped(scope, result, depth) for result in results]
+        bodies = [self.write_in_scope(scope, result, depth) for result in results]
         return f"{over}.{macro}({', '.join([*(name for name, _ in scope), *bodies])})"
 
     def _bool_macro(self, name: str, wanted: Type, depth: int) -> str:
@@ -324,7 +325,7 @@ class Writer:
         (element,) = wanted.parameters
         macro = self._random.choice(("map", "map", "map3", "filter", "transformList", "transformList3", "sortBy"))
         if macro in ("filter", "sortBy"):
-            body = self._scoped([(name, element)], types.BOOL if macro == "filter" else types.INT, depth)
+            body = self.write_in_scope([(name, element)], types.BOOL if macro == "filter" else types.INT, depth)
             return f"{self.write(wanted, depth)}.{macro}({name}, {body})"
         results = [types.BOOL, element] if macro.endswith("3") else [element]
         return self._fold(macro.removesuffix("3"), name, results, depth, variables=1 if "map" in macro else 2)

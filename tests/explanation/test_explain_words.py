@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from policies.dra.words import compressed, listed, many, predicate
 from policies.explanation.amounts import ONE, pod_amounts, spoken
-from policies.explanation.words import compressed, listed, many, predicate
 
 
 @pytest.mark.parametrize(

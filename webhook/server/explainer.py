@@ -17,6 +17,7 @@ from webhook.server.explain_question import BadQuestion, NamedObject
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from policies.dra.keeping_on import KeepOn
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -47,7 +48,7 @@ class Explainer:
     """Explains to several callers one after the other, in a thread, so that reviews go on meanwhile.
 
     Selectors that a caller brings along may cost as much for each device as Kubernetes allows, which can take hours on a
-    large cluster. So work ends with the time of its call.
+    large cluster. So work ends with the time of its call, or once its caller has gone.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Explainer:
         Args:
             asked: The question.
             deadline: When the caller gives up.
-            is_awaited: Whether the caller is still there; asked before work begins.
+            is_awaited: Whether the caller is still there; asked from a thread, often.
 
         Raises:
             BadQuestion: There is nothing to explain about the object.
@@ -83,10 +84,16 @@ class Explainer:
             UnavailableError: Others are being answered, or the time is up.
         """
         await self._take_turn(deadline)
-        try:
+
+        def keep_on() -> None:
             if not is_awaited():
                 raise UnavailableError("The caller has gone.")
-            return await run_aside(lambda: self._explained(asked), deadline.remaining)
+            if deadline.passed:
+                raise TimeoutError
+
+        try:
+            keep_on()
+            return await run_aside(lambda: self._explained(asked, keep_on), deadline.remaining)
         except TimeoutError as error:
             raise UnavailableError(
                 "The explanation took longer than the call's timeout; ask with ?timeout=30s, the longest."
@@ -108,7 +115,7 @@ class Explainer:
         finally:
             self._waiting -= 1
 
-    def _explained(self, asked: PostedObject | NamedObject) -> Answer:
+    def _explained(self, asked: PostedObject | NamedObject, keep_on: KeepOn) -> Answer:
         document = self._object(asked)
         found = questions(document, asked.namespace or _DEFAULT_NAMESPACE, self._view, self._settings)
         if not found:
@@ -116,7 +123,7 @@ class Explainer:
                 "The object finds no place on nodes; ask about a Pod, a workload with pod templates, a ResourceClaim or "
                 "a ResourceClaimTemplate."
             )
-        explanations = [explain(question, self._view, self._settings) for question in found]
+        explanations = [explain(question, self._view, self._settings, keep_on) for question in found]
         body = json.dumps([explanation.as_json() for explanation in explanations])
         return Answer(body.encode(), tuple(str(explanation.verdict) for explanation in explanations))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from policies.dra.allocation.capacity import demand
@@ -9,9 +10,10 @@ from policies.dra.allocation.rejections import Reason, Rejection
 from policies.dra.allocation.selectors import Selectors
 from policies.dra.allocation.shapes import DeviceShapes
 from policies.dra.allocation.taints import untolerated
+from policies.dra.cel import CelCompileError, CelRuntimeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from policies.dra.allocation.capacity import Demand
     from policies.dra.allocation.classes import DeviceClass
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.selectors import AttributeRead
     from policies.dra.allocation.slices import Device
     from policies.dra.allocation.usage import Usage
+    from policies.dra.keeping_on import KeepOn
 
 __all__ = ["Checks"]
 
@@ -30,6 +33,7 @@ _OTHER_NODE = Rejection(Reason.OTHER_NODE)
 _COUNTERS_OFF = Rejection(Reason.COUNTERS_OFF)
 
 
+@dataclass(slots=True, eq=False)
 class Checks:
     """The checks that depend on the device and the request only, not on what else was picked.
 
@@ -37,19 +41,33 @@ class Checks:
     the same kind of device again, on whichever node, costs nothing.
     """
 
-    def __init__(
-        self, claims: Iterable[Claim], classes: Mapping[str, DeviceClass], features: Features, usage: Usage
-    ) -> None:
-        claims = tuple(claims)
-        self._classes = classes
-        self._features = features
-        self._usage = usage
-        self._selectors = Selectors(features)
-        read = self._selectors.reads(_expressions(claims, classes))
-        self.shapes = DeviceShapes(None if read is None else read | _attributes(claims))
-        self._selected: dict[tuple[Alternative, int], Rejection | None] = {}
-        self._demands: dict[tuple[Alternative, int], Demand | Rejection] = {}
-        self._tainted: dict[tuple[Alternative, int], Rejection | None] = {}
+    _classes: Mapping[str, DeviceClass]
+    _features: Features
+    _usage: Usage
+    _selectors: Selectors
+    shapes: DeviceShapes
+    _selected: dict[tuple[Alternative, int], Rejection | None] = field(default_factory=dict)
+    _demands: dict[tuple[Alternative, int], Demand | Rejection] = field(default_factory=dict)
+    _tainted: dict[tuple[Alternative, int], Rejection | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        claims: Sequence[Claim],
+        classes: Mapping[str, DeviceClass],
+        features: Features,
+        usage: Usage,
+        keep_on: KeepOn,
+    ) -> Checks:
+        """The checks for some claims, none of them made yet."""
+        selectors = Selectors(features, keep_on)
+        read = selectors.reads(_expressions(claims, classes))
+        shapes = DeviceShapes(None if read is None else read | _attributes(claims))
+        return cls(classes, features, usage, selectors, shapes)
+
+    def against(self, usage: Usage) -> Checks:
+        """The same checks where other claims hold something else; answers that do not depend on it are shared."""
+        return replace(self, _usage=usage)
 
     def in_use(self, alternative: Alternative, device: Device) -> Rejection | None:
         """Whether a claim holds the device alone already; admin access does not mind."""
@@ -81,6 +99,13 @@ class Checks:
             if position is not None:
                 return Rejection(reason, index=position, name=expressions[position] or "")
         return None
+
+    def matches(self, expression: str, device: Device) -> bool | None:
+        """Whether a selector of the claims or classes, or a part of one, is true of a device; None where it fails."""
+        try:
+            return self._selectors.matches(expression, device, self.shapes)
+        except (CelCompileError, CelRuntimeError):
+            return None
 
     def node(self, device: Device, node: TargetNode) -> Rejection | None:
         """Whether the device is for this node, where the devices of its slice differ in that.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.index import SliceIndex
     from policies.dra.allocation.node_selectors import TargetNode
     from policies.dra.allocation.slices import Device, PoolId, Slice
+    from policies.dra.keeping_on import KeepOn
 
 __all__ = ["Pool", "PoolGatherer", "PoolState"]
 
@@ -57,6 +58,12 @@ class Pool:
     def name(self) -> str:
         """`driver/pool`."""
         return "/".join(self.id)
+
+    def devices(self, keep_on: KeepOn) -> Iterator[Device]:
+        """Its devices in the order in which they are searched, for what asks each of them something."""
+        for found in self.slices:
+            keep_on()
+            yield from found.devices
 
     @property
     def has_binding_conditions(self) -> bool:

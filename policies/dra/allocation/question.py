@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from policies.dra.allocation.checks import Checks
@@ -10,6 +10,7 @@ from policies.dra.allocation.classes import DeviceClass, read_classes
 from policies.dra.allocation.features import Implementation
 from policies.dra.allocation.requests import Claim, read_claim
 from policies.dra.allocation.usage import Usage
+from policies.dra.keeping_on import KeepOn, for_ever
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,15 +30,33 @@ class Question:
     usage: Usage
     features: Features
     checks: Checks
+    keep_on: KeepOn = for_ever
 
     @classmethod
-    def read(cls, claims: Iterable[Object], classes: Iterable[Object], usage: Usage, features: Features) -> Question:
-        """Read ResourceClaims and DeviceClasses; the stable implementation knows no shares.
+    def read(
+        cls,
+        claims: Iterable[Object],
+        classes: Iterable[Object],
+        usage: Usage,
+        features: Features,
+        keep_on: KeepOn = for_ever,
+    ) -> Question:
+        """Read ResourceClaims and DeviceClasses.
 
         Raises:
             AllocationError: a field is of the wrong type.
         """
         read = tuple(read_claim(claim) for claim in claims)
         by_name = read_classes(classes)
-        known = Usage(usage.devices) if features.implementation is Implementation.STABLE else usage
-        return cls(read, by_name, known, features, Checks(read, by_name, features, known))
+        known = _known(usage, features)
+        return cls(read, by_name, known, features, Checks.of(read, by_name, features, known, keep_on), keep_on)
+
+    def against(self, usage: Usage) -> Question:
+        """The same where other claims hold something else."""
+        known = _known(usage, self.features)
+        return replace(self, usage=known, checks=self.checks.against(known))
+
+
+def _known(usage: Usage, features: Features) -> Usage:
+    """The stable implementation knows no shares."""
+    return Usage(usage.devices) if features.implementation is Implementation.STABLE else usage

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["Search"]
 
 
+_UNASKED_STEPS = 64
+"""Steps between two questions whether to keep on; less than a millisecond of work."""
+
+
 class _Outcome(Enum):
     FOUND = "found"
     NOTHING = "nothing"
@@ -71,6 +75,7 @@ class Search:
         self._claims = question.claims
         self._needs = needs
         self._checks = question.checks
+        self._keep_on = question.keep_on
         self._picks = picks
         self._node = node
         self._candidates = tuple(
@@ -228,6 +233,8 @@ class Search:
         return number
 
     def _step(self) -> None:
+        if self._steps % _UNASKED_STEPS == 0:
+            self._keep_on()
         self._steps += 1
         if self._steps > self._budget:
             raise SearchBudgetExceeded(self._budget, self._node.name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.features import Implementation
 from policies.dra.cel import CelCompileError, CelRuntimeError, compile_selector
+from policies.dra.cel import Device as CelDevice
 from policies.dra.cel import Features as CelFeatures
 
 if TYPE_CHECKING:
@@ -16,11 +17,19 @@ if TYPE_CHECKING:
     from policies.dra.allocation.shapes import DeviceShapes
     from policies.dra.allocation.slices import Device
     from policies.dra.cel import Selector
+    from policies.dra.keeping_on import KeepOn
 
-__all__ = ["AttributeRead", "Selectors"]
+__all__ = ["AttributeRead", "Selectors", "cel_features"]
 
 AttributeRead = tuple[str, str | None]
 """A domain, and a name in it; None for all of them."""
+
+
+def cel_features(features: Features) -> CelFeatures:
+    """What the scheduler of a cluster with these feature gates compiles selectors with."""
+    return CelFeatures(
+        consumable_capacity=features.consumable_capacity, list_type_attributes=features.list_type_attributes
+    )
 
 
 class Selectors:
@@ -29,13 +38,13 @@ class Selectors:
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go selectorsMatch.
     """
 
-    def __init__(self, features: Features) -> None:
-        self._features = CelFeatures(
-            consumable_capacity=features.consumable_capacity, list_type_attributes=features.list_type_attributes
-        )
+    def __init__(self, features: Features, keep_on: KeepOn) -> None:
+        self._features = cel_features(features)
+        self._keep_on = keep_on
         self._tells_sharing = features.implementation is not Implementation.STABLE
         self._compiled: dict[str, Selector | CelCompileError] = {}
         self._verdicts: dict[tuple[str, int], bool] = {}
+        self._seen: tuple[Device, CelDevice] | None = None
 
     def reads(self, expressions: Iterable[str]) -> frozenset[AttributeRead] | None:
         """The attributes that selectors read, by name or whole domains; None where one may read any."""
@@ -66,7 +75,7 @@ class Selectors:
             if expression is None:
                 raise AllocationError(f"{where}: CEL expression empty (unsupported selector type?)")
             try:
-                if not self._matches(expression, device, shapes.of(device)):
+                if not self.matches(expression, device, shapes):
                     return position
             except CelCompileError as error:
                 raise AllocationError(f"{where}: CEL compile error: {error}") from error
@@ -74,24 +83,42 @@ class Selectors:
                 raise AllocationError(f"{where}: CEL runtime error: {error}") from error
         return None
 
-    def _matches(self, expression: str, device: Device, shape: int) -> bool:
-        key = (expression, shape)
+    def matches(self, expression: str, device: Device, shapes: DeviceShapes) -> bool:
+        """Whether an expression is true of a device.
+
+        Args:
+            expression: one of those that the shapes rest on, or a part of one.
+            device: the device.
+            shapes: what tells devices apart.
+
+        Raises:
+            CelCompileError: it cannot be compiled.
+            CelRuntimeError: it fails on the device.
+        """
+        key = (expression, shapes.of(device))
         if key not in self._verdicts:
             compiled = self._compile(expression)
             if isinstance(compiled, CelCompileError):
                 raise compiled
-            self._verdicts[key] = compiled.matches(
-                {
-                    "driver": device.slice.driver,
-                    "attributes": device.attributes,
-                    "capacity": device.document.get("capacity") or {},
-                    "allowMultipleAllocations": device.shareable and self._tells_sharing,
-                }
-            )
+            self._keep_on()
+            self._verdicts[key] = compiled.matches(self._as_seen(device, shapes))
         return self._verdicts[key]
+
+    def _as_seen(self, device: Device, shapes: DeviceShapes) -> CelDevice:
+        """The device as selectors see it, without attributes that none of them reads; the last one is kept."""
+        if self._seen is None or self._seen[0] is not device:
+            seen = {
+                "driver": device.slice.driver,
+                "attributes": shapes.attributes(device),
+                "capacity": device.document.get("capacity") or {},
+                "allowMultipleAllocations": device.shareable and self._tells_sharing,
+            }
+            self._seen = device, CelDevice.read(seen)
+        return self._seen[1]
 
     def _compile(self, expression: str) -> Selector | CelCompileError:
         if expression not in self._compiled:
+            self._keep_on()
             try:
                 self._compiled[expression] = compile_selector(expression, self._features)
             except CelCompileError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Mapping
 
     from policies.dra.allocation.selectors import AttributeRead
     from policies.dra.allocation.slices import Device
@@ -37,27 +37,28 @@ class DeviceShapes:
             self._of_device[device] = number
         return number
 
+    def attributes(self, device: Device) -> Mapping[str, Any]:
+        """The attributes that tell the device apart: those that are read, and those on which any selector can fail."""
+        if self._read is None:
+            return device.attributes
+        names, domains = self._known(device.slice.driver, self._read)
+        return {
+            name: value
+            for name, value in device.attributes.items()
+            if name in names or not _is_plain(value) or (domains and _domain(name) in domains)
+        }
+
     def _shape(self, device: Device) -> Hashable:
         document = device.document
         return (
             device.slice.driver,
             device.shareable,
             bool(device.binding_conditions),
-            self._attributes(device),
+            _frozen(self.attributes(device)),
             _frozen(document.get("capacity")),
             device.counter_sets,
             device.counters,
             _frozen(document.get("taints")),
-        )
-
-    def _attributes(self, device: Device) -> Hashable:
-        if self._read is None:
-            return _frozen(device.attributes)
-        names, domains = self._known(device.slice.driver, self._read)
-        return frozenset(
-            (name, _frozen(value))
-            for name, value in device.attributes.items()
-            if name in names or not _is_plain(value) or (domains and _domain(name) in domains)
         )
 
     def _known(self, driver: str, read: tuple[AttributeRead, ...]) -> tuple[frozenset[str], frozenset[str]]:

@@ -8,6 +8,15 @@ from __future__ import annotations
 from policies.dra.cel.devices import Device
 from policies.dra.cel.environment import Features
 from policies.dra.cel.errors import CelCompileError, CelRuntimeError
-from policies.dra.cel.selectors import Selector, compile_selector
+from policies.dra.cel.selectors import MOST_COST, UNBOUNDED_COST, Selector, compile_selector
 
-__all__ = ["CelCompileError", "CelRuntimeError", "Device", "Features", "Selector", "compile_selector"]
+__all__ = [
+    "MOST_COST",
+    "UNBOUNDED_COST",
+    "CelCompileError",
+    "CelRuntimeError",
+    "Device",
+    "Features",
+    "Selector",
+    "compile_selector",
+]

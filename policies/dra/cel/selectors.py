@@ -34,8 +34,12 @@ if TYPE_CHECKING:
     from policies.dra.cel.syntax import Expression
     from policies.dra.cel.values import Value
 
-__all__ = ["LONGEST_TEXT", "Selector", "compile_selector"]
+__all__ = ["LONGEST_TEXT", "MOST_COST", "UNBOUNDED_COST", "Selector", "compile_selector"]
 
+MOST_COST = 1_000_000
+"""What a selector may cost for one device at most; CELSelectorExpressionMaxCost of resource.k8s.io."""
+UNBOUNDED_COST = 2**64 - 1
+"""The estimate for what has no bound."""
 LONGEST_TEXT = 10_240
 """Bytes; CELSelectorExpressionMaxLength of resource.k8s.io."""
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, overload, runtime_checkable
 
 from policies.dra.cel import types
@@ -100,7 +101,7 @@ class Concatenation(Sequence["Value"]):
     def __getitem__(self, index: int | slice) -> Value | tuple[Value, ...]:
         """The element at an index that is within the list."""
         if isinstance(index, slice):
-            return tuple(self)[index]
+            return tuple(islice(iter(self), index.start, index.stop))  # `self` would be asked how long it is
         part: List = self
         while type(part) is Concatenation:
             left = size(part.left)
@@ -155,7 +156,7 @@ class Accumulation(Concatenation):
 
     def extend(self, other: List) -> None:
         """Put the elements of a list, perhaps of this one, at the end."""
-        self._elements.extend(tuple(other))
+        self._elements.extend(tuple(iter(other)))  # `other` may be longer than `len` can say
 
 
 class _Key(NamedTuple):

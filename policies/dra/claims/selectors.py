@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Place, Severity
-from policies.dra.cel import CelCompileError, Selector, compile_selector
+from policies.dra.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, Selector, compile_selector
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.field_errors import REQUIRED, forbidden, invalid, too_long
 from policies.dra.claims.limits import MOST
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 _LONGEST = 10 * 1024
 """Bytes of an expression; a longer one is refused before it is compiled."""
-_MOST_COST = 1_000_000
-_UNBOUNDED = 2**64 - 1
 _SHOWN = 50
 """Characters of an expression that a message shows."""
 _FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations")
@@ -126,9 +124,9 @@ def affordable_selectors(subject: Subject) -> Iterator[Problem]:
     features = subject.facts.cel_features()
     for selector in _new(subject):
         outcome = _compiled(selector.text, features)
-        if not isinstance(outcome, CelCompileError) and outcome.max_cost > _MOST_COST:
-            cost = "has no bound" if outcome.max_cost >= _UNBOUNDED else f"is {outcome.max_cost}"
-            why = f"too complex, exceeds cost limit: the estimate {cost}, and the limit is {_MOST_COST}"
+        if not isinstance(outcome, CelCompileError) and outcome.max_cost > MOST_COST:
+            cost = "has no bound" if outcome.max_cost >= UNBOUNDED_COST else f"is {outcome.max_cost}"
+            why = f"too complex, exceeds cost limit: the estimate {cost}, and the limit is {MOST_COST}"
             yield problem(selector.path, forbidden(why))
 
 

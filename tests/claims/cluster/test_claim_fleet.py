@@ -1,9 +1,6 @@
 """The devices of a cluster, those that are alike together."""
 
-import pytest
-
 from policies.dra.cel import compile_selector
-from policies.dra.claims.cluster.conjuncts import conjuncts
 from policies.dra.claims.cluster.fleet import Fleet, Member, fleet
 from policies.dra.claims.cluster.matching import chosen
 from policies.view import UNKNOWN
@@ -58,22 +55,3 @@ def test_digest_is_made_once_for_a_view():
     view = ManifestsView([{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList", "items": []}])
     assert view.derive(fleet) is view.derive(fleet)
     assert fleet(ManifestsView()) is UNKNOWN
-
-
-@pytest.mark.parametrize(
-    ("text", "terms"),
-    [
-        ("a", ["a"]),
-        ("a && b\n && c", ["a", "b", "c"]),
-        ("(a && b) && c", ["a", "b", "c"]),
-        ("((a && b))", ["a", "b"]),
-        ("(a || b) && c", ["a || b", "c"]),
-        ("a && b || c", ["a && b || c"]),
-        ("a && b ? c : d", ["a && b ? c : d"]),
-        ("(a) && (b)", ["a", "b"]),
-        ("f(a && b) && [c && d] == x", ["f(a && b)", "[c && d] == x"]),
-        ('"a && b" == c && d', ['"a && b" == c', "d"]),
-    ],
-)
-def test_terms_of_a_conjunction_are_found(text, terms):
-    assert conjuncts(text) == terms

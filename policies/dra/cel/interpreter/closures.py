@@ -175,7 +175,7 @@ def list_of(elements: tuple[Code, ...], optional: frozenset[int]) -> Code:
 
 def map_of(entries: tuple[tuple[Code, Code], ...], optional: frozenset[int]) -> Code:
     """A map literal."""
-    return lambda frame: build_map([(key(frame), value(frame)) for key, value in entries], optional)
+    return lambda frame: build_map(((key(frame), value(frame)) for key, value in entries), optional)
 
 
 def message(step: plan.Message, values: tuple[Code, ...]) -> Code:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.interpreter.unwrapping import unwrapped
 from policies.dra.cel.kinds import kind
 from policies.dra.cel.spelling import runtime_name
 from policies.dra.cel.values import Concatenation, Map, size
@@ -58,6 +59,9 @@ _SINGLE = {
 _UNGUARDED = frozenset({"contains", "endsWith", "startsWith"})
 _UNLOOKED = frozenset({*_SINGLE, *_OPERATORS, "flatten"})
 """Functions that do not ask what a list or map contains."""
+
+_HOLD_TEXTS = frozenset({"optional_type", "type"})
+"""Kinds that a regular expression which is compiled beforehand takes for the text that Go has for their value."""
 
 _ANYTHING = frozenset({"dyn", "any", "parameter"})
 
@@ -110,6 +114,8 @@ class Dispatcher:
                 continue
             if not self.looks_inside or all(map(_takes_inside, overload.parameters, arguments)):
                 return overload.implementation
+        if self._takes_constant_regex and kinds[0] in _HOLD_TEXTS:
+            return _on_text_inside(self._overloads[0].implementation)
         raise self._no_such_overload(kinds)
 
     def _no_such_overload(self, kinds: list[str]) -> CelRuntimeError:
@@ -122,12 +128,25 @@ class Dispatcher:
                 return CelRuntimeError(f"no such overload: {name}")
             return CelRuntimeError("no such overload")
         if name == "flatten":
-            return CelRuntimeError(f"no such overload: {kinds[0]}.flatten({', '.join(kinds[1:])})")
+            receiver = "map(dyn, dyn)" if kinds[0] == "map" else kinds[0]
+            return CelRuntimeError(f"no such overload: {receiver}.flatten({', '.join(kinds[1:])})")
         return CelRuntimeError(f"no such overload: {name}({', '.join(kinds)})")
 
 
 def _takes(parameter: Type, name: str) -> bool:
     return parameter.kind in _ANYTHING or runtime_name(parameter) == name
+
+
+def _on_text_inside(run: Callable[..., Value]) -> Callable[..., Value]:
+    """A function of texts on optional texts and types; `dyn(device.attributes["x"].?model).matches("H100")` works."""
+
+    def call(value: Value, *others: Value) -> Value:
+        text = unwrapped(value)
+        if not isinstance(text, str):
+            raise CelRuntimeError("no such overload")
+        return run(text, *others)
+
+    return call
 
 
 def _looks_inside(parameter: Type) -> bool:

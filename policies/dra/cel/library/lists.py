@@ -1,7 +1,8 @@
 """Lists: what Kubernetes adds to them; what cel-go's own extension adds is in `list_extensions`.
 
 Of a list whose element type is unknown, cel-go asks the first element which overload to run. Here each overload does
-that itself, so that whichever is called answers the same.
+that itself, so that whichever is called answers the same. Kubernetes charges 1 for each element even if it stops early;
+so lists that are far too long are refused before anybody looks at them.
 
 Source: k8s.io/apiserver/pkg/cel/library/lists.go.
 """
@@ -20,6 +21,7 @@ from policies.dra.cel.library.list_orders import ORDERED_TYPES, is_ordered, orde
 from policies.dra.cel.library.times import Duration
 from policies.dra.cel.types import BOOL, DOUBLE, DURATION, INT, UINT, list_of, type_parameter
 from policies.dra.cel.values import UInt, size
+from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from policies.dra.cel.types import Type
@@ -34,6 +36,7 @@ _SUMMABLE: tuple[tuple[Type, Value], ...] = ((INT, 0), (UINT, UInt(0)), (DOUBLE,
 def _is_sorted(elements: List) -> bool:
     """Whether no element is before one that is less; what has no order among itself does not count."""
     _check_first(elements, "isSorted")
+    spend(size(elements))
     previous: Value = None
     for index, element in enumerate(elements):
         if not is_ordered(element):
@@ -49,6 +52,7 @@ def _extreme(name: str, direction: int, elements: List) -> Value:
     if not size(elements):
         raise CelRuntimeError(f"{name} called on empty list")
     _check_first(elements, name)
+    spend(size(elements))
     extreme = elements[0]
     for element in elements:
         if not is_ordered(element):
@@ -70,16 +74,19 @@ def _sum(zero: Value, elements: List) -> Value:
     total = next((known for _, known in _SUMMABLE if known.__class__ is elements[0].__class__), None)
     if total is None:
         raise CelRuntimeError(f"{NO_OVERLOAD}: sum(list)")
+    spend(size(elements))
     for element in elements:
         total = add(total, element)
     return total
 
 
 def _index_of(elements: List, item: Value) -> int:
+    spend(size(elements))
     return next((index for index, element in enumerate(elements) if equal(element, item)), -1)
 
 
 def _last_index_of(elements: List, item: Value) -> int:
+    spend(size(elements))
     last = -1
     for index, element in enumerate(elements):
         if equal(element, item):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from policies.dra.claims.subject import SelectorText, Subject
 
 __all__ = [
+    "MOST_COST_OF_ALL",
     "Choice",
     "asked_for",
     "chosen",
@@ -37,7 +38,7 @@ _LONGEST = 10 * 1024
 _MOST_SELECTORS = 64
 _MOST_TEXT = 64 * 1024
 """Of one object; whoever writes more has other plans than to get devices, and is not looked at."""
-_MOST_COST = 500_000
+MOST_COST_OF_ALL = 500_000
 """What asking all devices of one selector may cost by CEL's own measure; about a tenth of a second."""
 
 
@@ -135,7 +136,7 @@ def chosen(known: Fleet, groups: Iterable[Group], selectors: Iterable[Selector])
     matched, failed = list(groups), list[tuple["Group", str]]()
     for selector in selectors:
         apart = known.apart(matched, selector.reads)
-        if apart is None or selector.max_cost * len(apart) > _MOST_COST:
+        if apart is None or selector.max_cost * len(apart) > MOST_COST_OF_ALL:
             return Choice((), failed, complete=False)
         verdicts = selector.matches_all([group.sample for group in apart])
         matched = [group for group, verdict in zip(apart, verdicts, strict=True) if verdict is True]

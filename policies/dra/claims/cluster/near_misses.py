@@ -1,45 +1,47 @@
-"""Near misses: devices that fail only one of the terms that a request asks for, and what they have instead."""
+"""Near misses: devices that fail only one of the conditions that a request asks for, and what they have instead."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from policies.dra.claims.cluster.conjuncts import conjuncts
+from policies.dra.cel.conjuncts import conjuncts
 from policies.dra.claims.cluster.fleet import shown_value
-from policies.dra.claims.cluster.matching import compiled
-from policies.dra.claims.cluster.wording import cut, devices
-from policies.kubernetes.printable import printable
+from policies.dra.claims.cluster.matching import MOST_COST_OF_ALL, compiled
+from policies.dra.claims.cluster.wording import devices
+from policies.dra.lacks import lack
+from policies.dra.words import predicate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from policies.dra.cel import Features, Selector
+    from policies.dra.cel.reads import Read
     from policies.dra.claims.cluster.fleet import Fleet, Group
 
 __all__ = ["near_misses"]
 
-_MOST_TERMS = 32
+_MOST_CONDITIONS = 32
 _TOLD = 2
 _VALUES = 3
 
 
 def near_misses(known: Fleet, groups: Sequence[Group], texts: Iterable[str], features: Features) -> str:
-    """What devices that almost match fail, for people; empty where none comes near, or there is only one term."""
-    terms = [term for text in texts for term in conjuncts(text)]
-    selectors = [compiled(term, features) for term in terms]
-    whole = [selector for selector in selectors if selector is not None]
-    if len(terms) > _MOST_TERMS or len(whole) < len(terms):
+    """What devices that almost match fail, for people; empty where none comes near, or asking is too much work."""
+    conditions = [conjunct.text for text in texts for conjunct in conjuncts(text)]
+    if len(conditions) > _MOST_CONDITIONS:
         return ""
+    selectors = [selector for text in conditions if (selector := compiled(text, features)) is not None]
     apart: list[Group] | None = list(groups)
-    for selector in whole:
+    for selector in selectors:
         apart = None if apart is None else known.apart(apart, selector.reads)
-    if apart is None:
+    if apart is None or len(selectors) < len(conditions):
         return ""
-    failing = _failing(whole, apart)
+    if sum(selector.max_cost for selector in selectors) * len(apart) > MOST_COST_OF_ALL:
+        return ""
+    failing = _failing(selectors, apart)
     return "".join(
-        f"; {devices(sum(len(group.members) for group in missing))} {_fail(missing)} only {cut(selector.text)}"
-        f"{_instead(selector, missing)}"
+        f"; {_told(selector, missing)}"
         for selector, missing in sorted(failing.items(), key=lambda item: -_count(item[1]))[:_TOLD]
     )
 
@@ -55,27 +57,33 @@ def _failing(selectors: Sequence[Selector], groups: Sequence[Group]) -> dict[Sel
     return found
 
 
-def _fail(groups: Sequence[Group]) -> str:
-    return "fails" if _count(groups) == 1 else "fail"
+def _told(selector: Selector, groups: Sequence[Group]) -> str:
+    count = _count(groups)
+    has = lack(selector.text, lambda read: _values(read, groups)).text
+    subject, verb = ("it", "fails") if count == 1 else ("they", "fail")
+    return f"{devices(count)} {verb} only one condition: {subject} {predicate(has, count)}"
 
 
 def _count(groups: Sequence[Group]) -> int:
     return sum(len(group.members) for group in groups)
 
 
-def _instead(selector: Selector, groups: Sequence[Group]) -> str:
-    """What the devices have of what the term reads, if it reads one thing."""
-    reads = [read for read in selector.reads or () if read.domain is not None and read.name]
-    if len(reads) != 1:
-        return ""
-    part, domain, name = reads[0].part, reads[0].domain or "", reads[0].name or ""
+def _values(read: Read, groups: Sequence[Group]) -> str | None:
+    """What devices have, those values first that most have; None where none has anything."""
     values: Counter[str] = Counter()
     for group in groups:
-        item = group.first.item(part, domain, name)
-        if item is not None:
-            values[printable(shown_value(item))] += len(group.members)
-    if not values:
-        return ""
+        value = _value(read, group)
+        if value is not None:
+            values[value] += len(group.members)
     shown = " or ".join(value for value, _ in values.most_common(_VALUES))
-    more = " and others" if len(values) > _VALUES else ""
-    return f", {'it has' if _count(groups) == 1 else 'they have'} {shown}{more}"
+    return f"{shown} or another" if len(values) > _VALUES else shown or None
+
+
+def _value(read: Read, group: Group) -> str | None:
+    match read.part:
+        case "driver":
+            return group.first.driver
+        case "allowMultipleAllocations":
+            return "true" if group.is_shareable else "false"
+    item = group.first.item(read.part, read.domain or "", read.name or "")
+    return None if item is None else shown_value(item)

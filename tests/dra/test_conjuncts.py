@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.explanation.conjuncts import conjuncts, without
+from policies.dra.cel.conjuncts import conjuncts, without
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,10 @@ from policies.explanation.conjuncts import conjuncts, without
         pytest.param("a && b", ["a", "b"], id="two"),
         pytest.param("a", ["a"], id="one"),
         pytest.param("a &&\n  b&&c ", ["a", "b", "c"], id="lines"),
-        pytest.param("(a && b) && c", ["(a && b)", "c"], id="brackets"),
+        pytest.param("(a && b) && c", ["a", "b", "c"], id="parentheses"),
+        pytest.param("((a) && (b || c))", ["(a)", "(b || c)"], id="parentheses in parentheses"),
+        pytest.param("(a) && (b)", ["(a)", "(b)"], id="parentheses around each"),
+        pytest.param("(a || b)", ["(a || b)"], id="parentheses around one"),
         pytest.param("x.exists(y, y && z) && [a && b] == c", ["x.exists(y, y && z)", "[a && b] == c"], id="calls"),
         pytest.param("a == '&& \\' &&' && b", ["a == '&& \\' &&'", "b"], id="texts"),
         pytest.param('a == r"\\" && b', ['a == r"\\"', "b"], id="raw texts"),
@@ -24,7 +27,7 @@ from policies.explanation.conjuncts import conjuncts, without
         pytest.param("(a || b) && c", ["(a || b)", "c"], id="or inside"),
         pytest.param("a && b || c", ["a && b || c"], id="or at the top"),
         pytest.param("a ? b && c : d", ["a ? b && c : d"], id="a choice at the top"),
-        pytest.param("a && b // && c", ["a && b // && c"], id="comment"),
+        pytest.param("a && b // && c", ["a", "b"], id="comment"),
         pytest.param("a && (b", ["a && (b"], id="not closed"),
         pytest.param("a) && b", ["a) && b"], id="not opened"),
         pytest.param("a && 'b", ["a && 'b"], id="text without end"),

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel import CelCompileError
 from policies.dra.cel.parser.parser import parse
+from policies.dra.cel.reads import Read
 from policies.dra.cel.syntax import Call, Identifier, ListLiteral, Literal, Select
 from policies.dra.cel.values import UInt
 
 if TYPE_CHECKING:
     from policies.dra.cel.syntax import Expression
 
-__all__ = ["Condition", "Part", "condition", "parts_of"]
+__all__ = ["Condition", "condition", "reads_of"]
 
 _COMPARISONS = {"_==_": "==", "_!=_": "!=", "_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
 _MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -24,20 +25,10 @@ _VALUES = frozenset({"quantity", "semver"})
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a device that a condition is about."""
-
-    kind: str
-    """`driver`, `allowMultipleAllocations`, `attributes` or `capacity`."""
-    domain: str = ""
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Condition:
     """What a conjunct asks of one part of a device."""
 
-    part: Part
+    read: Read
     operator: str
     """`==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `has`, `true`, `false`, or a function of texts such as `startsWith`."""
     asked: tuple[str | int | float | bool, ...] = ()
@@ -54,16 +45,16 @@ def condition(text: str) -> Condition | None:
 
 
 @lru_cache(maxsize=256)
-def parts_of(text: str) -> tuple[Part, ...]:
+def reads_of(text: str) -> tuple[Read, ...]:
     """The parts of a device that an expression names, each once, in the order of the text."""
     root = _parsed(text)
-    found: dict[Part, None] = {}
+    found: dict[Read, None] = {}
     pending = [] if root is None else [root]
     while pending:
         node = pending.pop()
-        part = _part(node)
-        if part is not None:
-            found[part] = None
+        read = _read(node)
+        if read is not None:
+            found[read] = None
         elif isinstance(node, Select):
             pending.append(node.operand)
         elif isinstance(node, Call):
@@ -83,14 +74,14 @@ def _parsed(text: str) -> Expression | None:
 def _condition(node: Expression) -> Condition | None:
     match node:
         case Select(test_only=True):
-            part = _part(node)
-            return None if part is None else Condition(part, "has")
+            read = _read(node)
+            return None if read is None else Condition(read, "has")
         case Call(function="!_", arguments=(operand,)):
-            part = None if isinstance(operand, Select) and operand.test_only else _part(operand)
-            return None if part is None else Condition(part, "false")
+            read = None if isinstance(operand, Select) and operand.test_only else _read(operand)
+            return None if read is None else Condition(read, "false")
         case Call(function="@in", arguments=(Literal(value=str(name)), container)):
             domain = _domain(container)
-            return None if domain is None else Condition(Part(domain[0], domain[1], name), "has")
+            return None if domain is None else Condition(Read(*domain, name), "has")
         case Call(function="@in", arguments=(operand, ListLiteral(elements=elements))):
             return _membership(operand, elements)
         case Call(function=function, arguments=(left, right)) if function in _COMPARISONS:
@@ -99,15 +90,15 @@ def _condition(node: Expression) -> Condition | None:
         case Call(function=function, target=target, arguments=(argument,)) if target is not None:
             return _method(function, target, argument)
         case _:
-            part = _part(node)
-            return None if part is None else Condition(part, "true")
+            read = _read(node)
+            return None if read is None else Condition(read, "true")
 
 
 def _membership(operand: Expression, elements: tuple[Expression, ...]) -> Condition | None:
-    part, values = _part(_unspelled(operand)), [_plain(element) for element in elements]
-    if part is None or not values or any(value is None for value in values):
+    read, values = _read(_unspelled(operand)), [_plain(element) for element in elements]
+    if read is None or not values or any(value is None for value in values):
         return None
-    return Condition(part, "in", tuple(value for value in values if value is not None))
+    return Condition(read, "in", tuple(value for value in values if value is not None))
 
 
 def _comparison(left: Expression, operator: str, right: Expression) -> Condition | None:
@@ -116,9 +107,9 @@ def _comparison(left: Expression, operator: str, right: Expression) -> Condition
         if not isinstance(right, Literal) or right.value != 0 or len(left.arguments) != 1:
             return None
         return _valued(left.target, operator, left.arguments[0])
-    part, value = _part(_unspelled(left)), _plain(right)
-    if part is not None and value is not None:
-        return Condition(part, operator, (value,))
+    read, value = _read(_unspelled(left)), _plain(right)
+    if read is not None and value is not None:
+        return Condition(read, operator, (value,))
     return _valued(left, operator, right)
 
 
@@ -134,17 +125,17 @@ def _unspelled(node: Expression) -> Expression:
 def _method(function: str, target: Expression, argument: Expression) -> Condition | None:
     if function in _METHODS:
         return _valued(target, _METHODS[function], argument)
-    part, value = _part(target), _plain(argument)
-    if function in _TEXTUAL and part is not None and isinstance(value, str):
-        return Condition(part, function, (value,))
+    read, value = _read(target), _plain(argument)
+    if function in _TEXTUAL and read is not None and isinstance(value, str):
+        return Condition(read, function, (value,))
     return None
 
 
 def _valued(operand: Expression, operator: str, value: Expression) -> Condition | None:
-    part = _part(operand)
+    read = _read(operand)
     match value:
         case Call(function=kind, target=None, arguments=(Literal(value=str(text)),)) if kind in _VALUES:
-            return None if part is None else Condition(part, operator, (text,), kind)
+            return None if read is None else Condition(read, operator, (text,), kind)
         case _:
             return None
 
@@ -156,16 +147,16 @@ def _plain(node: Expression) -> str | int | float | bool | None:
     return None
 
 
-def _part(node: Expression) -> Part | None:
+def _read(node: Expression) -> Read | None:
     """The part of a device that an expression is, if it is one."""
     match node:
         case Select(operand=Identifier(name="device"), field=("driver" | "allowMultipleAllocations") as kind):
-            return Part(kind)
+            return Read(kind)
         case Select(operand=operand, field=name) if (domain := _domain(operand)) is not None:
-            return Part(*domain, name)
+            return Read(*domain, name)
         case Call(function="_[_]", arguments=(operand, Literal(value=str(name)))):
             domain = _domain(operand)
-            return None if domain is None else Part(*domain, name)
+            return None if domain is None else Read(*domain, name)
         case _:
             return None
 
