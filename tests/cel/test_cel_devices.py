@@ -72,3 +72,15 @@ def test_list_needs_the_feature(kind):
 )
 def test_limits_of_the_api_are_noticed(changed, keeps):
     assert Device.read({"driver": "d", **changed}).keeps_limits is keeps
+
+
+@pytest.mark.parametrize("device", [None, [], "gpu-0", 1])
+def test_what_is_no_mapping_is_no_device(device):
+    with pytest.raises(CelRuntimeError, match=f"a device is a mapping, and this is {type(device).__name__}"):
+        compile_selector("true").matches(device)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
+def test_integer_beyond_64_bits_is_no_attribute(number):
+    with pytest.raises(CelRuntimeError, match="attribute x: unsupported attribute value"):
+        compile_selector("true").matches({"driver": "d", "attributes": {"x": {"int": number}}})

@@ -150,3 +150,9 @@ def test_selector_can_be_shared_between_threads():
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(lambda _: selector.matches(device), range(200)))
+
+
+@pytest.mark.parametrize("text", [None, b"true", 1])
+def test_what_is_no_text_is_refused(text):
+    with pytest.raises(CelCompileError, match=f"an expression is text, and this is {type(text).__name__}"):
+        compile_selector(text)

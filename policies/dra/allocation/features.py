@@ -53,6 +53,8 @@ class Features:
         Raises:
             ValueError: a name is of no feature that the allocator knows.
         """
+        if isinstance(names, str):
+            names = [names]
         on = {name for name, enabled in names.items() if enabled} if isinstance(names, Mapping) else set(names)
         if on >= _PAIR:
             on.add("+".join(sorted(_PAIR)))

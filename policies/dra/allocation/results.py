@@ -40,7 +40,7 @@ def allocation_result(
     devices = {
         "results": [_device(question, claim, number, pick) for number, pick in enumerate(picks)],
         "config": [
-            *_class_configs(claim, selected, question.classes),
+            *_class_configs(selected, question.classes),
             *_claim_configs(claim, selected),
         ],
     }
@@ -74,9 +74,7 @@ def _device(question: Question, claim: Claim, number: int, pick: Pick) -> Object
     return result
 
 
-def _class_configs(
-    claim: Claim, selected: Sequence[Alternative], classes: Mapping[str, DeviceClass]
-) -> Iterator[Object]:
+def _class_configs(selected: Sequence[Alternative], classes: Mapping[str, DeviceClass]) -> Iterator[Object]:
     """Each class's configs once, for all requests of the class."""
     for name in dict.fromkeys(alternative.class_name for alternative in selected):
         requests = [alternative.full_name for alternative in selected if alternative.class_name == name]

@@ -5,6 +5,7 @@ Source: k8s.io/dynamic-resource-allocation/cel/compile.go, DeviceMatches and new
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from policies.dra.cel.library.semvers import Semver
 from policies.dra.cel.values import ABSENT, Absent, Map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from policies.dra.cel.values import Value
 
@@ -116,9 +117,18 @@ class Device:
         """Read a device in the JSON form of a ResourceSlice, with its `driver` added.
 
         What the API server would not have stored is kept as a problem, which evaluation raises.
+
+        Raises:
+            CelRuntimeError: it is no mapping.
         """
+        if not _is_mapping(device):
+            raise CelRuntimeError(f"a device is a mapping, and this is {type(device).__name__}")
         driver = device.get("driver")
         return _Reader(driver if isinstance(driver, str) else "").read(device)
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
 
 
 class _Reader:
@@ -190,7 +200,7 @@ class _Reader:
 
     def _scalar(self, item: Mapping[str, object]) -> Value:
         number = item.get("int")
-        if isinstance(number, int) and not isinstance(number, bool):
+        if isinstance(number, int) and not isinstance(number, bool) and _LEAST_INT <= number <= _MOST_INT:
             return number
         flag = item.get("bool")
         if isinstance(flag, bool):
@@ -210,6 +220,7 @@ class _Reader:
         return _quantity(amount if isinstance(amount, str) else str(amount))
 
 
+_LEAST_INT, _MOST_INT = -(2**63), 2**63 - 1
 _LIST_ORDER = ("ints", "bools", "strings", "versions")
 _LIST_KINDS = frozenset(_LIST_ORDER)
 _UNSUPPORTED = "unsupported attribute value"

@@ -179,13 +179,23 @@ def _visible_name(read: Read) -> str:
 def compile_selector(text: str, features: Features = Features()) -> Selector:  # noqa: B008 - immutable
     """Compile a selector, or find it among those compiled lately.
 
+    Args:
+        text: the expression.
+        features: what the cluster offers; by default everything that 1.36 knows, list-typed attributes (alpha) too.
+
     Raises:
         CelCompileError: Kubernetes refuses it: too long, bad syntax, wrong types, constants that fail, not a bool.
     """
+    if not _is_text(text):
+        raise _refused(f"an expression is text, and this is {type(text).__name__}", "")
     compiled = _compiled(text, features)
     if isinstance(compiled, CelCompileError):
         raise compiled.with_traceback(None)
     return compiled
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 @lru_cache(maxsize=_KEPT_SELECTORS)

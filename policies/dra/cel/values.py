@@ -202,6 +202,8 @@ class Map:
             return value
         if isinstance(value, bytes):
             raise EvaluationAborted(UNHASHABLE.format("types.Bytes"))
+        if isinstance(value, Optional) and isinstance(value.value, Absent):
+            return _Key("optional_type", value)  # in cel-go there is but one `optional.none()`
         if isinstance(value, tuple | Concatenation | Map | Optional):
             return _Same(value)
         if value.cel_type.name == "kubernetes.Semver":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.dra.cel import types
 from policies.dra.cel.cost.call_names import function_name
 from policies.dra.cel.cost.runtime_cost import stops_early
 from policies.dra.cel.interpreter import plan
@@ -53,6 +54,9 @@ The other oddity of costs is `has` on a ternary, which gives one back: if nothin
 
 _INDEX = {"_[_]": False, "_[?_]": True, "_?._": True}
 _OPTIONAL_OR = {"or": False, "orValue": True}
+_KEY_TYPES = frozenset({types.BOOL, types.INT, types.UINT, types.DOUBLE, types.STRING})
+"""What else is a key may make cel-go panic, even where an earlier failure makes the fast way of evaluating stop."""
+
 _PRIMITIVES = (bool, int, float, str)
 _PAIR = 2
 
@@ -183,6 +187,9 @@ class _Planner:
     def _map(self, node: MapLiteral) -> plan.Step:
         entries = tuple((self._planned[_key(entry)], self._planned[entry.value]) for entry in node.entries)
         optional = frozenset(index for index, entry in enumerate(node.entries) if entry.optional)
+        self._must_count = self._must_count or any(
+            self._checked.types[_key(entry)] not in _KEY_TYPES for entry in node.entries
+        )
         return map_of(entries, optional)
 
     def _call(self, node: Call) -> plan.Step:

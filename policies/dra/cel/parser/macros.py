@@ -29,7 +29,6 @@ _SORTED_LIST = "@__sortBy_input__"
 
 _SORTABLE = (ListLiteral, Select, Identifier, Comprehension, Call)
 
-FunctionMacro = Callable[[int, tuple[Part, ...]], Part]
 MethodMacro = Callable[[int, Part, tuple[Part, ...]], "Part | None"]
 
 
