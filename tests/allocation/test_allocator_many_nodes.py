@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from policies.dra.allocator import Usage
+
 
 def node(name, zone="z1"):
     return {"metadata": {"name": name, "labels": {"zone": zone}}}
@@ -94,3 +96,12 @@ def test_a_node_that_sees_another_pool_has_another_shape(cluster):
     allocator = cluster.allocator(cluster.claim(cluster.request()))
 
     assert allocator.node_shape(node("node-a")) != allocator.node_shape(node("node-b", "z2"))
+
+
+def test_allocator_against_other_usage_answers_as_a_new_one_does(cluster):
+    gpus(cluster, "node-a")
+    allocator = cluster.allocator(cluster.claim(cluster.request()))
+    taken = frozenset(device.id for pool in allocator.pools(node("node-a")) for device in pool.slices[0].devices)
+
+    assert allocator.against(Usage(taken), budget=10).allocate(node("node-a")) is None
+    assert allocator.allocate(node("node-a")) is not None

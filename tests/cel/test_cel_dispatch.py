@@ -28,6 +28,9 @@ OUTCOMES = [
     ('dyn(optional.of(1)).matches("1")', "no such overload"),
     ('dyn(optional.none()).matches("")', "no such overload"),
     ('dyn(optional.of("a")).matches(device.driver)', "no such overload: matches"),
+    ("{optional.none(): 1, optional.none(): 2}.size() == 1", True),
+    ("{optional.of(1): 1, optional.of(1): 2}.size() == 2", True),
+    (f"{A}.no in {{dyn(format.uri()): 1}}", "internal error: runtime error: hash of unhashable type cel.Format"),
     ("{dyn(format.uri()): 1} == {}", "internal error: runtime error: hash of unhashable type cel.Format"),
 ]
 

@@ -118,7 +118,9 @@ def test_both_evaluators_agree(text, on):
     found = outcome(text, on)
 
     assume(found != REFUSED)
-    assert counted(text, on) == found
+    exactly = counted(text, on)
+    assume(kind(exactly) is not None)  # a panic behind a failure is only seen by the evaluator that goes on after it
+    assert found == exactly
 
 
 @many

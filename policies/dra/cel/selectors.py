@@ -15,7 +15,7 @@ from policies.dra.cel.environment import Features, environment
 from policies.dra.cel.errors import CelCompileError, CelRuntimeError, EvaluationAborted, Issue
 from policies.dra.cel.interpreter.assembler import assemble
 from policies.dra.cel.interpreter.compiler import DEEPEST, compile_plan
-from policies.dra.cel.interpreter.machine import Machine
+from policies.dra.cel.interpreter.machine import COST_LIMIT, Machine
 from policies.dra.cel.interpreter.planner import InstantiationError, plan_expression
 from policies.dra.cel.interpreter.verdicts import verdict
 from policies.dra.cel.parser.parser import parse
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST_TEXT", "MOST_COST", "UNBOUNDED_COST", "Selector", "compile_selector"]
 
-MOST_COST = 1_000_000
+MOST_COST = COST_LIMIT
 """What a selector may cost for one device at most; CELSelectorExpressionMaxCost of resource.k8s.io."""
 UNBOUNDED_COST = 2**64 - 1
 """The estimate for what has no bound."""
@@ -70,7 +70,7 @@ class Selector:
 
     @cached_property
     def max_cost(self) -> int:
-        """The most that evaluating it may cost, as the API server estimates it; it refuses more than 1,000,000."""
+        """The most that evaluating it may cost, as the API server estimates it; it refuses more than `MOST_COST`."""
         return estimate(self.checked, self._environment)
 
     @cached_property
