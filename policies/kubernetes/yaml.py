@@ -42,11 +42,14 @@ class Limits:
         size: Bytes of the whole text, in UTF-8.
         depth: Mappings and lists inside each other.
         nodes: Documents, keys and values of the whole text, aliases counted as often as they are used.
+        aliased: Keys and values that the aliases of the whole text stand for. Reading shares them, but whoever walks
+            over the value or writes it out meets each as often as it is used: few bytes, and no end.
     """
 
     size: int = 8 * 1024 * 1024
     depth: int = 100
     nodes: int = 1_000_000
+    aliased: int = 1_000_000
 
 
 DEFAULT_LIMITS = Limits()
@@ -172,7 +175,8 @@ def load_document(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Docu
 def scan_documents(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[list[Document], list[YAMLError]]:
     """The documents of a text that can be read, and a problem for each that cannot.
 
-    Reading ends early only when the text as a whole passes the limit of its size or of its nodes.
+    Reading ends early only when the text as a whole passes the limit of its size, of its nodes or of what its aliases
+    stand for.
     """
     documents, errors = [], []
     for outcome in _read(text, limits):
@@ -189,7 +193,7 @@ def _read(text: str | bytes, limits: Limits) -> Iterator[Document | YAMLError]:
     except YAMLError as error:
         yield error
         return
-    budget = Budget(limits.nodes)
+    budget = Budget(limits.nodes, limits.aliased)
     for piece in pieces(characters):
         try:
             for root in compose(piece, budget, limits.depth):
@@ -197,7 +201,7 @@ def _read(text: str | bytes, limits: Limits) -> Iterator[Document | YAMLError]:
         except YAMLError as error:
             # A new one, because the traceback of this one would keep the parser and the piece in memory.
             yield YAMLError(error.message, error.line, error.column)
-        if budget.left < 0:
+        if budget.is_spent:
             return
 
 

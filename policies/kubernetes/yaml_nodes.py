@@ -56,13 +56,20 @@ class Node:
 
 
 class Budget:
-    """How many documents, keys and values a text may still hold, aliases counted as often as they are used."""
+    """How many documents, keys and values a text may still hold, and how many its aliases may still stand for."""
 
-    __slots__ = ("left", "limit")
+    __slots__ = ("aliased", "aliased_limit", "left", "limit")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, aliased_limit: int) -> None:
         self.limit = limit
         self.left = limit
+        self.aliased_limit = aliased_limit
+        self.aliased = 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the text has passed a limit, so that the rest of it is not read."""
+        return self.left < 0 or self.aliased > self.aliased_limit
 
     def spend(self, nodes: int, piece: Piece, mark: Mark) -> None:
         """Count what stands at a mark.
@@ -74,6 +81,18 @@ class Budget:
         if self.left < 0:
             what = f"more than {self.limit} documents, keys and values, aliases counted as often as they are used"
             piece.fail(f"{what}; the rest is not read", mark)
+
+    def spend_alias(self, nodes: int, piece: Piece, mark: Mark) -> None:
+        """Count what the alias at a mark stands for.
+
+        Raises:
+            YAMLError: if it is more than is left.
+        """
+        self.spend(nodes, piece, mark)
+        self.aliased += nodes
+        if self.aliased > self.aliased_limit:
+            what = f"the aliases up to here stand for more than {self.aliased_limit} keys and values"
+            piece.fail(f"{what}; write out what is meant; the rest is not read", mark)
 
 
 def compose(piece: Piece, budget: Budget, depth: int) -> Iterator[Node]:
@@ -168,7 +187,7 @@ class _Composition:
             self._piece.fail(f"the alias {scalars.shown(name)} has no anchor of that name before it", mark)
         if anchor.is_open:
             self._piece.fail(f"the alias {scalars.shown(name)} stands inside its own anchor", mark)
-        self._budget.spend(anchor.size, self._piece, mark)
+        self._budget.spend_alias(anchor.size, self._piece, mark)
         if anchor.node is None:
             self._add_scalar(anchor.scalar, mark)
             return

@@ -120,6 +120,13 @@ def test_pod_workload_and_template_of_the_cluster_are_explained_in_the_order_ask
     ]
 
 
+def test_pod_of_the_cluster_is_taken_as_it_is_though_it_has_no_uid(explained, write, pod):
+    file = write("known.yaml", pod())
+    remark = "this counts the toleration for nvidia.com/gpu that placement adds to the pod"
+    (of_file,), (of_cluster,) = explained(file), explained("--cluster", file, "-n", "team-a", "pod/train")
+    assert (remark in of_file["remarks"], remark in of_cluster["remarks"]) == (True, False)
+
+
 def test_file_that_exists_is_no_name(explained, write):
     file = write("claim/gpu", claim(name="of-a-file"))
     assert told(explained(file))[0][0] == "ResourceClaim team-a/of-a-file"

@@ -157,6 +157,12 @@ def test_groups_that_are_left_out_are_counted(groups, nodes, line):
     assert text(explanation).splitlines()[-1] == line
 
 
+def test_text_that_was_cut_has_no_full_stop():
+    group = NodeGroup(1, ("a",), False, False, Reason(ReasonKind.DEVICES, "x ...", ("y ...",)))
+    explanation = Explanation("pod a/b", Verdict.FULL, "no ...", groups=(group,), remarks=("z...",))
+    assert "...." not in text(explanation)
+
+
 def test_several_answers_are_counted_at_the_end():
     fits = Explanation("pod a/b", Verdict.FITS, "1 node fits")
     assert text(fits, FULL, fits).splitlines()[-2:] == ["", "3 answers: 2 fits, 1 full"]

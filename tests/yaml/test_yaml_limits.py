@@ -76,6 +76,30 @@ def test_billion_laughs_are_refused_at_once():
     assert refusal(text).startswith("7:")
 
 
+def test_what_aliases_stand_for_is_bounded_apart_from_what_is_written():
+    text = "a: &a [1, 2]\nb: &b [*a, *a]\nc: [*b, 3, 4, 5]\n"
+    assert load_document(text, limits=Limits(aliased=13))
+    assert refusal(text, aliased=12) == (
+        "3:5: the aliases up to here stand for more than 12 keys and values; write out what is meant; "
+        "the rest is not read"
+    )
+
+
+def test_text_without_aliases_is_not_bounded_by_what_aliases_may_stand_for():
+    assert load_document("a: &a [1, 2]\nb: [3, 4]", limits=Limits(aliased=0))
+
+
+def test_aliases_of_scalars_and_merges_count_as_aliases():
+    assert refusal("[&a 1, *a, *a]", aliased=1).startswith("1:12: the aliases up to here")
+    assert refusal("- &a {b: 1}\n- <<: *a\n", aliased=2).startswith("2:7: the aliases up to here")
+
+
+def test_reading_ends_with_the_document_whose_aliases_stand_for_too_much():
+    documents, errors = scan_documents("[&a 1, *a]\n---\n[&a 1, *a]\n---\n[5, 6]\n", limits=Limits(aliased=1))
+    assert [document.value for document in documents] == [[1, 1]]
+    assert [(error.line, error.column) for error in errors] == [(3, 8)]
+
+
 def test_merges_count_as_what_they_bring():
     keys = ", ".join(f"k{n}: 1" for n in range(1000))
     text = f"- &x {{{keys}}}\n" + "- <<: *x\n" * 100_000

@@ -65,7 +65,7 @@ def _lines(result: Result) -> Iterator[str]:
         rule = get_rule(finding.rule)
         yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {rule.title if rule else ''}"
         yield from _excerpt(subject.document, finding)
-    if result.before is not None and result.after is not None:
+    if result.patch and result.before is not None and result.after is not None:
         yield from map(styled, diff(result.before, result.after, printable(subject.label)))
     if result.templates:
         names = ", ".join(f"{template.namespace}/{template.name}" for template in result.templates)
