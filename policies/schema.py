@@ -119,11 +119,22 @@ def find_problems(schema: Field, document: Any, path: FieldPath) -> Iterator[Sch
 
 
 _SHAPES: dict[str, tuple[tuple[type, ...], str]] = {
-    "string": ((str,), "text, in quotes"),
-    "boolean": ((bool,), "true or false, without quotes"),
-    "integer": ((int,), "a whole number, without quotes"),
+    "string": ((str,), "text"),
+    "boolean": ((bool,), "true or false"),
+    "integer": ((int,), "a whole number"),
     "int-or-string": ((int, str), 'a whole number or a percentage such as "25%"'),
     "object": ((dict,), "a mapping"),
+}
+
+
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
+_EXAMPLES = {
+    "text": 'write one value in quotes, such as "a"',
+    "true or false": "write one of the two",
+    "a whole number": "write one such as 1",
+    _SHAPES["int-or-string"][1]: "write one of these",
+    "a mapping": "write its fields below it, as in name: value",
+    "a list": "write entries, each with a dash before it",
 }
 
 
@@ -190,7 +201,21 @@ def closest(text: Any, known: Any) -> str | None:
 
 
 def _wrong_type(path: FieldPath, value: Any, wanted: str) -> SchemaProblem:
-    return SchemaProblem("type", path, f"is {_shown(value)}; it must be {wanted}", f"write {wanted}")
+    return SchemaProblem("type", path, f"is {_shown(value)}; it must be {wanted}", _rewritten(value, wanted))
+
+
+def _rewritten(value: Any, wanted: str) -> str:
+    """How to write a value as what it must be; by an example where that is not known."""
+    if wanted == "text" and not isinstance(value, dict | list):
+        return "put it in quotes"
+    plain = value.strip().lower() if isinstance(value, str) else ""
+    if (wanted == "true or false" and plain in ("true", "false")) or (
+        wanted == "a whole number" and _WHOLE.fullmatch(plain)
+    ):
+        return f"write {plain}, without quotes"
+    if wanted == "a list" and isinstance(value, str | dict):
+        return "put a dash before each entry"
+    return _EXAMPLES[wanted]
 
 
 def _shown(value: Any) -> str:

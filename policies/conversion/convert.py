@@ -22,7 +22,8 @@ from policies.conversion.satisfaction import unsatisfied
 from policies.conversion.shares import shares_asked
 from policies.conversion.size import size_problems
 from policies.decision import MANAGED
-from policies.dra.templates import LONGEST_EXPRESSION, selectors
+from policies.dra.cel import LONGEST_TEXT
+from policies.dra.templates import selectors
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import SPEC
 from policies.patch import Editor
@@ -147,8 +148,8 @@ def _template_problems(asked: Asked, places: dict[str, FieldPath]) -> Iterator[F
     for resource, predicate in predicates.items():
         for expression in selectors(predicate):
             size = len(expression.encode())
-            if size > LONGEST_EXPRESSION:
-                text = f"its conditions on node labels become a CEL expression of {size} bytes, and {LONGEST_EXPRESSION} are allowed"
+            if size > LONGEST_TEXT:
+                text = f"its conditions on node labels become a CEL expression of {size} bytes, and {LONGEST_TEXT} are allowed"
                 yield TOO_LONG.finding(places[resource], text)
 
 

@@ -38,6 +38,10 @@ TYPES = frozenset({*SHIPPED_TYPES.values(), "other"})
 """The types of devices: the values of NVIDIA's attribute `type`, and `other` for devices of other drivers."""
 
 
+_MOST_TEXT = 12 * 1024
+"""Characters of selectors that are looked at; what is beyond them is taken to leave all types."""
+
+
 def _shipped_text(driver: str, type_: str) -> str:
     return f"device.driver == '{driver}' && device.attributes['{driver}'].type == '{type_}'"
 
@@ -77,13 +81,16 @@ def selected_types(expressions: Iterable[str]) -> frozenset[str]:
 
     NVIDIA's own texts are known by heart, so that the CEL engine is loaded only where somebody wrote another.
     """
-    types = TYPES
+    types, left = TYPES, _MOST_TEXT
     for text in expressions:
+        if not types:
+            break
         shipped = _SHIPPED_TEXTS.get(" ".join(text.replace('"', "'").split()))
         if shipped is None:
             from policies.dra.selected_types import possible_types  # noqa: PLC0415 - loads the CEL engine
 
-            types &= possible_types(text)
+            left -= len(text)
+            types &= possible_types(text) if left >= 0 else TYPES
         else:
             types &= {shipped}
     return types

@@ -15,7 +15,7 @@ from policies.dra.cel import CelCompileError, CelRuntimeError, Device, Features,
 from policies.dra.cel.environment import environment
 from policies.dra.cel.interpreter.planner import InstantiationError, plan_expression
 from policies.dra.cel.syntax import Call
-from policies.dra.cel.work import begin
+from policies.dra.cel.work import begin, spent
 from policies.dra.deviceclasses import TYPES
 
 if TYPE_CHECKING:
@@ -30,7 +30,14 @@ __all__ = ["possible_types"]
 _Outcome = bool | None
 """What a part of an expression can come to; None where it fails."""
 
-_FEATURES = Features()
+_FEATURES = Features(list_type_attributes=False)
+"""As for the other checks of stored selectors, so that each is compiled once."""
+_MOST_COST = 1_000
+"""What the atoms of a selector may cost for one device, by the API server's estimate; what tells types costs 5 or 20."""
+_MOST_ATOMS = 64
+"""Of one selector that are looked at."""
+_MOST_STEPS = 20_000
+"""The same for what CEL's costs do not see."""
 _ANY: frozenset[_Outcome] = frozenset({True, False, None})
 _GPU_DRIVER = "gpu.nvidia.com"
 _DOMAIN_DRIVER = "compute-domain.nvidia.com"
@@ -86,16 +93,62 @@ def possible_types(text: str) -> frozenset[str]:
         checked = compile_selector(text, _FEATURES).checked
     except CelCompileError:
         return TYPES
-    outcomes = zip(_MODELS, _outcomes(checked.root, checked), strict=True)
+    outcomes = zip(_MODELS, _Analysis(checked).outcomes(checked.root), strict=True)
     return frozenset(type_ for type_, possible in outcomes if True in possible)
 
 
-def _outcomes(part: Expression, checked: Checked) -> list[_Outcomes]:
-    """All that a part of an expression can come to, for each of the models."""
-    if not isinstance(part, Call) or part.function not in _CONNECTIVES:
-        return _outcomes_of_atom(part, checked)
-    operands = [_outcomes(argument, checked) for argument in part.arguments]
-    return [_CONNECTIVES[part.function](*of_one_model) for of_one_model in zip(*operands, strict=True)]
+class _Analysis:
+    """All that the parts of one expression can come to, for each of the models; beyond some work, anything."""
+
+    def __init__(self, checked: Checked) -> None:
+        self._checked = checked
+        self._known = environment(_FEATURES)
+        self._atoms_left = _MOST_ATOMS
+        self._cost_left = _MOST_COST
+        self._steps_left = _MOST_STEPS
+
+    def outcomes(self, part: Expression) -> list[_Outcomes]:
+        if not isinstance(part, Call) or part.function not in _CONNECTIVES:
+            return self._of_atom(part)
+        operands = [self.outcomes(argument) for argument in part.arguments]
+        return [_CONNECTIVES[part.function](*of_one_model) for of_one_model in zip(*operands, strict=True)]
+
+    def _of_atom(self, part: Expression) -> list[_Outcomes]:
+        """An atom that looks at what is known and costs little is evaluated; any other may come to anything."""
+        nothing_known = [_ANY] * len(_MODELS)
+        self._atoms_left -= 1
+        selector = self._selector(part) if self._atoms_left >= 0 else None
+        if selector is None or selector.reads is None:
+            return nothing_known
+        knowing = [all(map(model.knows, selector.reads)) for model in _MODELS.values()]
+        if not any(knowing) or selector.max_cost > self._cost_left:
+            return nothing_known
+        self._cost_left -= selector.max_cost
+        if not selector.reads:
+            return [self._on(selector, next(iter(_MODELS.values())))] * len(_MODELS)
+        return [
+            self._on(selector, model) if knows else _ANY for model, knows in zip(_MODELS.values(), knowing, strict=True)
+        ]
+
+    def _on(self, selector: Selector, model: _Model) -> _Outcomes:
+        if self._steps_left < 0:
+            return _ANY
+        begin()
+        try:
+            return frozenset({selector.matches(model.device)})
+        except CelRuntimeError:
+            return frozenset({None})
+        finally:
+            self._steps_left -= spent()
+
+    def _selector(self, part: Expression) -> Selector | None:
+        """A part of the expression as a selector of its own; None where it fails by itself."""
+        alone = replace(self._checked, root=part)
+        begin()
+        try:
+            return Selector("", alone, plan_expression(alone, self._known.functions), self._known)
+        except InstantiationError:
+            return None
 
 
 def _not(operand: _Outcomes) -> _Outcomes:
@@ -124,28 +177,3 @@ def _joined(outcomes: tuple[_Outcome, ...], *, decisive: bool) -> _Outcome:
 
 _CONNECTIVES: dict[str, Callable[..., _Outcomes]] = {"_&&_": _and, "_||_": _or, "!_": _not, "_?_:_": _choice}
 """By the names that cel-go gives to operators."""
-
-
-def _outcomes_of_atom(part: Expression, checked: Checked) -> list[_Outcomes]:
-    selector = _selector(part, checked)
-    return [_ANY if selector is None else _outcomes_on(model, selector) for model in _MODELS.values()]
-
-
-def _outcomes_on(model: _Model, selector: Selector) -> _Outcomes:
-    if selector.reads is None or not all(map(model.knows, selector.reads)):
-        return _ANY
-    try:
-        return frozenset({selector.matches(model.device)})
-    except CelRuntimeError:
-        return frozenset({None})
-
-
-def _selector(part: Expression, checked: Checked) -> Selector | None:
-    """A part of an expression as a selector of its own; None where it fails by itself."""
-    known = environment(_FEATURES)
-    alone = replace(checked, root=part)
-    begin()
-    try:
-        return Selector("", alone, plan_expression(alone, known.functions), known)
-    except InstantiationError:
-        return None

@@ -19,12 +19,10 @@ from policies.nvidia.predicates import TRUE, AllOf, Predicate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["LONGEST_EXPRESSION", "MOST_DEVICES", "DeviceRequest", "claim_template", "is_our_name", "selectors"]
+__all__ = ["MOST_DEVICES", "DeviceRequest", "claim_template", "is_our_name", "selectors"]
 
 MOST_DEVICES = 32
 """Requests, and devices over all requests, that one claim can have (resource/v1 AllocationResultsMaxSize)."""
-LONGEST_EXPRESSION = 10 * 1024
-"""Bytes of one CEL expression (resource/v1 CELSelectorExpressionMaxLength)."""
 _MOST_SELECTORS = 32
 
 _OUR_NAME = re.compile(r"gpu-[0-9a-f]{16}")

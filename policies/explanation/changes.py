@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from policies.explanation.question import NamedClaim
 
-__all__ = ["with_count", "with_selector", "with_toleration", "without_constraint"]
+__all__ = ["with_capacity", "with_count", "with_selector", "with_toleration", "without_constraint"]
 
 
 def without_constraint(claim: NamedClaim, position: int) -> NamedClaim:
@@ -23,6 +23,17 @@ def without_constraint(claim: NamedClaim, position: int) -> NamedClaim:
 def with_count(claim: NamedClaim, request: str, count: int) -> NamedClaim:
     """The claim with another number of devices in a request, `gpu` or `gpu/large`."""
     return _with_request(claim, request, lambda asked: {**asked, "count": count})
+
+
+def with_capacity(claim: NamedClaim, request: str, name: str, to: str, amount: str) -> NamedClaim:
+    """The claim with a request that asks for an amount of a capacity in the place of what it asks of one."""
+
+    def changed(asked: dict[str, Any]) -> dict[str, Any]:
+        capacity = asked["capacity"]
+        amounts = {to if each == name else each: value for each, value in capacity["requests"].items()}
+        return {**asked, "capacity": {**capacity, "requests": {**amounts, to: amount}}}
+
+    return _with_request(claim, request, changed)
 
 
 def with_selector(claim: NamedClaim, request: str, index: int, expression: str) -> NamedClaim:

@@ -8,8 +8,10 @@ from policies.explanation.cluster import BRING
 from policies.explanation.obstacles import Obstacle, ObstacleKind
 from policies.explanation.question import NamedClaim
 from policies.explanation.versions import claim_as_v1
-from policies.kubernetes.objects import name_of
+from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.printable import printable
+from policies.schema import closest
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -106,7 +108,7 @@ def _stored_claim(
         )
     if claim is None:
         sentence = f"{source}, which the pod calls {name}, does not exist"
-        return Obstacle(ObstacleKind.MISSING, sentence, "create it, or correct resourceClaimName")
+        return Obstacle(ObstacleKind.MISSING, sentence, _create_or("ResourceClaim", claim_name, namespace, view))
     return _checked(NamedClaim(name, claim_as_v1(claim), source, shared=shared))
 
 
@@ -123,7 +125,8 @@ def _from_template(
         )
     if template is None:
         sentence = f"{source}, from which claim {name} of the pod is to be made, does not exist"
-        return Obstacle(ObstacleKind.MISSING, sentence, "create it, or correct resourceClaimTemplateName")
+        remedy = _create_or("ResourceClaimTemplate", template_name, namespace, view)
+        return Obstacle(ObstacleKind.MISSING, sentence, remedy)
     claim = {
         "apiVersion": template.get("apiVersion"),
         "kind": "ResourceClaim",
@@ -131,6 +134,20 @@ def _from_template(
         "spec": lookup(template, ("spec", "spec")),
     }
     return _checked(NamedClaim(name, claim_as_v1(claim), source))
+
+
+_FIELDS = {"ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resourceClaimTemplateName"}
+
+
+def _create_or(kind: str, name: str, namespace: str, view: ClusterView) -> str:
+    """What to do about a claim or template that does not exist: one that is called nearly so may be meant."""
+    other = next(each for each in _FIELDS if each != kind)
+    if isinstance(view.get(other, name, namespace), dict):
+        return f"create it, or write {_FIELDS[other]}: {printable(name)}, for a {other} has that name"
+    listed = view.list(kind)
+    names = [] if listed is UNKNOWN else [name_of(each) for each in listed if namespace_of(each) == namespace]
+    guess = closest(name, sorted(names))
+    return f"create it, or {f'write {_FIELDS[kind]}: {printable(guess)}' if guess else f'correct {_FIELDS[kind]}'}"
 
 
 def _checked(claim: NamedClaim) -> NamedClaim | Obstacle:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.dra.class_names import class_meant, other_classes
 from policies.explanation.cluster import BRING
 from policies.explanation.obstacles import Obstacle, ObstacleKind
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
-from policies.schema import closest
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = ["class_obstacles", "classes_of"]
-
-_LISTED = 5
 
 
 def classes_of(claims: Iterable[NamedClaim], view: ClusterView) -> list[Object]:
@@ -55,14 +53,9 @@ def class_obstacles(claims: Sequence[NamedClaim], view: ClusterView) -> tuple[Ob
 
 def _remedy(name: str, view: ClusterView) -> str:
     listed = view.list("DeviceClass")
-    known = [] if listed is UNKNOWN else sorted(map(name_of, listed))
-    guess = closest(name, known)
-    if guess:
-        return f"write deviceClassName: {guess}"
-    if not known:
-        return "install the DRA driver that brings it"
-    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
-    return f"write one of {', '.join(known[:_LISTED])}{more}"
+    known = [] if listed is UNKNOWN else list(map(name_of, listed))
+    guess = class_meant(name, known)
+    return f"write deviceClassName: {guess}" if guess else other_classes(known)
 
 
 def _names(claims: Iterable[NamedClaim]) -> list[str]:

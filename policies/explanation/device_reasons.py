@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.pools import PoolState
+from policies.dra.allocation.rejections import Reason as Check
 from policies.dra.words import listed, many
 from policies.explanation.changes import without_constraint
 from policies.explanation.constraint_words import constraint_reason
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
     from policies.dra.allocation.index import SliceIndex
     from policies.dra.allocation.pools import Pool
+    from policies.dra.allocation.question import Question
     from policies.dra.allocation.requests import Claim, ConstraintSpec
+    from policies.dra.allocation.slices import Device
     from policies.dra.allocation.usage import Usage
     from policies.dra.allocator import Allocator
     from policies.explanation.solver import Ask
@@ -151,20 +154,30 @@ def _request(found: Tally, *, several: bool, whole: bool = False) -> str:
 def _unusable_pool(
     allocator: Allocator, alternatives: Sequence[Tally], pools: Sequence[Pool], index: SliceIndex
 ) -> Pool | None:
-    """A pool that cannot be used now and that has devices for one of the alternatives."""
-    checks = allocator.question.checks
+    """A pool that cannot be used now and that has devices of the class of one of the alternatives.
+
+    What else is asked of them does not count, since those that are not there yet may have it. A pool that shows no
+    device counts where no other has any of the class.
+    """
+    nobody = not any(found.of_class for found in alternatives)
     for pool in pools:
         if pool.state is PoolState.READY:
             continue
-        for found in alternatives:
-            for device in (device for each in index.of_pool(pool.id) for device in each.devices):
-                allocator.question.keep_on()
-                try:
-                    if checks.selectors(found.claim, found.alternative, device) is None:
-                        return pool
-                except AllocationError:
-                    continue
+        devices = [device for each in index.of_pool(pool.id) for device in each.devices]
+        if (nobody and not devices) or any(
+            _is_of_class(allocator.question, found, device) for device in devices for found in alternatives
+        ):
+            return pool
     return None
+
+
+def _is_of_class(question: Question, found: Tally, device: Device) -> bool:
+    question.keep_on()
+    try:
+        rejection = question.checks.selectors(found.claim, found.alternative, device)
+    except AllocationError:
+        return False
+    return rejection is None or rejection.reason is not Check.CLASS_SELECTOR
 
 
 def _pool_reason(pool: Pool) -> tuple[Reason, Hashable]:

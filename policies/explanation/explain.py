@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.index import SliceIndex
+from policies.dra.claims.facts import Facts as ClaimFacts
 from policies.dra.keeping_on import KeepOn, for_ever
 from policies.explanation import headlines
 from policies.explanation.class_facts import classes_of
@@ -96,7 +97,9 @@ def _surveyed(
         if found.failure is not None:
             position = found.failure.position
             solver = Solver(ask, cluster.usage)
-            failure = failure_obstacle(found.failure, ask, solver, checks.served_by_claims(position))
+            failure = failure_obstacle(
+                found.failure, ask, solver, checks.served_by_claims(position), ClaimFacts(view, settings)
+            )
             return _blocked(replace(question, obstacles=(failure,)))
         placed = replicas(ask, checks, found, cluster.usage)
         facts = Facts(asked, ask, found, cluster.usage, used)

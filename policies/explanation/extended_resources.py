@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.claims.facts import ON_SINCE
 from policies.dra.deviceclasses import extended_resource_name
+from policies.dra.feature_gates import ON_SINCE
 from policies.explanation.amounts import ONE
 from policies.explanation.question import NamedClaim
 from policies.kubernetes.objects import name_of

@@ -3,52 +3,66 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.cel.conjuncts import conjuncts
+from policies.dra.claims.cluster.wording import path_of
 from policies.dra.conditions import reads_of
 from policies.dra.words import short
 from policies.explanation.device_values import value_of
 from policies.explanation.obstacles import Obstacle, ObstacleKind
+from policies.explanation.selector_remedies import remedy_by_rules
 from policies.kubernetes.objects import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policies.dra.allocation.checks import Checks
+    from policies.dra.allocation.question import Question
     from policies.dra.allocation.requests import Alternative, Claim
     from policies.dra.allocation.slices import Device
     from policies.dra.cel.reads import Read
+    from policies.dra.claims.facts import Facts
     from policies.explanation.solver import Ask, Solver
     from policies.explanation.survey import Failure
+    from policies.kubernetes.objects import Object
 
 __all__ = ["failure_obstacle"]
 
 _RUNTIME = "CEL runtime error: "
+_COMPILE = "CEL compile error: "
 _NO_KEY = re.compile(r"no such key: (.+)")
 
 
-def failure_obstacle(failure: Failure, ask: Ask, solver: Solver, resources: frozenset[str]) -> Obstacle:
+@dataclass(frozen=True, slots=True)
+class _Culprit:
+    """A selector that fails, and the first device that it fails on."""
+
+    device: Device
+    selector: str
+    owner: Object
+    """The claim or class that it stands in."""
+
+
+def failure_obstacle(failure: Failure, ask: Ask, solver: Solver, resources: frozenset[str], facts: Facts) -> Obstacle:
     """The obstacle that an error is: what fails, on which device, and how to write it instead."""
     if _RUNTIME not in failure.message:
-        sentence = (
-            f"Kubernetes' scheduler fails with this, whatever other nodes are like: {_first_line(failure.message)}"
-        )
-        return Obstacle(ObstacleKind.ALLOCATION_FAILS, sentence)
+        cause = "a selector does not compile" if _COMPILE in failure.message else "Kubernetes' scheduler fails"
+        sentence = f"Kubernetes' scheduler fails with this: {_first_line(failure.message)}"
+        return Obstacle(ObstacleKind.ALLOCATION_FAILS, sentence, cause=cause)
     found = _culprit(failure, ask, solver, resources)
     where, _, error = failure.message.partition(_RUNTIME)
+    cause = "a selector fails on a device"
     if found is None:
-        sentence = f"a selector fails, which stops the pod on every node: {where}{_RUNTIME}{error}"
-        return Obstacle(ObstacleKind.ALLOCATION_FAILS, sentence)
-    device, selector = found
+        sentence = f"Kubernetes' scheduler fails with this: {where}{_RUNTIME}{error}"
+        return Obstacle(ObstacleKind.ALLOCATION_FAILS, sentence, cause=cause)
     checks = solver.allocator(resources).question.checks
     node = name_of(ask.nodes[failure.position])
-    sentence = (
-        f"a selector fails on device {device.name} of node {node}, and that stops the pod on every node: "
-        f"{where}{_RUNTIME}{error}"
-    )
-    return Obstacle(ObstacleKind.ALLOCATION_FAILS, sentence, _guarded(selector, device, error, checks))
+    sentence = f"a selector fails on device {found.device.name} of node {node}: {where}{_RUNTIME}{error}"
+    remedy = _remedy(found, error, checks, facts)
+    return Obstacle(ObstacleKind.ALLOCATION_FAILS, sentence, remedy, cause=cause)
 
 
 def _first_line(text: str) -> str:
@@ -57,21 +71,20 @@ def _first_line(text: str) -> str:
     return f"{first} ..." if others else first
 
 
-def _culprit(failure: Failure, ask: Ask, solver: Solver, resources: frozenset[str]) -> tuple[Device, str] | None:
+def _culprit(failure: Failure, ask: Ask, solver: Solver, resources: frozenset[str]) -> _Culprit | None:
     """The first device that a selector fails on, and the selector."""
     allocator = solver.allocator(resources)
     question = allocator.question
     devices = [
         device for pool in allocator.pools(ask.nodes[failure.position]) for device in pool.devices(question.keep_on)
     ]
-    for claim in question.claims:
+    for claim, named in zip(question.claims, ask.claims_on(resources), strict=True):
         for alternative in (each for request in claim.requests for each in request.alternatives):
             for device in devices:
                 if question.checks.in_use(alternative, device) is None and _fails(
                     question.checks, claim, alternative, device
                 ):
-                    of_class = question.classes[alternative.class_name].selectors
-                    return device, _failing((*of_class, *alternative.selectors), device, question.checks)
+                    return _at_fault(alternative, device, question, named.claim, ask.classes)
     return None
 
 
@@ -83,25 +96,34 @@ def _fails(checks: Checks, claim: Claim, alternative: Alternative, device: Devic
     return False
 
 
+def _at_fault(
+    alternative: Alternative, device: Device, question: Question, claim: Object, classes: Iterable[Object]
+) -> _Culprit:
+    of_class = _failing(question.classes[alternative.class_name].selectors, device, question.checks)
+    if of_class:
+        owner = next(each for each in classes if name_of(each) == alternative.class_name)
+        return _Culprit(device, of_class, owner)
+    return _Culprit(device, _failing(alternative.selectors, device, question.checks), claim)
+
+
 def _failing(selectors: Iterable[str | None], device: Device, checks: Checks) -> str:
     return next((each for each in selectors if each is not None and checks.matches(each, device) is None), "")
 
 
-def _guarded(selector: str, device: Device, error: str, checks: Checks) -> str:
-    """The selector's failing condition with a check before it that what it reads is there."""
+def _remedy(found: _Culprit, error: str, checks: Checks, facts: Facts) -> str:
+    """What review says of the selector; else the failing condition with a check that what it reads is there."""
     missing = _NO_KEY.fullmatch(error.strip())
     if missing is None:
         return "change the selector so that it is true or false for every device of the class"
-    failing = next((each.text for each in conjuncts(selector) if checks.matches(each.text, device) is None), selector)
-    read = next(
-        (each for each in reads_of(failing) if each.name == missing[1] and value_of(device, each) is None), None
-    )
-    if read is None:
-        return f"check with has() that {missing[1]} is there before it is read"
-    return f"check that it is there first: {_has(read)} && {short(failing)}"
+    texts = (each.text for each in conjuncts(found.selector))
+    failing = next((text for text in texts if checks.matches(text, found.device) is None), found.selector)
+    reads = (each for each in reads_of(failing) if each.name == missing[1])
+    read = next((each for each in reads if value_of(found.device, each) is None), None)
+    if read is None or read.domain is None:
+        return f"check that {missing[1]} is there before it is read"
+    return remedy_by_rules(found.owner, found.selector, read, facts) or _guarded(read, failing)
 
 
-def _has(read: Read) -> str:
-    name, holder = read.name or "", f'device.{read.part}["{read.domain}"]'
-    quoted = name.replace('"', '\\"')
-    return f"has({holder}.{name})" if name.isidentifier() else f'"{quoted}" in {holder}'
+def _guarded(read: Read, failing: str) -> str:
+    quoted = (read.name or "").replace('"', '\\"')
+    return f'write "{quoted}" in {path_of(read.part, read.domain or "")} && {short(failing)}'

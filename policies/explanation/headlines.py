@@ -20,16 +20,24 @@ if TYPE_CHECKING:
 
 __all__ = ["blocked", "counted", "scheduled"]
 
+_CAUSES = {
+    ObstacleKind.MALFORMED: "something is not written as Kubernetes reads it",
+    ObstacleKind.MISSING: "something that it refers to does not exist",
+    ObstacleKind.CLAIM_FULL: "a claim has as many pods as can share it",
+    ObstacleKind.CLAIM_DELETED: "a claim is being deleted",
+    ObstacleKind.TOO_COSTLY: "a selector is too costly",
+    ObstacleKind.ALLOCATION_FAILS: "Kubernetes' scheduler fails",
+}
+
 
 def blocked(obstacles: Sequence[Obstacle]) -> tuple[Verdict, str]:
-    """The headline where something stands in the way; the worst obstacle comes first."""
+    """The headline where something stands in the way; the worst obstacle comes first. What it is exactly, the obstacle says."""
     kinds = [obstacle.kind for obstacle in obstacles]
-    first = obstacles[0].sentence
     if all(kind is ObstacleKind.FACT_UNKNOWN for kind in kinds):
-        return Verdict.UNKNOWN, f"whether it fits cannot be told: {first}"
+        return Verdict.UNKNOWN, "whether it fits cannot be told: facts of the cluster are missing"
     if kinds[0] is ObstacleKind.REFUSED:
-        return Verdict.BLOCKED, f"it is refused before any node is looked at: {first}"
-    return Verdict.BLOCKED, f"it fits no node, whatever they are like: {first}"
+        return Verdict.BLOCKED, "it is refused before any node is looked at"
+    return Verdict.BLOCKED, f"it fits no node, whatever they are like: {obstacles[0].cause or _CAUSES[kinds[0]]}"
 
 
 def scheduled(question: Question) -> str:

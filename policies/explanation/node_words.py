@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.words import listed, many, short
+from policies.dra.words import many, short
 from policies.explanation.amounts import ONE, spoken
 from policies.explanation.nodes import Shortage, Taint
 from policies.explanation.report import Reason, ReasonKind
@@ -56,11 +56,24 @@ def _unselected(key: str, nodes: Sequence[Object], question: Question) -> Reason
     if not key:
         return Reason(ReasonKind.NODE_SELECTOR, "the pod's required node affinity does not match")
     wanted = question.pod.spec["nodeSelector"][key] if question.pod else ""
-    values = dict.fromkeys(labels_of(node).get(key) for node in nodes)
-    told = ["no such label" if value is None else short(value) for value in values]
-    sentence = f"the pod's nodeSelector asks for {short(f'{key}={wanted}')}; here it is {listed(told, _MOST_VALUES)}"
+    here = _labelled([labels_of(node).get(key) for node in nodes])
+    sentence = f"the pod's nodeSelector asks for {short(f'{key}={wanted}')}; here {short(key)} is {here}"
     facts = {"label": key, "asked": wanted}
     return Reason(ReasonKind.NODE_SELECTOR, sentence, facts=facts)
+
+
+def _labelled(values: Sequence[str | None]) -> str:
+    """The values that nodes have of a label: `a or b, or missing`."""
+    told = [short(value) or '""' for value in dict.fromkeys(values) if value is not None]
+    if not told:
+        return "missing"
+    rest = len(told) - _MOST_VALUES
+    text = (
+        f"{', '.join(told[:_MOST_VALUES])} or {rest:,} more"
+        if rest > 0
+        else " or ".join(filter(None, (", ".join(told[:-1]), told[-1])))
+    )
+    return f"{text}, or missing" if None in values else text
 
 
 def _elsewhere(name: str, question: Question) -> Reason:

@@ -42,6 +42,8 @@ class Obstacle:
     """What to do, an imperative without a full stop; empty where that is plain."""
     rule: str = ""
     """The rule that refuses, `GA301`; only with REFUSED."""
+    cause: str = ""
+    """The same in a few words, for a headline; empty where the kind says enough."""
 
     def as_json(self) -> dict[str, Any]:
         """As plain data: `kind`, `sentence`, `remedy`, `rule`; the last two may be empty."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.explanation.amounts import pod_amounts
-from policies.explanation.claims_of_pods import claims_of_pod, is_stored, whereabouts
+from policies.explanation.claims_of_pods import claims_of_pod, whereabouts
 from policies.explanation.class_facts import class_obstacles
 from policies.explanation.obstacles import Obstacle, ObstacleKind
 from policies.explanation.question import Question
@@ -25,11 +25,12 @@ __all__ = ["pod_question", "refusals"]
 
 
 def pod_question(
-    document: Object, label: str, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
+    document: Object, label: str, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, *, stored: bool
 ) -> Question:
-    """The question of a pod in a namespace."""
+    """The question of a pod in a namespace; of one that is stored as it is, of another as review would leave it."""
     templates: tuple[Template, ...] = ()
-    if not is_stored(document):
+    tolerated = _tolerated(document)
+    if not stored:
         decision = review(Request(with_defaults(document), namespace=namespace), view, settings)
         if refused := refusals(decision):
             return Question(label, namespace, obstacles=refused)
@@ -48,10 +49,18 @@ def pod_question(
         claims=open_claims,
         allocated=allocated,
         resources={name: amount for name, amount in pod_amounts(pod.spec).items() if amount > 0},
+        tolerations_added=tuple(key for key in _tolerated(document) if key not in tolerated),
         converted_to=templates[0].name if templates else "",
         node_name=pod.spec.get("nodeName") or "",
         obstacles=(*missing, *blocking, *class_obstacles(open_claims, view)),
     )
+
+
+def _tolerated(pod: Object) -> list[str]:
+    """The keys of a pod's tolerations."""
+    tolerations = lookup(pod, ("spec", "tolerations"))
+    listed = tolerations if isinstance(tolerations, list) else []
+    return [str(lookup(each, ("key",)) or "") for each in listed]
 
 
 def refusals(decision: Decision) -> tuple[Obstacle, ...]:

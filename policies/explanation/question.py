@@ -46,6 +46,8 @@ class Question:
     resources: Mapping[str, int] = field(default_factory=dict)
     """What the pod asks of a node beside claims, in billionths by resource name (`cpu`, `nvidia.com/gpu`), as Kubernetes
     counts init containers; with one `pods`."""
+    tolerations_added: tuple[str, ...] = ()
+    """The keys of the taints that placement lets the pod tolerate."""
     converted_to: str = ""
     """The ResourceClaimTemplate that conversion made of the pod's `nvidia.com/gpu`; empty where nothing was converted."""
     node_name: str = ""

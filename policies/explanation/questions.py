@@ -28,11 +28,11 @@ _COPIED = ("labels", "annotations")
 
 
 def questions(
-    document: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
+    document: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, *, found: bool = False
 ) -> tuple[Question, ...]:
     """The questions of a Pod, a workload with pod templates, a ResourceClaim or a ResourceClaimTemplate.
 
-    What is stored in the cluster already (it has a uid) is taken as it is; what is not goes through `review` first, as
+    What is stored in the cluster already (it was found there, or has a uid) is taken as it is; what is not goes through `review` first, as
     it would when it is created. The pods of a workload are still to be created.
 
     Args:
@@ -40,20 +40,27 @@ def questions(
         namespace: where the object would be created, if it does not say itself.
         view: the cluster.
         settings: by which `review` converts and judges.
+        found: whether the document was looked up in the view; manifests of a cluster may be without uids.
     """
     home = namespace_of(document) or namespace
+    stored = found or is_stored(document)
     match group_of(document), document.get("kind"):
         case "", "Pod":
-            return (pod_question(document, f"pod {home}/{_name(document)}", home, view, settings),)
+            return (pod_question(document, f"pod {home}/{_name(document)}", home, view, settings, stored=stored),)
         case "resource.k8s.io", "ResourceClaim":
-            return (_claim_question(document, home, view, settings),)
+            return (_claim_question(document, home, view, settings, stored=stored),)
         case "resource.k8s.io", "ResourceClaimTemplate":
-            return (_template_question(document, home, view, settings),)
+            return (_template_question(document, home, view, settings, stored=stored),)
     templates = pod_templates(document)
     label = f"{document.get('kind')} {home}/{_name(document)}"
     return tuple(
         pod_question(
-            _pod(template, document, home), label if len(templates) == 1 else f"{label}, {path}", home, view, settings
+            _pod(template, document, home),
+            label if len(templates) == 1 else f"{label}, {path}",
+            home,
+            view,
+            settings,
+            stored=False,
         )
         for path, template in templates
     )
@@ -78,28 +85,33 @@ def _pod(template: Object, workload: Object, namespace: str) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec")}
 
 
-def _claim_question(document: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Question:
+def _claim_question(
+    document: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, *, stored: bool
+) -> Question:
     name = _name(document)
     label = f"ResourceClaim {namespace}/{name}"
     claim = NamedClaim(name, _at_home(claim_as_v1(document), namespace), label, shared=True)
-    if not is_stored(document):
+    if not stored:
         claim = NamedClaim(name, {**claim.claim, "status": {}}, label, shared=True)
-    return _of_claim(document, claim, label, view, settings)
+    return _of_claim(document, claim, label, view, settings, stored=stored)
 
 
-def _template_question(document: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Question:
+def _template_question(
+    document: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, *, stored: bool
+) -> Question:
     name = _name(document)
     label = f"ResourceClaimTemplate {namespace}/{name}"
     spec: Any = lookup(document, ("spec", "spec"))
     made = {"apiVersion": document.get("apiVersion"), "metadata": {"name": name}, "spec": spec}
-    return _of_claim(document, NamedClaim(name, _at_home(claim_as_v1(made), namespace), label), label, view, settings)
+    claim = NamedClaim(name, _at_home(claim_as_v1(made), namespace), label)
+    return _of_claim(document, claim, label, view, settings, stored=stored)
 
 
 def _of_claim(
-    document: Object, claim: NamedClaim, label: str, view: ClusterView, settings: GPUAdmissionPolicy
+    document: Object, claim: NamedClaim, label: str, view: ClusterView, settings: GPUAdmissionPolicy, *, stored: bool
 ) -> Question:
     namespace = namespace_of(claim.claim)
-    if not is_stored(document):
+    if not stored:
         request = Request(document, group=_RESOURCE, kind=document["kind"], namespace=namespace, name=name_of(document))
         refused = refusals(review(request, view, settings))
         if refused:

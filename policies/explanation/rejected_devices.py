@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from policies.dra.cel.conjuncts import Conjunct
     from policies.dra.lacks import Lack
 
-__all__ = ["Tallies", "Tally", "Why"]
+__all__ = ["OF_CAPACITY", "Tallies", "Tally", "Why"]
+
+OF_CAPACITY = (Check.CAPACITY, Check.CAPACITY_POLICY, Check.NO_SUCH_CAPACITY)
+"""The reasons that are about the capacity that is asked for."""
 
 _MOST_TOLD = 4
 _SPREAD = 2
@@ -48,6 +51,8 @@ class Why:
     """The condition of the selector that is false; None where none is by itself."""
     index: int = -1
     """Of the selector in the request."""
+    capacity: tuple[str, int, int] = ("", 0, 0)
+    """The name of a capacity, what is asked of it, and what is left, in billionths."""
     taint: tuple[str, str, str] = ("", "", "")
     """Key, value and effect of the taint that is not tolerated."""
 
@@ -168,7 +173,8 @@ class Tallies:
         if reason is Check.TAINT:
             return _tainted(rejection)
         text, gist = _amount_words(rejection)
-        return Why(reason, text, gist)
+        capacity = (rejection.name, rejection.asked, rejection.left) if reason in OF_CAPACITY else ("", 0, 0)
+        return Why(reason, text, gist, capacity=capacity)
 
     def _lack(self, selector: str, device: Device) -> tuple[Lack, Conjunct | None]:
         checks = self._question.checks

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from policies.dra.allocation.amounts import Amount
 from policies.dra.allocation.rejections import Reason as Check
 from policies.dra.cel import CelRuntimeError
 from policies.dra.cel.conjuncts import conjuncts, without
@@ -13,10 +14,13 @@ from policies.dra.cel.library.semvers import Semver
 from policies.dra.conditions import condition
 from policies.dra.words import many, short
 from policies.explanation.amounts import billionths
-from policies.explanation.changes import with_count, with_selector, with_toleration, without_constraint
+from policies.explanation.changes import with_capacity, with_count, with_selector, with_toleration, without_constraint
 from policies.explanation.constraint_words import constraint_words
 from policies.explanation.device_values import value_of
+from policies.explanation.rejected_devices import OF_CAPACITY
 from policies.explanation.report import Change
+from policies.kubernetes.paths import lookup
+from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -70,6 +74,7 @@ def relaxations(miss: DeviceMiss, claims: tuple[NamedClaim, ...]) -> Iterator[Re
         for why in found.rejected:
             if why.check is Check.TAINT:
                 yield _tolerant(number, claims[number], found, why)
+        yield from _of_capacity(number, claims[number], found)
         for (index, failing, selector), devices in _failing(found).items():
             yield from _selecting(number, claims[number], found, _Failing(index, failing, selector, devices))
     for found in shortages:
@@ -96,6 +101,44 @@ def _tolerant(number: int, claim: NamedClaim, found: Tally, why: Why) -> Relaxat
     sentence = f"tolerate the device taint {short(spelled)} in request {request}"
     changed = with_toleration(claim, request, key, effect)
     return Relaxation(Change.TOLERATION, sentence, number, changed, request, ("taint", number, request, key, effect))
+
+
+def _of_capacity(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]:
+    """Less of a capacity, as much as devices have or have left; or a capacity whose name is near."""
+    request = found.alternative.full_name
+    for why, devices in found.rejected.items():
+        name, asked, left = why.capacity
+        topic = ("capacity", number, request, name)
+        if why.check is Check.NO_SUCH_CAPACITY:
+            instead = _near_capacity(name, devices)
+            if instead is not None:
+                changed = with_capacity(claim, request, name, instead, str(Amount(asked)))
+                sentence = f"ask for capacity {short(instead)} instead of {short(name)} in request {request}"
+                yield Relaxation(Change.CAPACITY, sentence, number, changed, request, topic)
+        elif why.check in OF_CAPACITY:
+            for amount in _amounts(name, devices, left):
+                if 0 < amount < asked:
+                    changed = with_capacity(claim, request, name, name, str(Amount(amount)))
+                    sentence = f"ask for {Amount(amount)} of {name} instead of {Amount(asked)} in request {request}"
+                    yield Relaxation(Change.CAPACITY, sentence, number, changed, request, topic, (-amount,))
+
+
+def _near_capacity(name: str, devices: Iterable[Device]) -> str | None:
+    known = sorted({each for device in devices for each in device.document.get("capacity") or {}})
+    own = name.rpartition("/")[2]
+    return next((each for each in known if each.rpartition("/")[2] == own), None) or closest(name, known)
+
+
+def _amounts(name: str, devices: Iterable[Device], left: int) -> set[int]:
+    """In billionths: what is left, what devices have in all, and the most that they hand out at once."""
+    found = {left}
+    for device in devices:
+        capacity = lookup(device.document, ("capacity", name))
+        valid = lookup(capacity, ("requestPolicy", "validValues"))
+        most = lookup(capacity, ("requestPolicy", "validRange", "max"))
+        values = [lookup(capacity, ("value",)), most, *(valid if isinstance(valid, list) else [])]
+        found.update(map(billionths, values))
+    return found
 
 
 def _fewer(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]:

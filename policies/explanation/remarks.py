@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.dra.words import short
+from policies.kubernetes.paths import lookup
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.explanation.cluster import Cluster
     from policies.explanation.question import Question
+    from policies.kubernetes.objects import Object
     from policies.view import ClusterView
 
 __all__ = ["remarks"]
@@ -29,6 +33,10 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, *, pods_kno
         yield "no Pods are known, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
     if question.pod is None:
         yield "a claim alone has no tolerations and no node selector, so taints and labels of nodes are left aside"
+    tainted = {key for node in cluster.nodes for key in _tainted_with(node)} if question.tolerations_added else set()
+    for key in question.tolerations_added:
+        if key in tainted:
+            yield f"this counts the toleration for {short(key)} that placement adds to the pod"
     if question.pod is not None and question.pod.spec.get("schedulerName") not in (None, "", "default-scheduler"):
         name = question.pod.spec["schedulerName"]
         yield f"the pod is for scheduler {name}; this is what Kubernetes' own would do"
@@ -36,3 +44,9 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, *, pods_kno
         return
     if question.resources.keys() & {"nvidia.com/gpu"}:
         yield f"namespace {question.namespace} is not known, so the pod is taken as not converted"
+
+
+def _tainted_with(node: Object) -> Iterator[str]:
+    taints = lookup(node, ("spec", "taints"))
+    for taint in taints if isinstance(taints, list) else []:
+        yield str(lookup(taint, ("key",)) or "")

@@ -115,6 +115,8 @@ class Change(StrEnum):
     """Ask for fewer devices."""
     SELECTOR = "selector"
     """Leave out one condition of one selector, or move its bound."""
+    CAPACITY = "capacity"
+    """Ask for less of a capacity, or for another one."""
     TOLERATION = "toleration"
     """Tolerate a taint of devices, or of nodes."""
     CONSTRAINT = "constraint"

@@ -69,6 +69,89 @@ def test_expression_that_does_not_compile_is_told_with_its_place(examined, expre
     assert found.place == Place(FieldPath(PATH), 1, column)
 
 
+A_MAP = "found no matching overload for '{}' applied to '{}', at {}; write "
+
+
+@pytest.mark.parametrize(
+    ("expression", "column", "expected"),
+    [
+        (
+            'device.attributes.productName == "x"',
+            31,
+            A_MAP.format("_==_", "(map(string, any), string)", '== "x"')
+            + 'device.attributes["gpu.nvidia.com"].productName',
+        ),
+        (
+            'device.attributes["productName"] == "x"',
+            34,
+            A_MAP.format("_==_", "(map(string, any), string)", '== "x"')
+            + 'device.attributes["gpu.nvidia.com"].productName',
+        ),
+        (
+            '"x" == device.attributes["gpu.nvidia.com/productName"]',
+            5,
+            A_MAP.format("_==_", "(string, map(string, any))", '== device.attributes["gpu.nvidia.com/productName"]')
+            + 'device.attributes["gpu.nvidia.com"].productName',
+        ),
+        (
+            'device.attributes["example.com"] == "x"',
+            34,
+            A_MAP.format("_==_", "(map(string, any), string)", '== "x"')
+            + 'device.attributes["example.com"].productName or the like',
+        ),
+        (
+            'device.attributes.pcieRoot == "x"',
+            28,
+            A_MAP.format("_==_", "(map(string, any), string)", '== "x"')
+            + 'device.attributes["resource.kubernetes.io"].pcieRoot',
+        ),
+        (
+            "device.capacity.memory >= 40",
+            24,
+            A_MAP.format("_>=_", "(map(string, kubernetes.Quantity), int)", ">= 40")
+            + 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) >= 0 or the like',
+        ),
+    ],
+)
+def test_attribute_without_its_domain_is_told_as_it_is_written(told, expression, column, expected):
+    assert told("GA215", claim(expression)) == [f"{WHERE}: compilation failed: ERROR: <input>:1:{column}: {expected}"]
+
+
+def test_domain_is_the_driver_that_the_class_selects(told):
+    driver = claim('device.attributes.model == "x"') + (
+        "\n---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu.nvidia.com}\n"
+        "spec: {selectors: [{cel: {expression: \"device.driver == 'gpu.example.com'\"}}]}"
+    )
+    (text,) = told("GA215", driver)
+    assert text.endswith('; write device.attributes["gpu.example.com"].model')
+
+
+@pytest.mark.parametrize(
+    ("expression", "column", "expected"),
+    [
+        ('device.driver == "a"\u200b', 21, "'U+200B', at U+200B; remove U+200B, which cannot be seen"),
+        ('device.driver\u00a0== "a"', 14, "'U+00A0', at U+00A0== \"a\"; remove U+00A0, which cannot be seen"),
+    ],
+)
+def test_character_that_cannot_be_seen_is_told_by_its_code_point(told, expression, column, expected):
+    assert told("GA215", claim(expression)) == [
+        f"{WHERE}: compilation failed: ERROR: <input>:1:{column}: Syntax error: token recognition error at: {expected}"
+    ]
+
+
+def test_of_many_issues_the_first_are_told(told):
+    assert len(told("GA215", claim("= " * 5000))) == 20
+
+
+def test_what_only_follows_from_a_stray_sign_is_not_told(examined):
+    (found,) = examined(claim('device.driver = "x"'))
+    assert found.text == (
+        f"{WHERE}: compilation failed: ERROR: <input>:1:15: Syntax error: token recognition error at: '= ', at = \"x\"; "
+        "write =="
+    )
+    assert found.place == Place(FieldPath(PATH), 1, 15)
+
+
 @pytest.mark.parametrize(("expression", "place"), [("true &&", Place(FieldPath(PATH), 1, 8)), ("", None)])
 def test_expression_that_ends_early_is_told_at_its_end(examined, expression, place):
     (found,) = examined(claim(expression))

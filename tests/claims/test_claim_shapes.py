@@ -151,10 +151,19 @@ def test_fields_of_a_version_that_does_not_exist_are_not_judged(examined):
     [
         (
             asked('count: "2"'),
-            (
-                'spec.devices.requests[0].exactly.count: is "2"; it must be a whole number, without quotes; write a whole number, '
-                "without quotes"
-            ),
+            'spec.devices.requests[0].exactly.count: is "2"; it must be a whole number; write 2, without quotes',
+        ),
+        (
+            asked("count: .nan"),
+            "spec.devices.requests[0].exactly.count: is nan; it must be a whole number; write one such as 1",
+        ),
+        (
+            asked("count: two"),
+            'spec.devices.requests[0].exactly.count: is "two"; it must be a whole number; write one such as 1',
+        ),
+        (
+            asked("allocationMode: 1"),
+            "spec.devices.requests[0].exactly.allocationMode: is 1; it must be text; put it in quotes",
         ),
         (
             asked("count: 9223372036854775808"),
@@ -182,11 +191,17 @@ def test_fields_of_a_version_that_does_not_exist_are_not_judged(examined):
             claim("{requests: {name: gpu}}"),
             "spec.devices.requests: is a mapping; it must be a list; write a list: a dash before each entry",
         ),
-        (claim("{requests: [null]}"), "spec.devices.requests[0]: is null; it must be a mapping; write a mapping"),
-        (HEAD.format(kind="DeviceClass") + "spec: []", "spec: is a list; it must be a mapping; write a mapping"),
+        (
+            claim("{requests: [null]}"),
+            "spec.devices.requests[0]: is null; it must be a mapping; write its fields below it, as in name: value",
+        ),
+        (
+            HEAD.format(kind="DeviceClass") + "spec: []",
+            "spec: is a list; it must be a mapping; write its fields below it, as in name: value",
+        ),
         (
             "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: [gpu]",
-            "metadata: is a list; it must be a mapping; write a mapping",
+            "metadata: is a list; it must be a mapping; write its fields below it, as in name: value",
         ),
     ],
 )

@@ -15,7 +15,9 @@ def told(findings, rule):
 
 def test_spec_that_is_no_mapping_is_told(examined):
     found = examined(POLICY + "spec: [driver]")
-    assert told(found, "GA101") == ["spec: is a list; it must be a mapping; write a mapping"]
+    assert told(found, "GA101") == [
+        "spec: is a list; it must be a mapping; write its fields below it, as in name: value"
+    ]
 
 
 def test_word_of_a_guide_is_told_what_it_means(examined):

@@ -152,6 +152,21 @@ def test_incomplete_pool_is_told(ask, k8s):
     }
 
 
+def test_incomplete_pool_is_told_whatever_its_devices_lack(ask, k8s):
+    memory = 'device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("90Gi"))'
+    answer = ask(k8s.claim(k8s.selecting(memory)), k8s.node(), k8s.resource_slice(k8s.gpus(8), count=2))
+    assert told(answer)[0] == (
+        "pool gpu.nvidia.com/node-1 is incomplete: 1 of 2 ResourceSlices of generation 1 are there"
+    )
+
+
+def test_incomplete_pool_without_devices_is_told(ask, k8s):
+    answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice([], count=2))
+    assert told(answer)[0] == (
+        "pool gpu.nvidia.com/node-1 is incomplete: 1 of 2 ResourceSlices of generation 1 are there"
+    )
+
+
 def test_invalid_pool_is_told(ask, k8s):
     answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice([k8s.gpu(0), k8s.gpu(0)]))
     assert told(answer)[0] == "pool gpu.nvidia.com/node-1 is invalid: duplicate device name gpu-0"

@@ -16,10 +16,13 @@ def test_selector_that_fails_is_told_with_its_device_and_the_guarded_form(ask, k
     assert answer.verdict is Verdict.BLOCKED
     assert obstacle.kind is ObstacleKind.ALLOCATION_FAILS
     assert obstacle.sentence == (
-        "a selector fails on device gpu-0 of node node-1, and that stops the pod on every node: "
+        "a selector fails on device gpu-0 of node node-1: "
         "claim team-a/gpus: selector #0: CEL runtime error: no such key: nvlink"
     )
-    assert obstacle.remedy == f"check that it is there first: has({NVLINK}) && {NVLINK} == true"
+    assert obstacle.remedy == (
+        'remove it, or write "nvlink" in device.attributes["gpu.nvidia.com"] && '
+        f'device.driver == "gpu.nvidia.com" && {NVLINK} == true'
+    )
 
 
 def test_selector_that_fails_on_another_node_stops_all(ask, k8s):
@@ -29,7 +32,7 @@ def test_selector_that_fails_on_another_node_stops_all(ask, k8s):
     slices = [k8s.resource_slice([fine], "node-1"), k8s.resource_slice(k8s.gpus(1), "node-2")]
     answer = ask(k8s.claim(k8s.selecting(NVLINK)), *nodes, *slices)
     assert answer.verdict is Verdict.BLOCKED
-    assert answer.headline.startswith("it fits no node, whatever they are like: a selector fails on device gpu-0 of ")
+    assert answer.headline == "it fits no node, whatever they are like: a selector fails on a device"
 
 
 def test_node_that_is_out_before_stops_nobody(ask, k8s):
@@ -59,9 +62,43 @@ def test_stored_selector_that_does_not_compile_is_told(ask, k8s, selector, error
     asked = k8s.claim(k8s.selecting(selector), stored=True)
     answer = ask(asked, k8s.node(), k8s.resource_slice(k8s.gpus(1)))
     (obstacle,) = answer.obstacles
-    start = f"Kubernetes' scheduler fails with this, whatever other nodes are like: {error}"
+    start = f"Kubernetes' scheduler fails with this: {error}"
     assert obstacle.sentence.startswith(start)
     assert "\n" not in obstacle.sentence
+    assert answer.headline == "it fits no node, whatever they are like: a selector does not compile"
+
+
+ADDRESSING = 'device.attributes["gpu.nvidia.com"].addressingMode'
+DOMAIN = 'device.attributes["{}"].productName == "NVIDIA H100 80GB HBM3"'
+
+
+@pytest.mark.parametrize(
+    ("selector", "remedy"),
+    [
+        (DOMAIN.format("nvidia.com"), 'write device.attributes["gpu.nvidia.com"]'),
+        (DOMAIN.format("gpu.nvidia.com/productName"), 'write device.attributes["gpu.nvidia.com"].productName'),
+        (
+            'device.attributes["gpu.nvidia.com"].productNam == "x"',
+            'write device.attributes["gpu.nvidia.com"].productName',
+        ),
+        (
+            f'{ADDRESSING} == "HMM"',
+            f'write "addressingMode" in device.attributes["gpu.nvidia.com"] && {ADDRESSING} == "HMM"',
+        ),
+    ],
+    ids=["class for domain", "name in domain", "misspelt", "optional"],
+)
+def test_read_of_what_is_missing_has_the_remedy_of_review(ask, k8s, selector, remedy):
+    devices = k8s.gpus(2)
+    devices[1]["attributes"]["addressingMode"] = {"string": "HMM"}
+    answer = ask(k8s.claim(k8s.selecting(selector)), k8s.node(), k8s.resource_slice(devices))
+    assert [obstacle.remedy for obstacle in answer.obstacles] == [remedy]
+
+
+def test_failing_selector_of_a_class_has_the_remedy_of_review(ask, k8s):
+    base = [k8s.device_class(selector='device.attributes["nvidia.com"].type == "gpu"'), k8s.namespace()]
+    answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), base=base)
+    assert [obstacle.remedy for obstacle in answer.obstacles] == ['write device.attributes["gpu.nvidia.com"]']
 
 
 def test_slices_that_cannot_be_read_are_told(ask, k8s):

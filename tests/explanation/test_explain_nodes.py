@@ -51,12 +51,14 @@ def test_taint_that_only_prefers_keeps_nobody_out(on, k8s):
 
 
 @pytest.mark.parametrize(
-    ("labels", "here"), [({"zone": "a"}, "a"), ({}, "no such label")], ids=["another value", "missing"]
+    ("labels", "here"),
+    [({"zone": "a"}, "a"), ({"zone": ""}, '""'), ({}, "missing")],
+    ids=["another value", "empty", "missing"],
 )
 def test_node_selector_is_told_with_what_the_node_has(on, k8s, labels, here):
     assert sentence(on(k8s.node(labels=labels), k8s.pod(nodeSelector={"zone": "b"}))) == (
         "node selector",
-        f"the pod's nodeSelector asks for zone=b; here it is {here}",
+        f"the pod's nodeSelector asks for zone=b; here zone is {here}",
     )
 
 
@@ -136,3 +138,44 @@ def test_extended_resource_is_served_by_a_class_where_the_kubelet_offers_none(as
     assert [(group.nodes, group.fits) for group in answer.groups] == [(("node-1",), True), (("node-2",), False)]
     assert answer.groups[0].devices == ("nvidia.com/gpu: gpu-0..gpu-3",)
     assert answer.headline == "fits 1 of 2 nodes now, 2 replicas in all"
+
+
+@pytest.mark.parametrize(
+    ("zones", "here"),
+    [
+        (["b", None], "b, or missing"),
+        (["a", "b"], "a or b"),
+        (["a", "b", "d"], "a, b or d"),
+        (["a", "b", "d", "e", None], "a, b, d or 1 more, or missing"),
+    ],
+    ids=["some without", "two", "three", "many"],
+)
+def test_values_of_several_nodes_are_told_in_one_sentence(ask, k8s, zones, here):
+    nodes = [k8s.node(f"node-{number}", {"zone": zone} if zone else {}) for number, zone in enumerate(zones)]
+    (group,) = ask(k8s.pod(nodeSelector={"zone": "c"}), *nodes).groups
+    assert group.reason.sentence == f"the pod's nodeSelector asks for zone=c; here zone is {here}"
+
+
+NVIDIA = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+COUNTED = "this counts the toleration for nvidia.com/gpu that placement adds to the pod"
+
+
+def claiming_pod(k8s, **rest):
+    return k8s.pod(resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"), **rest)
+
+
+def test_toleration_that_placement_adds_is_remarked(ask, k8s):
+    node = k8s.node(taints=[NVIDIA])
+    answer = ask(claiming_pod(k8s), node, k8s.resource_slice(k8s.gpus(1)), k8s.template())
+    assert answer.groups[0].fits
+    assert answer.remarks == (COUNTED,)
+
+
+@pytest.mark.parametrize(
+    ("taints", "rest"),
+    [([], {}), ([NVIDIA], {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]})],
+    ids=["no such taint", "tolerated already"],
+)
+def test_toleration_that_decides_nothing_is_not_remarked(ask, k8s, taints, rest):
+    pod = claiming_pod(k8s, **rest)
+    assert ask(pod, k8s.node(taints=taints), k8s.resource_slice(k8s.gpus(1)), k8s.template()).remarks == ()

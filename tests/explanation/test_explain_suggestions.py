@@ -115,3 +115,37 @@ def test_change_of_what_conversion_wrote_says_where_it_comes_from(ask, k8s):
         'leave out device.attributes["gpu.nvidia.com"].productName.replace(" ", "-") == "NVIDIA-L40S" '
         "in request main, which conversion made of the pod's node selector or affinity"
     )
+
+
+def asking(**amounts):
+    return {"capacity": {"requests": amounts}}
+
+
+@pytest.fixture
+def shared(k8s):
+    """GPUs that several claims can hold at once."""
+    return k8s.resource_slice(k8s.gpus(2, allowMultipleAllocations=True))
+
+
+def test_less_capacity_is_suggested(ask, k8s, shared):
+    answer = ask(k8s.claim(asking(memory="200Gi")), k8s.node(), shared)
+    assert told(answer) == [("ask for 80Gi of memory instead of 200Gi in request gpu", 1)]
+    assert answer.suggestions[0].change is Change.CAPACITY
+
+
+def test_most_that_a_policy_hands_out_is_suggested(ask, k8s):
+    device = k8s.gpu(0, allowMultipleAllocations=True)
+    policy = {"default": "1Gi", "validRange": {"min": "1Gi", "max": "20Gi"}}
+    device["capacity"]["memory"]["requestPolicy"] = policy
+    answer = ask(k8s.claim(asking(memory="40Gi")), k8s.node(), k8s.resource_slice([device]))
+    assert told(answer) == [("ask for 20Gi of memory instead of 40Gi in request gpu", 1)]
+
+
+@pytest.mark.parametrize("name", ["memry", "gpu.nvidia.com/memory"])
+def test_near_name_of_a_capacity_is_suggested(ask, k8s, shared, name):
+    answer = ask(k8s.claim(asking(**{name: "10Gi"})), k8s.node(), shared)
+    assert told(answer) == [(f"ask for capacity memory instead of {name} in request gpu", 1)]
+
+
+def test_capacity_that_nothing_is_near_has_no_suggestion(ask, k8s, shared):
+    assert told(ask(k8s.claim(asking(bandwidth="1G")), k8s.node(), shared)) == []

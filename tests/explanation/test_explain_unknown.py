@@ -22,10 +22,10 @@ ALONE = "a claim alone has no tolerations and no node selector, so taints and la
 def test_without_slices_it_says_what_to_bring(ask, k8s):
     answer = ask(k8s.claim(), k8s.node())
     assert answer.verdict is Verdict.UNKNOWN
-    assert answer.headline == (
-        "whether it fits cannot be told: no ResourceSlices are known, so nobody can say which devices there are"
-    )
-    assert [each.remedy for each in answer.obstacles] == [BRING]
+    assert answer.headline == "whether it fits cannot be told: facts of the cluster are missing"
+    assert [(each.sentence, each.remedy) for each in answer.obstacles] == [
+        ("no ResourceSlices are known, so nobody can say which devices there are", BRING)
+    ]
 
 
 def test_without_classes_it_says_what_to_bring(ask, k8s):
@@ -54,9 +54,9 @@ def test_without_nodes_the_slices_tell(ask, k8s):
 
 def test_without_nodes_and_claims_nothing_can_be_told(ask, k8s):
     answer = ask(k8s.pod({"cpu": "1"}), k8s.resource_slice(k8s.gpus(1)))
-    assert answer.headline == (
-        "whether it fits cannot be told: no Nodes are known, and the pod has no claim that would tell where it can run"
-    )
+    assert [each.sentence for each in answer.obstacles] == [
+        "no Nodes are known, and the pod has no claim that would tell where it can run"
+    ]
 
 
 def test_without_claims_devices_count_as_free(ask, k8s):

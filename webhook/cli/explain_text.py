@@ -79,7 +79,7 @@ def _lines(explanation: Explanation, width: int) -> Iterator[str]:
     if notes := _notes(explanation):
         yield ""
         for note in notes:
-            yield from _paragraph(f"Note: {note}.", width)
+            yield from _paragraph(f"Note: {_ended(note)}", width)
 
 
 def _counts(explanation: Explanation) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _why(group: NodeGroup, width: int) -> Iterator[str]:
         return
     yield from _paragraph(_sentence(group.reason.sentence), width)
     for detail in group.reason.details:
-        yield from _item(f"{detail}.", width)
+        yield from _item(_ended(detail), width)
 
 
 def _obstacle(obstacle: Obstacle) -> str:
@@ -164,7 +164,12 @@ def _counted(count: int, noun: str) -> str:
 
 def _sentence(text: str) -> str:
     """A text with a capital and a full stop; what it begins with keeps its spelling if it may be a name."""
-    return f"{_capitalised(text)}."
+    return _ended(_capitalised(text))
+
+
+def _ended(text: str) -> str:
+    """A text with a full stop, but for one that was cut."""
+    return text if text.endswith("...") else f"{text}."
 
 
 def _capitalised(text: str) -> str:

@@ -62,11 +62,19 @@ def explanations_of(
     if reader.problems:
         reader.fail()
     view = ManifestsView(facts, read)
-    documents = [document for source in sources for document in _found(source, view, namespace, reader)]
+    documents = [
+        (document, isinstance(source, _Name))
+        for source in sources
+        for document in _found(source, view, namespace, reader)
+    ]
     if reader.problems:
         reader.fail()
     where = namespace or _DEFAULT_NAMESPACE
-    found = [question for document in documents for question in questions(document, where, view, policy)]
+    found = [
+        question
+        for document, looked_up in documents
+        for question in questions(document, where, view, policy, found=looked_up)
+    ]
     if not found:
         names = ", ".join([*files, *asked])
         raise click.UsageError(f"nothing to explain: no pods, workloads, claims or claim templates in {names}")

@@ -11,7 +11,7 @@ import threading
 
 from policies.dra.cel.errors import EvaluationAborted
 
-__all__ = ["COST_LIMIT_EXCEEDED", "WORK_LIMIT", "begin", "spend"]
+__all__ = ["COST_LIMIT_EXCEEDED", "WORK_LIMIT", "begin", "spend", "spent"]
 
 WORK_LIMIT = 2_500_000
 """Steps: a list's element visited, four characters of a string built. The cost limit allows as many characters."""
@@ -40,3 +40,8 @@ def spend(steps: int) -> None:
     if steps > _METER.left:
         raise EvaluationAborted(COST_LIMIT_EXCEEDED)
     _METER.left -= steps
+
+
+def spent() -> int:
+    """The steps that were counted in this thread since the evaluation began."""
+    return WORK_LIMIT - _METER.left

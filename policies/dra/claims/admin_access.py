@@ -55,13 +55,14 @@ _LABEL = "resource.kubernetes.io/admin-access"
 def admin_access_label(subject: Subject) -> Iterator[Problem]:
     """Admin access reaches devices that others hold, so the API server grants it by a label on the namespace.
 
-    The label is looked at when a claim or a template is created. Where the namespace cannot be seen nothing is said:
+    The label is looked at when a claim or a template is created. An alternative of a prioritized list has no such field. Where the namespace cannot be seen nothing is said:
     the API server will.
     """
     labels = subject.facts.namespace_labels(subject.namespace)
     if labels is UNKNOWN or labels.get(_LABEL) == "true":
         return
-    for asked in subject.asked:
+    exact = (asked for request in subject.requests if not request.prioritized for asked in request.alternatives)
+    for asked in exact:
         if asked.admin_access:
             text = f'needs the label {_LABEL}: "true" on namespace "{subject.namespace}", which does not have it'
             yield problem(asked.path / "adminAccess", text)

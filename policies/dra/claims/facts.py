@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.environment import Features
+from policies.dra.claims.effort import Effort
+from policies.dra.feature_gates import ON_SINCE
 from policies.kubernetes.paths import lookup
 from policies.view import UNKNOWN, ClusterView, Unknown
 
@@ -14,18 +16,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
 
-__all__ = ["ON_SINCE", "Facts"]
-
-ON_SINCE = {
-    "DRAAdminAccess": (1, 34),
-    "DRAPrioritizedList": (1, 34),
-    "DRAConsumableCapacity": (1, 36),
-    "DRADeviceTaints": (1, 36),
-    "DRAExtendedResource": (1, 36),
-    "DRAPartitionableDevices": (1, 36),
-    "DRADeviceBindingConditions": (1, 36),
-}
-"""The version in which a feature gate came on by default. Source: k8s.io/kubernetes pkg/features/kube_features.go."""
+__all__ = ["Facts"]
 
 _DRIVER_DEFAULTS = {"IMEXDaemonsWithDNSNames": True, "ComputeDomainCliques": True, "CrashOnNVLinkFabricErrors": True}
 """The gates of NVIDIA's driver that are on when nothing is said. Source: pkg/featuregates of dra-driver-nvidia-gpu."""
@@ -37,6 +28,7 @@ class Facts:
     def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
         self.view = view
         self.settings = settings
+        self.effort = Effort()
 
     def device_class(self, name: str) -> Object | Unknown | None:
         """A DeviceClass; None where it certainly does not exist."""

@@ -16,6 +16,7 @@ __all__ = [
     "LONGEST_SUBDOMAIN",
     "as_dns_label",
     "as_dns_subdomain",
+    "as_label_value",
     "driver_name_error",
     "label_error",
     "label_key_error",
@@ -76,14 +77,28 @@ def qualified_name_error(text: str) -> str:
 
 
 def label_key_error(text: str) -> str:
-    """What is wrong with the key of a taint."""
+    """What is wrong with the key of a label or a taint; lower case given, with that of an annotation."""
     if is_label_key(text):
         return ""
+    prefix, slash, name = text.partition("/")
+    if not slash:
+        name = prefix
+    elif "/" in name:
+        form = f"a qualified name must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
+        return f"{form} with an optional DNS subdomain prefix and '/'"
+    elif not prefix:
+        return "prefix part must be non-empty"
+    elif error := subdomain_error(prefix):
+        return f"prefix part {error}"
+    if not name:
+        return "name part must be non-empty"
+    if len(name) > LONGEST_LABEL:
+        return f"name part must be no more than {LONGEST_LABEL} bytes"
     return f"name part must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
 
 
 def label_value_error(text: str) -> str:
-    """What is wrong with the value of a taint."""
+    """What is wrong with the value of a label or a taint."""
     if is_label_value(text):
         return ""
     if len(text) > LONGEST_LABEL:
@@ -94,6 +109,11 @@ def label_value_error(text: str) -> str:
 def as_dns_label(text: str) -> str:
     """The nearest name that a request can have; empty where nothing is left of it."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def as_label_value(text: str) -> str:
+    """The nearest value that a label can have; empty where nothing is left of it."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-_.")
 
 
 def as_dns_subdomain(text: str) -> str:

@@ -24,8 +24,8 @@ generation: integer
 creationTimestamp: string
 deletionTimestamp: string
 deletionGracePeriodSeconds: integer
-labels: object
-annotations: object
+labels: {string}
+annotations: {string}
 ownerReferences: [object]
 finalizers: [string]
 managedFields: [object]

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Place, Severity
-from policies.dra.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, Selector, compile_selector
+from policies.dra.cel import LONGEST_TEXT, MOST_COST, UNBOUNDED_COST, CelCompileError, Selector, compile_selector
 from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.effort import EACH, MOST_TEXT, size_of
 from policies.dra.claims.field_errors import REQUIRED, forbidden, invalid, too_long
 from policies.dra.claims.limits import MOST
+from policies.dra.claims.selector_mistakes import near, of_its_own, remedy, visible
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.printable import printable
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.cel import Features
-    from policies.dra.cel.errors import Issue
     from policies.dra.claims.subject import SelectorText, Subject
-
-_LONGEST = 10 * 1024
-"""Bytes of an expression; a longer one is refused before it is compiled."""
-_SHOWN = 50
-"""Characters of an expression that a message shows."""
-_FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations")
-_OPERATORS = {"and": "&&", "or": "||", "not": "!", "=": "==", "&": "&&", "|": "||"}
-"""What people write, and how CEL spells it."""
-_EXPECTED = re.compile(r"expecting \{.*IDENTIFIER.*\}")
-"""The tokens that a value can begin with, which are too many to read."""
-_UNDECLARED = re.compile(r"undeclared reference to '(.+?)'")
-_UNDEFINED = re.compile(r"undefined field '(.+?)'")
-_STRAY = re.compile(r"(?:token recognition error at: '|extraneous input '|mismatched input ')(and|or|not|[=&|])[' ]")
 
 
 @CLAIMS.rule(
@@ -84,7 +69,7 @@ def compilable_selectors(subject: Subject) -> Iterator[Problem]:
     for selector in _new(subject):
         outcome = _compiled(selector.text, features)
         if isinstance(outcome, CelCompileError):
-            yield from _issues(selector, outcome)
+            yield from _issues(subject, selector, outcome)
 
 
 @CLAIMS.rule(
@@ -115,11 +100,16 @@ def affordable_selectors(subject: Subject) -> Iterator[Problem]:
     """The scheduler evaluates a selector for every device, so the API server refuses what could take long.
 
     It estimates the cost for the largest device that there may be, not for those of this cluster.
+
+    What selectors make of the cluster's devices is asked here within bounds, too: 12 KiB of selectors in one object, the
+    rest of 16 KiB for those of the classes that it names, and a cost of 250,000. Beyond the first the audit log is told;
+    beyond the others the rules on what devices match say nothing.
     """
+    yield from _beyond_effort(subject)
     for selector in _texts(subject):
         size = _size(selector.text)
-        if size > _LONGEST:
-            text = f"{too_long(_LONGEST)}, and has {size}"
+        if size > LONGEST_TEXT:
+            text = f"{too_long(LONGEST_TEXT)}, and has {size}"
             yield problem(selector.path, text, "split it into several selectors, which must all be true")
     features = subject.facts.cel_features()
     for selector in _new(subject):
@@ -130,17 +120,31 @@ def affordable_selectors(subject: Subject) -> Iterator[Problem]:
             yield problem(selector.path, forbidden(why))
 
 
+def _beyond_effort(subject: Subject) -> Iterator[Problem]:
+    """That not all selectors are compared with the cluster, where they are too many for that."""
+    size = size_of([selector.text for selector in subject.selectors])
+    if size > MOST_TEXT and _are_new(subject):
+        text = f"all selectors come to {size} bytes, at {EACH} for each beside its own; those beyond {MOST_TEXT} are stored"
+        path = subject.devices_path
+        why = f"{text} without being compared with the devices of the cluster"
+        yield problem(path, why, "write shorter selectors", severity=Severity.AUDIT)
+
+
+def _are_new(subject: Subject) -> bool:
+    """Whether selectors are written now: those of a claim cannot change, those of a class are new when any changes."""
+    if subject.old is None:
+        return True
+    path = subject.devices_path / "selectors"
+    return subject.kind == "DeviceClass" and lookup(subject.old, path) != lookup(subject.object, path)
+
+
 def _texts(subject: Subject) -> Iterator[SelectorText]:
     """The selectors that are new: those of a claim cannot change, and those of a class count as new when any changes.
 
     What the API server sends it has compiled itself, and a later version of it may compile more than is known here.
     """
-    if subject.served:
+    if subject.served or not _are_new(subject):
         return
-    if subject.old is not None:
-        path = subject.devices_path / "selectors"
-        if subject.kind != "DeviceClass" or lookup(subject.old, path) == lookup(subject.object, path):
-            return
     for selector in subject.selectors:
         # What is beyond the length that lists may have is not looked at: that would be work without a bound.
         if all(step < MOST for step in selector.path if isinstance(step, int)):
@@ -149,7 +153,7 @@ def _texts(subject: Subject) -> Iterator[SelectorText]:
 
 def _new(subject: Subject) -> Iterator[SelectorText]:
     """The new selectors that are short enough to be compiled."""
-    return (selector for selector in _texts(subject) if _size(selector.text) <= _LONGEST)
+    return (selector for selector in _texts(subject) if _size(selector.text) <= LONGEST_TEXT)
 
 
 def _size(text: str) -> int:
@@ -175,40 +179,15 @@ def _items(subject: Subject) -> Iterator[tuple[FieldPath, Any]]:
             yield path / index, item
 
 
-def _issues(selector: SelectorText, error: CelCompileError) -> Iterator[Problem]:
-    """All that the compiler found, each at its place in the expression."""
+def _issues(subject: Subject, selector: SelectorText, error: CelCompileError) -> Iterator[Problem]:
+    """What the compiler found, each at its place in the expression; not what follows from another."""
     if not str(error).startswith("compilation failed"):
-        remedy = "compare the value, as in device.driver == ..." if "must evaluate to" in error.message else None
-        yield problem(selector.path, invalid(selector.text, error.message), remedy)
+        wanted = "compare the value, as in device.driver == ..." if "must evaluate to" in error.message else None
+        yield problem(selector.path, invalid(selector.text, error.message), wanted)
         return
-    for issue in error.issues:
-        message = _EXPECTED.sub("expecting a value", printable(issue.message))
+    for issue in of_its_own(error.issues, selector.text):
+        message = visible(issue.message)
         text = f"compilation failed: ERROR: <input>:{issue.line}:{issue.column}: {message}"
         place = Place(selector.path, issue.line, issue.column) if issue.column > 0 else None
-        yield problem(selector.path, f"{text}{_near(selector.text, issue)}", _remedy(issue.message), place=place)
-
-
-def _near(text: str, issue: Issue) -> str:
-    """The part of the expression that an issue is about, since nobody counts columns."""
-    lines = text.split("\n")
-    line = lines[issue.line - 1] if 0 < issue.line <= len(lines) else ""
-    rest = printable(line[issue.column - 1 :]).strip()
-    if not rest:
-        return ", at its end"
-    return f", at {rest[:_SHOWN].rstrip()}{'...' if len(rest) > _SHOWN else ''}"
-
-
-def _remedy(message: str) -> str | None:
-    """What was probably meant; None where nobody knows."""
-    if stray := _STRAY.search(message):
-        return f"write {_OPERATORS[stray[1]]}"
-    if undefined := _UNDEFINED.search(message):
-        guess = closest(undefined[1], _FIELDS)
-        return f"write {guess}" if guess else f"write one of {', '.join(_FIELDS)}"
-    if undeclared := _UNDECLARED.search(message):
-        guess = closest(undeclared[1], ("device", *_FIELDS, "quantity", "semver"))
-        path = f"device.{guess}" if guess in _FIELDS else guess
-        return f"write {path}" if path else "put text in quotes; the only variable is device"
-    if "kubernetes.Quantity" in message and "no matching overload" in message:
-        return 'compare amounts by compareTo(quantity("40Gi")) and the like'
-    return None
+        wanted = remedy(issue, selector, subject)
+        yield problem(selector.path, f"{text}{near(selector.text, issue)}", wanted, place=place)

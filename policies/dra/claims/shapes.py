@@ -152,9 +152,12 @@ def types(subject: Subject) -> Iterator[Problem]:
         yield problem(found.path, found.message, _remedy(found.path, value) or found.remedy)
 
 
+_MAY_BE_NULL = (("capacity", "requests"), ("metadata", "labels"), ("metadata", "annotations"))
+
+
 def _is_told_elsewhere(path: FieldPath, value: Any) -> bool:
-    """Parameters that are no mapping have a rule of their own, and a quantity may be null."""
-    return path[-2:] == ("opaque", "parameters") or (value is None and path[-3:-1] == ("capacity", "requests"))
+    """Parameters that are no mapping have a rule of their own; a quantity and the value of a label may be null."""
+    return path[-2:] == ("opaque", "parameters") or (value is None and path[-3:-1] in _MAY_BE_NULL)
 
 
 def _remedy(path: FieldPath, value: Any) -> str | None:

@@ -59,4 +59,5 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     """Everything that is wrong with what is created; nothing for kinds that are not of dynamic resource allocation."""
     subject = Subject.of(request, Facts(view, settings))
     if subject is not None:
+        subject.facts.effort.reserve([selector.text for selector in subject.selectors])
         yield from CLAIMS.run(subject)

@@ -82,6 +82,21 @@ def test_attribute_that_no_device_has_is_told(said, asking, device_class, gpu, o
     ]
 
 
+@pytest.mark.parametrize(
+    ("attribute", "remedy"),
+    [
+        ("gpu.nvidia.com/productname", "write gpu.nvidia.com/productName"),
+        ("nvidia.com/productName", "write gpu.nvidia.com/productName"),
+        ("gpu.nvidia.com/colour", "constrain an attribute that they have, or remove the constraint"),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 2])
+def test_attribute_of_another_name_is_told(said, asking, roots, attribute, remedy, count):
+    claim = asking(count=count, constraints=[match(attribute)])
+    told = f'matchAttribute: is on {attribute}, which no device has that request "gpu" can get; {remedy}'
+    assert said("GA226", claim, *roots("a", "b"), path=PATH) == [told]
+
+
 def test_attribute_that_some_devices_lack_leaves_the_others(said, asking, roots, gpu, on_node):
     claim = asking(count=2, constraints=[match(ROOT)])
     assert said("GA226", claim, *roots("a", "a"), on_node("node-2", gpu())) == []

@@ -3,6 +3,7 @@
 import pytest
 
 MISSING = 'deviceClassName: there is no DeviceClass "{}", so the pod would stay Pending; '
+INSTALL = "install the driver that brings it, or write the name of a class that exists"
 
 
 @pytest.mark.parametrize(
@@ -10,8 +11,12 @@ MISSING = 'deviceClassName: there is no DeviceClass "{}", so the pod would stay 
     [
         ("gpus.nvidia.com", 'write "gpu.nvidia.com"'),
         ("gpu.nvidia.co", 'write "gpu.nvidia.com"'),
-        ("imex.nvidia.com", "write one of gpu.nvidia.com, mig.nvidia.com"),
-        ("tpu-v7", "write one of gpu.nvidia.com, mig.nvidia.com"),
+        ("gpu.nvidai.com", 'write "gpu.nvidia.com"'),
+        ("mgi.nvidia.com", 'write "mig.nvidia.com"'),
+        ("imex.nvidia.com", f"{INSTALL}: gpu.nvidia.com, mig.nvidia.com"),
+        ("tpu-v7", f"{INSTALL}: gpu.nvidia.com, mig.nvidia.com"),
+        ("gpu.amd.com", f"{INSTALL}: gpu.nvidia.com, mig.nvidia.com"),
+        ("dra.cpu", f"{INSTALL}: gpu.nvidia.com, mig.nvidia.com"),
     ],
 )
 def test_class_that_does_not_exist_is_told(said, asking, device_class, name, remedy):
@@ -19,9 +24,15 @@ def test_class_that_does_not_exist_is_told(said, asking, device_class, name, rem
     assert said("GA224", asking(device_class=name), *classes) == [MISSING.format(name) + remedy]
 
 
-def test_many_classes_are_not_listed(said, asking, device_class):
+def test_classes_that_compute_domains_ask_for_are_not_listed(said, asking, device_class):
+    internal = device_class("compute-domain-daemon.nvidia.com", "true")
+    install = "install the driver that brings it"
+    assert said("GA224", asking(device_class="dranet"), internal) == [MISSING.format("dranet") + install]
+
+
+def test_of_many_classes_the_first_are_listed(said, asking, device_class):
     classes = [device_class(f"{letter}.example.com") for letter in "abcdefgh"]
-    remedy = "write the name of a DeviceClass, or create it first"
+    remedy = f"{INSTALL}: a.example.com, b.example.com, c.example.com, d.example.com, e.example.com and 3 more"
     assert said("GA224", asking(device_class="tpu-v7"), *classes) == [MISSING.format("tpu-v7") + remedy]
 
 

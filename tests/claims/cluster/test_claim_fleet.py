@@ -3,6 +3,7 @@
 from policies.dra.cel import compile_selector
 from policies.dra.claims.cluster.fleet import Fleet, Member, fleet
 from policies.dra.claims.cluster.matching import chosen
+from policies.dra.claims.effort import Effort
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
 
@@ -28,22 +29,22 @@ def test_attribute_with_many_values_is_taken_for_one_that_tells_apart():
 
 def test_selector_on_what_tells_apart_is_asked_about_each():
     known = Fleet(members(80, serial=lambda n: {"int": n}))
-    choice = chosen(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')])
+    choice = chosen(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')], Effort())
     assert [member.name for group in choice.matched for member in group.members] == ["gpu-0", "gpu-1", "gpu-2"]
 
 
 def test_selector_on_very_many_is_not_asked():
     known = Fleet(members(5000, serial=lambda n: {"int": n}))
-    choice = chosen(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')])
+    choice = chosen(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')], Effort())
     assert (choice.matched, choice.complete) == ((), False)
-    assert chosen(known, known.groups, [compile_selector('device.driver == "d"')]).complete
+    assert chosen(known, known.groups, [compile_selector('device.driver == "d"')], Effort()).complete
 
 
 def test_selector_that_costs_much_is_not_asked_about_many():
     known = Fleet(members(80, port=lambda n: {"int": n % 4}))
     numbers = f"[{', '.join(map(str, range(50)))}]"
     dear = compile_selector(f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c < 1000)))")
-    assert not chosen(known, known.groups, [dear]).complete
+    assert not chosen(known, known.groups, [dear], Effort()).complete
 
 
 def test_devices_are_counted_by_node():

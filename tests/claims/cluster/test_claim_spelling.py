@@ -44,6 +44,14 @@ LABEL = "it is the label nvidia.com/gpu.product"
             '"hopper" is no architecture that devices have: case and blanks count; write "Hopper"',
         ),
         (
+            f'{A}.brand == "nvidia"',
+            '"nvidia" is no brand that devices have: case and blanks count; write "Nvidia"',
+        ),
+        (
+            f'{A}.brand in ["GeForce RTX"]',
+            '"GeForce RTX" is no brand that devices have: case and blanks count; write "GeForceRTX"',
+        ),
+        (
             f'"ada-lovelace" == {A}.architecture',
             '"ada-lovelace" is no architecture that devices have: case and blanks count; write "Ada Lovelace"',
         ),

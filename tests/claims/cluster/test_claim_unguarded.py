@@ -336,13 +336,13 @@ def test_domain_that_is_asked_for_first_is_fine(said, asking, text):
 def test_more_selectors_than_anybody_writes_are_not_looked_at(said, asking):
     others = [
         {**request, "name": f"gpu-{number}"}
-        for number in range(3)
+        for number in range(5)
         for request in asking(*[MODE] * 30)["spec"]["devices"]["requests"]
     ]
-    assert said("GA221", asking(MODE)) != []
-    assert said("GA221", asking(MODE, others=others)) == []
+    told = said("GA221", asking(MODE, others=others))
+    assert [index for index in range(6) if any(f"requests[{index}]" in text for text in told)] == [1, 2, 3]
 
 
 def test_many_attributes_of_long_selectors_are_answered_soon(said, asking):
     long = " && ".join(f'{A}.a{number} == "x"' for number in range(160))
-    assert 0 < len(said("GA221", asking(*[long] * 6))) < 160
+    assert 0 < len(said("GA221", asking(long))) < 160

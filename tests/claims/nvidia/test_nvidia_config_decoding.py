@@ -119,24 +119,28 @@ def test_field_that_the_driver_has_not_yet_is_told(config_told, parameters, fiel
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        ("{kind: GpuConfig, sharing: MPS}", '.sharing: is "MPS"; it must be a mapping; write a mapping'),
+        (
+            "{kind: GpuConfig, sharing: MPS}",
+            '.sharing: is "MPS"; it must be a mapping; write its fields below it, as in name: value',
+        ),
         (
             "{kind: GpuConfig, sharing: {strategy: [MPS]}}",
-            ".sharing.strategy: is a list; it must be text, in quotes; write text, in quotes",
+            '.sharing.strategy: is a list; it must be text; write one value in quotes, such as "a"',
         ),
         (
             '{kind: GpuConfig, sharing: {strategy: MPS, mpsConfig: {defaultActiveThreadPercentage: "50"}}}',
             (
-                '.sharing.mpsConfig.defaultActiveThreadPercentage: is "50"; it must be a whole number, without quotes; '
-                "write a whole number, without quotes"
+                '.sharing.mpsConfig.defaultActiveThreadPercentage: is "50"; it must be a whole number; write 50, '
+                "without quotes"
             ),
         ),
         (
             "{kind: GpuConfig, sharing: {strategy: MPS, mpsConfig: {multiUser: 'yes'}}}",
-            (
-                '.sharing.mpsConfig.multiUser: is "yes"; it must be true or false, without quotes; write true or false, '
-                "without quotes"
-            ),
+            '.sharing.mpsConfig.multiUser: is "yes"; it must be true or false; write one of the two',
+        ),
+        (
+            "{kind: GpuConfig, sharing: {strategy: MPS, mpsConfig: {multiUser: 'true'}}}",
+            '.sharing.mpsConfig.multiUser: is "true"; it must be true or false; write true, without quotes',
         ),
         (
             "{kind: GpuConfig, sharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 10GB}}}",

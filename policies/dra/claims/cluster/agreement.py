@@ -9,10 +9,11 @@ from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.matches import most_on_a_node
-from policies.dra.claims.cluster.matching import asked_for, chosen, is_new, of_class, wanted_by
+from policies.dra.claims.cluster.matching import asked_for, for_request, is_new, of_class
 from policies.dra.claims.cluster.missing import kinds_of
 from policies.dra.claims.cluster.nvidia_devices import REMOVED
 from policies.dra.claims.name_errors import qualified_name_error
+from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +92,7 @@ def feasible_constraints(subject: Subject) -> Iterator[Problem]:
             lacking = [asked for asked in covered if _lacks(subject, asked, place)]
             if covered and len(lacking) == len(covered):
                 text = f'is on {attribute}, which no device has that request "{request.name}" can get'
-                yield problem(constraint.path / field, text, _instead(place))
+                yield problem(constraint.path / field, text, _instead(subject, covered, place))
                 break
             needs.append([_need(subject, asked) for asked in covered])
         else:
@@ -110,10 +111,9 @@ def _covered(subject: Subject, constraint: Constraint) -> Iterator[tuple[Request
 
 def _need(subject: Subject, asked: Asked) -> _Need | None:
     """What a request can have; None where that is not known, or nothing."""
-    seen, wanted = of_class(subject.facts, asked.device_class), wanted_by(subject, asked)
-    if seen is None or wanted is None or seen[1].failed:
+    seen, choice = of_class(subject.facts, asked.device_class), for_request(subject, asked)
+    if seen is None or choice is None or seen[1].failed:
         return None
-    choice = chosen(seen[0], seen[1].matched, [selector for _, selector in wanted])
     usable = (
         choice.matched
         and choice.complete
@@ -135,10 +135,30 @@ def _lacks(subject: Subject, asked: Asked, place: Place) -> bool:
     return bool(kinds) and place not in REMOVED and not any(place in (*kind.always, *kind.sometimes) for kind in kinds)
 
 
-def _instead(place: Place) -> str | None:
+def _instead(subject: Subject, covered: Sequence[Asked], place: Place) -> str:
     if place[2] == "parentUUID":
         return "remove it; only MIG slices, of class mig.nvidia.com, have a parentUUID"
-    return REMOVED[place].remedy if place in REMOVED else None
+    if place in REMOVED:
+        return REMOVED[place].remedy
+    _, domain, name = place
+    known = {found for asked in covered for found in _attributes(subject, asked)}
+    elsewhere = sorted(f"{where}/{found}" for where, found in known if found == name)
+    if len(elsewhere) == 1:
+        return f"write {elsewhere[0]}"
+    guess = closest(name, sorted(found for where, found in known if where == domain))
+    return f"write {domain}/{guess}" if guess else "constrain an attribute that they have, or remove the constraint"
+
+
+def _attributes(subject: Subject, asked: Asked) -> Iterator[tuple[str, str]]:
+    """Domain and name of what devices have that a request can get: by the slices, else by what NVIDIA publishes."""
+    need = _need(subject, asked)
+    if need is not None:
+        for group in need.groups:
+            for domain, items in group.sample.attributes.items():
+                yield from ((domain, str(name)) for name in items)
+        return
+    for kind in kinds_of(subject.facts, asked.device_class):
+        yield from ((domain, name) for part, domain, name in (*kind.always, *kind.sometimes) if part == "attributes")
 
 
 def _compared(

@@ -11,8 +11,8 @@ from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.matching import class_selectors, is_new
 from policies.dra.claims.cluster.wording import cut
 from policies.dra.claims.name_errors import subdomain_error
+from policies.dra.class_names import class_meant, other_classes
 from policies.kubernetes.objects import name_of
-from policies.schema import closest
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import Subject
-
-_FEW = 6
-"""Names of classes that a message lists."""
 
 
 @CLAIMS.rule(
@@ -81,15 +78,6 @@ def _remedy(facts: Facts, name: str) -> str | None:
     classes = facts.device_classes()
     if classes is UNKNOWN or not classes:
         return None
-    names = sorted(filter(None, map(name_of, classes)))
-    if guess := _closest(name, names):
-        return f'write "{guess}"'
-    return f"write one of {', '.join(names)}" if len(names) <= _FEW else None
-
-
-def _closest(name: str, names: list[str]) -> str | None:
-    """The class that was probably meant; a domain that two names share makes them no more alike."""
-    own, _, domain = name.partition(".")
-    siblings = {each.removesuffix(f".{domain}"): each for each in names if domain and each.endswith(f".{domain}")}
-    guess = closest(own, siblings) if siblings else closest(name, names)
-    return siblings.get(guess, guess) if guess else None
+    names = [known for known in map(name_of, classes) if known]
+    guess = class_meant(name, names)
+    return f'write "{guess}"' if guess else other_classes(names)

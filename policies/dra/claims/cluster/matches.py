@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.checks import CLAIMS
-from policies.dra.claims.cluster.matching import asked_for, chosen, is_new, of_class, wanted_by
+from policies.dra.claims.cluster.enough_capacity import capacity_asked, shortage, with_capacity
+from policies.dra.claims.cluster.matching import asked_for, for_request, is_new, of_class, wanted_by
 from policies.dra.claims.cluster.near_misses import near_misses
 from policies.dra.claims.cluster.results import MOST_DEVICES
 from policies.dra.claims.cluster.spelling import misspellings
@@ -16,9 +17,13 @@ from policies.dra.claims.cluster.wording import devices
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from policies.dra.claims.cluster.enough_capacity import Shortage
     from policies.dra.claims.cluster.fleet import Group
     from policies.dra.claims.requests import Asked
     from policies.dra.claims.subject import Subject
+
+
+_PENDING = "so the pod would stay Pending"
 
 
 @CLAIMS.rule(
@@ -106,11 +111,11 @@ def _problems(subject: Subject, asked: Asked) -> Iterator[Problem]:
     if of_this_class.failed or not of_this_class.complete:
         return
     if not of_this_class.matched:
-        text = f'no ResourceSlice has a device of class "{asked.device_class}" now, so the pod would stay Pending'
+        text = f'no ResourceSlice has a device of class "{asked.device_class}" now, {_PENDING}'
         yield problem(asked.path / "deviceClassName", text, "wait for a node with such devices and their driver")
         return
-    choice = chosen(known, of_this_class.matched, [selector for _, selector in wanted])
-    if choice.failed or not choice.complete:
+    choice = for_request(subject, asked)
+    if choice is None or choice.failed or not choice.complete:
         return
     total = _count(of_this_class.matched)
     if not choice.matched:
@@ -119,11 +124,28 @@ def _problems(subject: Subject, asked: Asked) -> Iterator[Problem]:
         none = "the only device" if total == 1 else f"none of the {devices(total)}"
         matches = "does not match" if total == 1 else "matches"
         texts = [text.text for text, _ in wanted]
-        near = near_misses(known, of_this_class.matched, texts, subject.facts.cel_features())
-        text = f'{none} of class "{asked.device_class}" {matches}, so the pod would stay Pending{near}'
+        near = near_misses(known, of_this_class.matched, texts, subject.facts.effort)
+        text = f'{none} of class "{asked.device_class}" {matches}, {_PENDING}{near}'
         yield problem(asked.path / "selectors", text)
         return
-    yield from _too_few(asked, choice.matched)
+    # A version without the feature drops the field, which another rule tells.
+    wanted_capacity = capacity_asked(asked) if subject.facts.offers("DRAConsumableCapacity") is not False else {}
+    enough = with_capacity(known, choice.matched, wanted_capacity)
+    if enough is None:
+        return
+    if enough:
+        yield from _too_few(asked, enough)
+    else:
+        yield _short_of_capacity(asked, shortage(known, choice.matched, wanted_capacity))
+
+
+def _short_of_capacity(asked: Asked, short: Shortage | None) -> Problem:
+    path = asked.path / "capacity" / "requests"
+    if short is None:
+        return problem(
+            path, f"asks for more than any one device has together, {_PENDING}", "ask for less of one of them"
+        )
+    return problem(path / short.name, f"{short.message}, {_PENDING}", short.remedy)
 
 
 def _too_few(asked: Asked, matched: Sequence[Group]) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.cel import CelCompileError, CelRuntimeError, Features, compile_selector
+from policies.dra.cel import CelCompileError, CelRuntimeError
 from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.claims.limits import MOST
 from policies.kubernetes.paths import lookup
@@ -16,30 +16,22 @@ if TYPE_CHECKING:
 
     from policies.dra.cel import Selector
     from policies.dra.claims.cluster.fleet import Fleet, Group
+    from policies.dra.claims.effort import Effort
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.requests import Asked
     from policies.dra.claims.subject import SelectorText, Subject
 
 __all__ = [
-    "MOST_COST_OF_ALL",
     "Choice",
     "asked_for",
     "chosen",
     "class_selectors",
-    "compiled",
+    "for_request",
     "is_new",
     "of_class",
-    "stored_features",
     "texts_of",
     "wanted_by",
 ]
-
-_LONGEST = 10 * 1024
-_MOST_SELECTORS = 64
-_MOST_TEXT = 64 * 1024
-"""Of one object; whoever writes more has other plans than to get devices, and is not looked at."""
-MOST_COST_OF_ALL = 500_000
-"""What asking all devices of one selector may cost by CEL's own measure; about a tenth of a second."""
 
 
 class Choice(NamedTuple):
@@ -74,71 +66,78 @@ def texts_of(subject: Subject, asked: Asked | None) -> list[SelectorText]:
     return list(islice(own, MOST))
 
 
-def compiled(text: str, features: Features) -> Selector | None:
-    """A selector; None for one that does not compile or is too long, which is told elsewhere."""
-    if len(text) > _LONGEST:
-        return None
-    try:
-        return compile_selector(text, features)
-    except CelCompileError:
-        return None
-
-
 def wanted_by(subject: Subject, asked: Asked | None) -> list[tuple[SelectorText, Selector]] | None:
     """The selectors of a request, or of the class under review, compiled.
 
-    None if one of them does not compile, or if there are more than are looked at.
+    None if one of them does not compile, which is told elsewhere, or if the object has more than is looked at.
     """
-    if len(subject.selectors) > _MOST_SELECTORS or sum(len(each.text) for each in subject.selectors) > _MOST_TEXT:
-        return None
-    features = subject.facts.cel_features()
+    path = subject.devices_path if asked is None else asked.path
+    return subject.facts.effort.once((wanted_by, path), lambda: _wanted_by(subject, asked))
+
+
+def _wanted_by(subject: Subject, asked: Asked | None) -> list[tuple[SelectorText, Selector]] | None:
+    effort = subject.facts.effort
     texts = texts_of(subject, asked)
-    found = [(text, selector) for text in texts if (selector := compiled(text.text, features)) is not None]
+    path = subject.devices_path if asked is None else asked.path
+    if not effort.admit_own(path, [each.text for each in texts]):
+        return None
+    outcomes = [(each, effort.compiled(each.text)) for each in texts]
+    found = [(each, selector) for each, selector in outcomes if not isinstance(selector, CelCompileError)]
     return found if len(found) == len(texts) else None
 
 
-def stored_features(facts: Facts) -> Features:
-    """What the scheduler compiles stored selectors with."""
-    return Features(consumable_capacity=facts.offers("DRAConsumableCapacity") is not False, list_type_attributes=False)
-
-
 def class_selectors(facts: Facts, name: str) -> list[Selector | CelCompileError] | Unknown:
-    """The selectors of a class; unknown where the class cannot be seen or does not exist."""
+    """The selectors of a class; unknown where the class cannot be seen, does not exist, or has too many of them."""
+    return facts.effort.once((class_selectors, name), lambda: _class_selectors(facts, name))
+
+
+def _class_selectors(facts: Facts, name: str) -> list[Selector | CelCompileError] | Unknown:
     found = facts.device_class(name)
     if not isinstance(found, dict):
         return UNKNOWN
-    features = stored_features(facts)
-    outcomes: list[Selector | CelCompileError] = []
     listed = lookup(found, ("spec", "selectors"))
-    for item in islice(listed if isinstance(listed, list) else (), MOST):
-        text = lookup(item, ("cel", "expression"))
-        if not isinstance(text, str):
-            continue
-        try:
-            outcomes.append(compile_selector(text, features))
-        except CelCompileError as error:
-            outcomes.append(error)
-    return outcomes
+    items = islice(listed if isinstance(listed, list) else (), MOST)
+    texts = [text for item in items if isinstance(text := lookup(item, ("cel", "expression")), str)]
+    if not facts.effort.admit_class(name, texts):
+        return UNKNOWN
+    return [facts.effort.compiled(text) for text in texts]
 
 
 def of_class(facts: Facts, name: str) -> tuple[Fleet, Choice] | None:
-    """The devices of a class; None where slices or the class are not known, or the class has a selector that is none."""
+    """The devices of a class; None where slices or the class are not known, or it has a selector that is none."""
+    return facts.effort.once((of_class, name), lambda: _of_class(facts, name))
+
+
+def _of_class(facts: Facts, name: str) -> tuple[Fleet, Choice] | None:
     known = facts.view.derive(fleet)
     selectors = class_selectors(facts, name)
     if known is UNKNOWN or selectors is UNKNOWN:
         return None
     usable = [selector for selector in selectors if not isinstance(selector, CelCompileError)]
-    return (known, chosen(known, known.groups, usable)) if len(usable) == len(selectors) else None
+    return (known, chosen(known, known.groups, usable, facts.effort)) if len(usable) == len(selectors) else None
 
 
-def chosen(known: Fleet, groups: Iterable[Group], selectors: Iterable[Selector]) -> Choice:
+def for_request(subject: Subject, asked: Asked) -> Choice | None:
+    """The devices of its class that a request selects; None where class, slices or its selectors are not known."""
+    return subject.facts.effort.once((for_request, asked.path), lambda: _for_request(subject, asked))
+
+
+def _for_request(subject: Subject, asked: Asked) -> Choice | None:
+    seen, wanted = of_class(subject.facts, asked.device_class), wanted_by(subject, asked)
+    if seen is None or wanted is None:
+        return None
+    known, of_this_class = seen
+    return chosen(known, of_this_class.matched, [selector for _, selector in wanted], subject.facts.effort)
+
+
+def chosen(known: Fleet, groups: Iterable[Group], selectors: Iterable[Selector], effort: Effort) -> Choice:
     """Some groups, asked all selectors in their order; what one does not choose, the next is not asked about."""
     matched, failed = list(groups), list[tuple["Group", str]]()
     for selector in selectors:
         apart = known.apart(matched, selector.reads)
-        if apart is None or selector.max_cost * len(apart) > MOST_COST_OF_ALL:
+        verdicts = None if apart is None else effort.verdicts(selector, apart)
+        if apart is None or verdicts is None:
             return Choice((), failed, complete=False)
-        verdicts = selector.matches_all([group.sample for group in apart])
         matched = [group for group, verdict in zip(apart, verdicts, strict=True) if verdict is True]
         failed += [
             (group, verdict.message)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from policies.dra.claims.cluster.abstract import Place
     from policies.dra.claims.cluster.fleet import Fleet, Group
     from policies.dra.claims.cluster.nvidia_devices import DeviceKind
+    from policies.dra.claims.effort import Effort
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.requests import Asked
     from policies.dra.claims.subject import SelectorText, Subject
@@ -62,12 +63,17 @@ class Failure:
     devices: tuple[Group, ...]
 
 
-def missing_reads(subject: Subject) -> Iterator[Missing]:
+def missing_reads(subject: Subject) -> tuple[Missing, ...]:
     """All reads of selectors that are not guarded against what devices lack."""
+    return subject.facts.effort.once(missing_reads, lambda: tuple(_missing_reads(subject)))
+
+
+def _missing_reads(subject: Subject) -> Iterator[Missing]:
     for asked, wanted in _asked(subject):
         seen = _seen(subject.facts, asked)
         if seen is not None:
-            yield from _on_devices(wanted, *seen, device_class=asked.device_class if asked else "")
+            name = asked.device_class if asked else ""
+            yield from _on_devices(wanted, *seen, device_class=name, effort=subject.facts.effort)
         else:
             yield from _on_kinds(subject.facts, wanted, asked)
 
@@ -76,7 +82,7 @@ def failures(subject: Subject) -> Iterator[Failure]:
     """All selectors that fail on devices of the cluster though these have what is read."""
     for asked, wanted in _asked(subject):
         seen = _seen(subject.facts, asked)
-        for text, selector, failed in _failing(wanted, *seen) if seen is not None else ():
+        for text, selector, failed in _failing(wanted, *seen, subject.facts.effort) if seen is not None else ():
             told: dict[str, list[Group]] = {}
             for group, message in failed:
                 if not message.startswith("no such key: "):
@@ -106,20 +112,24 @@ def _seen(facts: Facts, asked: Asked | None) -> tuple[Fleet, Sequence[Group]] | 
 
 
 def _failing(
-    wanted: Wanted, known: Fleet, groups: Sequence[Group]
+    wanted: Wanted, known: Fleet, groups: Sequence[Group], effort: Effort
 ) -> Iterator[tuple[SelectorText, Selector, Sequence[tuple[Group, str]]]]:
     for text, selector in wanted:
-        choice = chosen(known, groups, [selector])
+        choice = chosen(known, groups, [selector], effort)
         if choice.failed:
             yield text, selector, choice.failed
         groups = choice.matched
 
 
-def _on_devices(wanted: Wanted, known: Fleet, groups: Sequence[Group], *, device_class: str) -> Iterator[Missing]:
-    for text, selector, failed in _failing(wanted, known, groups):
+def _on_devices(
+    wanted: Wanted, known: Fleet, groups: Sequence[Group], *, device_class: str, effort: Effort
+) -> Iterator[Missing]:
+    for text, selector, failed in _failing(wanted, known, groups, effort):
         for place in _places(selector):
             lacking = tuple(group for group, _ in failed if not group.has(*place))
-            error = outcome(selector, Assumption(place)).error if lacking else None
+            if not lacking or not effort.admit_reading(len(text.text)):
+                continue
+            error = outcome(selector, Assumption(place)).error
             if error is not None:
                 reason = _reason(place, lacking, groups)
                 yield Missing(text, place, error, reason, device_class, lacking, tuple(groups))
@@ -140,17 +150,17 @@ def _on_kinds(facts: Facts, wanted: Wanted, asked: Asked | None) -> Iterator[Mis
     """What NVIDIA's devices may lack, where no device of the cluster can be looked at."""
     kinds = _of_the_driver() if asked is None else kinds_of(facts, asked.device_class)
     name = "" if asked is None else asked.device_class
-    left = _MOST_READ // (sum(len(text.text) for text, _ in wanted) or 1)
+    effort, size = facts.effort, sum(len(text.text) for text, _ in wanted)
     release = facts.driver_version()
     for text, selector in wanted:
-        places = _places(selector)[:left]
-        left -= len(places)
-        for place in places:
+        for place in _places(selector):
             found: dict[Reason, list[tuple[DeviceKind, int]]] = {}
             for kind in kinds:
                 reason = _reason_of_kind(place, kind, None if release is UNKNOWN else release)
                 if reason is None or (reason == "domain" and asked is None):
                     continue
+                if not effort.admit_reading(size):
+                    return
                 error = _reached(wanted, text, Assumption(place, kind.known))
                 if error is not None:
                     found.setdefault(reason, []).append((kind, error))
@@ -160,6 +170,10 @@ def _on_kinds(facts: Facts, wanted: Wanted, asked: Asked | None) -> Iterator[Mis
 
 def kinds_of(facts: Facts, name: str) -> tuple[DeviceKind, ...]:
     """The kinds of NVIDIA's devices that a class may select; none where that is not known."""
+    return facts.effort.once((kinds_of, name), lambda: _kinds_of(facts, name))
+
+
+def _kinds_of(facts: Facts, name: str) -> tuple[DeviceKind, ...]:
     selectors = class_selectors(facts, name)
     if selectors is UNKNOWN:
         return _of_shipped(facts, name)
@@ -221,8 +235,6 @@ def _places(selector: Selector) -> list[Place]:
     return sorted(named)
 
 
-_MOST_READ = 400_000
-"""Characters of selectors that are gone through for one request, once for each attribute that they read."""
 _PARTS = ("attributes", "capacity")
 _USUAL = ("gpu", "mig")
 """The kinds that do not depend on a feature gate of the driver; others count for a class that selects nothing else."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from policies.dra.cel import CelCompileError
 from policies.dra.cel.conjuncts import conjuncts
 from policies.dra.claims.cluster.fleet import shown_value
-from policies.dra.claims.cluster.matching import MOST_COST_OF_ALL, compiled
 from policies.dra.claims.cluster.wording import devices
 from policies.dra.lacks import lack
 from policies.dra.words import predicate
@@ -15,9 +15,10 @@ from policies.dra.words import predicate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.dra.cel import Features, Selector
+    from policies.dra.cel import CelRuntimeError, Selector
     from policies.dra.cel.reads import Read
     from policies.dra.claims.cluster.fleet import Fleet, Group
+    from policies.dra.claims.effort import Effort
 
 __all__ = ["near_misses"]
 
@@ -26,29 +27,34 @@ _TOLD = 2
 _VALUES = 3
 
 
-def near_misses(known: Fleet, groups: Sequence[Group], texts: Iterable[str], features: Features) -> str:
+def near_misses(known: Fleet, groups: Sequence[Group], texts: Iterable[str], effort: Effort) -> str:
     """What devices that almost match fail, for people; empty where none comes near, or asking is too much work."""
     conditions = [conjunct.text for text in texts for conjunct in conjuncts(text)]
     if len(conditions) > _MOST_CONDITIONS:
         return ""
-    selectors = [selector for text in conditions if (selector := compiled(text, features)) is not None]
+    if not effort.admit_hints(conditions):
+        return ""
+    selectors = [each for text in conditions if not isinstance(each := effort.compiled(text), CelCompileError)]
     apart: list[Group] | None = list(groups)
     for selector in selectors:
         apart = None if apart is None else known.apart(apart, selector.reads)
     if apart is None or len(selectors) < len(conditions):
         return ""
-    if sum(selector.max_cost for selector in selectors) * len(apart) > MOST_COST_OF_ALL:
+    asked = [effort.verdicts(selector, apart) for selector in selectors]
+    verdicts = [row for row in asked if row is not None]
+    if len(verdicts) < len(asked):
         return ""
-    failing = _failing(selectors, apart)
+    failing = _failing(selectors, apart, verdicts)
     return "".join(
         f"; {_told(selector, missing)}"
         for selector, missing in sorted(failing.items(), key=lambda item: -_count(item[1]))[:_TOLD]
     )
 
 
-def _failing(selectors: Sequence[Selector], groups: Sequence[Group]) -> dict[Selector, list[Group]]:
+def _failing(
+    selectors: Sequence[Selector], groups: Sequence[Group], verdicts: Sequence[Sequence[bool | CelRuntimeError]]
+) -> dict[Selector, list[Group]]:
     """Groups by the one term that they fail."""
-    verdicts = [selector.matches_all([group.sample for group in groups]) for selector in selectors]
     found: defaultdict[Selector, list[Group]] = defaultdict(list)
     for group, row in zip(groups, zip(*verdicts, strict=True), strict=True):
         failed = [selector for selector, verdict in zip(selectors, row, strict=True) if verdict is not True]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.checks import CLAIMS
-from policies.dra.claims.cluster.matching import asked_for, chosen, is_new, of_class, wanted_by
+from policies.dra.claims.cluster.matching import asked_for, for_request, is_new
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,11 +78,11 @@ def _fewest(request: Request) -> int:
 
 def _most_on_a_node(subject: Subject, asked: Asked) -> tuple[str, int] | None:
     """The node with most of the devices, and how many."""
-    seen, wanted = of_class(subject.facts, asked.device_class), wanted_by(subject, asked)
-    if seen is None or wanted is None:
+    choice = for_request(subject, asked)
+    if choice is None:
         return None
     nodes: Counter[str] = Counter()
-    for group in chosen(seen[0], seen[1].matched, [selector for _, selector in wanted]).matched:
+    for group in choice.matched:
         nodes.update(group.by_node)
     everywhere = nodes.pop("", 0)
     node, count = max(nodes.items(), key=lambda item: (item[1], item[0]), default=("any node", 0))

@@ -40,6 +40,25 @@ _ARCHITECTURES = (
     "Rubin",
 )
 """Source: go-nvlib pkg/nvlib/device/device.go GetArchitectureAsString."""
+_BRANDS = (
+    "Nvidia",
+    "NvidiaRTX",
+    "NvidiaVApps",
+    "NvidiaVPC",
+    "NvidiaVCS",
+    "NvidiaVWS",
+    "NvidiaCloudGaming",
+    "Tesla",
+    "Quadro",
+    "QuadroRTX",
+    "GeForce",
+    "GeForceRTX",
+    "Titan",
+    "TitanRTX",
+    "NVS",
+    "Grid",
+)
+"""Source: go-nvlib pkg/nvlib/device/device.go GetBrandAsString."""
 _FAMILIES = ("NVIDIA-", "Tesla-", "Quadro-", "GeForce-")
 """How labels of products begin; a product's own name has a blank there."""
 _PARTIAL = ("startsWith", "contains", "endsWith")
@@ -151,6 +170,15 @@ def _architecture(text: str, exact: bool) -> tuple[str, str] | None:
     return "case and blanks count", f'write "{found}"'
 
 
+def _brand(text: str, exact: bool) -> tuple[str, str] | None:
+    if any(text == brand if exact else text in brand for brand in _BRANDS):
+        return None
+    plain = text.lower().replace(" ", "").replace("-", "")
+    found = next((brand for brand in _BRANDS if brand.lower() == plain), None)
+    # What is like none of them may be the brand of a GPU that is not made yet.
+    return None if found is None else ("case and blanks count", f'write "{found}"')
+
+
 def _profile(text: str, exact: bool) -> tuple[str, str] | None:
     if not exact or MIGProfile.parse(text) is not None:
         return None
@@ -168,7 +196,7 @@ def _type(text: str, exact: bool) -> tuple[str, str] | None:
     return listed, f'write "{text.lower()}"' if text.lower() in types else "write one of these"
 
 
-_LOOKUPS = {"productName": _product, "architecture": _architecture, "profile": _profile, "type": _type}
+_LOOKUPS = {"productName": _product, "architecture": _architecture, "brand": _brand, "profile": _profile, "type": _type}
 
 
 def _is_published(facts: Facts, place: Place, text: str, *, exact: bool) -> bool:

@@ -67,7 +67,7 @@ def matching_types(subject: Subject) -> Iterator[Problem]:
             types = types_selected(subject)
             if _is_refused(found, types):
                 text = f"cannot apply {found.kind} to devices of type {listed_types(types, found.driver)}"
-                yield problem(found.at("kind"), f"{text}, which the class is for", _remedy(found, types))
+                yield problem(found.at("kind"), f"{text}, which the class is for", _remedy(types))
             continue
         asked_for = {asked.name: types_asked(asked, subject.facts) for asked in reached(found, subject)}
         for index, name in _names(found):
@@ -75,7 +75,7 @@ def matching_types(subject: Subject) -> Iterator[Problem]:
             if _is_refused(found, types):
                 text = f"cannot apply {found.kind} to devices of type {listed_types(types, found.driver)}"
                 text += f" (request: {printable(name)})"
-                yield problem(found.config.path / "requests" / index, text, _remedy(found, types))
+                yield problem(found.config.path / "requests" / index, text, _remedy(types))
 
 
 @CLAIMS.rule(
@@ -151,6 +151,6 @@ def _is_refused(found: NvidiaConfig, types: frozenset[str]) -> bool:
     return TYPE_OF[found.kind] not in types and bool(listed_types(types, found.driver))
 
 
-def _remedy(found: NvidiaConfig, types: frozenset[str]) -> str | None:
+def _remedy(types: frozenset[str]) -> str | None:
     kinds = [kind for kind in (_KIND_OF.get(type_) for type_ in sorted(types)) if kind is not None]
     return f"write kind: {kinds[0]}" if len(kinds) == 1 else None

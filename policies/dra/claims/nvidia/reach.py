@@ -28,12 +28,18 @@ MOST_DEVICES = 32
 
 def types_asked(asked: Asked, facts: Facts) -> frozenset[str]:
     """The types of devices that a request can get; all of them where its class is not known."""
-    return _types_of_class(asked.device_class, facts) & selected_types(_own_selectors(asked))
+    return facts.effort.once((types_asked, asked.path), lambda: _types_asked(asked, facts))
+
+
+def _types_asked(asked: Asked, facts: Facts) -> frozenset[str]:
+    types, own = _types_of_class(asked.device_class, facts), tuple(_own_selectors(asked))
+    return types & selected_types(own) if types and facts.effort.admit_own(asked.path, own) else types
 
 
 def types_selected(subject: Subject) -> frozenset[str]:
     """The types of devices that a DeviceClass under review selects."""
-    return selected_types(selector.text for selector in subject.selectors[:MOST])
+    texts = [selector.text for selector in subject.selectors[:MOST]]
+    return selected_types(texts) if subject.facts.effort.admit_own(subject.devices_path, texts) else TYPES
 
 
 def reached(found: NvidiaConfig, subject: Subject) -> tuple[Asked, ...]:
@@ -88,7 +94,8 @@ def _types_of_class(name: str, facts: Facts) -> frozenset[str]:
     found = facts.device_class(name)
     texts = selector_texts(found) if isinstance(found, dict) else None
     if texts is not None:
-        return selected_types(texts[:MOST])
+        admitted = facts.effort.admit_class(name, texts[:MOST])
+        return selected_types(texts[:MOST]) if admitted else TYPES
     return frozenset({SHIPPED_TYPES[name]}) if name in SHIPPED_TYPES and not isinstance(found, dict) else TYPES
 
 

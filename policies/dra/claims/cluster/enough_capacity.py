@@ -1,0 +1,126 @@
+"""Capacity that a request asks for: which devices have it, and enough of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.dra.cel.reads import Read
+from policies.dra.claims.cluster.fleet import shown_value
+from policies.dra.claims.cluster.wording import devices
+from policies.dra.claims.name_errors import qualified_name_error
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.printable import printable
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.schema import closest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from fractions import Fraction
+    from typing import Any
+
+    from policies.dra.claims.cluster.fleet import Fleet, Group
+    from policies.dra.claims.requests import Asked
+
+__all__ = ["Shortage", "capacity_asked", "shortage", "with_capacity"]
+
+_MOST = 32
+"""Capacities of one request that are looked at."""
+_LISTED = 5
+
+
+class Shortage(NamedTuple):
+    """A capacity that no device has, or has enough of."""
+
+    name: str
+    message: str
+    remedy: str
+
+
+def capacity_asked(asked: Asked) -> Mapping[str, Any]:
+    """The amounts that a request asks for, by name, as they are written; nothing of what other rules tell."""
+    found = lookup(asked.fields, ("capacity", "requests"))
+    if not isinstance(found, dict) or len(found) > _MOST:
+        return {}
+    usable = not any(qualified_name_error(name) for name in found)
+    return found if usable and all(_amount(value) is not None for value in found.values()) else {}
+
+
+def with_capacity(known: Fleet, groups: Sequence[Group], wanted: Mapping[str, Any]) -> Sequence[Group] | None:
+    """The devices that have all that is asked; None where there are too many kinds of devices to look at.
+
+    The rest of a device does not count, nor what its request policy makes of an amount.
+
+    Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go.
+    """
+    if not wanted:
+        return groups
+    reads = frozenset(Read("capacity", None, name.rpartition("/")[2]) for name in wanted)
+    apart = known.apart(groups, reads)
+    if apart is None:
+        return None
+    return [group for group in apart if all(_suffices(group, name, value) for name, value in wanted.items())]
+
+
+def shortage(known: Fleet, groups: Sequence[Group], wanted: Mapping[str, Any]) -> Shortage | None:
+    """The first capacity that none of the devices has enough of; None where each is there, but not all together."""
+    whose = (
+        "the only device that matches" if _count(groups) == 1 else f"none of the {devices(_count(groups))} that match"
+    )
+    for name, value in wanted.items():
+        having = [group for group in groups if _written(group, name) is not None]
+        if not having:
+            lacks = "does not have it" if _count(groups) == 1 else "has it"
+            return Shortage(name, f"is no capacity that devices have: {whose} {lacks}", _other(groups, name))
+        if with_capacity(known, having, {name: value}) == []:
+            apart = known.apart(having, frozenset({Read("capacity", None, name.rpartition("/")[2])})) or having
+            most = shown_value(_written(max(apart, key=lambda group: _has(group, name)), name))
+            text = f"asks for {printable(str(value))}, and the largest of the devices that match has {printable(most)}"
+            return Shortage(name, text, f"ask for {printable(most)} at most, or wait for a node with more")
+    return None
+
+
+def _suffices(group: Group, name: str, value: Any) -> bool:
+    item = _written(group, name)
+    amount = _amount(value)
+    return item is not None and amount is not None and _has(group, name) >= amount
+
+
+def _written(group: Group, name: str) -> Any:
+    """A capacity as the slice has it; names count as they are written, with or without their domain."""
+    items = group.first.body.get("capacity")
+    return items.get(name) if isinstance(items, dict) else None
+
+
+def _has(group: Group, name: str) -> Fraction | float:
+    """How much there is; any amount where that cannot be read, so that nothing is said."""
+    amount = _amount(lookup(_written(group, name), ("value",)))
+    return float("inf") if amount is None else amount
+
+
+def _amount(value: Any) -> Fraction | None:
+    try:
+        return parse_quantity(value)
+    except QuantityError:
+        return None
+
+
+def _other(groups: Sequence[Group], name: str) -> str:
+    """What to ask for instead of a capacity that no device has."""
+    found = {str(known) for group in groups for known in _names(group)}
+    identifiers = {known.rpartition("/")[2]: known for known in sorted(found)}
+    guess = closest(name.rpartition("/")[2], identifiers)
+    if guess:
+        return f'write "{identifiers[guess]}"'
+    if not found:
+        return "remove it; these devices have no capacity"
+    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    return f"remove it; there are {printable(', '.join(sorted(found)[:_LISTED]))}{more}"
+
+
+def _names(group: Group) -> Sequence[str]:
+    items = group.first.body.get("capacity")
+    return list(items) if isinstance(items, dict) else []
+
+
+def _count(groups: Sequence[Group]) -> int:
+    return sum(len(group.members) for group in groups)

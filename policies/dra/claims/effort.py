@@ -1,0 +1,134 @@
+"""Effort: what one review may spend on selectors, over all its rules.
+
+The API server bounds each selector: 10 KiB, and a cost of 1,000,000 for one device. A claim has up to 8,192 of them, so
+that all of them are minutes of work, while other requests wait for their reviews. Work is counted in bytes and costs,
+not in time, so that the same object always gets the same findings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from policies.dra.cel import CelCompileError, Features, compile_selector, work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from policies.dra.cel import CelRuntimeError, Selector
+    from policies.dra.claims.cluster.fleet import Group
+    from policies.kubernetes.paths import FieldPath
+
+__all__ = ["EACH", "MOST_COST_OF_ALL", "MOST_OF_CLASSES", "MOST_TEXT", "STORED", "Effort", "size_of"]
+
+T = TypeVar("T")
+
+STORED = Features(list_type_attributes=False)
+"""What the scheduler compiles stored selectors with; gates take nothing away from these."""
+
+MOST_TEXT = 12 * 1024
+"""Bytes of the selectors of one object that are compared with the cluster; half a second at the worst."""
+MOST_OF_CLASSES = 4 * 1024
+"""Bytes of the selectors of the classes that it names, beside what the object leaves of its own bytes."""
+EACH = 64
+"""Bytes that every selector counts for beside its own."""
+_MOST_OF_HINTS = 4 * 1024
+"""Bytes of the conditions of selectors that are compiled each by itself, to tell near misses."""
+_MOST_READ = 600_000
+"""Characters of selectors that are gone through once more for each attribute that devices may lack."""
+MOST_COST_OF_ALL = 250_000
+"""What asking devices of all selectors may cost by CEL's own measure; about a quarter of a second."""
+_MOST_STEPS = 500_000
+"""The same for what CEL's costs do not see."""
+
+
+class Effort:
+    """The work of one review. It is spent in the order of the rules."""
+
+    def __init__(self) -> None:
+        self.own_left = MOST_TEXT
+        self.classes_left = MOST_OF_CLASSES
+        self._hints_left = _MOST_OF_HINTS
+        self._reading_left = _MOST_READ
+        self.cost_left = MOST_COST_OF_ALL
+        self._steps_left = _MOST_STEPS
+        self._admitted: dict[FieldPath | str, bool] = {}
+        self._compiled: dict[str, Selector | CelCompileError] = {}
+        self._asked: dict[Selector, set[Group]] = {}
+        self._made: dict[Hashable, object] = {}
+
+    @property
+    def compilations(self) -> int:
+        """How many texts were compiled, or found among those of other reviews."""
+        return len(self._compiled)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returns, made once for a key."""
+        if key not in self._made:
+            self._made[key] = make()
+        return cast("T", self._made[key])
+
+    def reserve(self, texts: Sequence[str]) -> None:
+        """Leave to classes what the selectors of the object itself will not need."""
+        self.classes_left += max(MOST_TEXT - size_of(texts), 0)
+
+    def admit_own(self, path: FieldPath, texts: Sequence[str]) -> bool:
+        """Whether the selectors at a path of the object, all or none, are within the bounds."""
+        admitted = self._admitted.get(path)
+        if admitted is None:
+            size = size_of(texts)
+            admitted = self._admitted[path] = size <= self.own_left
+            self.own_left -= size if admitted else 0
+        return admitted
+
+    def admit_class(self, name: str, texts: Sequence[str]) -> bool:
+        """Whether the selectors of a class that the object names, all or none, are within the bounds."""
+        admitted = self._admitted.get(name)
+        if admitted is None:
+            size = size_of(texts)
+            admitted = self._admitted[name] = size <= self.classes_left
+            self.classes_left -= size if admitted else 0
+        return admitted
+
+    def admit_hints(self, texts: Sequence[str]) -> bool:
+        """Whether parts of selectors, all or none, are within the bounds; those that are known count for nothing."""
+        size = size_of([text for text in texts if text not in self._compiled])
+        admitted = size <= self._hints_left
+        self._hints_left -= size if admitted else 0
+        return admitted
+
+    def admit_reading(self, characters: int) -> bool:
+        """Whether selectors may be gone through once more."""
+        admitted = characters <= self._reading_left
+        self._reading_left -= characters if admitted else 0
+        return admitted
+
+    def compiled(self, text: str) -> Selector | CelCompileError:
+        """A selector that was admitted, as the scheduler compiles it, or why it does not compile."""
+        if text not in self._compiled:
+            try:
+                self._compiled[text] = compile_selector(text, STORED)
+            except CelCompileError as error:
+                self._compiled[text] = error
+        return self._compiled[text]
+
+    def verdicts(self, selector: Selector, groups: Sequence[Group]) -> list[bool | CelRuntimeError] | None:
+        """What a selector says of groups of devices; None where that is too much work."""
+        asked = self._asked.setdefault(selector, set())
+        new = len(asked.union(groups)) - len(asked)
+        if self._steps_left < 0 or selector.max_cost * new > self.cost_left:
+            return None
+        self.cost_left -= selector.max_cost * new
+        asked.update(groups)
+        found: list[bool | CelRuntimeError] = []
+        for group in groups:
+            work.begin()
+            found += selector.matches_all((group.sample,))
+            self._steps_left -= work.spent()
+            if self._steps_left < 0:
+                return None
+        return found
+
+
+def size_of(texts: Sequence[str]) -> int:
+    """What selectors count for."""
+    return sum(len(text.encode(errors="surrogatepass")) + EACH for text in texts)
