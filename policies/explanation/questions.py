@@ -32,8 +32,8 @@ def questions(
 ) -> tuple[Question, ...]:
     """The questions of a Pod, a workload with pod templates, a ResourceClaim or a ResourceClaimTemplate.
 
-    What is stored in the cluster already (it was found there, or has a uid) is taken as it is; what is not goes through `review` first, as
-    it would when it is created. The pods of a workload are still to be created.
+    What is stored in the cluster already (it was found there, or has a uid) is taken as it is; what is not goes through
+    `review` first, as it would when it is created. The pods of a workload are still to be created.
 
     Args:
         document: the object; none of the kinds above gives no question.

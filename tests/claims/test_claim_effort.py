@@ -180,3 +180,8 @@ def test_dear_atoms_may_turn_out_either_way(evaluated):
 def test_constant_atoms_are_evaluated_once(evaluated):
     assert possible_types("1 + 1 == 3") == set()
     assert len(evaluated) == 1
+
+
+def test_devices_that_constraints_compare_are_bounded_together():
+    effort = Effort()
+    assert [effort.compare(40_000) for _ in range(4)] == [True, True, True, False]

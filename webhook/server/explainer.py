@@ -48,7 +48,8 @@ class Explainer:
     """Explains to several callers one after the other, in a thread, so that reviews go on meanwhile.
 
     Selectors that a caller brings along may cost as much for each device as Kubernetes allows, which can take hours on a
-    large cluster. So work ends with the time of its call, or once its caller has gone.
+    large cluster. So work ends with the time of its call, or once its caller has gone; the next one's turn comes when it
+    has ended.
     """
 
     def __init__(
@@ -92,14 +93,11 @@ class Explainer:
                 raise TimeoutError
 
         try:
-            keep_on()
-            return await run_aside(lambda: self._explained(asked, keep_on), deadline.remaining)
+            return await run_aside(lambda: self._explained(asked, keep_on), deadline.remaining, self._turn.release)
         except TimeoutError as error:
             raise UnavailableError(
                 "The explanation took longer than the call's timeout; ask with ?timeout=30s, the longest."
             ) from error
-        finally:
-            self._turn.release()
 
     async def _take_turn(self, deadline: Deadline) -> None:
         if self._waiting >= MOST_WAITING:
@@ -116,8 +114,9 @@ class Explainer:
             self._waiting -= 1
 
     def _explained(self, asked: PostedObject | NamedObject, keep_on: KeepOn) -> Answer:
-        document = self._object(asked)
-        found = questions(document, asked.namespace or _DEFAULT_NAMESPACE, self._view, self._settings)
+        keep_on()
+        namespace, stored = asked.namespace or _DEFAULT_NAMESPACE, isinstance(asked, NamedObject)
+        found = questions(self._object(asked), namespace, self._view, self._settings, found=stored)
         if not found:
             raise BadQuestion(
                 "The object finds no place on nodes; ask about a Pod, a workload with pod templates, a ResourceClaim or "

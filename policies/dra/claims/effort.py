@@ -39,6 +39,8 @@ MOST_COST_OF_ALL = 250_000
 """What asking devices of all selectors may cost by CEL's own measure; about a quarter of a second."""
 _MOST_STEPS = 500_000
 """The same for what CEL's costs do not see."""
+_MOST_COMPARED = 120_000
+"""Devices whose attributes are compared for constraints, each constraint counted by itself; a second on a big cluster."""
 
 
 class Effort:
@@ -51,6 +53,7 @@ class Effort:
         self._reading_left = _MOST_READ
         self.cost_left = MOST_COST_OF_ALL
         self._steps_left = _MOST_STEPS
+        self._compared_left = _MOST_COMPARED
         self._admitted: dict[FieldPath | str, bool] = {}
         self._compiled: dict[str, Selector | CelCompileError] = {}
         self._asked: dict[Selector, set[Group]] = {}
@@ -66,6 +69,11 @@ class Effort:
         if key not in self._made:
             self._made[key] = make()
         return cast("T", self._made[key])
+
+    def compare(self, devices: int) -> bool:
+        """Whether so many devices more may be compared."""
+        self._compared_left -= devices
+        return self._compared_left >= 0
 
     def reserve(self, texts: Sequence[str]) -> None:
         """Leave to classes what the selectors of the object itself will not need."""

@@ -96,7 +96,8 @@ def feasible_constraints(subject: Subject) -> Iterator[Problem]:
                 break
             needs.append([_need(subject, asked) for asked in covered])
         else:
-            yield from _compared(constraint, field, place, needs)
+            if subject.facts.effort.compare(_devices(needs)):
+                yield from _compared(constraint, field, place, needs)
 
 
 def _covered(subject: Subject, constraint: Constraint) -> Iterator[tuple[Request, list[Asked]]]:
@@ -159,6 +160,10 @@ def _attributes(subject: Subject, asked: Asked) -> Iterator[tuple[str, str]]:
         return
     for kind in kinds_of(subject.facts, asked.device_class):
         yield from ((domain, name) for part, domain, name in (*kind.always, *kind.sometimes) if part == "attributes")
+
+
+def _devices(needs: Sequence[Sequence[_Need | None]]) -> int:
+    return sum(len(group.members) for each in needs for need in each if need is not None for group in need.groups)
 
 
 def _compared(
