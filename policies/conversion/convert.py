@@ -22,7 +22,7 @@ from policies.conversion.satisfaction import unsatisfied
 from policies.conversion.shares import shares_asked
 from policies.conversion.size import size_problems
 from policies.decision import MANAGED
-from policies.dra.cel import LONGEST_TEXT
+from policies.dra.selector_limits import LONGEST_TEXT
 from policies.dra.templates import selectors
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import SPEC

@@ -12,7 +12,7 @@ import pytest
 
 from policies.dra.cel import CelCompileError, CelRuntimeError, Device, compile_selector, work
 from policies.dra.cel.interpreter.machine import COST_LIMIT
-from policies.dra.cel.selectors import LONGEST_TEXT
+from policies.dra.selector_limits import LONGEST_TEXT
 
 DEVICE = Device.read({"driver": "d", "attributes": {"s": {"string": "x" * 64}, "ints": {"ints": [1] * 64}}})
 LIMIT = "operation cancelled: actual cost limit exceeded"

@@ -56,6 +56,10 @@ def test_review_imports_no_server(folder, cluster, write, pod, output):
     assert not packages & {*HEAVY, "pydantic", "orjson", "asyncio", "ssl"}
 
 
+def test_review_of_a_pod_needs_no_cel_engine(folder, cluster, write, pod):
+    assert "policies.dra.cel" not in modules(folder, "review", "--cluster", cluster, write("pod.yaml", pod()))
+
+
 def test_rules_imports_no_server(folder):
     assert not imported(folder, "rules") & {*HEAVY, "pydantic", "orjson", "asyncio"}
 

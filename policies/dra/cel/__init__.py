@@ -8,10 +8,9 @@ from __future__ import annotations
 from policies.dra.cel.devices import Device
 from policies.dra.cel.environment import Features
 from policies.dra.cel.errors import CelCompileError, CelRuntimeError
-from policies.dra.cel.selectors import LONGEST_TEXT, MOST_COST, UNBOUNDED_COST, Selector, compile_selector
+from policies.dra.cel.selectors import MOST_COST, UNBOUNDED_COST, Selector, compile_selector
 
 __all__ = [
-    "LONGEST_TEXT",
     "MOST_COST",
     "UNBOUNDED_COST",
     "CelCompileError",

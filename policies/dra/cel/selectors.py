@@ -21,6 +21,7 @@ from policies.dra.cel.interpreter.verdicts import verdict
 from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.reads import reads
 from policies.dra.cel.work import begin
+from policies.dra.selector_limits import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -34,14 +35,12 @@ if TYPE_CHECKING:
     from policies.dra.cel.syntax import Expression
     from policies.dra.cel.values import Value
 
-__all__ = ["LONGEST_TEXT", "MOST_COST", "UNBOUNDED_COST", "Selector", "compile_selector"]
+__all__ = ["MOST_COST", "UNBOUNDED_COST", "Selector", "compile_selector"]
 
 MOST_COST = COST_LIMIT
 """What a selector may cost for one device at most; CELSelectorExpressionMaxCost of resource.k8s.io."""
 UNBOUNDED_COST = 2**64 - 1
 """The estimate for what has no bound."""
-LONGEST_TEXT = 10_240
-"""Bytes; CELSelectorExpressionMaxLength of resource.k8s.io."""
 
 _UNCOUNTED_COST = 100_000
 """Up to this static cost nobody counts while evaluating; a tenth of the limit, so that it cannot be reached."""
