@@ -10,7 +10,7 @@ from policies.dra.allocation.amounts import Amount
 from policies.dra.allocation.rejections import Reason as Check
 from policies.dra.cel import CelRuntimeError
 from policies.dra.cel.conjuncts import conjuncts, without
-from policies.dra.cel.library.semvers import Semver
+from policies.dra.cel.libraries.semvers import Semver
 from policies.dra.conditions import condition
 from policies.dra.words import many, short
 from policies.explanation.amounts import billionths

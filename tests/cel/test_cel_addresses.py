@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library import cidrs, ips
-from policies.dra.cel.library.cidrs import CIDR
-from policies.dra.cel.library.ips import IP
+from policies.dra.cel.libraries import cidrs, ips
+from policies.dra.cel.libraries.cidrs import CIDR
+from policies.dra.cel.libraries.ips import IP
 
 OVERLOADS = {
     overload.id: overload

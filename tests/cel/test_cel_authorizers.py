@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.authorizers import LIBRARY
+from policies.dra.cel.libraries.authorizers import LIBRARY
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
 

@@ -3,8 +3,8 @@ import math
 import pytest
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.conversions import LIBRARY
-from policies.dra.cel.library.times import Duration, Timestamp
+from policies.dra.cel.libraries.conversions import LIBRARY
+from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.types import BOOL, INT, list_of, type_of
 from policies.dra.cel.types import DYN as ANYTHING
 from policies.dra.cel.values import UInt

@@ -4,7 +4,7 @@ import pytest
 
 from policies.dra.cel import types
 from policies.dra.cel.environment import DEVICE, Features, environment
-from policies.dra.cel.library.quantities import QUANTITY
+from policies.dra.cel.libraries.quantities import QUANTITY
 from policies.dra.cel.types import map_of
 
 SIGNATURES = Path(__file__).parent / "kubernetes_signatures.txt"

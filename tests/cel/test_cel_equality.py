@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from policies.dra.cel.equality import compare, equal, equals
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.quantities import Quantity
-from policies.dra.cel.library.semvers import Semver
+from policies.dra.cel.libraries.quantities import Quantity
+from policies.dra.cel.libraries.semvers import Semver
 from policies.dra.cel.values import Concatenation, Map, Optional, UInt
 
 SIMPLE = st.one_of(

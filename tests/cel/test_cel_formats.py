@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.library.formats import LIBRARY
+from policies.dra.cel.libraries.formats import LIBRARY
 from policies.dra.cel.values import Optional
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}

@@ -8,9 +8,9 @@ import pytest
 
 from policies.dra.cel import work
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
-from policies.dra.cel.library.lists import LIBRARY
-from policies.dra.cel.library.quantities import Quantity
-from policies.dra.cel.library.times import Duration, Timestamp
+from policies.dra.cel.libraries.lists import LIBRARY
+from policies.dra.cel.libraries.quantities import Quantity
+from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.values import Concatenation, Map, UInt
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}

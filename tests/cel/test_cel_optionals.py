@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.optionals import LIBRARY
-from policies.dra.cel.library.quantities import Quantity
-from policies.dra.cel.library.times import Duration, Timestamp
+from policies.dra.cel.libraries.optionals import LIBRARY
+from policies.dra.cel.libraries.quantities import Quantity
+from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.types import INT
 from policies.dra.cel.values import Concatenation, Map, Optional, UInt
 

@@ -2,7 +2,7 @@ import pytest
 
 from policies.dra.cel import work
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
-from policies.dra.cel.library.regexes import LIBRARY, compiled
+from policies.dra.cel.libraries.regexes import LIBRARY, compiled
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
 

@@ -15,10 +15,10 @@ from policies.dra.cel.cost.runtime_cost import (
     stops_early,
 )
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
-from policies.dra.cel.library.cidrs import CIDR
-from policies.dra.cel.library.formats import LIBRARY as FORMATS_LIBRARY
-from policies.dra.cel.library.ips import IP
-from policies.dra.cel.library.quantities import Quantity
+from policies.dra.cel.libraries.cidrs import CIDR
+from policies.dra.cel.libraries.formats import LIBRARY as FORMATS_LIBRARY
+from policies.dra.cel.libraries.ips import IP
+from policies.dra.cel.libraries.quantities import Quantity
 from policies.dra.cel.values import Concatenation, Map, Optional, UInt
 
 TEXT = "abcdefghijkl"

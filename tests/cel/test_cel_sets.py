@@ -8,8 +8,8 @@ import pytest
 
 from policies.dra.cel import work
 from policies.dra.cel.errors import EvaluationAborted
-from policies.dra.cel.library.quantities import Quantity
-from policies.dra.cel.library.sets import LIBRARY
+from policies.dra.cel.libraries.quantities import Quantity
+from policies.dra.cel.libraries.sets import LIBRARY
 from policies.dra.cel.values import UInt
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}

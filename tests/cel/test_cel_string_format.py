@@ -4,8 +4,8 @@ import pytest
 
 from policies.dra.cel import work
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
-from policies.dra.cel.library.string_format import LIBRARY
-from policies.dra.cel.library.times import Duration, Timestamp
+from policies.dra.cel.libraries.string_format import LIBRARY
+from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.types import DYN as ANYTHING
 from policies.dra.cel.types import INT, NULL, TIMESTAMP, list_of
 from policies.dra.cel.values import Concatenation, Map, Optional, UInt

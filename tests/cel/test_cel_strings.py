@@ -2,9 +2,9 @@ import pytest
 
 from policies.dra.cel import work
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
-from policies.dra.cel.library.printing import printed
-from policies.dra.cel.library.strings import LIBRARY
-from policies.dra.cel.library.times import Duration, Timestamp
+from policies.dra.cel.libraries.printing import printed
+from policies.dra.cel.libraries.strings import LIBRARY
+from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.types import INT
 from policies.dra.cel.values import Concatenation, Map, Optional, UInt
 

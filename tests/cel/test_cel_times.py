@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.civil_time import civil_time, days_since_epoch
-from policies.dra.cel.library.time_texts import (
+from policies.dra.cel.libraries.civil_time import civil_time, days_since_epoch
+from policies.dra.cel.libraries.time_texts import (
     duration_text,
     parse_duration,
     parse_timestamp,
     timestamp_text,
 )
-from policies.dra.cel.library.times import LIBRARY, Duration, Timestamp, add, subtract
+from policies.dra.cel.libraries.times import LIBRARY, Duration, Timestamp, add, subtract
 from policies.dra.cel.types import DURATION, TIMESTAMP
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.urls import LIBRARY, URL
+from policies.dra.cel.libraries.urls import LIBRARY, URL
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.request import Request, UserInfo
+from webhook.server.strict_json import BadJSON, read_json
 
 __all__ = ["API_VERSION", "KIND", "BadReview", "decode", "name_in"]
 
@@ -107,15 +107,9 @@ def _json(body: bytes | dict[str, Any]) -> Any:
     if isinstance(body, dict):
         body = _written(body)
     try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise BadReview(f"The body is no JSON: {error.msg} at line {error.lineno} column {error.colno}.") from error
-    try:
-        # What could not be written again would only fail later, in a patch or a line of the log.
-        orjson.dumps(document)
-    except TypeError as error:
-        raise BadReview("The body is nested too deeply; no Kubernetes object has 254 levels.") from error
-    return document
+        return read_json(body)
+    except BadJSON as error:
+        raise BadReview(str(error)) from error
 
 
 def _written(review: dict[str, Any]) -> bytes:

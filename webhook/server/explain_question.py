@@ -6,10 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from policies.kubernetes.workloads import pod_templates
 from webhook.cluster.lookups import Kind, KindUnknownError, kind_called
+from webhook.server.strict_json import BadJSON, read_json
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
@@ -101,12 +100,6 @@ def _text(document: dict[str, Any], field: str) -> str:
 
 def _json(body: bytes) -> Any:
     try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise BadQuestion(f"The body is no JSON: {error.msg} at line {error.lineno} column {error.colno}.") from error
-    try:
-        # What could not be written again is nested deeper than the policies go down.
-        orjson.dumps(document)
-    except TypeError as error:
-        raise BadQuestion("The body is nested too deeply; no Kubernetes object has 254 levels.") from error
-    return document
+        return read_json(body)
+    except BadJSON as error:
+        raise BadQuestion(str(error)) from error

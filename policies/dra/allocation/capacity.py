@@ -37,14 +37,15 @@ class Demand:
 
 
 def demand(device: Device, requested: Mapping[str, Amount] | None) -> Demand | Rejection:
-    """What a request takes of a device: what it names, rounded up as the device's policies say, and for the rest their
-    defaults, or all of it.
+    """What a request takes of a device.
+
+    That is what it names, rounded up as the device's policies say, and for the rest their defaults, or all of it.
 
     Raises:
         AllocationError: the device's capacity cannot be read.
 
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go.
-    """  # noqa: D205 - the sentence needs two lines
+    """
     where = device.where
     capacities = mapping(device.document, "capacity", where)
     wanted = requested or {}

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.quantities import Quantity
-from policies.dra.cel.library.semvers import Semver
+from policies.dra.cel.libraries.quantities import Quantity
+from policies.dra.cel.libraries.semvers import Semver
 from policies.dra.cel.values import ABSENT, Absent, Map
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from policies.dra.cel import types
-from policies.dra.cel.library import catalogue
-from policies.dra.cel.library.quantities import QUANTITY
+from policies.dra.cel.libraries import catalogue
+from policies.dra.cel.libraries.quantities import QUANTITY
 from policies.dra.cel.types import Type, list_of, map_of, type_of
 
 if TYPE_CHECKING:

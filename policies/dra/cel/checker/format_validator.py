@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, cast
 
+from policies.dra.cel.libraries.format_clauses import REFUSALS, ClauseError, read_precision
 from policies.dra.cel.spelling import runtime_name
 from policies.dra.cel.syntax import ListLiteral, Literal, MapLiteral
 
@@ -21,26 +22,22 @@ if TYPE_CHECKING:
 __all__ = ["validate_format"]
 
 _PRECISION = re.compile(rb"\.([0-9]*)")
-_LARGEST_PRECISION = str(2**63 - 1)
 
-_STRING = "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
 _STRING_TYPES = frozenset(
     {"list", "map", "int", "uint", "double", "bool", "string", "timestamp", "bytes", "duration", "type", "null"}
 )
 _NUMBER_OR_NAME = frozenset({"double", "string"})
-_VERBS: dict[str, tuple[str, frozenset[str]]] = {
-    "d": ("decimal clause can only be used on integers", frozenset({"int", "uint"})),
-    "f": ("fixed-point clause can only be used on doubles", _NUMBER_OR_NAME),
-    "e": ("scientific clause can only be used on doubles", _NUMBER_OR_NAME),
-    "b": ("only integers and bools can be formatted as binary", frozenset({"int", "uint", "bool"})),
-    "x": (
-        "only integers, byte buffers, and strings can be formatted as hex",
-        frozenset({"int", "uint", "string", "bytes"}),
-    ),
-    "o": ("octal clause can only be used on integers", frozenset({"int", "uint"})),
+_VERBS = {
+    "d": frozenset({"int", "uint"}),
+    "f": _NUMBER_OR_NAME,
+    "e": _NUMBER_OR_NAME,
+    "b": frozenset({"int", "uint", "bool"}),
+    "x": frozenset({"int", "uint", "string", "bytes"}),
+    "o": frozenset({"int", "uint"}),
+    "s": _STRING_TYPES,
 }
 _VERBS["X"] = _VERBS["x"]
-"""What each clause says when it is refused, and the types it takes; `s` looks inside of lists and maps too."""
+"""The types that each clause takes; `s` looks inside of lists and maps too."""
 
 
 class _FormatError(Exception):
@@ -96,40 +93,22 @@ def _read_clause(text: bytes, position: int) -> tuple[int, str]:
     """Where a clause that begins behind its percent sign ends, and its letter."""
     if precision := _PRECISION.match(text, position):
         position = precision.end()
-        _check_precision(precision[1].decode(), is_last=position == len(text))
+        try:
+            read_precision(precision[1].decode(), is_last=position == len(text))
+        except ClauseError as error:
+            raise _FormatError(str(error)) from error
     verb = chr(text[position])
-    if verb != "s" and verb not in _VERBS:
+    if verb not in _VERBS:
         raise _FormatError(f'could not parse formatting clause: unrecognized formatting clause "{verb}"')
     return position + 1, verb
 
 
-def _check_precision(digits: str, *, is_last: bool) -> None:
-    if is_last:
-        reason = "could not find end of precision specifier"
-    elif not digits:
-        reason = 'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
-    elif _is_greater(digits.lstrip("0"), _LARGEST_PRECISION):
-        reason = f'error while converting precision to integer: strconv.Atoi: parsing "{digits}": value out of range'
-    else:
-        return
-    raise _FormatError(f"could not parse formatting clause: error while parsing precision: {reason}")
-
-
-def _is_greater(digits: str, limit: str) -> bool:
-    """Whether one number is greater than another, however many digits it has."""
-    return (len(digits), digits) > (len(limit), limit)
-
-
 def _check_argument(verb: str, argument: Expression, types: Mapping[Expression, Type]) -> None:
-    if verb == "s":
-        refusal, accepted = _STRING, _STRING_TYPES
-        checked = _with_elements(argument)
-    else:
-        refusal, accepted = _VERBS[verb]
-        checked = iter((argument,))
+    checked = _with_elements(argument) if verb == "s" else iter((argument,))
     for part in checked:
         type_ = types[part]
-        if type_.kind != "dyn" and type_.name not in accepted:
+        if type_.kind != "dyn" and type_.name not in _VERBS[verb]:
+            refusal = REFUSALS[verb.lower()]
             raise _FormatError(f"error during formatting: {refusal}, was given {runtime_name(type_)}", part)
 
 

@@ -14,7 +14,7 @@ from policies.dra.cel.checker.format_validator import validate_format
 from policies.dra.cel.checker.unification import Substitution
 from policies.dra.cel.cost.call_names import function_name
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library import regexes
+from policies.dra.cel.libraries import regexes
 from policies.dra.cel.spelling import declared
 from policies.dra.cel.syntax import Call, Comprehension, ListLiteral, Literal, MapLiteral, Select, StructLiteral
 from policies.dra.cel.values import runtime_type

@@ -13,12 +13,12 @@ from policies.dra.cel.cost.outcome_sizes import matching, outcome_size
 from policies.dra.cel.cost.size_estimates import LIST_COST, STRING_FACTOR, STRUCT_COST, factored, uint64, wrapped
 from policies.dra.cel.cost.standard_charges import STANDARD_CHARGES
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.cidrs import CIDR
-from policies.dra.cel.library.formats import Format
-from policies.dra.cel.library.ips import IP
-from policies.dra.cel.library.quantities import Quantity
-from policies.dra.cel.library.semvers import Semver
-from policies.dra.cel.library.urls import URL
+from policies.dra.cel.libraries.cidrs import CIDR
+from policies.dra.cel.libraries.formats import Format
+from policies.dra.cel.libraries.ips import IP
+from policies.dra.cel.libraries.quantities import Quantity
+from policies.dra.cel.libraries.semvers import Semver
+from policies.dra.cel.libraries.urls import URL
 from policies.dra.cel.values import Concatenation, Map
 from policies.dra.cel.work import spend
 

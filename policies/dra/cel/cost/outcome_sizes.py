@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from policies.dra.cel.cost.size_estimates import REGEX_FACTOR, STRING_FACTOR, factored, uint64, wrapped
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.cidrs import CIDR
-from policies.dra.cel.library.ips import IP
+from policies.dra.cel.libraries.cidrs import CIDR
+from policies.dra.cel.libraries.ips import IP
 from policies.dra.cel.values import Absent, Concatenation, Map, Optional, Value
 
 __all__ = ["Charge", "Outcome", "held_size", "matching", "outcome_size"]

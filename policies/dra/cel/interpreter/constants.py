@@ -11,7 +11,7 @@ from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.interpreter import plan
 from policies.dra.cel.interpreter.construction import build_list, build_map
 from policies.dra.cel.kinds import go_type
-from policies.dra.cel.library import regexes
+from policies.dra.cel.libraries import regexes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.kinds import shown
-from policies.dra.cel.library.times import Duration, Timestamp
+from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.unconvertible import usable
 from policies.dra.cel.values import Absent, Map, Optional
 

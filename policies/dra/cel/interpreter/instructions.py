@@ -12,7 +12,7 @@ from policies.dra.cel.interpreter.access import UNSET, begun
 from policies.dra.cel.interpreter.construction import build_list, build_map, build_message
 from policies.dra.cel.interpreter.membership import is_member
 from policies.dra.cel.kinds import shown
-from policies.dra.cel.library.operators import is_not_strictly_false
+from policies.dra.cel.libraries.operators import is_not_strictly_false
 from policies.dra.cel.unconvertible import Unconvertible
 from policies.dra.cel.values import Absent, Map, Optional
 

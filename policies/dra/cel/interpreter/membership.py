@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import EvaluationAborted
 from policies.dra.cel.kinds import go_type
-from policies.dra.cel.library.semvers import Semver
+from policies.dra.cel.libraries.semvers import Semver
 from policies.dra.cel.values import UNHASHABLE, UInt
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.devices import DomainMap, StringMap
-from policies.dra.cel.library.cidrs import CIDR
-from policies.dra.cel.library.ips import IP
-from policies.dra.cel.library.quantities import Quantity
-from policies.dra.cel.library.semvers import Semver
-from policies.dra.cel.library.urls import URL
+from policies.dra.cel.libraries.cidrs import CIDR
+from policies.dra.cel.libraries.ips import IP
+from policies.dra.cel.libraries.quantities import Quantity
+from policies.dra.cel.libraries.semvers import Semver
+from policies.dra.cel.libraries.urls import URL
 from policies.dra.cel.spelling import runtime_name
 from policies.dra.cel.types import Type
 from policies.dra.cel.unconvertible import Unconvertible

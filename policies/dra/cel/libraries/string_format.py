@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.cel.declarations import Function, Library, member
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.kinds import kind
-from policies.dra.cel.library.conversions import string_of
-from policies.dra.cel.library.localized_numbers import fixed, scientific
-from policies.dra.cel.library.quoting import quoted
-from policies.dra.cel.library.times import Duration, Timestamp
+from policies.dra.cel.libraries.conversions import string_of
+from policies.dra.cel.libraries.format_clauses import REFUSALS, ClauseError, read_precision
+from policies.dra.cel.libraries.localized_numbers import fixed, scientific
+from policies.dra.cel.libraries.nested_texts import Mark, is_list, nested_text
+from policies.dra.cel.libraries.quoting import quoted
+from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.spelling import runtime_name
 from policies.dra.cel.types import DYN, STRING, Type, list_of
-from policies.dra.cel.values import Concatenation, Map, size
+from policies.dra.cel.values import Map, size
 from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from policies.dra.cel.values import List, Value
 
@@ -28,23 +30,11 @@ __all__ = ["LIBRARY"]
 _DEFAULT_PRECISION = 6
 _PRECISION = re.compile(r"\.([0-9]*)")
 _VERBS = frozenset("sdfebxXo")
-_LARGEST_INT = 2**63 - 1
 _LARGEST_PRECISION = 2**16
 """Where numbers of digits begin anew in golang.org/x/text."""
 _STEPS_PER_PART = 20
 """What writing one element of a list is worth, besides its characters."""
 _NAMED_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-
-_REFUSALS = {
-    "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
-    "and timestamps, was given {}",
-    "d": "decimal clause can only be used on integers, was given {}",
-    "f": "fixed-point clause can only be used on doubles, was given {}",
-    "e": "scientific clause can only be used on doubles, was given {}",
-    "b": "only integers and bools can be formatted as binary, was given {}",
-    "x": "only integers, byte buffers, and strings can be formatted as hex, was given {}",
-    "o": "octal clause can only be used on integers, was given {}",
-}
 
 
 class _Clause(NamedTuple):
@@ -54,12 +44,6 @@ class _Clause(NamedTuple):
     """One of `s d f e b x X o`."""
     precision: int
     """As written, or 6."""
-
-
-class _Mark(str):
-    """Brackets and commas between values."""
-
-    __slots__ = ()
 
 
 def _format(template: str, arguments: List) -> str:
@@ -93,25 +77,15 @@ def _clause(template: str, position: int) -> tuple[_Clause, int]:
     written = _PRECISION.match(template, position)
     if written is not None:
         position = written.end()
-        precision = _precision(written[1], is_last=position == len(template))
+        try:
+            precision = read_precision(written[1], is_last=position == len(template))
+        except ClauseError as error:
+            raise CelRuntimeError(str(error)) from error
     verb = template[position]
     if verb not in _VERBS:
         first_byte = chr(verb.encode()[0])
         raise CelRuntimeError(f'could not parse formatting clause: unrecognized formatting clause "{first_byte}"')
     return _Clause(verb, precision), position + 1
-
-
-def _precision(digits: str, *, is_last: bool) -> int:
-    significant = digits.lstrip("0") or "0"
-    if is_last:
-        reason = "could not find end of precision specifier"
-    elif not digits:
-        reason = 'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
-    elif len(significant) > len(str(_LARGEST_INT)) or int(significant) > _LARGEST_INT:
-        reason = f'error while converting precision to integer: strconv.Atoi: parsing "{digits}": value out of range'
-    else:
-        return int(significant)
-    raise CelRuntimeError(f"could not parse formatting clause: error while parsing precision: {reason}")
 
 
 def _formatted(value: Value, clause: _Clause) -> str:
@@ -126,7 +100,7 @@ def _formatted(value: Value, clause: _Clause) -> str:
 
 
 def _refused(value: Value, clause: str) -> CelRuntimeError:
-    return CelRuntimeError(_REFUSALS[clause.lower()].format(kind(value)))
+    return CelRuntimeError(f"{REFUSALS[clause.lower()]}, was given {kind(value)}")
 
 
 def _number(value: Value, clause: _Clause) -> str:
@@ -155,45 +129,22 @@ def _double(value: Value, verb: str) -> float:
 
 
 def _string(value: Value) -> str:
-    """Lists and maps are written without recursion: they may be nested as deep as one likes."""
-    if not isinstance(value, Map) and not _is_list(value):
+    if not isinstance(value, Map) and not is_list(value):
         return _plain(value, _refused(value, "s"))
-    pieces: list[str] = []
-    pending: list[Iterator[Value | _Mark]] = [iter((value,))]
-    while pending:
-        for part in pending[-1]:
-            if isinstance(part, Map):
-                pending.append(_inside("{", _sorted_entries(part), "}"))
-                break
-            if _is_list(part):
-                pending.append(_inside("[", ((element,) for element in part), "]"))
-                break
-            text = part if isinstance(part, _Mark) else _literal(part)
-            spend(len(text) + _STEPS_PER_PART)
-            pieces.append(text)
-        else:
-            pending.pop()
-    return "".join(pieces)
+    return nested_text(value, _piece, _sorted_entries)
 
 
-def _is_list(value: Value) -> TypeGuard[List]:
-    return isinstance(value, tuple | Concatenation)
+def _piece(part: Value | Mark) -> str:
+    text = part if isinstance(part, Mark) else _literal(part)
+    spend(len(text) + _STEPS_PER_PART)
+    return text
 
 
-def _inside(opening: str, members: Iterable[tuple[Value | _Mark, ...]], closing: str) -> Iterator[Value | _Mark]:
-    yield _Mark(opening)
-    for index, parts in enumerate(members):
-        if index:
-            yield _Mark(", ")
-        yield from parts
-    yield _Mark(closing)
-
-
-def _sorted_entries(entries: Map) -> Iterator[tuple[Value | _Mark, ...]]:
+def _sorted_entries(entries: Map) -> Iterator[tuple[Value | Mark, ...]]:
     spend(len(entries))
     shown = [(_key(key), value) for key, value in entries.items()]
     shown.sort(key=lambda entry: entry[0])
-    return ((_Mark(f"{key}:"), value) for key, value in shown)
+    return ((Mark(f"{key}:"), value) for key, value in shown)
 
 
 def _key(key: Value) -> str:

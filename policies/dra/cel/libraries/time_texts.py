@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from policies.dra.cel.library.civil_time import SECONDS_PER_DAY, civil_time, days_in_month, days_since_epoch
+from policies.dra.cel.libraries.civil_time import SECONDS_PER_DAY, civil_time, days_in_month, days_since_epoch
 
 __all__ = [
     "NANOSECONDS_PER_SECOND",

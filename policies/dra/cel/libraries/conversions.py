@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from policies.dra.cel.declarations import Function, Library, function
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.kinds import kind, shown
-from policies.dra.cel.library.time_texts import duration_text, parse_duration, parse_timestamp, timestamp_text
-from policies.dra.cel.library.times import TIMESTAMP_OVERFLOW, Duration, Timestamp, is_in_range
+from policies.dra.cel.libraries.time_texts import duration_text, parse_duration, parse_timestamp, timestamp_text
+from policies.dra.cel.libraries.times import TIMESTAMP_OVERFLOW, Duration, Timestamp, is_in_range
 from policies.dra.cel.spelling import runtime_name
 from policies.dra.cel.types import (
     BOOL,

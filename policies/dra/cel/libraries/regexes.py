@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.regex_syntax import translated
+from policies.dra.cel.libraries.regex_syntax import translated
 from policies.dra.cel.types import BOOL, INT, STRING, list_of
 from policies.dra.cel.work import spend
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from policies.dra.cel.library.addresses import Address, AddressError
-from policies.dra.cel.library.quoting import quoted
-from policies.dra.cel.library.url_escapes import Part, UrlError, escape, is_validly_escaped, unescape
+from policies.dra.cel.libraries.addresses import Address, AddressError
+from policies.dra.cel.libraries.quoting import quoted
+from policies.dra.cel.libraries.url_escapes import Part, UrlError, escape, is_validly_escaped, unescape
 
 __all__ = ["UrlParts", "check_request_uri", "read_url"]
 

@@ -6,7 +6,7 @@ import re
 from typing import NoReturn
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.unicode_classes import unicode_class
+from policies.dra.cel.libraries.unicode_classes import unicode_class
 
 __all__ = ["PERL_CLASSES", "UNICODE_CLASSES", "CharacterReader", "escaped"]
 

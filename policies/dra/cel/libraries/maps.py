@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.declarations import Function, Library, function
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.printing import printed
+from policies.dra.cel.libraries.printing import printed
 from policies.dra.cel.types import map_of, type_parameter
 from policies.dra.cel.values import Growing
 from policies.dra.cel.work import spend

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from policies.dra.cel.library.regex_characters import PERL_CLASSES, UNICODE_CLASSES, CharacterReader, escaped
-from policies.dra.cel.library.regex_limits import LARGEST_HEIGHT, LARGEST_REPEAT, LARGEST_SIZE, Level, Part
+from policies.dra.cel.libraries.regex_characters import PERL_CLASSES, UNICODE_CLASSES, CharacterReader, escaped
+from policies.dra.cel.libraries.regex_limits import LARGEST_HEIGHT, LARGEST_REPEAT, LARGEST_SIZE, Level, Part
 
 __all__ = ["translated"]
 

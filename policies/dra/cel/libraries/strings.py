@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.printing import printed
+from policies.dra.cel.libraries.printing import printed
 from policies.dra.cel.types import BOOL, BYTES, INT, STRING, list_of, map_of, type_parameter
 from policies.dra.cel.values import Map
 from policies.dra.cel.values import size as list_size

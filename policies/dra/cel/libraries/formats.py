@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from policies.dra.cel.declarations import Function, Library, function, member
-from policies.dra.cel.library import name_formats
-from policies.dra.cel.library.url_escapes import UrlError
-from policies.dra.cel.library.url_texts import check_request_uri
+from policies.dra.cel.libraries import name_formats
+from policies.dra.cel.libraries.url_escapes import UrlError
+from policies.dra.cel.libraries.url_texts import check_request_uri
 from policies.dra.cel.types import STRING, Type, list_of, optional_of
 from policies.dra.cel.values import Optional
 

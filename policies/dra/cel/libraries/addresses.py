@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from policies.dra.cel.library.quoting import quoted
+from policies.dra.cel.libraries.quoting import quoted
 
 __all__ = ["Address", "AddressError"]
 

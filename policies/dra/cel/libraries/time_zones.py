@@ -13,7 +13,7 @@ from importlib import resources
 from zoneinfo import ZoneInfo
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.quoting import quoted
+from policies.dra.cel.libraries.quoting import quoted
 
 __all__ = ["seconds_east"]
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.declarations import Function
-from policies.dra.cel.library import (
+from policies.dra.cel.libraries import (
     authorizers,
     cidrs,
     conversions,

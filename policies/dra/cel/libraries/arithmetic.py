@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library import times
+from policies.dra.cel.libraries import times
 from policies.dra.cel.values import Accumulation, Concatenation, UInt, size
 from policies.dra.cel.work import spend
 

@@ -12,7 +12,7 @@ from policies.dra.cel import types
 from policies.dra.cel.declarations import Function, Library, Overload, function, member
 from policies.dra.cel.equality import compare, equal, equals
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library import arithmetic
+from policies.dra.cel.libraries import arithmetic
 from policies.dra.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, UINT
 from policies.dra.cel.values import Concatenation, Map, size
 from policies.dra.cel.work import spend

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import Enum, auto
 
-from policies.dra.cel.library.quoting import quoted
+from policies.dra.cel.libraries.quoting import quoted
 
 __all__ = ["Part", "UrlError", "decoded", "escape", "is_validly_escaped", "unescape"]
 

@@ -6,7 +6,7 @@ Source: k8s.io/apimachinery/pkg/api/resource, quantity.go (CanonicalizeBytes) an
 
 from __future__ import annotations
 
-from policies.dra.cel.library.quantity_texts import Notation
+from policies.dra.cel.libraries.quantity_texts import Notation
 
 __all__ = ["spelled"]
 

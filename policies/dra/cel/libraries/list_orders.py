@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.equality import compare
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.times import Duration, Timestamp
+from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.types import BOOL, BYTES, DOUBLE, DURATION, INT, STRING, TIMESTAMP, UINT
 from policies.dra.cel.values import UInt
 

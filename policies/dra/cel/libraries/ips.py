@@ -11,8 +11,8 @@ from typing import ClassVar
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.addresses import Address, AddressError
-from policies.dra.cel.library.quoting import quoted
+from policies.dra.cel.libraries.addresses import Address, AddressError
+from policies.dra.cel.libraries.quoting import quoted
 from policies.dra.cel.types import BOOL, INT, STRING, Type, opaque
 
 __all__ = ["IP", "IP_TYPE", "LIBRARY"]

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from policies.dra.cel.declarations import Function, Library, Overload, member
 from policies.dra.cel.equality import equal
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.library.arithmetic import NO_OVERLOAD, add
-from policies.dra.cel.library.list_extensions import FUNCTIONS
-from policies.dra.cel.library.list_orders import ORDERED_TYPES, is_ordered, order
-from policies.dra.cel.library.times import Duration
+from policies.dra.cel.libraries.arithmetic import NO_OVERLOAD, add
+from policies.dra.cel.libraries.list_extensions import FUNCTIONS
+from policies.dra.cel.libraries.list_orders import ORDERED_TYPES, is_ordered, order
+from policies.dra.cel.libraries.times import Duration
 from policies.dra.cel.types import BOOL, DOUBLE, DURATION, INT, UINT, list_of, type_parameter
 from policies.dra.cel.values import UInt, size
 from policies.dra.cel.work import spend
