@@ -59,11 +59,6 @@ class Effort:
         self._asked: dict[Selector, set[Group]] = {}
         self._made: dict[Hashable, object] = {}
 
-    @property
-    def compilations(self) -> int:
-        """How many texts were compiled, or found among those of other reviews."""
-        return len(self._compiled)
-
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` returns, made once for a key."""
         if key not in self._made:
