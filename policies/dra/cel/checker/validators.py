@@ -20,7 +20,7 @@ from policies.dra.cel.syntax import Call, Comprehension, ListLiteral, Literal, M
 from policies.dra.cel.values import runtime_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from policies.dra.cel.checker.inference import Inference
     from policies.dra.cel.environment import Environment
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from policies.dra.cel.syntax import Constant, Expression
     from policies.dra.cel.types import Type
 
-    Types = Mapping[Expression, Type]
     NamedCall = tuple[str, Call]
 
 __all__ = ["validate"]
