@@ -11,10 +11,13 @@ from policies.warnings import warning_lines
 if TYPE_CHECKING:
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["MANAGED", "Decision", "Finding", "Operation", "Place", "Severity", "Template"]
+__all__ = ["MANAGED", "RECORD", "Decision", "Finding", "Operation", "Place", "Severity", "Template"]
 
 MANAGED = "gpu-admission.io/managed"
 """The label on everything that gpu-admission made or changed."""
+
+RECORD = "gpu-admission.io/converted"
+"""The annotation that records what a converted pod asked for."""
 
 Operation = dict[str, Any]
 """One operation of a JSON Patch (RFC 6902) in its wire form."""

@@ -44,6 +44,8 @@ ENTRIES = {
         Entry("preview", mutating=True, failure_policy="Ignore"),
         Entry("placement", mutating=True, failure_policy="Ignore"),
         Entry("conversion-check", mutating=False, failure_policy="Fail"),
+        Entry("access", mutating=False, failure_policy="Ignore"),
+        Entry("workloads", mutating=False, failure_policy="Ignore"),
         Entry("claims", mutating=False, failure_policy="Ignore"),
         Entry("configuration", mutating=False, failure_policy="Ignore"),
         Entry("nodes", mutating=False, failure_policy="Ignore"),

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["Field", "SchemaProblem", "closest", "find_problems", "parse_schema"]
+__all__ = ["Field", "SchemaProblem", "find_problems", "parse_schema"]
 
 _LINE = re.compile(r"( *)(?:\+ (?P<blocks>.+)|(?P<name>\w+)(?P<required>!)?: (?P<type>\S+)(?P<rest>.*))")
 _BOUND = re.compile(r"at (least|most) (\d+)")
@@ -189,15 +189,6 @@ def _is_used(value: Any) -> bool:
     if isinstance(value, dict):
         return value.get("enabled", bool(value)) is not False
     return bool(value)
-
-
-def closest(text: Any, known: Any) -> str | None:
-    """The known name that was probably meant, if any is near."""
-    if not isinstance(text, str):
-        return {True: "on", False: "off"}.get(text) if {"on", "off"} <= set(known) else None
-    by_lower = {name.lower(): name for name in known}
-    matches = get_close_matches(text.lower(), by_lower, n=1, cutoff=0.7)
-    return by_lower[matches[0]] if matches else None
 
 
 def _wrong_type(path: FieldPath, value: Any, wanted: str) -> SchemaProblem:

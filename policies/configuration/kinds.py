@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Checks, Problem, problem
 from policies.decision import Severity
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

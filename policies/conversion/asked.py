@@ -21,16 +21,14 @@ from policies.nvidia.labels import Subject, profile_is
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.predicates import TRUE, Predicate, all_of
 from policies.nvidia.resources import parse_resource
+from policies.nvidia.wishes import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.decision import Template
 
-__all__ = ["RECORD", "Asked"]
-
-RECORD = "gpu-admission.io/converted"
-"""The annotation that holds the record."""
+__all__ = ["Asked"]
 
 _LONGEST = 256 * 1024
 """Characters of all annotations of an object together (k8s.io/apimachinery TotalAnnotationSizeLimitB)."""
@@ -50,6 +48,8 @@ class Asked:
     """The profile of those MIG devices, where the nodes told it and not the pod's own selector."""
     shares: Mapping[str, int] = field(default_factory=dict)
     """How many shares of a device a resource stands for, where the driver shares devices between claims."""
+    wish: Wish = field(default_factory=Wish)
+    """What the pod wished when it was converted; its annotations may have been edited since."""
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -83,7 +83,7 @@ class Asked:
 
     def _predicate(self, subject: Subject) -> Predicate:
         profile = profile_is(subject.profile) if subject.profile else TRUE
-        return all_of([profile, self.constraints.predicate(subject)])
+        return all_of([profile, self.constraints.predicate(subject), self.wish.predicate(subject)])
 
     def template(self, namespace: str) -> Template:
         """The template of this pod.
@@ -124,6 +124,8 @@ class Asked:
             document["profile"] = str(self.profile)
         if self.shares:
             document["shares"] = dict(sorted(self.shares.items()))
+        if self.wish:
+            document["wish"] = self.wish.words()
         return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
@@ -141,6 +143,7 @@ class Asked:
                 gpu=document.get("gpu", "gpu"),
                 profile=MIGProfile.parse(document["profile"]) if "profile" in document else None,
                 shares=document.get("shares", {}),
+                wish=Wish.of(document.get("wish", {})),
             )
             return asked if asked._sound() and json.loads(asked.record()) == document else None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
     from policies.decision import Finding
     from policies.kubernetes.pods import Pod
+    from policies.nvidia.wishes import Wish
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
 __all__ = ["check"]
 
 
-def check(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
+def check(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish) -> Iterator[Finding]:
     """What is wrong with a pod of a converting namespace that still asks the device plugin.
 
     A pod that conversion leaves alone may ask; one that holds a claim of ours, or that conversion would change, may not.
@@ -35,7 +36,7 @@ def check(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPol
         return
     ours = {claim.get("name") for claim in pod.resource_claims if is_our_name(claim.get("resourceClaimTemplateName"))}
     uses_ours = any(claim.get("name") in ours for container in pod.all_containers for claim in container.claims)
-    converted = None if uses_ours else convert(pod, namespace, view, settings)
+    converted = None if uses_ours else convert(pod, namespace, view, settings, wish)
     if converted is not None and (converted.obstacles or converted.template is None):
         return
     amounts = read_amounts(pod).of

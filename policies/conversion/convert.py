@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from policies.conversion.amounts import asks, gpu_resources, limit_path, read_amounts
-from policies.conversion.asked import RECORD, Asked
+from policies.conversion.asked import Asked
 from policies.conversion.coexistence import twice
 from policies.conversion.constraints import ConstraintError, NodeConstraints
 from policies.conversion.exemptions import exemptions, ignored_opt_out
@@ -21,7 +21,7 @@ from policies.conversion.rules import LABEL, SHARED, TERMS, TOO_LONG, TOO_MANY
 from policies.conversion.satisfaction import unsatisfied
 from policies.conversion.shares import shares_asked
 from policies.conversion.size import size_problems
-from policies.decision import MANAGED
+from policies.decision import MANAGED, RECORD
 from policies.dra.selector_limits import LONGEST_TEXT
 from policies.dra.templates import selectors
 from policies.kubernetes.paths import FieldPath
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from policies.conversion.amounts import Amounts
     from policies.decision import Finding, Template
     from policies.kubernetes.pods import Pod
+    from policies.nvidia.wishes import Wish
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -56,10 +57,10 @@ class Conversion:
     """Whether the pod was converted before; `edits` then only take out what was added since."""
 
 
-def convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Conversion:
-    """Convert a pod that is being created in a namespace that opted in.
+def convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish) -> Conversion:
+    """Convert a pod that is being created in a namespace that opted in; `wish` says what GPUs it would like.
 
-    Converting a converted pod changes nothing, but for taking out what was added again.
+    Converting a converted pod changes nothing, but for taking out what was added again; its wish is that of its record.
     """
     if pod.past_scheduling:
         return Conversion()
@@ -76,7 +77,7 @@ def convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionP
     if amounts.findings:
         return Conversion(obstacles=amounts.findings)
     places = _places(pod, amounts)
-    asked, obstacles = _ask(pod, amounts, places, view)
+    asked, obstacles = _ask(pod, amounts, places, view, wish)
     if obstacles:
         return Conversion(obstacles=obstacles)
     edits = Editor(pod.document)
@@ -118,17 +119,17 @@ def _places(pod: Pod, amounts: Amounts) -> dict[str, FieldPath]:
 
 
 def _ask(
-    pod: Pod, amounts: Amounts, places: dict[str, FieldPath], view: ClusterView
+    pod: Pod, amounts: Amounts, places: dict[str, FieldPath], view: ClusterView, wish: Wish
 ) -> tuple[Asked, tuple[Finding, ...]]:
     """What the pod asks for in full, and why that cannot be told to a claim."""
     constraints = NodeConstraints.of(pod.spec) if places else NodeConstraints()
-    meaning = meaning_of_gpu(pod.spec, constraints, view, places[GPU]) if GPU in places else Meaning()
+    meaning = meaning_of_gpu(pod.spec, constraints, wish, view, places[GPU]) if GPU in places else Meaning()
     containers = tuple(
         ContainerAsk(container.name, container.kind, amounts.of[container.name])
         for container in pod.all_containers
         if container.name in amounts.of
     )
-    asked = Asked(containers, constraints, meaning.kind, meaning.profile)
+    asked = Asked(containers, constraints, meaning.kind, meaning.profile, wish=wish)
     if meaning.finding is not None:
         return asked, (meaning.finding,)
     shares, problems = shares_asked(asked, places, view, shared_gpu=meaning.shared)
@@ -149,7 +150,7 @@ def _template_problems(asked: Asked, places: dict[str, FieldPath]) -> Iterator[F
         for expression in selectors(predicate):
             size = len(expression.encode())
             if size > LONGEST_TEXT:
-                text = f"its conditions on node labels become a CEL expression of {size} bytes, and {LONGEST_TEXT} are allowed"
+                text = f"its node labels and wishes become a CEL expression of {size} bytes, and {LONGEST_TEXT} are allowed"
                 yield TOO_LONG.finding(places[resource], text)
 
 

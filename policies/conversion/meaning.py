@@ -1,7 +1,8 @@
 """What `nvidia.com/gpu` means to a pod: a whole GPU, a MIG device, or a share of a GPU.
 
 The name alone does not tell. Under the MIG strategy `single` a node hands out MIG devices by it, and under time-slicing
-or MPS it hands out shares. The pod's own selector tells first, then the nodes that it could have run on.
+or MPS it hands out shares. The pod's own selector tells first; then a wish for products that all name MIG, which is a
+wish for any MIG device that they name; then the nodes that the pod could have run on and whose product it wishes.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from policies.conversion.rules import AMBIGUOUS
 from policies.kubernetes.nodes import REQUIRED, NodeIndex, allocatable, labels_of
 from policies.kubernetes.paths import lookup
-from policies.nvidia.labels import PRODUCT
-from policies.nvidia.products import Product
+from policies.nvidia.products import PRODUCT, Product
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.paths import FieldPath
     from policies.nvidia.mig import MIGProfile
+    from policies.nvidia.wishes import Wish
 
 __all__ = ["GPU", "Meaning", "meaning_of_gpu"]
 
@@ -39,28 +40,47 @@ class Meaning:
 
     kind: Literal["gpu", "mig"] = "gpu"
     profile: MIGProfile | None = None
-    """The profile of the MIG devices, where the nodes tell it and the pod does not."""
+    """The profile of the MIG devices, where the nodes tell it and neither the pod's selector nor its wish does."""
     shared: bool = False
     """Whether every node that the pod could have run on hands out shares of its GPUs."""
     finding: Finding | None = None
     """Set where it stands for more than one thing."""
 
 
-def meaning_of_gpu(spec: Mapping[str, Any], constraints: NodeConstraints, view: ClusterView, at: FieldPath) -> Meaning:
+def meaning_of_gpu(
+    spec: Mapping[str, Any], constraints: NodeConstraints, wish: Wish, view: ClusterView, at: FieldPath
+) -> Meaning:
     """Find out for a pod; `at` is where it asks. Without any node that tells, it is a whole GPU."""
     selected = list(constraints.selected(PRODUCT))
     if selected:
         named = [(path, Product.parse(value)) for path, value in selected]
         return _meaning_of_selection(named, always=constraints.always_selects(PRODUCT))
+    products = _products_for(spec, wish, view)
+    if _wishes_mig(wish):
+        return Meaning("mig", shared=_all_shared(products))
+    return _meaning_of_nodes(products, at)
+
+
+def _products_for(spec: Mapping[str, Any], wish: Wish, view: ClusterView) -> Counter[Product]:
+    """What the nodes hand out that the pod could have run on; nothing where all of it is whole GPUs, or not known."""
     products = view.derive(_plugin_products)
     if products is UNKNOWN or all(product.profile is None and not product.shared for product in products):
-        return Meaning()
+        return Counter()
     if spec.get("nodeSelector") or lookup(spec, REQUIRED):
         nodes = view.derive(_plugin_index)
         runs_on = nodes.index.selected(spec)
         counts = {product: (runs_on & those).bit_count() for product, those in nodes.of.items()}
         products = Counter({product: count for product, count in counts.items() if count})
-    return _meaning_of_nodes(products, at)
+    wished = wish.products
+    if wished is None:
+        return products
+    return Counter({each: count for each, count in products.items() if wished.admits(each.name, each.profile)})
+
+
+def _wishes_mig(wish: Wish) -> bool:
+    """Whether every product that is wished is that of MIG devices; no whole GPU has MIG in its name."""
+    includes = wish.products.includes if wish.products is not None else ()
+    return bool(includes) and all("mig" in pattern.lower() for pattern in includes)
 
 
 def _meaning_of_selection(selected: list[tuple[FieldPath, Product]], *, always: bool) -> Meaning:
@@ -82,8 +102,11 @@ def _meaning_of_nodes(products: Counter[Product], at: FieldPath) -> Meaning:
     if len(profiles) > 1:
         return Meaning(finding=_ambiguous(products, at))
     profile = next(iter(profiles), None)
-    shared = bool(products) and all(product.shared for product in products)
-    return Meaning("mig", profile, shared) if profile else Meaning(shared=shared)
+    return Meaning("mig" if profile else "gpu", profile, _all_shared(products))
+
+
+def _all_shared(products: Counter[Product]) -> bool:
+    return bool(products) and all(product.shared for product in products)
 
 
 def _ambiguous(products: Counter[Product], at: FieldPath) -> Finding:

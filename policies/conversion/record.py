@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.conversion.amounts import gpu_resources, limit_path, read_amounts
-from policies.conversion.asked import RECORD, Asked
+from policies.conversion.asked import Asked
 from policies.conversion.constraints import ConstraintError
 from policies.conversion.line import TooManyDevicesError
 from policies.conversion.rules import READDED
+from policies.decision import RECORD
 from policies.kubernetes.paths import lookup
 from policies.patch import Editor
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from policies.conversion.rules import UNSATISFIABLE
+from policies.conversion.shares import shares_of
 from policies.decision import Severity
 from policies.dra.deviceclasses import device_type
 from policies.dra.inventory import DeviceGroup, inventory
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from policies.conversion.asked import Asked
     from policies.decision import Finding
     from policies.kubernetes.paths import FieldPath
+    from policies.nvidia.predicates import Predicate
     from policies.settings import GPUAdmissionPolicy
 
 __all__ = ["unsatisfied"]
@@ -36,14 +38,28 @@ def unsatisfied(
         if wanted_type is None:
             continue
         candidates = [group for group in groups if group.type == wanted_type]
-        predicate = asked.predicates[resource]
-        if not any(predicate.matches(group.device) for group in candidates):
-            missed = f"no device matches {predicate.words()}; " if predicate != TRUE else ""
-            yield UNSATISFIABLE.finding(
-                path,
-                missed + _existing(candidates, wanted_type),
-                severity=Severity(settings.conversion.unsatisfiable),
-            )
+        missed = _missed(asked.predicates[resource], asked.shares.get(resource, 0), candidates)
+        if missed is not None:
+            wished = asked.wish.predicate(asked.subject(resource)) != TRUE
+            text = missed + _existing(candidates, wanted_type)
+            yield UNSATISFIABLE.finding(path, text, severity=_severity(settings, wished=wished))
+
+
+def _missed(predicate: Predicate, shares: int, candidates: list[DeviceGroup]) -> str | None:
+    """What no device is, to be followed by what there is; None where some device is what is asked for."""
+    matching = [group.device for group in candidates if predicate.matches(group.device)]
+    if any((shares_of(device) or 0) >= shares for device in matching):
+        return None
+    conditions = f" matches {predicate.words()}" if predicate != TRUE else ""
+    if matching:
+        return f"no device that{conditions or ' there is'} is offered in shares; "
+    return f"no device{conditions}; " if conditions else ""
+
+
+def _severity(settings: GPUAdmissionPolicy, *, wished: bool) -> Severity:
+    """What either setting refuses is refused; that of placement speaks of wishes only."""
+    denied = wished and settings.placement.unsatisfiable == "deny"
+    return Severity.DENY if denied else Severity(settings.conversion.unsatisfiable)
 
 
 def _kind(wanted_type: str) -> str:

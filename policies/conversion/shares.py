@@ -3,6 +3,9 @@
 Where NVIDIA's driver publishes devices with `allowMultipleAllocations` and a capacity `shares`, a request that does not
 name the capacity gets one share. A pod that asked for a whole GPU must therefore ask for all shares of it.
 
+What a pod wishes (gpu-admission.io/sharing) goes before what `nvidia.com/gpu` happens to be on the nodes: `exclusive`
+is all shares although every node is time-sliced, `shared` is one share although none is.
+
 Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go; KEP-5075.
 """
 
@@ -11,10 +14,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.conversion.meaning import GPU
-from policies.conversion.rules import SHARED
+from policies.conversion.rules import NO_SHARES, SHARED
 from policies.dra.deviceclasses import MIG_CLASS
 from policies.dra.inventory import inventory
-from policies.nvidia.predicates import DRIVER
+from policies.nvidia.drivers import DRIVER
 from policies.nvidia.resources import parse_resource
 from policies.view import UNKNOWN
 
@@ -22,9 +25,11 @@ if TYPE_CHECKING:
     from policies.conversion.asked import Asked
     from policies.decision import Finding
     from policies.kubernetes.paths import FieldPath
+    from policies.kubernetes.resourceslices import Device
+    from policies.nvidia.wishes import Wish
     from policies.view import ClusterView
 
-__all__ = ["shares_asked"]
+__all__ = ["shares_asked", "shares_of"]
 
 _SHARES = f"{DRIVER}/shares"
 
@@ -34,20 +39,21 @@ def shares_asked(
 ) -> tuple[dict[str, int], tuple[Finding, ...]]:
     """How many shares of a device each resource stands for, and which resources cannot be told in shares.
 
-    `shared_gpu` says that `nvidia.com/gpu` is a share on every node that the pod could have run on.
+    `shared_gpu` says that `nvidia.com/gpu` is a share on every node that the pod could have run on. While nobody knows
+    what ResourceSlices offer, a wish for a share is believed: its claim waits rather than getting a whole device.
     """
     shares: dict[str, int] = {}
     findings: list[Finding] = []
     for resource, path in places.items():
-        parsed = parse_resource(resource)
-        wants_share = parsed is not None and (parsed.shared or (resource == GPU and shared_gpu))
-        offered = _offered(view, "mig" if asked.device_class(resource) == MIG_CLASS else "gpu")
+        mig = asked.device_class(resource) == MIG_CLASS
+        offered = _offered(view, "mig" if mig else "gpu")
         whole = next(iter(offered)) if len(offered) == 1 else None
-        if wants_share and any(offered):
-            shares[resource] = 1
-        elif wants_share:
-            what = "every node that hands it out shares its GPUs" if resource == GPU else "is a share of a GPU"
-            findings.append(SHARED.finding(path, f"{what}, and no ResourceSlice offers shares"))
+        is_share = _is_share(resource, asked.wish, shared_gpu=shared_gpu)
+        if is_share or asked.wish.sharing == "shared":
+            if any(offered) or (not is_share and view.derive(inventory) is UNKNOWN):
+                shares[resource] = 1
+            else:
+                findings.append(_no_shares(resource, path, is_share=is_share, mig=mig))
         elif whole is None and offered:
             text = "is a whole device, and the DRA driver shares some devices between pods"
             remedy = "keep this pod on device-plugin nodes, or share all devices alike (consumableShares of the driver)"
@@ -57,13 +63,30 @@ def shares_asked(
     return shares, tuple(findings)
 
 
+def shares_of(device: Device) -> int | None:
+    """The number of shares that a device has: 0 where it is held alone, None where it is shared without limit."""
+    if not device.shareable:
+        return 0
+    return int(device.capacity[_SHARES]) if _SHARES in device.capacity else None
+
+
+def _is_share(resource: str, wish: Wish, *, shared_gpu: bool) -> bool:
+    """Whether the device plugin hands out shares by this name, and the pod does not wish to be spared them."""
+    parsed = parse_resource(resource)
+    return (parsed is not None and parsed.shared) or (resource == GPU and shared_gpu and wish.sharing != "exclusive")
+
+
+def _no_shares(resource: str, path: FieldPath, *, is_share: bool, mig: bool) -> Finding:
+    if is_share:
+        what = "every node that hands it out shares its GPUs" if resource == GPU else "is a share of a GPU"
+        return SHARED.finding(path, f"{what}, and no ResourceSlice offers shares")
+    device = "MIG device" if mig else "GPU"
+    return NO_SHARES.finding(path, f"the pod wishes a shared {device}, and no ResourceSlice offers shares of {device}s")
+
+
 def _offered(view: ClusterView, device_type: str) -> set[int | None]:
-    """The numbers of shares of devices of one type: 0 for one that is held alone, None for one shared without limit."""
+    """The numbers of shares of devices of one type, as `shares_of` counts them."""
     groups = view.derive(inventory)
     if groups is UNKNOWN:
         return set()
-    devices = [group.device for group in groups if group.type == device_type]
-    return {
-        0 if not device.shareable else int(device.capacity[_SHARES]) if _SHARES in device.capacity else None
-        for device in devices
-    }
+    return {shares_of(group.device) for group in groups if group.type == device_type}

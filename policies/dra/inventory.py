@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.resourceslices import Device, devices_of
-from policies.nvidia.predicates import DRIVER
+from policies.nvidia.drivers import DRIVER
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:

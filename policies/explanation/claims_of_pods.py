@@ -8,10 +8,10 @@ from policies.explanation.cluster import BRING
 from policies.explanation.obstacles import Obstacle, ObstacleKind
 from policies.explanation.question import NamedClaim
 from policies.explanation.versions import claim_as_v1
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
-from policies.schema import closest
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:

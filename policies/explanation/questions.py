@@ -12,6 +12,7 @@ from policies.explanation.question import NamedClaim, Question
 from policies.explanation.versions import claim_as_v1
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.workload_pods import pod_of
 from policies.kubernetes.workloads import group_of, pod_templates
 from policies.request import Request
 from policies.review import review
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["questions"]
 
 _RESOURCE = "resource.k8s.io"
-_COPIED = ("labels", "annotations")
 
 
 def questions(
@@ -55,7 +55,7 @@ def questions(
     label = f"{document.get('kind')} {home}/{_name(document)}"
     return tuple(
         pod_question(
-            _pod(template, document, home),
+            pod_of(template, document, home),
             label if len(templates) == 1 else f"{label}, {path}",
             home,
             view,
@@ -69,20 +69,6 @@ def questions(
 def _name(document: Object) -> str:
     generated = lookup(document, ("metadata", "generateName"))
     return name_of(document) or (f"{generated}*" if isinstance(generated, str) and generated else "without a name")
-
-
-def _pod(template: Object, workload: Object, namespace: str) -> Object:
-    """A pod as the workload's controller would create it; who owns it decides whether conversion lets it be."""
-    metadata = template.get("metadata")
-    if isinstance(metadata, dict | None):
-        owner = {"apiVersion": workload.get("apiVersion"), "kind": workload["kind"], "name": name_of(workload)}
-        metadata = {
-            **{key: value for key, value in (metadata or {}).items() if key in _COPIED},
-            "generateName": f"{name_of(workload)}-",
-            "namespace": namespace,
-            "ownerReferences": [{**owner, "controller": True}],
-        }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec")}
 
 
 def _claim_question(

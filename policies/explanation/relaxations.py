@@ -19,8 +19,8 @@ from policies.explanation.constraint_words import constraint_words
 from policies.explanation.device_values import value_of
 from policies.explanation.rejected_devices import OF_CAPACITY
 from policies.explanation.report import Change
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from functools import cached_property, reduce
 from itertools import accumulate
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.integers import parse_integer
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["REQUIRED", "NodeIndex", "allocatable", "labels_of"]
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,63}")
-_LEAST, _MOST = -(2**63), 2**63 - 1
 _TEXT = frozenset({str})
 
 REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
@@ -139,13 +137,13 @@ class _Label:
 
     def above(self, bound: str) -> int:
         """The nodes where the label is a number greater than another."""
-        number = _integer(bound)
+        number = parse_integer(bound)
         numbers, smaller = self._ordered
         return 0 if number is None else smaller[-1] & ~smaller[bisect_right(numbers, number)]
 
     def below(self, bound: str) -> int:
         """The nodes where the label is a number less than another."""
-        number = _integer(bound)
+        number = parse_integer(bound)
         numbers, smaller = self._ordered
         return 0 if number is None else smaller[bisect_left(numbers, number)]
 
@@ -153,18 +151,10 @@ class _Label:
     def _ordered(self) -> tuple[list[int], list[int]]:
         """The values that are numbers in their order, and for each the nodes before it; at last, all of these nodes."""
         pairs = sorted(
-            (number, nodes) for value, nodes in self._nodes.items() if (number := _integer(value)) is not None
+            (number, nodes) for value, nodes in self._nodes.items() if (number := parse_integer(value)) is not None
         )
         return [number for number, _ in pairs], list(accumulate((nodes for _, nodes in pairs), or_, initial=0))
 
 
 def _union(sets: Iterable[int]) -> int:
     return reduce(or_, sets, 0)
-
-
-def _integer(text: str) -> int | None:
-    """A number as Go's strconv.ParseInt reads it; what does not fit into 64 bits is none."""
-    if not _INTEGER.fullmatch(text):
-        return None
-    number = int(text)
-    return number if _LEAST <= number <= _MOST else None

@@ -35,9 +35,8 @@ from policies.nvidia.predicates import FALSE, CapacityIs, Predicate, any_of, neg
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["PRODUCT", "SharedGPUError", "Subject", "UntranslatableError", "is_gpu_label", "profile_is", "translate"]
+__all__ = ["SharedGPUError", "Subject", "UntranslatableError", "is_gpu_label", "profile_is", "translate"]
 
-PRODUCT = "nvidia.com/gpu.product"
 _PREFIX = "nvidia.com/"
 
 

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from policies.nvidia.mig import MIGProfile
 
-__all__ = ["Product"]
+__all__ = ["PRODUCT", "Product"]
+
+PRODUCT = "nvidia.com/gpu.product"
+"""The label that tells a node's GPUs, or its MIG devices under the single strategy."""
 
 _SHARED = "-SHARED"
 _MIG = "-MIG-"

@@ -2,26 +2,55 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.pods import SPEC
-from policies.kubernetes.tolerations import tolerates_key
+from policies.kubernetes.tolerations import tolerates_key, tolerates_taint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from policies.kubernetes.pods import Pod
     from policies.patch import Editor
+    from policies.settings import GPUAdmissionPolicy, TaintTolerated
 
 __all__ = ["tolerate_gpu_nodes"]
 
-_KEY = "nvidia.com/gpu"
-_EFFECT = "NoSchedule"
+_GPU_NODES = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+_OPERATORS = (None, "", "Exists", "Equal")
+"""Those whose answer is known here: whether `Gt` and `Lt` tolerate a taint is the API server's to say."""
 
 
-def tolerate_gpu_nodes(pod: Pod, edits: Editor) -> None:
-    """Let a GPU pod onto nodes tainted `nvidia.com/gpu`, whatever the taint's value.
+def tolerate_gpu_nodes(pod: Pod, edits: Editor, namespace: str, settings: GPUAdmissionPolicy) -> None:
+    """Let a GPU pod onto nodes tainted `nvidia.com/gpu`, whatever the taint's value, and onto those that settings name.
 
-    The API server's own ExtendedResourceToleration does this for extended resources where it is enabled, and never for
-    claims. Whether a node carries the taint now does not matter: the next one may.
+    The API server's own ExtendedResourceToleration does this for extended resources where it is enabled, never for
+    claims, and with the resource's name for the key, so that a pod that asks for `nvidia.com/mig-1g.5gb` still does not
+    tolerate `nvidia.com/gpu`. Whether a node carries a taint now does not matter: the next one may. What the pod
+    tolerates already is not written again, and nothing that is there is changed.
+
+    Source: k8s.io/kubernetes plugin/pkg/admission/extendedresourcetoleration.
     """
-    if not tolerates_key(pod.spec.get("tolerations") or [], _KEY, _EFFECT):
-        edits.extend(SPEC / "tolerations", [{"key": _KEY, "operator": "Exists", "effect": _EFFECT}])
+    taints = (each for each in settings.placement.tolerations if each.holds_in(namespace))
+    existing = [each for each in pod.spec.get("tolerations") or [] if each.get("operator") in _OPERATORS]
+    edits.extend(SPEC / "tolerations", _missing([_GPU_NODES, *map(_toleration, taints)], existing))
+
+
+def _toleration(taint: TaintTolerated) -> dict[str, str]:
+    if not taint.value:
+        return {"key": taint.key, "operator": "Exists", "effect": taint.effect}
+    return {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
+
+
+def _missing(wanted: Iterable[dict[str, str]], existing: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """The tolerations, in their order, that those before them and those of the pod do not stand for already."""
+    missing: list[dict[str, str]] = []
+    for toleration in wanted:
+        tolerated = [*existing, *missing]
+        if not (
+            tolerates_taint(tolerated, toleration)
+            if "value" in toleration
+            else tolerates_key(tolerated, toleration["key"], toleration["effect"])
+        ):
+            missing.append(toleration)
+    return missing

@@ -271,6 +271,22 @@ def test_workload_that_is_to_be_named_gives_its_pods_a_name_to_begin_with(result
     assert result(document).subject.label == "Job team-a/train-*"
 
 
+def test_update_reviews_templates_that_did_not_change_too(reviewed, write):
+    document = workload("apps/v1", "Deployment", spec={"replicas": 2, "template": template("0.5")})
+    before = {**document, "spec": {**document["spec"], "replicas": 1}}
+    old = write("old.yaml", before)
+    (found,) = reviewed("--operation", "UPDATE", "--old", old, write("deployment.yaml", document))
+    assert (found["allowed"], [finding["severity"] for finding in found["findings"]]) == (False, ["deny"])
+
+
+def test_workload_of_a_controller_is_reviewed_like_any_other(reviewed, write):
+    document = workload("apps/v1", "ReplicaSet", spec={"template": template("0.5")})
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "big", "controller": True}
+    document["metadata"]["ownerReferences"] = [owner]
+    (found,) = reviewed(write("replicaset.yaml", document))
+    assert found["allowed"] is False
+
+
 def test_malformed_template_that_is_only_warned_about_stays_as_it_is(invoke, cluster, write):
     settings = """\
 apiVersion: gpu-admission.io/v1alpha1

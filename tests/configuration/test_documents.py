@@ -16,6 +16,8 @@ SECTIONS = {
     "GA1": "Configuration",
     "GA2": "Claims",
     "GA3": "Conversion",
+    "GA4": "Placement",
+    "GA6": "Access behind the scheduler's back",
 }
 
 

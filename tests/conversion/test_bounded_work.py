@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 import policies
-from policies.conversion.asked import RECORD
 from policies.conversion.line import ContainerAsk, TooManyDevicesError, lay_out, requests_by_container
 from policies.conversion.size import MOST_CONTAINERS, MOST_EXPRESSIONS, MOST_RESOURCES, MOST_VALUES, size_problems
+from policies.decision import RECORD
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import Pod
@@ -78,6 +78,20 @@ def recorded(count):
     return {**pod(), "metadata": {"annotations": {RECORD: record}}}
 
 
+def wishing(count):
+    """A pod that wishes many products; above twenty they are not read."""
+    products = ",".join(f"A{number}*" for number in range(count))
+    return {**pod(), "metadata": {"annotations": {"gpu-admission.io/product": products}}}
+
+
+def recorded_wish(count):
+    """A record with as many wishes, of words that do not exist."""
+    wish = ",".join(f'"word-{number}":"A*"' for number in range(count))
+    ask = '{"name":"train","kind":"container","resources":{"nvidia.com/gpu":1}}'
+    record = '{"containers":[' + ask + '],"wish":{' + wish + "}}"
+    return {**pod(), "metadata": {"annotations": {RECORD: record}}}
+
+
 def converted(count):
     """A converted pod with many claims that refer to its template, and a container that uses them."""
     document = asked(pod(), "conversion").object
@@ -107,6 +121,8 @@ SMALL = {
     "tolerations": lambda count: pod(tolerations=[{"key": zone} for zone in zones(count)]),
     "claims": lambda count: pod(resourceClaims=[{"name": f"gpu-{number}"} for number in range(count)]),
     "a record": recorded,
+    "a wish": wishing,
+    "a record of wishes": recorded_wish,
     "a converted pod": converted,
 }
 LARGE = {

@@ -9,7 +9,8 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from policies.conversion.asked import RECORD, Asked
+from policies.conversion.asked import Asked
+from policies.decision import RECORD
 from policies.kubernetes.nodes import REQUIRED, NodeIndex
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.resourceslices import devices_of

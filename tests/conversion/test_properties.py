@@ -10,8 +10,8 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from policies.conversion.asked import RECORD
-from policies.decision import MANAGED, Decision
+from policies.conversion.asked import Asked
+from policies.decision import MANAGED, RECORD, Decision
 from policies.entries import ENTRIES
 from policies.kubernetes.nodes import REQUIRED
 from policies.nvidia.labels import is_gpu_label
@@ -69,6 +69,16 @@ labels = st.sampled_from(
         ("kubernetes.io/os", "linux"),
     ]
 )
+WISH = "gpu-admission.io/"
+annotations = few(
+    **{
+        RECORD: st.text(max_size=5),
+        f"{WISH}product": st.sampled_from(["H100*", "!*MIG*", "*MIG*", "A100*", "B300", "H100-SHARED", ""]),
+        f"{WISH}min-memory": st.sampled_from(["40Gi", "1Mi", "80GB"]),
+        f"{WISH}family": st.sampled_from(["hopper", "ampere,hopper", "hoper"]),
+        f"{WISH}sharing": st.sampled_from(["exclusive", "shared", "any", "none"]),
+    }
+)
 operators = st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"])
 
 
@@ -122,7 +132,7 @@ def pods(draw):
         few(
             name=st.just("pod"),
             labels=st.sampled_from([None, {}, {MANAGED: "yes"}, {"gpu-admission.io/dra": "disabled"}]),
-            annotations=st.none() | st.fixed_dictionaries({RECORD: st.text(max_size=5)}),
+            annotations=st.none() | annotations,
             newField=json_values,
         )
     )
@@ -131,6 +141,19 @@ def pods(draw):
         "metadata": metadata,
         "spec": {**spec, "initContainers": every[:cut], "containers": every[cut:]},
     }
+
+
+@st.composite
+def converted_pods(draw):
+    """The same pods, asking for amounts that can be had; most of them are converted."""
+    pod = draw(pods())
+    every = all_containers(pod)
+    for container in every:
+        wanted = draw(st.dictionaries(st.sampled_from([GPU, MIG]), st.integers(1, 4), min_size=container is every[0]))
+        container["resources"] = {"limits": wanted, "requests": dict(wanted)}
+    pod["spec"].pop("schedulerName", None)
+    pod["metadata"].pop("labels", None)
+    return pod
 
 
 def required(node_selector_terms):
@@ -176,14 +199,14 @@ def test_any_json_gets_a_decision(document, old, entry, operation, namespace, vi
 
 
 @settings(max_examples=200, deadline=None)
-@given(pods())
+@given(pods() | converted_pods())
 def test_patch_makes_the_object(pod):
     decision = asked(pod)
     assert jsonpatch.apply_patch(pod, list(decision.patch)) == decision.object
 
 
 @settings(max_examples=200, deadline=None)
-@given(pods())
+@given(pods() | converted_pods())
 def test_second_review_changes_nothing(pod):
     decision = asked(pod)
     assume(decision.allowed)
@@ -192,7 +215,21 @@ def test_second_review_changes_nothing(pod):
 
 
 @settings(max_examples=200, deadline=None)
-@given(pods())
+@given(converted_pods(), st.none() | annotations)
+def test_converted_pod_stays_as_it_is_whatever_it_wishes_later(pod, later):
+    decision = asked(pod, entry="conversion")
+    assume(decision.templates)
+    metadata = decision.object["metadata"]
+    record = metadata["annotations"][RECORD]
+    edited = {**decision.object, "metadata": {**metadata, "annotations": {**(later or {}), RECORD: record}}}
+    again = asked(edited, entry="conversion")
+    assert (again.findings, again.patch, again.templates) == ((), (), decision.templates)
+    assert asked(edited, entry="conversion-check").findings == ()
+    assert Asked.from_record(record).record() == record
+
+
+@settings(max_examples=200, deadline=None)
+@given(pods() | converted_pods())
 def test_everything_else_in_the_pod_stays(pod):
     decision = asked(pod)
     assert without_conversion(decision.object) == without_conversion(pod)

@@ -11,10 +11,13 @@ from policies.nvidia.predicates import (
     AllOf,
     AnyOf,
     CapacityIs,
+    MemoryWithin,
     Not,
     Present,
+    ProductLike,
     ProfileSlices,
     TextIn,
+    VersionAtLeast,
     VersionIs,
     VersionPart,
     all_of,
@@ -25,6 +28,8 @@ from policies.nvidia.predicates import (
 
 A = 'device.attributes["gpu.nvidia.com"]'
 C = 'device.capacity["gpu.nvidia.com"]'
+NAME = f'{A}.productName.lowerAscii().replace(" ", "-")'
+PROFILE = f'{A}.profile.lowerAscii().replace("+", ".")'
 L40S = TextIn("productName", ("NVIDIA-L40S",), "dashed", "product")
 T4 = TextIn("productName", ("Tesla-T4",), "dashed", "product")
 HOPPER = TextIn("architecture", ("hopper",), "lower dashed", "family")
@@ -72,6 +77,42 @@ MEMORY = CapacityIs("memory", ((">=", "81559Mi"), ("<", "81560Mi")))
             "memory >= 81559Mi and memory < 81560Mi",
         ),
         (CapacityIs("memory", ()), f"has({C}.memory)", "any memory"),
+        (
+            VersionAtLeast("driverVersion", (580, 95, 5), "driver", "580.95.05"),
+            f'has({A}.driverVersion) && {A}.driverVersion.compareTo(semver("580.95.5")) >= 0',
+            "driver 580.95.05 or newer",
+        ),
+        (
+            MemoryWithin(40960, 81559),
+            f'has({C}.memory) && {C}.memory.compareTo(quantity("40960Mi")) >= 0 && {C}.memory.compareTo(quantity("81560Mi")) < 0',
+            "memory at least 40960Mi and at most 81559Mi",
+        ),
+        (MemoryWithin(), f"has({C}.memory)", "any memory"),
+        (
+            ProductLike(("H100*", "A100.?"), ("*MIG*",)),
+            (
+                f"has({A}.productName) && "
+                f'{NAME}.matches("(?s)^(nvidia-)?(a100[.].|h100.*)$") && !{NAME}.matches("(?s)^(nvidia-)?(.*mig.*)$")'
+            ),
+            "product H100* or A100.?, not *MIG*",
+        ),
+        (
+            ProductLike(("A100",), (), "name with profile"),
+            (
+                f"has({A}.productName) && has({A}.profile) && "
+                f'({NAME} + "-mig-" + {PROFILE}).matches("(?s)^(nvidia-)?(a100)$")'
+            ),
+            "product A100",
+        ),
+        (
+            ProductLike((), ("A100",), "either"),
+            (
+                f"has({A}.productName) && has({A}.profile) && "
+                f'!({NAME}.matches("(?s)^(nvidia-)?(a100)$") || '
+                f'({NAME} + "-mig-" + {PROFILE}).matches("(?s)^(nvidia-)?(a100)$"))'
+            ),
+            "product not A100",
+        ),
         (Not(L40S), f"!({L40S.cel()})", "not product NVIDIA-L40S"),
         (AllOf((HOPPER, MAJOR)), f"{HOPPER.cel()} && {MAJOR.cel()}", "family hopper, cudaComputeCapability major > 8"),
         (

@@ -12,10 +12,13 @@ from policies.nvidia.predicates import (
     AllOf,
     AnyOf,
     CapacityIs,
+    MemoryWithin,
     Not,
     Present,
+    ProductLike,
     ProfileSlices,
     TextIn,
+    VersionAtLeast,
     VersionIs,
     VersionPart,
     all_of,
@@ -89,6 +92,18 @@ capacities = st.builds(
     st.sampled_from(CAPACITIES),
     st.lists(st.tuples(st.sampled_from(COMPARISONS), st.sampled_from(BOUNDS)), max_size=2).map(tuple),
 )
+globs = st.lists(st.sampled_from(["*", "a100*", "L40S", "*T4", "?40s", "*mig*", "*1g.5gb", "a?b"]), max_size=3).map(
+    tuple
+)
+products = st.builds(ProductLike, globs, globs, st.sampled_from(["name", "name with profile", "either"]))
+at_least = st.builds(
+    VersionAtLeast,
+    st.sampled_from(VERSION_ATTRIBUTES),
+    st.sampled_from([(8, 6, 0), (9, 0, 0), (580, 95, 5), (0, 0, 0)]),
+    st.just("driver"),
+    st.just("some"),
+)
+memories = st.builds(MemoryWithin, *[st.sampled_from([None, 0, 4864, 81559, 81560])] * 2)
 leaves = (
     st.sampled_from([*TEXTS, *VERSION_ATTRIBUTES, "partition1", "missing"]).map(Present)
     | texts
@@ -96,6 +111,9 @@ leaves = (
     | parts
     | versions
     | capacities
+    | products
+    | at_least
+    | memories
 )
 predicates = st.recursive(
     leaves,

@@ -98,6 +98,8 @@ async def test_fail_entry_refuses_under_the_id_of_its_log(broken, pod, review_of
 async def test_ignore_entry_lets_pass_with_the_id_of_its_log(broken, pod, review_of, lines, entry):
     documents = {
         "placement": pod(0, resourceClaims=[CLAIM]),
+        "access": pod(0, runtimeClassName="gpu"),
+        "workloads": {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": pod(1)["spec"]}}},
         "claims": RESOURCE_CLAIM,
         "configuration": {"kind": "ConfigMap", "metadata": {"name": "time-slicing", "namespace": "gpu-operator"}},
         "nodes": {"kind": "Node", "metadata": {"name": "a", "labels": {"nvidia.com/mig.config": "all-1g.10gb"}}},

@@ -9,7 +9,7 @@ from webhook.server.app import TRAFFIC
 
 NO_PATH = (
     "No webhook has this path; POST an AdmissionReview to one of /conversion, /preview, /placement, /conversion-check, "
-    "/claims, /configuration, /nodes, or a question to /v1/explain.\n"
+    "/access, /workloads, /claims, /configuration, /nodes, or a question to /v1/explain.\n"
 )
 
 

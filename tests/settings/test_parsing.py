@@ -1,21 +1,27 @@
 """GPUAdmissionPolicy documents: what is read, and what is said of what cannot be."""
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.decision import Severity
 from policies.kubernetes.yaml import load_document
 from policies.settings import (
     DEFAULTS,
+    Access,
     Configuration,
     Conversion,
+    DRADriver,
     GPUAdmissionPolicy,
+    Placement,
     RuleOverride,
     SettingsError,
+    TaintTolerated,
+    WishDefault,
     parse_settings,
 )
 
@@ -70,6 +76,24 @@ def test_every_setting_is_read():
                 "unsatisfiable": "deny",
             },
             "configuration": {"operatorNamespaces": ["nvidia"], "clusterPolicyDeletion": "deny"},
+            "draDriver": {"featureGates": {"MPSSupport": True}, "version": "25.8.0"},
+            "placement": {
+                "wishes": [
+                    {"wish": {"product": "H100*", "min-memory": "40Gi"}, "namespaces": ["a", "b-*"]},
+                    {"wish": {"sharing": "any"}},
+                ],
+                "tolerations": [
+                    {"key": "team", "value": "a", "effect": "PreferNoSchedule", "namespaces": ["team-a"]},
+                    {"key": "example.com/gpu"},
+                ],
+                "unsatisfiable": "deny",
+                "avoidSharedGPUs": True,
+            },
+            "access": {
+                "mode": "deny",
+                "exemptNamespaces": ["monitoring"],
+                "exemptServiceAccounts": ["monitoring/dcgm-*"],
+            },
         }
     )
     assert parse_settings(policy) == GPUAdmissionPolicy(
@@ -79,16 +103,37 @@ def test_every_setting_is_read():
         ),
         conversion=Conversion(("a", "b"), False, True, "warn", "deny"),
         configuration=Configuration(("nvidia",), "deny"),
+        dra_driver=DRADriver({"MPSSupport": True}, "25.8.0"),
+        placement=Placement(
+            wishes=(
+                WishDefault({"product": "H100*", "min-memory": "40Gi"}, ("a", "b-*")),
+                WishDefault({"sharing": "any"}),
+            ),
+            tolerations=(
+                TaintTolerated("team", "a", "PreferNoSchedule", ("team-a",)),
+                TaintTolerated("example.com/gpu"),
+            ),
+            unsatisfiable="deny",
+            avoid_shared_gpus=True,
+        ),
+        access=Access("deny", ("monitoring",), ("monitoring/dcgm-*",)),
     )
 
 
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", (Path(__file__).parents[2] / "docs" / "settings.md").read_text(), re.DOTALL)
+
+
 def test_example_of_the_documentation_shows_the_defaults():
-    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
-    example = load_document(page.split("```yaml\n")[1].split("```")[0]).value
+    example = load_document(EXAMPLES[0]).value
     policy = parse_settings(example)
-    assert (policy.conversion, policy.configuration) == (DEFAULTS.conversion, DEFAULTS.configuration)
-    assert len(example["spec"]["conversion"]) == len(fields(Conversion))
-    assert len(example["spec"]["configuration"]) == len(fields(Configuration))
+    for section in ("conversion", "configuration", "placement", "access"):
+        assert getattr(policy, section) == getattr(DEFAULTS, section)
+        assert len(example["spec"][section]) == len(fields(getattr(DEFAULTS, section)))
+
+
+@pytest.mark.parametrize("example", EXAMPLES[1:], ids=["wishes", "tolerations", "access"])
+def test_other_examples_of_the_documentation_can_be_read(example):
+    assert parse_settings(document(load_document(example).value)) != DEFAULTS
 
 
 def test_what_the_api_server_adds_is_no_problem():
@@ -147,7 +192,7 @@ def test_sections_have_their_shape(spec, problem):
     ("conversion", "problem"),
     [
         ({"schedulers": "default-scheduler"}, ("schedulers", 'is "default-scheduler"; it must be a list')),
-        ({"schedulers": [1]}, ("schedulers[0]", "is 1; it must be text")),
+        ({"schedulers": [1]}, ("schedulers[0]", "is 1; it must be text, in quotes")),
         (
             {"schedulers": []},
             ("schedulers", "is empty, so nothing would be converted; leave it out to mean default-scheduler"),
@@ -192,7 +237,7 @@ def test_setting_of_configuration_is_checked(configuration, problem):
     [
         ({"severity": "off"}, ("rule", "is missing")),
         ({"rule": "GA301"}, ("severity", "is missing")),
-        ({"rule": 301, "severity": "off"}, ("rule", "is 301; it must be text")),
+        ({"rule": 301, "severity": "off"}, ("rule", "is 301; it must be text, in quotes")),
         ({"rule": "GA301", "severity": "error"}, ("severity", 'is "error"; write deny, warn, audit or off')),
         ({"rule": "GA301", "severity": "Deny"}, ("severity", 'is "Deny"; write deny, warn, audit or off')),
         ({"rule": "GA301", "severity": None}, ("severity", "is null; write deny, warn, audit or off")),
@@ -243,16 +288,30 @@ def test_all_problems_are_told_at_once():
     )
 
 
-keys = st.sampled_from(["rules", "conversion", "rule", "severity", "namespaces", "schedulers", "nativeQuota", "x"])
+KEYS = (
+    "rules conversion rule severity namespaces schedulers nativeQuota x access exemptServiceAccounts placement wishes"
+)
+MORE_KEYS = "wish min-memory max-memory product tolerations key value effect"
+keys = st.sampled_from(f"{KEYS} {MORE_KEYS}".split())
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.sampled_from(["GA301", "off"]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=3)
+    | st.sampled_from(["GA301", "off", "8Gi"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
     max_leaves=10,
 )
+wishes = st.fixed_dictionaries({}, optional={"wish": anything, "namespaces": anything})
+taints = st.fixed_dictionaries({}, optional={"key": anything, "value": anything, "effect": anything, "x": anything})
+placement = st.fixed_dictionaries(
+    {}, optional={"wishes": st.lists(wishes | anything), "tolerations": st.lists(taints | anything)}
+)
+specs = anything | st.fixed_dictionaries({"placement": placement}, optional={"access": anything, "rules": anything})
 
 
-@settings(deadline=None)
-@given(anything)
+@given(specs)
 def test_any_spec_is_read_or_refused_with_places_and_sentences(spec):
     try:
         policy = parse_settings(document(spec))

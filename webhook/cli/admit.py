@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from policies.decision import Decision, Severity
 from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.workload_pods import home_of, pod_of, template_of
 from policies.kubernetes.workloads import pod_templates
 from policies.patch import Editor
 from policies.request import Request
 from policies.review import entries_called, review
-from webhook.cli.workload_pods import home_of, pod_of, rooted, template_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,17 +85,18 @@ class _Part:
 def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> Result:
     """Review a subject as all webhooks together would, and the pods of a workload as they would be created."""
     request = subject.request
-    decision = review(request, view, settings)
+    templates = pod_templates(request.object) if request.operation != "DELETE" else []
+    # What the entry `workloads` would say of a workload is what its pods would be told, and these are asked about.
+    decision = Decision(object=request.object) if templates else review(request, view, settings)
     parts = [_Part(FieldPath(), request, decision, decision.patch)]
     edits = Editor(decision.object)
-    if decision.allowed and request.operation != "DELETE":
-        for path, template in pod_templates(decision.object):
-            pod = pod_of(template, decision.object, request.namespace)
-            asked = Request(object=pod, namespace=request.namespace)
-            answer = review(asked, view, settings)
-            parts.append(_Part(path, asked, answer, tuple(rooted(answer.patch, path, template))))
-            if answer.patch:
-                edits.replace(path, template_of(answer.object, template))
+    for path, template in templates:
+        pod = pod_of(template, decision.object, request.namespace)
+        asked = Request(object=pod, namespace=request.namespace)
+        answer = review(asked, view, settings)
+        parts.append(_Part(path, asked, answer, tuple(_rooted(answer.patch, path, template))))
+        if answer.patch:
+            edits.replace(path, template_of(answer.object, template))
     refusals = tuple(_refusal(part, view, settings) for part in parts if not part.decision.allowed)
     findings = tuple(dict.fromkeys(finding for part in parts for finding in _findings(part)))
     remarks = tuple(dict.fromkeys(remark for part in parts for remark in part.decision.remarks))
@@ -127,6 +128,16 @@ def _refusing_webhook(request: Request, view: ClusterView, settings: GPUAdmissio
             return entry.webhook
         request = request.of(answer.object)
     return ""
+
+
+def _rooted(patch: Iterable[Operation], path: FieldPath, template: Object) -> list[Operation]:
+    """The patch of a pod as a patch of the workload that holds its template at `path`."""
+    prefix = path.pointer()
+    operations: list[Any] = [{**operation, "path": prefix + operation["path"]} for operation in patch]
+    marks = f"{prefix}/metadata/"
+    if template.get("metadata") is None and any(operation["path"].startswith(marks) for operation in operations):
+        return [{"op": "add", "path": f"{prefix}/metadata", "value": {}}, *operations]
+    return operations
 
 
 def _unique(templates: Iterable[Template]) -> tuple[Template, ...]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_settings"]
 
-_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+_STEP = re.compile(r"\[([^\]]+)\]|([^.\[\]]+)")
 
 
 def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
@@ -54,4 +54,4 @@ def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
 
 
 def _steps(path: str) -> list[str | int]:
-    return [int(index) if index else key for index, key in _STEP.findall(path)]
+    return [int(held) if held.isdigit() else held or key for held, key in _STEP.findall(path)]

@@ -9,10 +9,10 @@ from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
 from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
 from policies.configuration.usage import listed, the_nodes
 from policies.decision import Severity
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.resourceslices import devices_of
-from policies.nvidia.predicates import DRIVER
+from policies.nvidia.drivers import DRIVER
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from policies.checks import Problem, problem
 from policies.configuration.cluster_policy.monitoring import exports_metrics
 from policies.configuration.components import COMPONENTS
 from policies.decision import Severity
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,12 +8,12 @@ from policies.checks import Problem, problem
 from policies.configuration.components.checks import COMPONENTS
 from policies.configuration.usage import counted, listed
 from policies.decision import Severity
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.names import is_label_key, is_label_value
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.tolerations import tolerates_taint
-from policies.schema import closest
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
 from policies.configuration.cluster_policy.sandbox import mode_of, runs_sandboxes
 from policies.configuration.usage import listed
 from policies.decision import Severity
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.yaml import YAMLError, load_document
-from policies.schema import closest
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:

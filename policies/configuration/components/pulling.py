@@ -10,7 +10,7 @@ from policies.configuration.components.checks import COMPONENTS
 from policies.configuration.components.component import components_with
 from policies.configuration.components.images import IMAGE
 from policies.decision import Severity
-from policies.schema import closest
+from policies.kubernetes.misspellings import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,10 +10,10 @@ from policies.checks import Problem, problem
 from policies.configuration.config_maps.csv_records import CSVError, CSVField, read_records
 from policies.configuration.config_maps.dcgm_fields import EXPORTER_FIELDS, FIELDS, STRINGS, meant_field
 from policies.decision import Place, Severity
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath
-from policies.schema import closest
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:

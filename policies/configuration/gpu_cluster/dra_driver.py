@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.gpu_cluster.checks import GPU_CLUSTER
 from policies.decision import Severity
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

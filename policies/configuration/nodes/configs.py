@@ -9,10 +9,10 @@ from policies.configuration.mig_configs import MIG_CONFIG, selectable_configs
 from policies.configuration.nodes.checks import DEVICE_PLUGIN_CONFIG, NODE, label_path, newly_set
 from policies.configuration.usage import listed
 from policies.decision import Severity
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.paths import lookup
 from policies.nvidia.mig_products import shipped_configs
-from policies.schema import closest
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:

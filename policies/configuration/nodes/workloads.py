@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.nodes.checks import NODE, RESERVED, WORKLOAD_CONFIG, label_path, newly_set
 from policies.decision import Severity
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.nodes import labels_of
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from policies.conversion.rules.choices import (
     STRATEGY,
 )
 from policies.conversion.rules.converted import ESCAPED, READDED, SELECTS_AGAIN, STILL_ASKS
-from policies.conversion.rules.meaning import AMBIGUOUS, LABEL, SHARED, TERMS, TOO_LONG
+from policies.conversion.rules.meaning import AMBIGUOUS, LABEL, NO_SHARES, SHARED, TERMS, TOO_LONG
 from policies.conversion.rules.surroundings import FOREIGN_TEMPLATE, NATIVE_QUOTA, NO_CLASS, TWICE, UNSATISFIABLE
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "NAMESPACE_UNKNOWN",
     "NATIVE_QUOTA",
     "NO_CLASS",
+    "NO_SHARES",
     "OPTED_OUT",
     "OPT_OUT_REFUSED",
     "OTHER_SCHEDULER",

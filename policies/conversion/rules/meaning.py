@@ -1,11 +1,11 @@
-"""Rules on what cannot be told to a claim exactly: shares, node labels, alternatives, ambiguous names."""
+"""Rules on what cannot be told to a claim exactly: shares, node labels, wishes, alternatives, ambiguous names."""
 
 from __future__ import annotations
 
 from policies.decision import Severity
 from policies.rules import rule
 
-__all__ = ["AMBIGUOUS", "LABEL", "SHARED", "TERMS", "TOO_LONG"]
+__all__ = ["AMBIGUOUS", "LABEL", "NO_SHARES", "SHARED", "TERMS", "TOO_LONG"]
 
 SHARED = rule(
     "GA306",
@@ -24,6 +24,26 @@ SHARED = rule(
     right="""
     resources:
       limits: {nvidia.com/gpu: 1}""",
+)
+
+NO_SHARES = rule(
+    "GA327",
+    "A shared GPU is wished only where the DRA driver offers shares",
+    default=Severity.DENY,
+    why="""
+    The pod wishes a GPU that it shares with others (gpu-admission.io/sharing: shared). A claim can ask for one share of
+    a device only where the driver publishes the consumable capacity `shares` (ConsumableShares). Without it the pod
+    would hold a whole GPU, which it said it does not need; asking for a share all the same, it would stay Pending.""",
+    remedy='write gpu-admission.io/sharing: "any", keep this pod on device-plugin nodes (label gpu-admission.io/dra: disabled), '
+    "or enable ConsumableShares in the DRA driver",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go; KEP-5075",
+    wrong="""
+    # in a cluster without ConsumableShares
+    metadata:
+      annotations: {gpu-admission.io/sharing: shared}""",
+    right="""
+    metadata:
+      annotations: {gpu-admission.io/sharing: any}""",
 )
 
 LABEL = rule(
@@ -94,8 +114,10 @@ TOO_LONG = rule(
     default=Severity.DENY,
     why="""
     The API server refuses a device selector longer than 10,240 bytes, and with it the claim of every pod made from the
-    template. Only very long lists of products reach that.""",
-    remedy="name fewer values, or use nvidia.com/gpu.family or gpu.memory instead of a list of products",
+    template. What a pod demands by node labels and what it wishes both become such selectors; only very long lists of
+    products reach the limit.""",
+    remedy="name fewer values, or a family or memory instead of a list of products (nvidia.com/gpu.family, gpu.memory; as "
+    "wishes, gpu-admission.io/family, min-memory)",
     source="k8s.io/api/resource/v1 types.go CELSelectorExpressionMaxLength",
     wrong="""
     - {key: nvidia.com/gpu.product, operator: In, values: [...hundreds of products...]}""",

@@ -10,7 +10,7 @@ from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.field_errors import REQUIRED, invalid, unsupported
 from policies.dra.claims.name_errors import as_dns_subdomain, subdomain_error
 from policies.dra.claims.schemas import ASKED_FIELDS
-from policies.schema import closest
+from policies.kubernetes.misspellings import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from policies.dra.claims.cluster.nvidia_devices import GPU, KINDS, STANDARD
 from policies.dra.claims.limits import MOST
 from policies.dra.deviceclasses import selector_texts
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import printable
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -9,7 +9,7 @@ from policies.decision import Severity
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.field_errors import invalid, unsupported
 from policies.dra.claims.name_errors import label_key_error, label_value_error
-from policies.schema import closest
+from policies.kubernetes.misspellings import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

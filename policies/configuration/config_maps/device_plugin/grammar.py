@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.configuration.config_maps.device_plugin.names import brief, device_errors, name_error
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import shown
-from policies.schema import Field, closest, parse_schema
+from policies.schema import Field, parse_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

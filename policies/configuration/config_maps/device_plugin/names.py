@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import shown
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

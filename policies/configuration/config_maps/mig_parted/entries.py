@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.config_maps.mig_parted.reading import is_count
+from policies.kubernetes.misspellings import closest
 from policies.nvidia.mig import MIGProfile
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

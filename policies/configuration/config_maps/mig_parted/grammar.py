@@ -8,7 +8,7 @@ from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MI
 from policies.configuration.config_maps.mig_parted.entries import entry_problems, reported
 from policies.configuration.config_maps.mig_parted.reading import CONFIGS, Entry
 from policies.decision import Severity
-from policies.schema import closest
+from policies.kubernetes.misspellings import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from policies.dra.claims.cluster.matching import asked_for, for_request, is_new,
 from policies.dra.claims.cluster.missing import kinds_of
 from policies.dra.claims.cluster.nvidia_devices import REMOVED
 from policies.dra.claims.name_errors import qualified_name_error
-from policies.schema import closest
+from policies.kubernetes.misspellings import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

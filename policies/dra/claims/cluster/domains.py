@@ -10,8 +10,8 @@ from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.missing import missing_reads
 from policies.dra.claims.cluster.nvidia_devices import STANDARD
 from policies.dra.claims.cluster.wording import path_of, text_place
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import printable
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

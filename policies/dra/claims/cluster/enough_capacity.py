@@ -8,10 +8,10 @@ from policies.dra.cel.reads import Read
 from policies.dra.claims.cluster.fleet import shown_value
 from policies.dra.claims.cluster.wording import devices
 from policies.dra.claims.name_errors import qualified_name_error
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

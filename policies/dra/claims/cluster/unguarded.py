@@ -11,7 +11,7 @@ from policies.dra.claims.cluster.missing import failures, missing_reads
 from policies.dra.claims.cluster.nvidia_devices import DRIVERS, class_with
 from policies.dra.claims.cluster.typed_values import mistakes
 from policies.dra.claims.cluster.wording import cut, devices, lack, named, path_of, text_place, what
-from policies.schema import closest
+from policies.kubernetes.misspellings import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,10 @@ from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.nvidia.configs import nvidia_configs
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
-from policies.schema import closest
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.nvidia.configs import NvidiaConfig, new_configs, nvidia_configs
 from policies.dra.claims.nvidia.releases import older
 from policies.dra.claims.nvidia.schemas import API_VERSION, DRIVERS, SINCE
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import printable
-from policies.schema import closest
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.nvidia.configs import nvidia_configs
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import printable
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

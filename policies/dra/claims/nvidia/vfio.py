@@ -9,9 +9,9 @@ from policies.decision import Severity
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.nvidia.configs import nvidia_configs
 from policies.dra.claims.nvidia.reach import types_asked
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
-from policies.schema import closest
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator

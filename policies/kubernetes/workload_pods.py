@@ -1,19 +1,16 @@
-"""The pods of workloads: made from a template as a controller would, and put back after review."""
+"""The pods of workloads: made from a pod template as a controller would, and put back into it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from policies.decision import Operation
     from policies.kubernetes.objects import Object
 
-__all__ = ["home_of", "pod_of", "rooted", "template_of"]
+__all__ = ["home_of", "pod_of", "template_of"]
 
 _COPIED = ("labels", "annotations", "finalizers")
 """What pods take from their template's metadata."""
@@ -52,16 +49,6 @@ def template_of(pod: Object, template: Object) -> Object:
     marks = {key: value for key, value in pod["metadata"].items() if key in _COPIED}
     metadata = {**(template.get("metadata") or {}), **marks}
     return {**template, "metadata": metadata, "spec": pod["spec"]} if metadata else {**template, "spec": pod["spec"]}
-
-
-def rooted(patch: Iterable[Operation], path: FieldPath, template: Object) -> list[Operation]:
-    """The patch of a pod as a patch of the workload that holds its template at `path`."""
-    prefix = path.pointer()
-    operations: list[Any] = [{**operation, "path": prefix + operation["path"]} for operation in patch]
-    marks = f"{prefix}/metadata/"
-    if template.get("metadata") is None and any(operation["path"].startswith(marks) for operation in operations):
-        return [{"op": "add", "path": f"{prefix}/metadata", "value": {}}, *operations]
-    return operations
 
 
 def home_of(path: FieldPath, template: FieldPath) -> FieldPath:

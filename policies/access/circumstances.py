@@ -1,0 +1,84 @@
+"""Privileges that are nothing by themselves and make more of access to GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.access.checks import CIRCUMSTANCES
+from policies.checks import problem
+from policies.decision import Severity
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.printable import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.access.subject import Container, Subject
+    from policies.checks import Problem
+
+_TAKEN_FOR_PRIVILEGED = ("SYS_ADMIN", "CAP_SYS_ADMIN", "ALL", "CAP_ALL")
+"""Source: nvidia-container-toolkit internal/config/image/privileged.go."""
+
+
+@CIRCUMSTANCES.rule(
+    "GA609",
+    "Privileges do not add to access to GPUs",
+    default=Severity.WARN,
+    setting="access.mode",
+    remedy="remove it, or what the other findings on this pod name",
+    source="nvidia-container-toolkit internal/config/image/privileged.go; Pod Security Standards",
+    wrong="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      containers:
+      - name: train
+        image: pytorch/pytorch
+        env:
+        - {name: NVIDIA_VISIBLE_DEVICES, value: all}
+        securityContext: {privileged: true}""",
+    right="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: agent, namespace: team-a}
+    spec:
+      containers:
+      - name: agent
+        image: ubuntu
+        securityContext: {privileged: true}""",
+)
+def privileges(subject: Subject) -> Iterator[Problem]:
+    """`privileged`, `hostPID` and mounts of `/` or `/dev` have many reasons that have nothing to do with GPUs.
+
+    In a pod that takes GPUs without asking they take away what would still stop it, so they are named then. This is as
+    severe as the gravest of the other findings, and is not told where all of these are off.
+    """
+    if subject.spec.get("hostPID") is True:
+        text = "is true as well: the pod sees every process of the node, and through /proc/PID/root what they see"
+        yield problem(FieldPath(("spec", "hostPID")), text)
+    for container in subject.containers:
+        yield from _of_container(container)
+    for container, mount in subject.host_mounts:
+        place = subject.node_places.parents.get(mount.source)
+        if place is not None:
+            text = f"{container.title} mounts all of {mount.text} of the node as well, and in it {place.what}"
+            yield problem(mount.path, text)
+
+
+def _of_container(container: Container) -> Iterator[Problem]:
+    path = container.path / "securityContext"
+    if lookup(container.fields, ("securityContext", "privileged")) is True:
+        text = (
+            f"{container.title} is privileged as well: it may use every device node of the node, whatever NVIDIA's "
+            "container runtime injects, and its NVIDIA_VISIBLE_DEVICES counts where that of others is ignored"
+        )
+        yield problem(path / "privileged", text)
+    added = lookup(container.fields, ("securityContext", "capabilities", "add"))
+    for index, capability in enumerate(added if isinstance(added, list) else ()):
+        if capability in _TAKEN_FOR_PRIVILEGED:
+            text = (
+                f"{container.title} has the capability {shown(capability)} as well: NVIDIA's container runtime takes it "
+                "for privileged, and its NVIDIA_VISIBLE_DEVICES counts where that of others is ignored"
+            )
+            yield problem(path / "capabilities" / "add" / index, text)

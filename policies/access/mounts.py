@@ -1,0 +1,170 @@
+"""Mounts of what GPUs are on a node, and of what hands them out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.access.checks import ACCESS
+from policies.access.exemptions import EXEMPT, ask_or
+from policies.access.host_paths import normalised, shown_path
+from policies.checks import problem
+from policies.decision import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.access.subject import Subject
+    from policies.checks import Problem
+
+_DEVICE_LIST = normalised("/var/run/nvidia-container-devices")
+
+
+@ACCESS.rule(
+    "GA604",
+    "A container that asks for no GPU mounts neither GPUs nor their driver",
+    default=Severity.WARN,
+    setting="access.mode",
+    remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or remove the mount; {EXEMPT}",
+    source="gpu-operator assets and controllers/object_controls.go",
+    wrong="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: smi, namespace: team-a}
+    spec:
+      containers:
+      - name: smi
+        image: ubuntu
+        volumeMounts:
+        - {name: gpu, mountPath: /dev/nvidia0}
+      volumes:
+      - name: gpu
+        hostPath: {path: /dev/nvidia0}""",
+    right="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: smi, namespace: team-a}
+    spec:
+      containers:
+      - name: smi
+        image: ubuntu
+        resources:
+          limits: {nvidia.com/gpu: 1}""",
+)
+def unasked_mounts(subject: Subject) -> Iterator[Problem]:
+    """Device nodes and driver come with a GPU; whoever mounts them from the node uses GPUs that others were given.
+
+    Paths count as the node resolves them, with `subPath` and `subPathExpr`. A folder far above, such as `/` or `/dev`,
+    is mounted for many reasons and is told only beside another finding.
+    """
+    for container, mount in subject.host_mounts:
+        if container.asks_for_gpu:
+            continue
+        place = next((place for place in subject.node_places.gpus if place.covers(mount.source)), None)
+        if place is not None:
+            text = f"{container.title} asks for no GPU and mounts {mount.text} of the node: {place.what}"
+            yield subject.problem(mount.path, text, ask_or(container, "remove the mount"))
+
+
+@ACCESS.rule(
+    "GA605",
+    "Only those who hand out GPUs mount what they are handed out by",
+    default=Severity.WARN,
+    setting="access.mode",
+    remedy=(
+        "remove the mount; exempt device plugins and drivers in access.exemptServiceAccounts or access.exemptNamespaces"
+    ),
+    source="k8s.io/kubelet pkg/apis/deviceplugin/v1beta1; tags.cncf.io/container-device-interface; gpu-operator assets",
+    wrong="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: agent, namespace: team-a}
+    spec:
+      containers:
+      - name: agent
+        image: ubuntu
+        volumeMounts:
+        - {name: kubelet, mountPath: /kubelet}
+      volumes:
+      - name: kubelet
+        hostPath: {path: /var/lib/kubelet/device-plugins}""",
+    right="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: agent, namespace: team-a}
+    spec:
+      containers:
+      - name: agent
+        image: ubuntu
+        volumeMounts:
+        - {name: kubelet, mountPath: /kubelet}
+      volumes:
+      - name: kubelet
+        hostPath: {path: /var/lib/kubelet/pod-resources}""",
+)
+def handing_out(subject: Subject) -> Iterator[Problem]:
+    """Containers get the GPUs that CDI specs, device plugins and drivers give them.
+
+    Whoever writes these specs, speaks on these sockets or registers there decides about GPUs. Reading CDI specs gives nothing, so a mount of them with `readOnly: true` is left alone; so is
+    `/var/lib/kubelet/pod-resources`, which only tells. `/var/lib/kubelet` itself is reported, because the sockets lie
+    in it. Every CSI driver mounts `plugins_registry`, so that is never more than audited.
+    """
+    for container, mount in subject.host_mounts:
+        for place in subject.node_places.handing_out:
+            if place.covers(mount.source) and not (place.harmless_read_only and mount.read_only):
+                text = f"{container.title} mounts {mount.text} of the node: {place.what}"
+                severity = Severity.AUDIT if place.common else subject.severity
+                yield problem(mount.path, text, severity=severity)
+                break
+
+
+@ACCESS.rule(
+    "GA606",
+    "GPUs are not named by volume mounts",
+    default=Severity.WARN,
+    setting="access.mode",
+    remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, and remove the mount; {EXEMPT}",
+    source="nvidia-container-toolkit internal/config/image/cuda_image.go requestsFromMounts",
+    wrong="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      containers:
+      - name: train
+        image: pytorch/pytorch
+        volumeMounts:
+        - {name: nothing, mountPath: /var/run/nvidia-container-devices/all}
+      volumes:
+      - name: nothing
+        hostPath: {path: /dev/null}""",
+    right="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      containers:
+      - name: train
+        image: pytorch/pytorch
+        resources:
+          limits: {nvidia.com/gpu: 1}""",
+)
+def device_list(subject: Subject) -> Iterator[Problem]:
+    """Clusters that do not trust NVIDIA_VISIBLE_DEVICES let the device plugin name GPUs by mounts of `/dev/null`.
+
+    NVIDIA's container runtime takes the names below /var/run/nvidia-container-devices for them, and does not ask who
+    mounted it.
+    """
+    for container in subject.containers:
+        for index, mount in container.items("volumeMounts"):
+            target = mount.get("mountPath")
+            if not isinstance(target, str) or "nvidia-container-devices" not in target:
+                continue
+            # The runtime compares texts, so `/var/run/nvidia-container-devicesall` names "all" too.
+            listed = normalised(target)
+            if listed.startswith(_DEVICE_LIST) and listed != _DEVICE_LIST:
+                text = (
+                    f"{container.title} mounts something at {shown_path(target)}: where NVIDIA's container runtime "
+                    "accepts device lists as volume mounts, it gives the container what the path names"
+                )
+                path = container.path / "volumeMounts" / index / "mountPath"
+                yield subject.problem(path, text, ask_or(container, "remove the mount"))

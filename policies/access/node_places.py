@@ -1,0 +1,120 @@
+"""Where on a node GPUs, their driver and those who hand them out are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.access.host_paths import ancestors, is_within, normalised
+from policies.kubernetes.paths import lookup
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.view import ClusterView
+
+__all__ = ["NodePlace", "NodePlaces", "node_places"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """A place on a node."""
+
+    path: str
+    what: str
+    """What is there, for messages."""
+    reach: str = "below"
+    """Which paths belong to it: those `below` it, those that `begin` so, or it `alone`."""
+    harmless_read_only: bool = False
+    """Whether it takes writing to get something out of it."""
+    common: bool = False
+    """Whether much that has nothing to do with GPUs mounts it."""
+
+    def covers(self, path: str) -> bool:
+        """Whether a normalised path belongs to the place."""
+        if self.reach == "begin":
+            return path.startswith(self.path)
+        return path == self.path or (self.reach == "below" and is_within(path, self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlaces:
+    """The places of the nodes of a cluster."""
+
+    gpus: tuple[NodePlace, ...]
+    """What gives a container GPUs or their driver."""
+    handing_out: tuple[NodePlace, ...]
+    """By what others hand out GPUs."""
+    parents: Mapping[str, NodePlace]
+    """The folders that these lie in, each with one that does."""
+
+
+_GPUS = (
+    NodePlace("/dev/nvidia", "the device nodes of its GPUs", reach="begin"),
+    NodePlace("/dev/char/195:", "links to the device nodes of its GPUs", reach="begin"),
+    NodePlace("/proc/driver/nvidia", "the interface of the driver of its GPUs", reach="begin"),
+    NodePlace("/run/nvidia", "the driver of its GPUs, with their device nodes", reach="alone"),
+    NodePlace("/run/nvidia/driver", "the driver of its GPUs, with their device nodes"),
+    NodePlace("/usr/local/nvidia", "NVIDIA's container toolkit or driver"),
+    NodePlace("/home/kubernetes/bin/nvidia", "the driver of its GPUs"),
+    NodePlace("/opt/nvidia", "the driver of its GPUs"),
+)
+"""Sources: gpu-operator controllers/object_controls.go (DefaultDriverInstallDir, DefaultToolkitInstallDir) and assets;
+dra-driver-nvidia-gpu demo/clusters/gke (`/opt/nvidia`); GKE's driver installer (`/home/kubernetes/bin/nvidia`); Linux
+Documentation/admin-guide/devices.txt (195 is the character device of NVIDIA's driver)."""
+
+_CDI = "CDI specs, by which container runtimes inject GPUs"
+_MPS = "the pipes of the MPS daemons that share its GPUs"
+_HANDING_OUT = (
+    NodePlace("/etc/cdi", _CDI, harmless_read_only=True),
+    NodePlace("/run/cdi", _CDI, harmless_read_only=True),
+    NodePlace("/run/nvidia/mps", _MPS),
+)
+"""Sources: tags.cncf.io/container-device-interface pkg/cdi/spec-dirs.go; gpu-operator DefaultMPSRoot."""
+
+_KUBELETS = ("/var/lib/kubelet", "/var/lib/k0s/kubelet", "/var/snap/microk8s/common/var/lib/kubelet")
+"""The directories of the kubelets of Kubernetes, k0s and MicroK8s."""
+
+
+def node_places(view: ClusterView) -> NodePlaces:
+    """The places that are the same everywhere, and those that the ClusterPolicy moves; to be called by `derive`."""
+    gpus, handing_out = list(_GPUS), list(_HANDING_OUT)
+    kubelets = list(_KUBELETS)
+    policies = view.list("ClusterPolicy")
+    for policy in () if policies is UNKNOWN else policies:
+        if moved := _moved(policy, "hostPaths", "driverInstallDir"):
+            gpus.append(NodePlace(moved, "the driver of its GPUs"))
+        if moved := _moved(policy, "toolkit", "installDir"):
+            gpus.append(NodePlace(moved, "NVIDIA's container toolkit"))
+        if moved := _moved(policy, "hostPaths", "kubeletRootDir"):
+            kubelets.append(moved)
+        if moved := _moved(policy, "mps", "root"):
+            handing_out.append(NodePlace(moved, _MPS))
+    handing_out += (place for kubelet in dict.fromkeys(kubelets) for place in _of_kubelet(kubelet))
+    places = (*gpus, *handing_out)
+    parents: dict[str, NodePlace] = {}
+    for place in places:
+        for parent in ancestors(place.path):
+            if not any(other.covers(parent) for other in places):
+                parents.setdefault(parent, place)
+    return NodePlaces(tuple(gpus), tuple(handing_out), parents)
+
+
+def _moved(policy: object, *steps: str) -> str:
+    value = lookup(policy, ("spec", *steps))
+    path = normalised(value) if isinstance(value, str) and value else "/"
+    return "" if path == "/" else path
+
+
+def _of_kubelet(root: str) -> tuple[NodePlace, ...]:
+    """Sources: k8s.io/kubelet pkg/apis/deviceplugin/v1beta1/constants.go; dra-driver-nvidia-gpu cmd/*/main.go."""
+    sockets = "sockets by which the kubelet hands out devices"
+    return (
+        NodePlace(root, f"the kubelet's directory, and in it the {sockets}", reach="alone"),
+        NodePlace(f"{root}/device-plugins", f"the {sockets}"),
+        NodePlace(f"{root}/plugins", f"the directories of all plugins, and in them {sockets}", reach="alone"),
+        NodePlace(f"{root}/plugins/gpu.nvidia.com", "the socket and the state of NVIDIA's DRA driver"),
+        NodePlace(f"{root}/plugins/compute-domain.nvidia.com", "the socket and the state of NVIDIA's DRA driver"),
+        NodePlace(f"{root}/plugins_registry", "the sockets by which plugins register with the kubelet", common=True),
+    )

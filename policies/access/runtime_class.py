@@ -1,0 +1,95 @@
+"""NVIDIA's container runtime, chosen by a RuntimeClass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.access.checks import ACCESS
+from policies.access.exemptions import EXEMPT
+from policies.decision import Severity
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.printable import shown
+from policies.view import UNKNOWN, ClusterView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.access.subject import Subject
+    from policies.checks import Problem
+
+_HANDLERS = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy", "nvidia-experimental"})
+"""The names under which container runtimes know NVIDIA's, unless the ClusterPolicy gives another.
+
+Source: nvidia-container-toolkit cmd/nvidia-ctk-installer/container/operator; gpu-operator assets/pre-requisites;
+`nvidia-experimental` was there until toolkit 1.14.
+"""
+
+
+@ACCESS.rule(
+    "GA603",
+    "A pod that asks for no GPU does not run under NVIDIA's container runtime",
+    default=Severity.WARN,
+    setting="access.mode",
+    remedy=(
+        "ask for nvidia.com/gpu: 1 in resources.limits, remove runtimeClassName, or set NVIDIA_VISIBLE_DEVICES to void "
+        f"in every container; {EXEMPT}"
+    ),
+    source="gpu-operator assets/pre-requisites; nvidia-container-toolkit internal/config/image/cuda_image.go",
+    wrong="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: notebook, namespace: team-a}
+    spec:
+      runtimeClassName: nvidia
+      containers:
+      - name: notebook
+        image: jupyter/datascience-notebook""",
+    right="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: notebook, namespace: team-a}
+    spec:
+      runtimeClassName: nvidia
+      containers:
+      - name: notebook
+        image: jupyter/datascience-notebook
+        resources:
+          limits: {nvidia.com/gpu: 1}""",
+)
+def unasked_runtime(subject: Subject) -> Iterator[Problem]:
+    """NVIDIA's container runtime gives GPUs to whoever names them, and images can.
+
+    CUDA images set NVIDIA_VISIBLE_DEVICES to all. Under NVIDIA's runtime such an image gets every GPU of the node,
+    unless the pod asks for some and the device plugin says which.
+    """
+    name = subject.spec.get("runtimeClassName")
+    if not isinstance(name, str) or not name or not subject.created:
+        return
+    handler = _handler(name, subject.view)
+    if handler not in _HANDLERS and handler not in subject.view.derive(_configured):
+        return
+    if any(container.asks_for_gpu for container in subject.containers):
+        return
+    if all(container.sees_nothing for container in subject.containers):
+        return
+    runtime = f"is {shown(name)}" if handler == name else f"is {shown(name)} with the handler {shown(handler)}"
+    text = (
+        f"{runtime}, NVIDIA's container runtime, and no container asks for a GPU: an image that sets "
+        "NVIDIA_VISIBLE_DEVICES, as CUDA images do, gets every GPU of the node"
+    )
+    yield subject.problem(FieldPath(("spec", "runtimeClassName")), text)
+
+
+def _handler(name: str, view: ClusterView) -> str:
+    """What the container runtime is asked for; a RuntimeClass that cannot be seen is taken to be called like it."""
+    handler = lookup(view.get("RuntimeClass", name), ("handler",))
+    return handler if isinstance(handler, str) else name
+
+
+def _configured(view: ClusterView) -> frozenset[str]:
+    """The names that ClusterPolicies give NVIDIA's runtime, `spec.operator.runtimeClass`."""
+    policies = view.list("ClusterPolicy")
+    names = (
+        lookup(policy, ("spec", "operator", "runtimeClass")) for policy in (() if policies is UNKNOWN else policies)
+    )
+    return frozenset(name for name in names if isinstance(name, str) and name)

@@ -1,0 +1,60 @@
+"""Validates the access of one pod to the GPUs of its node."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+# Imported for the rules that they register, in the order in which these are told.
+# isort: off
+from policies.access import visible_devices, cuda_version, runtime_class, mounts, cdi_annotations, sources, images  # noqa: F401
+from policies.access import circumstances  # noqa: F401
+
+# isort: on
+from policies.access.checks import ACCESS, CIRCUMSTANCES
+from policies.access.exemptions import is_exempt
+from policies.access.subject import Subject
+from policies.decision import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policies.decision import Finding
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["validate"]
+
+_GROUNDS = frozenset({"GA601", "GA602", "GA603", "GA604", "GA605", "GA606", "GA610", "GA611"})
+"""The rules that make something of circumstances; the others only suspect."""
+
+
+def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
+    """How the containers of a pod get at GPUs that the scheduler did not give them.
+
+    Looked at are pods being created, and of ephemeral containers those that an update of the subresource
+    `ephemeralcontainers` adds.
+    """
+    subject = Subject.of(request, view, settings)
+    if subject is None or not subject.containers or is_exempt(subject):
+        return
+    findings = tuple(ACCESS.run(subject))
+    if not findings:
+        return
+    yield from findings
+    severity = _gravest(findings, subject)
+    if severity is not None:
+        for circumstance in CIRCUMSTANCES.run(subject):
+            yield replace(circumstance, severity=severity)
+
+
+def _gravest(findings: Iterable[Finding], subject: Subject) -> Severity | None:
+    """As severe as a circumstance is: as the gravest of what it adds to; None where that is nothing."""
+    settings = subject.settings
+    found = {
+        settings.severity_of(finding.rule, finding.severity, subject.namespace)
+        for finding in findings
+        if finding.rule in _GROUNDS
+    }
+    return next((severity for severity in (Severity.DENY, Severity.WARN, Severity.AUDIT) if severity in found), None)

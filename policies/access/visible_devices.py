@@ -1,0 +1,146 @@
+"""NVIDIA_VISIBLE_DEVICES in `env`: which GPUs NVIDIA's container runtime gives a container."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.access.checks import ACCESS
+from policies.access.exemptions import EXEMPT, ask_or
+from policies.access.subject import HARMLESS, VISIBLE_DEVICES
+from policies.decision import Severity
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.printable import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.access.subject import Container, Subject
+    from policies.checks import Problem
+    from policies.kubernetes.paths import FieldPath
+
+_SOURCES = {
+    "configMapKeyRef": "from a ConfigMap",
+    "secretKeyRef": "from a Secret",
+    "fieldRef": "from a field of the pod",
+    "resourceFieldRef": "from an amount of resources",
+    "fileKeyRef": "from a file",
+}
+
+
+@ACCESS.rule(
+    "GA601",
+    "A container that asks for no GPU does not set NVIDIA_VISIBLE_DEVICES",
+    default=Severity.WARN,
+    setting="access.mode",
+    remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or set it to void; {EXEMPT}",
+    source="nvidia-container-toolkit internal/config/image/cuda_image.go; kubelet makeEnvironmentVariables",
+    wrong="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      containers:
+      - name: train
+        image: pytorch/pytorch
+        env:
+        - {name: NVIDIA_VISIBLE_DEVICES, value: all}""",
+    right="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      containers:
+      - name: train
+        image: pytorch/pytorch
+        resources:
+          limits: {nvidia.com/gpu: 1}""",
+)
+def unasked_devices(subject: Subject) -> Iterator[Problem]:
+    """NVIDIA's container runtime gives a container the GPUs that NVIDIA_VISIBLE_DEVICES names.
+
+    The device plugin sets it for containers that ask for GPUs; a container that sets it itself gets GPUs that the
+    scheduler has given to others, with their memory. `void`, `none` and nothing name no GPU. A value from elsewhere
+    is not known before the container starts, and counts as one that names GPUs. Of several entries the last counts.
+    """
+    for container, what in _named_devices(subject):
+        if not container.asks_for_gpu:
+            text = f"{what.text} in {container.title}, which asks for no GPU: {_consequence(what, 'it')}"
+            yield subject.problem(what.path, text, ask_or(container, "set it to void"))
+
+
+@ACCESS.rule(
+    "GA602",
+    "A container that asks for GPUs leaves NVIDIA_VISIBLE_DEVICES to those who give them",
+    default=Severity.WARN,
+    setting="access.mode",
+    remedy=f"remove the variable; {EXEMPT}",
+    source="k8s.io/kubernetes pkg/kubelet/kubelet_pods.go GenerateRunContainerOptions; containerd oci.WithEnv",
+    wrong="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      containers:
+      - name: train
+        image: pytorch/pytorch
+        env:
+        - {name: NVIDIA_VISIBLE_DEVICES, value: all}
+        resources:
+          limits: {nvidia.com/gpu: 1}""",
+    right="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      containers:
+      - name: train
+        image: pytorch/pytorch
+        resources:
+          limits: {nvidia.com/gpu: 1}""",
+)
+def replaced_devices(subject: Subject) -> Iterator[Problem]:
+    """The device plugin tells the runtime by NVIDIA_VISIBLE_DEVICES which GPUs a container was given.
+
+    The kubelet puts the container's own variables after the device plugin's, and of two of one name the runtime takes
+    the last: what the pod says wins. Where GPUs are injected by CDI, as they are for ResourceClaims, the variable is
+    set to void at the end, so the pod's has no effect there and is not needed either.
+    """
+    for container, what in _named_devices(subject):
+        if container.asks_for_gpu:
+            text = f"{what.text} in {container.title}, and wins over the device plugin's: {_consequence(what, 'it')}"
+            yield subject.problem(what.path, text)
+
+
+class _Named:
+    """What the entry of `env` that counts says."""
+
+    def __init__(self, container: Container) -> None:
+        variable = container.environment[VISIBLE_DEVICES]
+        entry: dict[str, Any] = container.fields["env"][variable.entry]
+        self.value = variable.value
+        field = "value" if entry.get("value") not in (None, "") else "valueFrom"
+        self.path: FieldPath = container.path / "env" / variable.entry / field
+        self.text = f"{VISIBLE_DEVICES} " + (
+            f"comes {_origin(entry)}" if self.value is None else f"is {shown(self.value)}"
+        )
+
+
+def _named_devices(subject: Subject) -> Iterator[tuple[Container, _Named]]:
+    for container in subject.containers:
+        variable = container.environment.get(VISIBLE_DEVICES)
+        if variable is not None and variable.value not in HARMLESS:
+            yield container, _Named(container)
+
+
+def _origin(entry: dict[str, Any]) -> str:
+    value_from = entry.get("valueFrom")
+    known = (text for key, text in _SOURCES.items() if lookup(value_from, (key,)) is not None)
+    return "from other variables" if entry.get("value") else next(known, "from elsewhere")
+
+
+def _consequence(named: _Named, who: str) -> str:
+    if named.value is None:
+        return f"its value is not known here, and unless it is void or none {who} gets GPUs that others were given"
+    if "all" in named.value.split(","):
+        return f"NVIDIA's container runtime gives {who} every GPU of the node"
+    return f"NVIDIA's container runtime gives {who} these GPUs of the node, whoever has them"

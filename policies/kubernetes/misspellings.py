@@ -1,0 +1,26 @@
+"""Misspelt names: which of the known ones was meant."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["closest"]
+
+
+def closest(text: Any, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant, if any is near.
+
+    Args:
+        text: what was written; YAML makes booleans of `on` and `off`.
+        known: the names that there are.
+    """
+    known = tuple(known)
+    if not isinstance(text, str):
+        return {True: "on", False: "off"}.get(text) if {"on", "off"} <= set(known) else None
+    by_lower = {name.lower(): name for name in known}
+    matches = get_close_matches(text.lower(), by_lower, n=1, cutoff=0.7)
+    return by_lower[matches[0]] if matches else None

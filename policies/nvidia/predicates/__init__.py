@@ -1,0 +1,37 @@
+"""Predicates on NVIDIA devices: one tree that renders to CEL and evaluates here.
+
+Every leaf guards what it reads, because one device without an attribute turns an unguarded selector into an error that
+keeps the pod off every node. The two readings of a leaf, `cel` and `matches`, stand side by side and must agree.
+"""
+
+from __future__ import annotations
+
+from policies.nvidia.predicates.capacities import CapacityIs, MemoryWithin
+from policies.nvidia.predicates.connectives import FALSE, TRUE, AllOf, AnyOf, Not, all_of, any_of, negate
+from policies.nvidia.predicates.predicate import Comparison, Predicate, quote
+from policies.nvidia.predicates.products import ProductLike
+from policies.nvidia.predicates.texts import Present, ProfileSlices, TextIn
+from policies.nvidia.predicates.versions import VersionAtLeast, VersionIs, VersionPart
+
+__all__ = [
+    "FALSE",
+    "TRUE",
+    "AllOf",
+    "AnyOf",
+    "CapacityIs",
+    "Comparison",
+    "MemoryWithin",
+    "Not",
+    "Predicate",
+    "Present",
+    "ProductLike",
+    "ProfileSlices",
+    "TextIn",
+    "VersionAtLeast",
+    "VersionIs",
+    "VersionPart",
+    "all_of",
+    "any_of",
+    "negate",
+    "quote",
+]

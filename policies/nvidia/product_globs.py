@@ -1,0 +1,57 @@
+"""Globs of product names: `H100*`, matched as text and written as a regular expression.
+
+Two readers match the same glob: this process, and the scheduler by a regular expression of RE2. Upper case is folded in
+ASCII only and before matching, because `(?i)` and Unicode's case folding do not agree everywhere.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["BRAND", "any_matches", "folded", "is_within", "lower_ascii", "regular_expression"]
+
+BRAND = "nvidia-"
+"""What drivers since R470 put before most names; globs are written without it and match names with and without it."""
+
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_ANY = "\0"
+
+
+def lower_ascii(text: str) -> str:
+    """A text as CEL's `lowerAscii` leaves it."""
+    return text.translate(_LOWER)
+
+
+def folded(name: str) -> str:
+    """A name as globs are matched against: ASCII letters in lower case, dashes for blanks."""
+    return lower_ascii(name).replace(" ", "-")
+
+
+def any_matches(globs: Collection[str], name: str) -> bool:
+    """Whether some glob matches the whole name.
+
+    Args:
+        globs: in lower case and without `nvidia-`.
+        name: folded.
+    """
+    names = {name, name.removeprefix(BRAND)}
+    return any(fnmatchcase(candidate, glob) for candidate in names for glob in globs)
+
+
+def regular_expression(globs: Collection[str]) -> str:
+    """The regular expression, in the syntax of RE2, that matches just the names that `any_matches` accepts."""
+    alternatives = (glob.replace(".", "[.]").replace("*", ".*").replace("?", ".") for glob in sorted(set(globs)))
+    return f"(?s)^({BRAND})?({'|'.join(alternatives)})$"
+
+
+def is_within(inner: str, outer: str) -> bool:
+    """Whether it is certain that `outer` matches every name that `inner` matches.
+
+    The inner glob is matched as if it were a name: its `*` can be any text, so only a `*` of the outer one takes it in;
+    its `?` is one character that no letter of the outer one is.
+    """
+    return fnmatchcase(inner.replace("*", _ANY), outer.replace("?", f"[!{_ANY}]"))

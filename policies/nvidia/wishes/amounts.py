@@ -1,0 +1,75 @@
+"""`gpu-admission.io/min-memory` and `max-memory`: quantities, in whole mebibytes as labels tell them."""
+
+from __future__ import annotations
+
+import re
+from math import ceil, floor
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.printable import shown
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.nvidia.wishes.errors import WishError
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+__all__ = ["read_least_memory", "read_most_memory"]
+
+_MEBI = 1024**2
+_MOST = 2**50
+_EXAMPLE = 'write one such as "40Gi"'
+
+_NEARLY = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) *([MGT])(i?)B?", re.IGNORECASE | re.ASCII)
+_DIGITS = re.compile(r"[0-9]{1,9}")
+_LABEL_LIKE = 1024
+"""A bare number from here on was probably meant in MiB, as `nvidia.com/gpu.memory` has it, and a smaller one in GiB."""
+
+
+def read_least_memory(text: str) -> int:
+    """Read a lower bound, in MiB rounded up: a label of at least it means as many bytes.
+
+    GPUs have less than the gigabytes that they are sold with: an H100 of 80 GB has 81559 MiB, which is 79.6Gi or 85G.
+
+    Raises:
+        WishError: it is no quantity, or none that a GPU can have.
+    """
+    return ceil(_bytes(text) / _MEBI)
+
+
+def read_most_memory(text: str) -> int:
+    """Read an upper bound, in MiB rounded down: a label of at most it means fewer bytes than one MiB more.
+
+    Raises:
+        WishError: it is no quantity, or none that a GPU can have.
+    """
+    return floor(_bytes(text) / _MEBI)
+
+
+def _bytes(text: str) -> Fraction:
+    try:
+        amount = parse_quantity(text)
+    except QuantityError:
+        raise WishError(f"is {shown(text)}, which is no Kubernetes quantity", _remedy(text)) from None
+    if amount <= 0:
+        raise WishError(f"is {shown(text)}, which is no memory at all", f"remove it, or {_EXAMPLE}")
+    if amount < _MEBI:
+        said = f"{text} bytes" if _DIGITS.fullmatch(text) else "less than 1Mi"
+        raise WishError(f"is {shown(text)}, which is {said}", _remedy(text))
+    if amount > _MOST:
+        raise WishError(f"is {shown(text)}, which is more memory than any GPU has", _EXAMPLE)
+    return amount
+
+
+def _remedy(text: str) -> str:
+    guess = _guess(text)
+    return f'write "{guess}"' if guess is not None and _MEBI <= parse_quantity(guess) <= _MOST else _EXAMPLE
+
+
+def _guess(text: str) -> str | None:
+    if _DIGITS.fullmatch(text):
+        return f"{text}{'Gi' if int(text) < _LABEL_LIKE else 'Mi'}"
+    match = _NEARLY.fullmatch(text)
+    if match is None:
+        return None
+    number, letter, binary = match.groups()
+    return f"{number}{letter.upper()}{'i' if binary else ''}"

@@ -1,0 +1,57 @@
+"""`gpu-admission.io/family`: architectures, as the label `nvidia.com/gpu.family` spells them."""
+
+from __future__ import annotations
+
+from policies.kubernetes.misspellings import closest
+from policies.kubernetes.printable import shown
+from policies.nvidia.product_globs import folded
+from policies.nvidia.wishes.errors import WishError
+
+__all__ = ["FAMILIES", "read_families"]
+
+FAMILIES: dict[str, tuple[int, int] | None] = {
+    "kepler": (4, 0),
+    "maxwell": (6, 0),
+    "pascal": (7, 0),
+    "volta": (7, 5),
+    "turing": (8, 0),
+    "ampere": (8, 9),
+    "ada-lovelace": (9, 0),
+    "hopper": (10, 0),
+    "blackwell": (13, 0),
+    "rubin": None,
+}
+"""Each with the compute capability that all of its GPUs stay below; None where nobody knows yet.
+
+Source: github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go. It knows `tesla` and `fermi` too, which no driver
+that Kubernetes can use supports.
+"""
+
+_ALIASES = {"ada": "ada-lovelace", "lovelace": "ada-lovelace", "adalovelace": "ada-lovelace"}
+
+
+def read_families(text: str) -> tuple[str, ...]:
+    """Read `hopper, ada-lovelace`; blanks stand for dashes, and case does not matter.
+
+    Raises:
+        WishError: a name is unknown.
+    """
+    return tuple(dict.fromkeys(_family(entry.strip()) for entry in text.split(",")))
+
+
+def _family(entry: str) -> str:
+    if not entry:
+        raise WishError("has a comma with no name beside it", "write a name there, or remove the comma")
+    if entry.startswith("!"):
+        raise WishError(
+            f"has {shown(entry)}, and families cannot be excluded",
+            "write the families that are wanted, or exclude products by gpu-admission.io/product",
+        )
+    name = folded(" ".join(entry.split()))
+    if name in FAMILIES:
+        return name
+    guess = _ALIASES.get(name) or closest(name, FAMILIES)
+    raise WishError(
+        f"has {shown(entry)}, which is no family of GPUs",
+        f'write "{guess}"' if guess else f"write some of {', '.join(FAMILIES)}, with commas between them",
+    )

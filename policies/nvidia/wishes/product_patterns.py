@@ -1,0 +1,153 @@
+"""`gpu-admission.io/product`: which products are wanted, and which are not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.printable import shown
+from policies.nvidia.product_globs import any_matches, folded, is_within
+from policies.nvidia.wishes.errors import WishError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.nvidia.mig import MIGProfile
+
+__all__ = ["MOST_PATTERNS", "ProductPatterns"]
+
+MOST_PATTERNS = 20
+"""More would make expressions that Kubernetes finds too long or too costly."""
+_LONGEST_PATTERN = 63
+"""In characters, as the value of a label."""
+
+_ALLOWED = re.compile(r"[A-Za-z0-9_.*?-]+")
+_BLANKS = re.compile(r" +")
+_BRAND = re.compile(r"(?:NVIDIA-)+", re.IGNORECASE)
+_STARS = re.compile(r"\*{2,}")
+_SHARED = "shared"
+_REMEDIES = {
+    "|": "write a comma between names",
+    ";": "write a comma between names",
+    "/": "write a comma between names",
+    "\n": "write a comma between names",
+    "!": 'write a comma before "!"',
+    "+": 'write "." for "+", as labels do',
+    '"': "remove the quotes inside the text",
+    "'": "remove the quotes inside the text",
+}
+_NO_EXPRESSION = "write * for any characters and ? for one; regular expressions are not read"
+
+
+@dataclass(frozen=True, slots=True)
+class ProductPatterns:
+    """Globs of product names as labels spell them, without `NVIDIA-`; case does not matter."""
+
+    includes: tuple[str, ...] = ()
+    """Some of these; every product where there are none."""
+    excludes: tuple[str, ...] = ()
+    """None of these."""
+
+    @classmethod
+    def read(cls, text: str) -> ProductPatterns:
+        """Read `H100*, A100-80GB*, !*MIG*`.
+
+        Raises:
+            WishError: it is not such a list, or longer than a selector of devices can be.
+        """
+        entries = [entry.strip() for entry in text.split(",")]
+        if len(entries) > MOST_PATTERNS:
+            raise WishError(
+                f"has {len(entries)} names; the most is {MOST_PATTERNS}",
+                'name several products at once with * and ?, as in "H100*"',
+            )
+        includes = [_pattern(entry, entry) for entry in entries if not entry.startswith("!")]
+        excludes = [_pattern(entry[1:], entry) for entry in entries if entry.startswith("!")]
+        return cls(_distinct(includes), _distinct(excludes))
+
+    def __str__(self) -> str:
+        return ",".join([*self.includes, *(f"!{pattern}" for pattern in self.excludes)])
+
+    def admits(self, product: str, profile: MIGProfile | None = None, *, by_profile: bool = False) -> bool:
+        """Whether a GPU or MIG device is wanted.
+
+        Args:
+            product: as labels spell it, without `-SHARED`: `NVIDIA-A100-SXM4-40GB`.
+            profile: of a MIG device; its name is then that of the label, `NVIDIA-A100-SXM4-40GB-MIG-1g.5gb`.
+            by_profile: whether the pod asks for the MIG device by its profile, as `nvidia.com/mig-1g.5gb`. Then a
+                pattern, an excluding one too, can also match the name of the GPU alone.
+        """
+        plain = folded(product)
+        full = plain if profile is None else folded(f"{product}-MIG-{profile.label}")
+        names = {plain, full} if by_profile else {full}
+        includes = list(map(folded, self.includes))
+        excludes = list(map(folded, self.excludes))
+        wanted = not includes or any(any_matches(includes, name) for name in names)
+        return wanted and not any(any_matches(excludes, name) for name in names)
+
+    def cancelled(self) -> dict[str, str]:
+        """The patterns that name products only to exclude them again, each with the excluding one; all of them, or none.
+
+        Without any pattern that includes, `*` stands for it.
+        """
+        includes = self.includes or ("*",)
+        taken = {
+            include: exclude
+            for include in includes
+            for exclude in reversed(self.excludes)
+            if is_within(folded(include), folded(exclude))
+        }
+        return taken if len(taken) == len(includes) else {}
+
+
+def _pattern(name: str, entry: str) -> str:
+    """A pattern in its canonical form, from a name that stands in an entry of the list."""
+    if not name.strip():
+        raise _nameless(entry)
+    dashed = _BLANKS.sub("-", name.strip())
+    _check(dashed, entry)
+    brand = _BRAND.match(dashed)
+    pattern = _STARS.sub("*", dashed[brand.end() :] if brand else dashed)
+    if not pattern:
+        raise WishError(
+            f"has the name {shown(entry)}, which is the brand and no product",
+            'write a product such as "H100*"',
+        )
+    if len(pattern) > _LONGEST_PATTERN:
+        raise WishError(
+            f"has a name of {len(pattern)} characters; the most is {_LONGEST_PATTERN}, as in labels",
+            "shorten it with *",
+        )
+    return pattern
+
+
+def _check(dashed: str, entry: str) -> None:
+    """Refuse what stands in no product's name."""
+    if not _ALLOWED.fullmatch(dashed):
+        wrong = next(character for character in dashed if not _ALLOWED.match(character))
+        raise WishError(
+            f"has the name {shown(entry)}, and {shown(wrong)} stands in no product's name",
+            _REMEDIES.get(wrong, _NO_EXPRESSION),
+        )
+    if _SHARED in folded(dashed):
+        raise WishError(
+            f"has the name {shown(entry)}, and sharing is no part of a product's name",
+            'remove it, and write gpu-admission.io/sharing: "exclusive"'
+            if entry.startswith("!")
+            else 'write it without -SHARED, and gpu-admission.io/sharing: "shared"',
+        )
+
+
+def _nameless(entry: str) -> WishError:
+    if entry:
+        return WishError('has a "!" with no name behind it', 'write a name behind it, as in "!*MIG*", or remove it')
+    return WishError("has a comma with no name beside it", "write a name there, or remove the comma")
+
+
+def _distinct(patterns: Iterable[str]) -> tuple[str, ...]:
+    """The patterns without those that differ from an earlier one in case only."""
+    by_folded: dict[str, str] = {}
+    for pattern in patterns:
+        by_folded.setdefault(folded(pattern), pattern)
+    return tuple(by_folded.values())

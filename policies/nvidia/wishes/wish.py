@@ -1,0 +1,137 @@
+"""Wishes: all the words, read and written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from policies.kubernetes.misspellings import closest
+from policies.nvidia.wishes.amounts import read_least_memory, read_most_memory
+from policies.nvidia.wishes.contradictions import contradictions
+from policies.nvidia.wishes.errors import WishError
+from policies.nvidia.wishes.families import read_families
+from policies.nvidia.wishes.product_patterns import ProductPatterns
+from policies.nvidia.wishes.sharing import Sharing, read_sharing
+from policies.nvidia.wishes.versions import driver_text, pair_text, read_compute_capability, read_cuda, read_driver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policies.nvidia.labels import Subject
+    from policies.nvidia.predicates import Predicate
+
+__all__ = ["PREFIX", "WORDS", "Wish"]
+
+PREFIX = "gpu-admission.io/"
+"""What stands before a word in the name of its annotation."""
+
+_EXAMPLES = {
+    "product": "H100*,A100*80GB*,!*MIG*",
+    "min-memory": "40Gi",
+    "max-memory": "80Gi",
+    "min-compute-capability": "8.6",
+    "family": "hopper,ada-lovelace",
+    "min-driver": "580.95",
+    "min-cuda": "12.4",
+    "sharing": "exclusive",
+}
+WORDS = tuple(_EXAMPLES)
+
+_Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What GPU is wanted; what is None or empty does not matter."""
+
+    products: ProductPatterns | None = None
+    min_memory: int | None = None
+    """In MiB, of the GPU or MIG device that the pod gets; as labels tell it, so 81559 for an H100 of 80 GB."""
+    max_memory: int | None = None
+    """In MiB; a device with less than one MiB more is still within it."""
+    min_compute_capability: tuple[int, int] | None = None
+    families: tuple[str, ...] = ()
+    """As labels spell them: `ada-lovelace`."""
+    min_driver: tuple[int, int, int] | None = None
+    min_cuda: tuple[int, int] | None = None
+    """The newest CUDA that the driver supports."""
+    sharing: Sharing | None = None
+
+    @classmethod
+    def of(cls, words: Mapping[str, str]) -> Wish:
+        """Read a wish.
+
+        Args:
+            words: texts by the names of their annotations without `gpu-admission.io/`.
+
+        Raises:
+            WishError: of the first text that says nothing, or word that does not exist.
+        """
+        for word in words:
+            if word not in WORDS:
+                raise _unknown(word)
+        return cls(
+            products=_read(words, "product", ProductPatterns.read),
+            min_memory=_read(words, "min-memory", read_least_memory),
+            max_memory=_read(words, "max-memory", read_most_memory),
+            min_compute_capability=_read(words, "min-compute-capability", read_compute_capability),
+            families=_read(words, "family", read_families) or (),
+            min_driver=_read(words, "min-driver", read_driver),
+            min_cuda=_read(words, "min-cuda", read_cuda),
+            sharing=_read(words, "sharing", read_sharing),
+        )
+
+    @staticmethod
+    def check(word: str, text: str) -> None:
+        """Read the text of one word.
+
+        Raises:
+            WishError: it says nothing, or there is no such word.
+        """
+        Wish.of({word: text})
+
+    def words(self) -> dict[str, str]:
+        """The wish written down again; reading that gives the same wish."""
+        texts = {
+            "product": str(self.products or ""),
+            "min-memory": f"{self.min_memory}Mi" if self.min_memory is not None else "",
+            "max-memory": f"{self.max_memory}Mi" if self.max_memory is not None else "",
+            "min-compute-capability": pair_text(self.min_compute_capability) if self.min_compute_capability else "",
+            "family": ",".join(self.families),
+            "min-driver": driver_text(self.min_driver) if self.min_driver else "",
+            "min-cuda": pair_text(self.min_cuda) if self.min_cuda else "",
+            "sharing": self.sharing or "",
+        }
+        return {word: text for word, text in texts.items() if text}
+
+    def __bool__(self) -> bool:
+        """Whether anything is wished; that sharing does not matter is a wish too."""
+        return self != Wish()
+
+    def predicate(self, subject: Subject) -> Predicate:
+        """What a device of some kind must be; TRUE where the wish says nothing of devices.
+
+        Sharing is left out, for it is no property of a device.
+        """
+        # Loading predicates takes a while, and settings check wishes at the start.
+        from policies.nvidia.wishes.device_predicate import device_predicate  # noqa: PLC0415
+
+        return device_predicate(self, subject)
+
+    def contradictions(self) -> list[tuple[tuple[str, ...], str]]:
+        """Why no GPU can ever meet the wish: the words that contradict each other, and a clause without a full stop."""
+        return contradictions(self)
+
+
+def _read(words: Mapping[str, str], word: str, read: Callable[[str], _Read]) -> _Read | None:
+    if word not in words:
+        return None
+    text = words[word].strip()
+    if not text:
+        raise WishError("is empty", f'remove it, or write a wish such as "{_EXAMPLES[word]}"')
+    return read(text)
+
+
+def _unknown(word: str) -> WishError:
+    guess = closest(word, WORDS)
+    return WishError("is no wish", f'write "{guess}"' if guess else f"write one of {', '.join(WORDS)}")

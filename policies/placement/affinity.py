@@ -1,0 +1,245 @@
+"""Node affinity: what is required of a pod's node, AND-ed into what the pod says itself.
+
+Terms of node affinity are OR-ed: a term that is added widens what it should narrow. So a requirement goes into every
+term that there is, and alternatives multiply the terms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.node_requirements import ALWAYS, Alternatives, Conjunction, NodeRequirement, both, can_hold
+from policies.kubernetes.nodes import REQUIRED
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.pods import SPEC
+from policies.kubernetes.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from policies.kubernetes.pods import Pod
+    from policies.patch import Editor
+
+__all__ = ["MOST_TERMS", "Contradiction", "TooManyTermsError", "contradiction", "require"]
+
+MOST_TERMS = 200
+"""Terms that alternatives multiply a pod's terms to."""
+_MOST_EXPRESSIONS = 1_000
+"""Terms of a pod, expressions in them, and labels of its node selector, that are compared in time."""
+_MOST_VALUES = 10_000
+"""Values in these expressions."""
+
+_SELECTOR = SPEC / "nodeSelector"
+_TERMS = FieldPath([*SPEC, *REQUIRED, "nodeSelectorTerms"])
+_HOSTNAME = "kubernetes.io/hostname"
+_NEVER: Alternatives = ((NodeRequirement(_HOSTNAME, "Exists"), NodeRequirement(_HOSTNAME, "DoesNotExist")),)
+"""A branch that no node meets. A term without expressions says the same, but would have to replace the pod's own."""
+
+_Branch = tuple[NodeRequirement, ...]
+_Condition = tuple[FieldPath, str, NodeRequirement]
+"""Where it is, its text there, what it requires."""
+
+
+class TooManyTermsError(ValueError):
+    """A selector or affinity that is too large, or would become so: the sentence goes on where `path` ends."""
+
+    def __init__(self, path: FieldPath, sentence: str) -> None:
+        self.path = path
+        super().__init__(sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A condition of the pod's own, and a requirement that no node can meet as well."""
+
+    path: FieldPath
+    condition: str
+    """The condition as text: `nvidia.com/gpu.product: Tesla-T4` in a selector, `... In [Tesla-T4]` in a term."""
+    requirement: NodeRequirement
+
+
+def require(pod: Pod, alternatives: Alternatives, edits: Editor) -> None:
+    """Let a pod onto those nodes only that it selects already and that meet one of the alternatives.
+
+    What the pod's own conditions imply is not written again, so that a second time changes nothing. One alternative
+    that gives each of its labels one value becomes entries of the node selector, all else required node affinity.
+
+    Args:
+        pod: the pod that `edits` edits; its conditions are read as they have become.
+        alternatives: what is required of the node.
+        edits: gets the changes.
+
+    Raises:
+        TooManyTermsError: there would be more than MOST_TERMS terms, or there is more than can be compared in time.
+    """
+    own = _Own.read(edits.document["spec"])
+    wanted = _unmet(both(alternatives, ALWAYS) or _NEVER, own.given((), alternatives))
+    by_term = {place: _unmet(wanted, own.given(term, wanted)) for place, term in own.live.items()}
+    unmet = {place: branches for place, branches in by_term.items() if () not in branches}
+    if () in wanted or (own.terms is not None and not unmet):
+        return
+    if len(wanted) == 1 and all(_is_entry(item) and item.key not in own.selector for item in wanted[0]):
+        _select(wanted[0] if own.terms is None else _any_of(unmet), edits)
+    elif own.terms is None:
+        _check_terms(len(wanted))
+        edits.add(_TERMS, [{"matchExpressions": _expressions(branch)} for branch in wanted])
+    else:
+        _multiply(own.terms, unmet, edits)
+
+
+def contradiction(pod: Pod, alternatives: Alternatives) -> Contradiction | None:
+    """The condition of a pod's own that is to blame where no node can meet its conditions and an alternative.
+
+    None where some node could, and where the pod's conditions or the alternatives are impossible by themselves.
+
+    Raises:
+        TooManyTermsError: there is more than can be compared in time.
+    """
+    own = _Own.read(pod.spec)
+    wanted = both(alternatives, ALWAYS)
+    terms = {None: ()} if own.terms is None else own.live
+    if not wanted or not terms:
+        return None
+    if any(own.given(term, wanted).can_hold(branch) for term in terms.values() for branch in wanted):
+        return None
+    selector = own.given((), wanted)
+    branch = next((branch for branch in wanted if selector.can_hold(branch)), wanted[0])
+    return _conflict(list(own.conditions(next(iter(terms)))), branch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """The conditions that a pod has already."""
+
+    selector: Mapping[str, NodeRequirement]
+    terms: Sequence[Mapping[str, Any]] | None
+    """None where the pod has no required node affinity; one without terms matches nothing."""
+    live: Mapping[int, _Branch]
+    """The label requirements of terms that some node could meet, by place."""
+
+    @classmethod
+    def read(cls, spec: Mapping[str, Any]) -> _Own:
+        labels, required = spec.get("nodeSelector") or {}, lookup(spec, REQUIRED)
+        terms: list[dict[str, Any]] | None = None if required is None else required.get("nodeSelectorTerms") or []
+        _check_size(labels, terms or [])
+        selector = {key: NodeRequirement(key, "In", (value,)) for key, value in labels.items()}
+        own = cls(selector, terms, {})
+        readable = {place: term for place, item in enumerate(terms or []) if (term := _read(item)) is not None}
+        live = {place: term for place, term in readable.items() if own.given(term, ()).can_hold()}
+        return cls(selector, terms, live)
+
+    def given(self, term: _Branch, alternatives: Alternatives) -> Conjunction:
+        """What nodes meet that the selector and a term select, as far as the term and the alternatives speak of it.
+
+        The rest of the selector can always hold, and has nothing to do with them.
+        """
+        keys = {item.key for branch in (term, *alternatives) for item in branch}
+        return Conjunction((*term, *(self.selector[key] for key in keys if key in self.selector)))
+
+    def conditions(self, place: int | None) -> Iterator[_Condition]:
+        """All conditions of the selector and of the term at `place`, if any."""
+        for key, item in self.selector.items():
+            yield _SELECTOR / key, printable(f"{key}: {item.values[0]}"), item
+        if place is not None:
+            for position, item in enumerate(self.live[place]):
+                yield _TERMS / place / "matchExpressions" / position, str(item), item
+
+
+def _read(term: Mapping[str, Any]) -> _Branch | None:
+    """The label requirements of a term; None where it matches nothing, being empty or malformed.
+
+    Source: policies.kubernetes.nodes.
+    """
+    expressions, field_expressions = term.get("matchExpressions") or [], term.get("matchFields") or []
+    if not expressions and not field_expressions:
+        return None
+    for expression in field_expressions:
+        if expression.get("operator") not in ("In", "NotIn") or len(expression.get("values") or []) != 1:
+            return None
+    requirements = [NodeRequirement.read(expression) for expression in expressions]
+    known = tuple(requirement for requirement in requirements if requirement is not None)
+    return known if len(known) == len(requirements) else None
+
+
+def _unmet(alternatives: Alternatives, given: Conjunction) -> Alternatives:
+    """What is still to be required where `given` holds anyway; a branch is empty where nothing is.
+
+    Where no alternative can hold, the first one is left: with it, `given` never holds, as it should be.
+    """
+    possible = [branch for branch in alternatives if given.can_hold(branch)] or alternatives[:1]
+    return tuple(dict.fromkeys(tuple(item for item in branch if not given.implies(item)) for branch in possible))
+
+
+def _any_of(unmet: Mapping[int, Alternatives]) -> _Branch:
+    """Every requirement that some term leaves to be met."""
+    return tuple(dict.fromkeys(item for branches in unmet.values() for branch in branches for item in branch))
+
+
+def _select(branch: _Branch, edits: Editor) -> None:
+    for item in branch:
+        edits.add(_SELECTOR / item.key, item.values[0])
+
+
+def _multiply(terms: Sequence[Mapping[str, Any]], unmet: Mapping[int, Alternatives], edits: Editor) -> None:
+    """AND alternatives into terms: the first into the term itself, the others into copies of it at the end.
+
+    A term that is dead for all alternatives has been given the first one, rather than be taken away: what the user
+    wrote stays readable in the pod, and no term is added for it.
+    """
+    copies = [
+        {**terms[place], "matchExpressions": [*(terms[place].get("matchExpressions") or []), *_expressions(branch)]}
+        for place, branches in unmet.items()
+        for branch in branches[1:]
+    ]
+    if copies:
+        _check_terms(len(terms) + len(copies))
+    for place, branches in unmet.items():
+        edits.extend(_TERMS / place / "matchExpressions", _expressions(branches[0]))
+    edits.extend(_TERMS, copies)
+
+
+def _conflict(conditions: Sequence[_Condition], branch: _Branch) -> Contradiction:
+    """The first condition that excludes a requirement, else the first that does so together with others."""
+    pairs = [(condition, item) for condition in conditions for item in branch if condition[2].key == item.key]
+    both_can_hold = {item.key: can_hold(_on(item.key, conditions, branch)) for item in branch}
+    guilty = [(condition, item) for condition, item in pairs if not both_can_hold[item.key]]
+    (path, text, _), requirement = next(
+        ((condition, item) for condition, item in guilty if not can_hold((condition[2], item))), guilty[0]
+    )
+    return Contradiction(path, text, requirement)
+
+
+def _on(key: str, conditions: Sequence[_Condition], branch: _Branch) -> Iterator[NodeRequirement]:
+    return (item for item in (*(own for _, _, own in conditions), *branch) if item.key == key)
+
+
+def _is_entry(requirement: NodeRequirement) -> bool:
+    return requirement.operator == "In" and len(requirement.values) == 1
+
+
+def _expressions(branch: _Branch) -> list[dict[str, Any]]:
+    return [requirement.expression() for requirement in branch]
+
+
+def _check_terms(count: int) -> None:
+    if count > MOST_TERMS:
+        raise TooManyTermsError(_TERMS, f"would have {count} terms, and {MOST_TERMS} are the most that a pod is given")
+
+
+def _check_size(selector: Mapping[str, str], terms: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse what takes longer than others can wait; the API server lets megabytes pass."""
+    _check(_SELECTOR, len(selector), "labels", _MOST_EXPRESSIONS)
+    _check(_TERMS, len(terms), "terms", _MOST_EXPRESSIONS)
+    expressions = [
+        item for term in terms for field in ("matchExpressions", "matchFields") for item in term.get(field) or []
+    ]
+    _check(_TERMS, len(expressions), "expressions", _MOST_EXPRESSIONS)
+    _check(
+        _TERMS, sum(len(item.get("values") or []) for item in expressions), "values in its expressions", _MOST_VALUES
+    )
+
+
+def _check(path: FieldPath, count: int, what: str, most: int) -> None:
+    if count > most:
+        raise TooManyTermsError(path, f"has {count} {what}, and {most} can be judged in time")

@@ -1,0 +1,106 @@
+"""GPU nodes: what there is for pods that ask a device plugin for GPUs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import compress
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.nodes import REQUIRED, NodeIndex, labels_of
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.nvidia.products import PRODUCT
+from policies.nvidia.resources import IMPLICIT_PREFIX
+from policies.view import UNKNOWN, ClusterView, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["PRESENT", "VENDOR", "GPUNode", "GPUNodes", "gpu_nodes"]
+
+VENDOR = "nvidia.com/"
+"""The prefix of the resources of NVIDIA's device plugins, and of their labels."""
+
+PRESENT = "nvidia.com/gpu.present"
+"""The label that the GPU Operator writes on nodes with a GPU, before anything hands them out."""
+
+
+@dataclass(frozen=True, slots=True)
+class GPUNode:
+    """A node with GPUs, or with anything else of NVIDIA's to hand out."""
+
+    name: str
+    labels: Mapping[str, str]
+    offers: Mapping[str, int]
+    """What its kubelet has to allocate: amounts, all above 0, of resources under `nvidia.com/` and implicit names."""
+
+
+@dataclass(frozen=True)
+class GPUNodes:
+    """The GPU nodes of a cluster: those that offer something, and those whose labels say that they have a GPU."""
+
+    nodes: tuple[GPUNode, ...]
+    others: int = 0
+    """How many nodes there are beside them."""
+
+    def selected(self, spec: Mapping[str, Any]) -> tuple[GPUNode, ...]:
+        """The nodes that a pod's own node selector and required node affinity let it run on, or the one that it names."""
+        name = spec.get("nodeName")
+        if name:
+            return tuple(node for node in self.nodes if node.name == name)
+        if not spec.get("nodeSelector") and not lookup(spec, REQUIRED):
+            return self.nodes
+        bits = self._index.selected(spec)
+        return tuple(compress(self.nodes, map(int, reversed(f"{bits:b}")))) if bits else ()
+
+    @cached_property
+    def products(self) -> Mapping[str, int]:
+        """How many nodes have each value of `nvidia.com/gpu.product`."""
+        return Counter(node.labels[PRODUCT] for node in self.nodes if PRODUCT in node.labels)
+
+    @cached_property
+    def offers(self) -> Mapping[str, int]:
+        """How many nodes offer each resource."""
+        return Counter(name for node in self.nodes for name in node.offers)
+
+    @cached_property
+    def _index(self) -> NodeIndex:
+        return NodeIndex([{"metadata": {"name": node.name, "labels": node.labels}} for node in self.nodes])
+
+
+def gpu_nodes(view: ClusterView) -> GPUNodes | Unknown:
+    """The GPU nodes that a view shows; unknown while nodes are. It is digested once for all pods."""
+    return view.derive(_read)
+
+
+def _read(view: ClusterView) -> GPUNodes | Unknown:
+    nodes = view.list("Node")
+    if nodes is UNKNOWN:
+        return UNKNOWN
+    read = tuple(_gpu_nodes(nodes))
+    return GPUNodes(read, len(nodes) - len(read))
+
+
+def _gpu_nodes(nodes: Sequence[Object]) -> Iterator[GPUNode]:
+    for node in nodes:
+        labels, offers = labels_of(node), dict(_offers(node))
+        if offers or PRODUCT in labels or labels.get(PRESENT) == "true":
+            yield GPUNode(name_of(node), labels, offers)
+
+
+def _offers(node: Object) -> Iterator[tuple[str, int]]:
+    allocatable = lookup(node, ("status", "allocatable"))
+    for name, text in allocatable.items() if isinstance(allocatable, dict) else ():
+        if not isinstance(name, str) or not name.startswith((VENDOR, IMPLICIT_PREFIX)):
+            continue
+        try:
+            amount = int(parse_quantity(text))
+        except QuantityError:
+            continue
+        if amount > 0:
+            yield name, amount

@@ -1,0 +1,117 @@
+"""Keeps a wish: renders it to conditions on the pod's node, and tells what stands in the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.words import compressed, many
+from policies.kubernetes.node_requirements import both
+from policies.nvidia.labels import Subject
+from policies.nvidia.predicates import TRUE
+from policies.nvidia.wishes import PREFIX
+from policies.placement.affinity import TooManyTermsError, require
+from policies.placement.asked_gpus import asked_gpus
+from policies.placement.node_names import MOST_NAMES
+from policies.placement.rules import BY_NAME, CONFLICTING, CONTRADICTORY, NO_EFFECT
+from policies.placement.satisfaction import unsatisfied
+from policies.placement.sharing import avoided
+from policies.placement.wanted_nodes import wanted_nodes
+from policies.placement.wishes import ANNOTATIONS, wish_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.decision import Finding
+    from policies.kubernetes.pods import Pod
+    from policies.patch import Editor
+    from policies.placement.asked_gpus import AskedGPU
+    from policies.placement.wanted_nodes import WantedNodes
+    from policies.placement.wishes import Wished
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["keep_wish"]
+
+_IMPOSSIBLE = frozenset({CONTRADICTORY.id, CONFLICTING.id})
+
+
+def keep_wish(
+    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wishes: Wished, edits: Editor
+) -> Iterator[Finding]:
+    """Let a pod onto the nodes only whose GPUs are as it wishes, and off shared GPUs where the settings want that.
+
+    A pod whose wish is impossible is left alone.
+    """
+    asked = asked_gpus(pod, view)
+    if not asked:
+        yield from _without_gpu(pod, wishes)
+        return
+    problems = tuple(wish_problems(pod, namespace, view, wishes))
+    yield from problems
+    if not any(found.rule in _IMPOSSIBLE for found in problems):
+        yield from _placed(pod, asked, view, settings, wishes, edits)
+
+
+def _placed(
+    pod: Pod,
+    asked: tuple[AskedGPU, ...],
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    wishes: Wished,
+    edits: Editor,
+) -> Iterator[Finding]:
+    wanted = wanted_nodes(pod, asked, view, wishes.wish)
+    unshared, shared = avoided(pod, wishes.wish, view, settings)
+    try:
+        require(pod, both(wanted.alternatives, unshared), edits)
+    except TooManyTermsError as error:
+        text = f"{error}, so nothing is added to it for the pod's GPUs"
+        yield NO_EFFECT.finding(error.path, text, "simplify the pod's own node affinity")
+        return
+    yield from unsatisfied(asked, view, wishes, settings)
+    yield from _untold(wanted, wishes)
+    yield from _by_name(wanted, wishes)
+    yield from shared
+
+
+def _without_gpu(pod: Pod, wishes: Wished) -> Iterator[Finding]:
+    """What to say to a pod that wishes, and gets nothing by resource that could be as it wishes; defaults are silent."""
+    if all(word in wishes.defaults for word in wishes.texts):
+        return
+    if not pod.resource_claims:
+        yield _no_effect(wishes, "the pod asks for no GPU")
+        return
+    predicate = wishes.wish.predicate(Subject("gpu"))
+    remedy = (
+        f"write into the claim's request selectors: [{{cel: {{expression: '{predicate.cel()}'}}}}]"
+        if predicate != TRUE
+        else "remove the annotation, and say it in the claim"
+    )
+    yield _no_effect(wishes, "the pod brings its own claims", remedy)
+
+
+def _untold(wanted: WantedNodes, wishes: Wished) -> Iterator[Finding]:
+    for gpu in wanted.untold:
+        text = f"neither labels of nodes nor ResourceSlices tell which nodes have such a GPU for {gpu.name}"
+        yield _no_effect(wishes, text, "ask by a claim, and say it there")
+
+
+def _by_name(wanted: WantedNodes, wishes: Wished) -> Iterator[Finding]:
+    names = wanted.names
+    if names:
+        limit = f", the most that a pod is given of {MOST_NAMES:,}" if len(names) == MOST_NAMES else ""
+        word = next(iter(wishes.texts))
+        yield wishes.finding(
+            BY_NAME,
+            word,
+            f"no label tells of the GPUs of {many(len(names), 'node')}{limit}, so the pod is tied to the names of those "
+            f"that have such a GPU now: {compressed(names)}",
+        )
+
+
+def _no_effect(wishes: Wished, reason: str, remedy: str | None = None) -> Finding:
+    words = [word for word in wishes.texts if word not in wishes.defaults] or list(wishes.texts)
+    if len(words) == 1:
+        return wishes.finding(NO_EFFECT, words[0], f"has no effect: {reason}", remedy)
+    told = f"{', '.join(PREFIX + word for word in words[:-1])} and {PREFIX}{words[-1]}"
+    return NO_EFFECT.finding(ANNOTATIONS, f"{told} have no effect: {reason}", remedy)

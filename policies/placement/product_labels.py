@@ -1,0 +1,82 @@
+"""Product labels: the values that labels of GPU products have in the cluster, or are known to have elsewhere."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.names import is_label_value
+from policies.nvidia.known_products import KNOWN_PRODUCTS
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_products import product_named
+from policies.nvidia.products import Product
+from policies.placement.gpu_nodes import VENDOR, gpu_nodes
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from policies.nvidia.resources import GPUResource
+    from policies.view import ClusterView
+
+__all__ = ["PRODUCT_SUFFIX", "SHARED", "SeenProducts", "known_labels", "label_prefix", "mig_labels", "seen_products"]
+
+PRODUCT_SUFFIX = ".product"
+SHARED = "-SHARED"
+"""What GFD writes behind the product of shared GPUs, unless their resource has been renamed."""
+
+SeenProducts = Mapping[str, frozenset[str]]
+"""The values that labels of products have, by label."""
+
+
+def label_prefix(resource: GPUResource) -> str:
+    """How the labels begin that describe what a resource stands for: `nvidia.com/gpu`, `nvidia.com/mig-1g.5gb`."""
+    return resource.name.removesuffix(".shared")
+
+
+def seen_products(view: ClusterView) -> SeenProducts:
+    """The products on the nodes of a cluster; none while nodes are unknown. Use it by `view.derive(seen_products)`."""
+    nodes = gpu_nodes(view)
+    seen: defaultdict[str, set[str]] = defaultdict(set)
+    for node in () if nodes is UNKNOWN else nodes.nodes:
+        for key, value in node.labels.items():
+            if key.endswith(PRODUCT_SUFFIX) and key.startswith(VENDOR):
+                seen[key].add(value)
+    return {key: frozenset(values) for key, values in seen.items()}
+
+
+def known_labels(resource: GPUResource) -> tuple[str, ...]:
+    """The values that the product label of a resource is known to have, without those of shared GPUs.
+
+    For `nvidia.com/gpu` these are whole GPUs: which MIG devices a node hands out by that name is its own affair.
+    """
+    if not resource.mig:
+        return _whole()
+    return mig_labels(resource.profile) if resource.profile else ()
+
+
+@cache
+def mig_labels(profile: MIGProfile | None = None) -> tuple[str, ...]:
+    """Labels of MIG devices of known products: of one profile, or of every one that the products have."""
+    return tuple(
+        label
+        for name in _whole()
+        for each in ([profile] if profile else _profiles(name))
+        if _has(name, each) and is_label_value(label := f"{name}-MIG-{each.label}")
+    )
+
+
+@cache
+def _whole() -> tuple[str, ...]:
+    return tuple(known.label for known in KNOWN_PRODUCTS)
+
+
+def _profiles(name: str) -> list[MIGProfile]:
+    product = product_named(name)
+    return [profile for text in product.profiles() if (profile := MIGProfile.parse(text))] if product else []
+
+
+def _has(name: str, profile: MIGProfile) -> bool:
+    product = product_named(Product.parse(name).name)
+    match = product.match(profile) if product else None
+    return match is not None and match.exact

@@ -1,0 +1,68 @@
+"""Names of extended resources: which one was meant by a name that no node advertises."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.misspellings import closest
+from policies.nvidia.resources import parse_resource
+from policies.placement.gpu_nodes import VENDOR
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.nvidia.mig import MIGProfile
+
+__all__ = ["correct_name", "is_device_plugin_name", "nearest_name", "nearest_profile"]
+
+_SLIPS = {
+    "gpus": "gpu",
+    "gpu.share": "gpu.shared",
+    "gpu-shared": "gpu.shared",
+    "gpushared": "gpu.shared",
+    "gpus.shared": "gpu.shared",
+    "shared-gpu": "gpu.shared",
+}
+_MIG = re.compile(r"mig-?([1-7])g[.-]?([0-9]{1,3})gb?((?:\.[a-z.]+)?)")
+
+
+def is_device_plugin_name(resource: str) -> bool:
+    """Whether NVIDIA's device plugin could hand out GPUs by this name."""
+    parsed = parse_resource(resource)
+    return parsed is not None and (not parsed.mig or parsed.profile is not None)
+
+
+def correct_name(resource: str) -> str | None:
+    """The name of the device plugin that was surely meant by one under `nvidia.com/` that is none, or None."""
+    if is_device_plugin_name(resource):
+        return None
+    name = resource.removeprefix(VENDOR).lower().replace("_", "-")
+    name = _SLIPS.get(name, name)
+    if match := _MIG.fullmatch(name):
+        slices, memory, rest = match.groups()
+        name = f"mig-{slices}g.{memory}gb{rest}"
+    return VENDOR + name if is_device_plugin_name(VENDOR + name) else None
+
+
+def nearest_name(resource: str, known: Iterable[str]) -> str | None:
+    """The known resource whose name is like this one: the prefix is common to all and tells nothing."""
+    guess = closest(resource.removeprefix(VENDOR), [name.removeprefix(VENDOR) for name in known])
+    return VENDOR + guess if guess else None
+
+
+def nearest_profile(wanted: MIGProfile, known: Iterable[MIGProfile]) -> MIGProfile | None:
+    """The profile that is most like another: of as many slices, or else with as much memory."""
+    like = [
+        profile for profile in known if wanted.gpu_slices == profile.gpu_slices or wanted.memory_gb == profile.memory_gb
+    ]
+    return min(like, key=lambda profile: (*_difference(wanted, profile), profile), default=None)
+
+
+def _difference(wanted: MIGProfile, profile: MIGProfile) -> tuple[bool, bool, bool, int]:
+    return (
+        wanted.gpu_slices != profile.gpu_slices,
+        wanted.attributes != profile.attributes,
+        wanted.compute_slices != profile.compute_slices,
+        abs(wanted.memory_gb - profile.memory_gb),
+    )

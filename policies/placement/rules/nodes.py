@@ -1,0 +1,122 @@
+"""Rules on nodes: what they hand out, and what a pod that asks for it would get."""
+
+from __future__ import annotations
+
+from policies.decision import Severity
+from policies.rules import rule
+
+__all__ = ["NOT_ADVERTISED", "ONE_SHARE", "ONLY_SHARES"]
+
+ONLY_SHARES = rule(
+    "GA411",
+    "A pod that is kept off shared GPUs finds a GPU of its own",
+    default=Severity.WARN,
+    why="""
+    With spec.placement.avoidSharedGPUs, pods that ask for nvidia.com/gpu and say nothing about sharing are kept off
+    nodes that hand out their GPUs in shares. Where every node that offers the GPU does so, that would keep the pod
+    Pending for ever. So it is let run there and gets a share: the memory and the time of the GPU are other pods' too.""",
+    remedy="add the annotation gpu-admission.io/sharing: shared if a share will do, or exclusive to wait for a whole one",
+    source="github.com/NVIDIA/k8s-device-plugin README, Shared Access to GPUs; docs/placement.md",
+    wrong="""
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}
+    ---
+    kind: Node
+    metadata:
+      name: gpu-1
+      labels: {nvidia.com/gpu.sharing-strategy: time-slicing}
+    status: {allocatable: {nvidia.com/gpu: "32"}}""",
+    right="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/sharing: shared}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}
+    ---
+    kind: Node
+    metadata:
+      name: gpu-1
+      labels: {nvidia.com/gpu.sharing-strategy: time-slicing}
+    status: {allocatable: {nvidia.com/gpu: "32"}}""",
+)
+
+ONE_SHARE = rule(
+    "GA412",
+    "A container asks for one share where no more are given",
+    default=Severity.WARN,
+    why="""
+    Under MPS, and under time-slicing with failRequestsGreaterThanOne, the device plugin turns down whoever asks for
+    more than one share: two shares may be of one GPU, and are no more of it than one. The scheduler does not know. It
+    binds the pod, the kubelet fails it, and a controller makes the next one, which fails in the same way.""",
+    remedy="ask for 1",
+    source="github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go ValidateRequest, api/config/v1/config.go",
+    wrong="""
+    kind: Pod
+    metadata: {name: infer, namespace: team-a}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 2}}
+    ---
+    kind: Node
+    metadata:
+      name: gpu-1
+      labels: {nvidia.com/gpu.sharing-strategy: mps}
+    status: {allocatable: {nvidia.com/gpu: "4"}}""",
+    right="""
+    kind: Pod
+    metadata: {name: infer, namespace: team-a}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}
+    ---
+    kind: Node
+    metadata:
+      name: gpu-1
+      labels: {nvidia.com/gpu.sharing-strategy: mps}
+    status: {allocatable: {nvidia.com/gpu: "4"}}""",
+)
+
+NOT_ADVERTISED = rule(
+    "GA413",
+    "Some node advertises the resource that a pod asks for",
+    default=Severity.WARN,
+    why="""
+    A pod that asks for a resource which no node has stays Pending, and the scheduler says no more than that it is
+    insufficient. That may pass: an autoscaled cluster has no such node until the first pod asks for one. More often the
+    name is not the one under which this cluster hands out its GPUs, for MIG profiles, MIG strategies, sharing and DRA
+    each change it.""",
+    remedy="ask for a resource that exists, or wait for a node that advertises this one",
+    source="status.allocatable of the nodes; github.com/NVIDIA/k8s-device-plugin internal/resource, api/config/v1",
+    wrong="""
+    kind: Pod
+    metadata: {name: infer, namespace: team-a}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/mig-1g.5gb: 1}}
+    ---
+    kind: Node
+    metadata: {name: gpu-1}
+    status: {allocatable: {nvidia.com/mig-1g.10gb: "7"}}""",
+    right="""
+    kind: Pod
+    metadata: {name: infer, namespace: team-a}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/mig-1g.10gb: 1}}
+    ---
+    kind: Node
+    metadata: {name: gpu-1}
+    status: {allocatable: {nvidia.com/mig-1g.10gb: "7"}}""",
+)

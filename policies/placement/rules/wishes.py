@@ -1,0 +1,304 @@
+"""Rules on wishes: what a pod may say of the GPU that it wants."""
+
+from __future__ import annotations
+
+from policies.decision import Severity
+from policies.rules import rule
+
+__all__ = [
+    "BY_NAME",
+    "CONFLICTING",
+    "CONTRADICTORY",
+    "MALFORMED",
+    "MISSPELT",
+    "NO_EFFECT",
+    "NO_WISH",
+    "UNSATISFIED",
+]
+
+MALFORMED = rule(
+    "GA401",
+    "A wish can be read",
+    default=Severity.DENY,
+    why="""
+    A wish that cannot be read cannot be kept. Left out, it would let the pod run on any GPU, which is what its author
+    wanted to avoid.""",
+    remedy="correct the annotation",
+    source="docs/placement.md",
+    wrong="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/min-memory: 80GB}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}""",
+    right="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/min-memory: 80G}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}""",
+)
+
+CONTRADICTORY = rule(
+    "GA402",
+    "A wish agrees with itself and with what the pod asks for",
+    default=Severity.DENY,
+    why="""
+    No GPU has at least 80 GiB and at most 40 GiB of memory, and what is handed out as nvidia.com/gpu.shared is never
+    exclusive. Such a pod would be Pending for ever, whatever the cluster gets.""",
+    remedy="change one of the two",
+    source="docs/placement.md",
+    wrong="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/sharing: exclusive}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu.shared: 1}}""",
+    right="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/sharing: exclusive}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}""",
+)
+
+CONFLICTING = rule(
+    "GA403",
+    "A wish agrees with the pod's own node selector and affinity",
+    default=Severity.DENY,
+    why="""
+    A wish is added to what the pod says of its nodes itself, never put in its place. Where no node could have both, the
+    pod would be Pending for ever, and only its author knows which of the two is meant.""",
+    remedy="change the wish, or the pod's own condition on nodes",
+    source="k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
+    wrong="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/product: H100*}
+    spec:
+      nodeSelector: {nvidia.com/gpu.product: Tesla-T4}
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}""",
+    right="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/product: H100*}
+    spec:
+      nodeSelector: {topology.kubernetes.io/zone: a}
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}""",
+)
+
+UNSATISFIED = rule(
+    "GA404",
+    "Some node has a GPU as it is wished",
+    default=Severity.WARN,
+    setting="placement.unsatisfiable",
+    why="""
+    No node has such a GPU now, so the pod will be Pending. That may pass: an autoscaled cluster has no GPU node until
+    the first pod asks. It may also be a wish for what this cluster was never meant to have.""",
+    remedy="compare with what exists, or wait for such a node",
+    source="labels of GPU Feature Discovery, or ResourceSlices where nodes have none",
+    wrong="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/product: H100*}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}
+    ---
+    kind: Node
+    metadata:
+      name: a
+      labels: {nvidia.com/gpu.product: Tesla-T4}
+    status:
+      allocatable: {nvidia.com/gpu: 4}""",
+    right="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/product: "*T4"}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}
+    ---
+    kind: Node
+    metadata:
+      name: a
+      labels: {nvidia.com/gpu.product: Tesla-T4}
+    status:
+      allocatable: {nvidia.com/gpu: 4}""",
+)
+
+MISSPELT = rule(
+    "GA405",
+    "A product that is wished exists",
+    default=Severity.WARN,
+    why="""
+    The name is that of no GPU in the cluster, and of none that gpu-admission knows. It may be new; more often a letter
+    is wrong, or a `*` is missing: the name of an H100 goes on, as in NVIDIA-H100-80GB-HBM3.""",
+    remedy="compare with the label nvidia.com/gpu.product of your nodes",
+    source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
+    wrong="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/product: H100}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}""",
+    right="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/product: H100*}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}""",
+)
+
+NO_WISH = rule(
+    "GA406",
+    "An annotation of gpu-admission.io is one that is read",
+    default=Severity.WARN,
+    why="""
+    Nobody reads an annotation whose name is misspelt, or one that should have been a label. The pod runs as if it were
+    not there.""",
+    remedy="remove the annotation",
+    source="docs/placement.md",
+    wrong="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/memory: 40Gi}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}""",
+    right="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/min-memory: 40Gi}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}""",
+)
+
+NO_EFFECT = rule(
+    "GA407",
+    "A wish has an effect",
+    default=Severity.WARN,
+    why="""
+    Wishes say which GPU a pod gets for its nvidia.com/gpu. A pod that asks for none gets none by wishing. In a claim
+    that the pod brings itself its author says which device is meant; claims are not changed.""",
+    remedy="remove the annotation, or ask for a GPU",
+    source="docs/placement.md",
+    wrong="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/product: H100*}
+    spec:
+      containers:
+      - name: main""",
+    right="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/product: H100*}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}""",
+)
+
+BY_NAME = rule(
+    "GA408",
+    "A wish is kept by labels, not by the names of nodes",
+    default=Severity.WARN,
+    why="""
+    Where GPUs are handed out by DRA, nodes have no labels that tell of them. Until such a pod asks by a claim, its wish
+    can only be kept by naming the nodes that have such GPUs now. A node that comes later will not be used.""",
+    remedy="label the namespace gpu-admission.io/dra: enabled to have the pod ask by a claim",
+    source="github.com/NVIDIA/gpu-operator GPUCluster, which deploys no GPU Feature Discovery",
+    wrong="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/product: H100*}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {deviceclass.resource.kubernetes.io/gpu.nvidia.com: 1}}
+    ---
+    kind: Node
+    metadata:
+      name: a
+      labels: {kubernetes.io/hostname: a}
+    ---
+    kind: ResourceSlice
+    apiVersion: resource.k8s.io/v1
+    metadata: {name: a-gpu.nvidia.com}
+    spec:
+      driver: gpu.nvidia.com
+      nodeName: a
+      pool: {name: a, generation: 1, resourceSliceCount: 1}
+      devices:
+      - name: gpu-0
+        attributes:
+          type: {string: gpu}
+          productName: {string: NVIDIA H100 80GB HBM3}""",
+    right="""
+    kind: Pod
+    metadata:
+      name: train
+      namespace: team-a
+      annotations: {gpu-admission.io/product: H100*}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {deviceclass.resource.kubernetes.io/gpu.nvidia.com: 1}}
+    ---
+    kind: Node
+    metadata:
+      name: a
+      labels: {kubernetes.io/hostname: a, nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}""",
+)

@@ -1,0 +1,100 @@
+"""Sharing: which nodes hand out their GPUs in shares, and how pods that want a whole one are kept off these."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from policies.dra.words import listed, many
+from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement
+from policies.kubernetes.nodes import REQUIRED
+from policies.kubernetes.paths import lookup
+from policies.nvidia.resources import parse_resource
+from policies.placement.extended_resources import first_asks
+from policies.placement.gpu_nodes import gpu_nodes
+from policies.placement.rules.nodes import ONLY_SHARES
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from policies.decision import Finding
+    from policies.kubernetes.pods import Pod
+    from policies.nvidia.wishes import Wish
+    from policies.placement.gpu_nodes import GPUNode
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["avoided", "sharing_strategy", "ways_of_sharing"]
+
+_STRATEGIES = {"mps": "MPS", "time-slicing": "time-slicing"}
+_PREFERRED = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
+
+
+def avoided(
+    pod: Pod, wish: Wish, view: ClusterView, settings: GPUAdmissionPolicy
+) -> tuple[Alternatives, tuple[Finding, ...]]:
+    """What keeps a pod that says nothing about sharing off nodes that share its GPUs, where the administrator wants it.
+
+    Where nodes are known and those that offer the GPU to the pod all share it, nothing does, and a finding says so.
+    What a pod wishes of sharing is not rendered here.
+    """
+    if not settings.placement.avoid_shared_gpus or wish.sharing is not None:
+        return ALWAYS, ()
+    nodes = gpu_nodes(view)
+    requirements, findings = [], []
+    for resource, ask in sorted(first_asks(pod).items()):
+        parsed = parse_resource(resource)
+        if parsed is None or parsed.shared or _speaks_of_sharing(pod.spec, resource):
+            continue
+        offering = [] if nodes is UNKNOWN else [node for node in nodes.selected(pod.spec) if resource in node.offers]
+        if offering and all(sharing_strategy(node, resource) for node in offering):
+            text = (
+                f"is a share of a {'MIG device' if parsed.mig else 'GPU'} on every node that offers it to this pod, "
+                f"{ways_of_sharing(offering, resource)}; the pod gets a share, though "
+                "spec.placement.avoidSharedGPUs keeps pods off shared GPUs where there are others"
+            )
+            findings.append(ONLY_SHARES.finding(ask.path, text))
+        else:
+            requirements.append(NodeRequirement(f"{resource}.sharing-strategy", "NotIn", tuple(_STRATEGIES)))
+    return (tuple(requirements),), tuple(findings)
+
+
+def sharing_strategy(node: GPUNode, resource: str) -> str | None:
+    """How a node shares what it hands out as a resource, `mps` or `time-slicing`; None where it does not, or not says.
+
+    Source: github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go (`<resource>.sharing-strategy`, by the name that
+    the resource has before it is renamed).
+    """
+    strategy = node.labels.get(f"{resource.removesuffix('.shared')}.sharing-strategy")
+    return strategy if strategy in _STRATEGIES else None
+
+
+def ways_of_sharing(nodes: Iterable[GPUNode], resource: str) -> str:
+    """`by MPS on 1 node and by time-slicing on 2 nodes`."""
+    counts = Counter(strategy for node in nodes if (strategy := sharing_strategy(node, resource)))
+    return listed([f"by {_STRATEGIES[strategy]} on {many(counts[strategy], 'node')}" for strategy in sorted(counts)])
+
+
+def _speaks_of_sharing(spec: Mapping[str, Any], resource: str) -> bool:
+    """Whether the pod's own node selector or affinity chooses between shared and whole GPUs of a resource."""
+    for key, values in _conditions(spec):
+        if key in (f"{resource}.sharing-strategy", f"{resource}.replicas"):
+            return True
+        if key == f"{resource}.product" and any(str(value).endswith("-SHARED") for value in values):
+            return True
+    return False
+
+
+def _conditions(spec: Mapping[str, Any]) -> Iterator[tuple[Any, list[Any]]]:
+    """The labels that a pod's node selector and affinity name, required and preferred, each with its values."""
+    yield from ((key, [value]) for key, value in (spec.get("nodeSelector") or {}).items())
+    terms = _items(lookup(spec, (*REQUIRED, "nodeSelectorTerms")))
+    terms += [lookup(preferred, ("preference",)) for preferred in _items(lookup(spec, _PREFERRED))]
+    for term in terms:
+        for expression in _items(lookup(term, ("matchExpressions",))):
+            yield lookup(expression, ("key",)), _items(lookup(expression, ("values",)))
+
+
+def _items(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) else []

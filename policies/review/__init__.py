@@ -1,0 +1,120 @@
+"""The one decision function.
+
+Importing it imports no room whose subject is not always asked about: the rules on configuration alone take longer to
+import than an offline review of a pod takes. `load_rooms` imports all of them, for who cannot wait later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.conversion.opt_in import Mode, mode_of
+from policies.decision import Decision
+from policies.entries import CLAIM_KINDS, ENTRIES, NEVER_MATCHED, Entry
+from policies.kubernetes.workloads import WORKLOAD_KINDS
+from policies.review.objects import claims, configuration
+from policies.review.pods import (
+    access,
+    conversion,
+    conversion_check,
+    creates_pod,
+    debugs_pod,
+    placement,
+    preview,
+    unknown_namespace,
+)
+from policies.rules import rules_on_demand
+
+if TYPE_CHECKING:
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["entries_called", "load_rooms", "review"]
+
+
+def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """Decide on a request: whether it may pass, as what, and what there is to say.
+
+    With `request.entry`, answers as that webhook entry; the API server has decided by namespace and kind that it is
+    the one to ask. Without, answers as all of them together: each entry that the API server would call, in its order,
+    sees the object as the ones before left it.
+    """
+    if request.entry:
+        return _REVIEWS[request.entry](request, view, settings)
+    decision = Decision(object=request.object)
+    for entry in entries_called(request, view):
+        answer = _REVIEWS[entry.name](request.of(decision.object), view, settings)
+        decision = _joined(decision, answer)
+        if not decision.allowed:
+            break
+    else:
+        findings = settings.judge(unknown_namespace(request, view), request.namespace)
+        decision = _joined(decision, Decision(findings=findings, object=decision.object))
+    return decision if decision.allowed else replace(decision, patch=(), object=request.object, templates=())
+
+
+def entries_called(request: Request, view: ClusterView) -> tuple[Entry, ...]:
+    """The entries that the API server would call, in its order, by the rules and selectors of their webhooks."""
+    if request.namespace in NEVER_MATCHED:
+        return ()
+    kind = request.group, request.kind
+    if kind == ("", "Node"):
+        return (ENTRIES["nodes"],)
+    if kind in CLAIM_KINDS:
+        return (ENTRIES["claims"],) if request.operation != "DELETE" else ()
+    if kind in WORKLOAD_KINDS:
+        return (ENTRIES["workloads"],) if request.operation in ("CREATE", "UPDATE") else ()
+    if debugs_pod(request):
+        return (ENTRIES["access"],)
+    if not creates_pod(request):
+        return (ENTRIES["configuration"],)
+    mode = mode_of(request.namespace, view)
+    names = {
+        Mode.ENABLED: ("conversion", "placement", "conversion-check", "access"),
+        Mode.PREVIEW: ("preview", "placement", "access"),
+    }.get(mode, ("placement", "access"))
+    return tuple(entry for entry in ENTRIES.values() if entry.name in names)
+
+
+@rules_on_demand
+def load_rooms() -> None:
+    """Import every room now, rather than with the first request that needs it."""
+    import policies.access  # noqa: PLC0415 - see the module
+    import policies.configuration  # noqa: PLC0415 - see the module
+    import policies.conversion.check  # noqa: PLC0415 - see the module
+    import policies.dra.claims  # noqa: PLC0415 - see the module
+    import policies.placement.place  # noqa: F401, PLC0415 - see the module
+
+
+def _workloads(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """Objects that make pods: what these would meet, as warnings."""
+    from policies.workloads import early_words  # noqa: PLC0415 - see the module
+
+    return early_words(request, lambda pod: review(pod, view, settings))
+
+
+_REVIEWS = {
+    "conversion": conversion,
+    "preview": preview,
+    "placement": placement,
+    "conversion-check": conversion_check,
+    "access": access,
+    "workloads": _workloads,
+    "claims": claims,
+    "configuration": configuration,
+    "nodes": configuration,
+}
+
+
+def _joined(first: Decision, then: Decision) -> Decision:
+    """The decision of two entries asked one after the other."""
+    return Decision(
+        findings=tuple(dict.fromkeys((*first.findings, *then.findings))),
+        patch=(*first.patch, *then.patch),
+        object=then.object,
+        remarks=tuple(dict.fromkeys((*first.remarks, *then.remarks))),
+        templates=(*first.templates, *then.templates),
+        annotations={**first.annotations, **then.annotations},
+    )

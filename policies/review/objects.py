@@ -1,0 +1,35 @@
+"""Entries for objects that are no pods: findings only, nothing of them is ever changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.decision import Decision
+
+if TYPE_CHECKING:
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["claims", "configuration"]
+
+
+def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """Configuration of GPU clusters."""
+    from policies.configuration import lenient, validate  # noqa: PLC0415 - see policies.review
+
+    if request.subresource:
+        return Decision(object=request.object)
+    findings = settings.judge(validate(request, view, settings), request.namespace)
+    return Decision(findings=tuple(lenient(finding, request, view) for finding in findings), object=request.object)
+
+
+def claims(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """Claims, templates, DeviceClasses and ComputeDomains."""
+    from policies.dra.claims import validate  # noqa: PLC0415 - see policies.review
+
+    if request.subresource or request.operation == "DELETE":
+        return Decision(object=request.object)
+    return Decision(
+        findings=settings.judge(validate(request, view, settings), request.namespace), object=request.object
+    )

@@ -1,0 +1,196 @@
+"""Entries for pods: what converts, places and checks them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.conversion.opt_in import Mode, mode_of
+from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN
+from policies.decision import RECORD, Decision, Severity
+from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.patch import Editor
+from policies.placement import gets_gpu, tolerate_gpu_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from policies.decision import Finding
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = [
+    "access",
+    "conversion",
+    "conversion_check",
+    "creates_pod",
+    "debugs_pod",
+    "placement",
+    "preview",
+    "unknown_namespace",
+]
+
+def creates_pod(request: Request) -> bool:
+    """Whether a pod is being created."""
+    return (request.operation, request.group, request.kind, request.subresource) == ("CREATE", "", "Pod", "")
+
+
+def debugs_pod(request: Request) -> bool:
+    """Whether a pod that exists is given ephemeral containers."""
+    return (request.group, request.kind, request.subresource) == ("", "Pod", "ephemeralcontainers")
+
+
+def unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:
+    """A word where nobody knows whether the pod's namespace converts."""
+    if not creates_pod(request) or mode_of(request.namespace, view) is not Mode.UNKNOWN:
+        return
+    try:
+        pod = Pod.read(request.object)
+    except MalformedPodError:
+        return
+    if gets_gpu(pod, request.namespace, view):
+        yield NAMESPACE_UNKNOWN.finding(
+            FieldPath(["metadata", "namespace"]),
+            f'namespace "{request.namespace}" is in none of the files, so the pod is taken as not converted',
+        )
+
+
+def _for_pods(
+    entry: Callable[[Pod, Request, ClusterView, GPUAdmissionPolicy], Decision],
+) -> Callable[[Request, ClusterView, GPUAdmissionPolicy], Decision]:
+    """An entry that reviews pods being created, and lets everything else pass."""
+
+    def answer(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+        if not creates_pod(request):
+            return Decision(object=request.object)
+        try:
+            pod = Pod.read(request.object)
+        except MalformedPodError as error:
+            findings = [MALFORMED.finding(path, sentence) for path, sentence in error.problems]
+            return Decision(findings=settings.judge(findings, request.namespace), object=request.object)
+        return entry(pod, request, view, settings)
+
+    return answer
+
+
+def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    from policies.conversion.convert import convert  # noqa: PLC0415 - see policies.review
+    from policies.placement.wishes import wish_problems, wished  # noqa: PLC0415 - see policies.review
+
+    asked = wished(pod, request.namespace, settings)
+    conversion = convert(pod, request.namespace, view, settings, asked.wish)
+    if conversion.obstacles:
+        findings = settings.judge(conversion.obstacles, request.namespace)
+        told = findings if conversion.repeated else tuple(map(_left_alone, findings))
+        return Decision(findings=told, object=request.object)
+    notices = conversion.notices
+    if conversion.template is not None and not conversion.repeated:
+        notices = (*asked.findings, *wish_problems(pod, request.namespace, view, asked), *notices)
+    decision = Decision(findings=settings.judge(notices, request.namespace), object=request.object)
+    if conversion.edits is None or not decision.allowed:
+        return decision
+    edits = conversion.edits
+    if conversion.template is not None:
+        tolerate_gpu_nodes(pod, edits, request.namespace, settings)
+    templates = (conversion.template,) if conversion.template else ()
+    annotations = {"template": conversion.template.name} if conversion.template else {}
+    return replace(
+        decision,
+        patch=tuple(edits.operations),
+        object=edits.document,
+        templates=templates,
+        annotations=annotations,
+    )
+
+
+def _left_alone(obstacle: Finding) -> Finding:
+    """What stands in the way of a conversion and refuses nothing leaves the pod as it is, and says so."""
+    if obstacle.severity is Severity.DENY:
+        return obstacle
+    return replace(obstacle, message=f"{obstacle.message}, so the pod is not converted")
+
+
+def _preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """What conversion would do, as warnings; nothing is changed and nothing refused."""
+    would = _conversion(pod, request, view, settings)
+    said = [
+        replace(finding, severity=Severity.WARN, message=f"would be refused: {finding.message}")
+        if finding.severity is Severity.DENY
+        else finding
+        for finding in would.findings
+    ]
+    remarks = [
+        f"would be converted to ResourceClaimTemplate {template.name}: "
+        + ", ".join(
+            f"{request['exactly']['count']} x {request['exactly']['deviceClassName']} ({request['name']})"
+            for request in template.spec["spec"]["devices"]["requests"]
+        )
+        for template in would.templates
+        if would.patch
+    ]
+    return Decision(findings=tuple(said), object=request.object, remarks=tuple(remarks))
+
+
+def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    edits = Editor(request.object)
+    if pod.past_scheduling:
+        return Decision(object=request.object)
+    findings = settings.judge(_placed(pod, request, view, settings, edits), request.namespace)
+    if gets_gpu(pod, request.namespace, view):
+        tolerate_gpu_nodes(pod, edits, request.namespace, settings)
+    decision = Decision(findings=findings, patch=tuple(edits.operations), object=edits.document)
+    return decision if decision.allowed else Decision(findings=findings, object=request.object)
+
+
+def _placed(
+    pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, edits: Editor
+) -> Iterable[Finding]:
+    """What a pod wishes of its node, unless its claim says so already."""
+    from policies.placement.node_findings import node_findings  # noqa: PLC0415 - see policies.review
+    from policies.placement.place import place  # noqa: PLC0415 - see policies.review
+    from policies.placement.wishes import wished  # noqa: PLC0415 - see policies.review
+
+    if not _is_converted(pod, request.namespace):
+        asked = wished(pod, request.namespace, settings)
+        yield from place(pod, request.namespace, view, settings, asked, edits)
+        yield from node_findings(pod, request.namespace, view, settings)
+
+
+def _is_converted(pod: Pod, namespace: str) -> bool:
+    if RECORD not in pod.annotations:
+        return False
+    from policies.conversion.record import converted_by  # noqa: PLC0415 - see policies.review
+
+    return converted_by(pod, namespace) is not None
+
+
+def _conversion_check(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    from policies.conversion.check import check  # noqa: PLC0415 - see policies.review
+    from policies.placement.wishes import wished  # noqa: PLC0415 - see policies.review
+
+    asked = wished(pod, request.namespace, settings)
+    findings = settings.judge(check(pod, request.namespace, view, settings, asked.wish), request.namespace)
+    return Decision(findings=findings, object=request.object)
+
+
+def _access(_: Pod | None, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    from policies.access import validate  # noqa: PLC0415 - see policies.review
+
+    findings = settings.judge(validate(request, view, settings), request.namespace)
+    return Decision(findings=findings, object=request.object)
+
+
+conversion = _for_pods(_conversion)
+preview = _for_pods(_preview)
+placement = _for_pods(_placement)
+conversion_check = _for_pods(_conversion_check)
+_access_of_pod = _for_pods(_access)
+
+
+def access(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """Containers that take GPUs behind the scheduler's back: of new pods, and those that debug a running one."""
+    if debugs_pod(request):
+        return _access(None, request, view, settings)
+    return _access_of_pod(request, view, settings)

@@ -1,0 +1,72 @@
+"""What types do not tell of settings: lists that name nothing, rules that cannot be, accounts in another spelling."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.paths import lookup
+from policies.settings.taints import taint_problems
+from policies.settings.wishes import wish_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["spec_problems"]
+
+_RULE_ID = re.compile(r"GA[0-9]{3}")
+_ACCOUNT = re.compile(r"[-a-z0-9*?\[\]!]+/[-a-z0-9.*?\[\]!]+")
+_USER = re.compile(r"system:serviceaccount:([^:]+):([^:]+)")
+"""How the API server spells the user that a service account is."""
+
+_ACCOUNTS = ("access", "exemptServiceAccounts")
+_EMPTY = {
+    ("conversion", "schedulers"): "is empty, so nothing would be converted; leave it out to mean default-scheduler",
+    ("configuration", "operatorNamespaces"): (
+        "is empty, so nothing of the GPU Operator would be found; leave it out to mean gpu-operator and "
+        "nvidia-gpu-operator"
+    ),
+}
+"""What to say of lists that must name something."""
+
+
+def spec_problems(spec: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Where in a spec of any shape something is wrong beside types, and what."""
+    for path, check in _ITEMS.items():
+        for index, item in enumerate(_listed(spec, path)):
+            if lookup(item, ("namespaces",)) == []:
+                yield (*path, index, "namespaces"), "is empty; leave it out to mean every namespace"
+            for steps, said in check(item):
+                yield (*path, index, *steps), said
+    for path, said in _EMPTY.items():
+        if lookup(spec, path) == []:
+            yield path, said
+    for index, account in enumerate(_listed(spec, _ACCOUNTS)):
+        if isinstance(account, str) and not _ACCOUNT.fullmatch(account):
+            yield (*_ACCOUNTS, index), _account_problem(account)
+
+
+def _listed(spec: Any, path: tuple[str, ...]) -> list[Any]:
+    value = lookup(spec, path)
+    return value if isinstance(value, list) else []
+
+
+def _override_problems(override: Any) -> Iterator[tuple[tuple[str], str]]:
+    rule = lookup(override, ("rule",))
+    if isinstance(rule, str) and not _RULE_ID.fullmatch(rule):
+        yield ("rule",), f'is "{rule}"; a rule is GA and three digits, such as GA307'
+
+
+def _account_problem(account: str) -> str:
+    user = _USER.fullmatch(account)
+    written = f'"{user[1]}/{user[2]}"' if user else "namespace/name, such as monitoring/dcgm-exporter"
+    return f"is {json.dumps(account, ensure_ascii=False)}; write {written}"
+
+
+_ITEMS = {
+    ("rules",): _override_problems,
+    ("placement", "wishes"): wish_problems,
+    ("placement", "tolerations"): taint_problems,
+}
+"""Lists whose items hold in namespaces, and what else is checked of an item."""

@@ -1,0 +1,190 @@
+"""What the administrator can choose, and what holds where nothing is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from policies.decision import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "DEFAULTS",
+    "Access",
+    "Configuration",
+    "Conversion",
+    "DRADriver",
+    "GPUAdmissionPolicy",
+    "Placement",
+    "RuleOverride",
+    "TaintTolerated",
+    "WishDefault",
+]
+
+
+_ACRONYMS = {"gpus": "GPUs"}
+"""Words of names that Kubernetes spells in their own way, wherever they do not come first."""
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(_ACRONYMS.get(word, word.capitalize()) for word in rest)
+
+
+# Read by pydantic when a document is parsed, and only then: importing pydantic costs more than reviewing a pod.
+_MODEL: dict[str, Any] = {"extra": "forbid", "alias_generator": _camel}
+
+
+class _InNamespaces:
+    """What holds in the namespaces that match one of its shell patterns."""
+
+    __slots__ = ()
+
+    namespaces: tuple[str, ...]
+
+    def holds_in(self, namespace: str) -> bool:
+        """Whether it holds in a namespace."""
+        return any(fnmatchcase(namespace, pattern) for pattern in self.namespaces)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOverride(_InNamespaces):
+    """Another severity for one rule."""
+
+    __pydantic_config__ = _MODEL
+
+    rule: Annotated[str, "GA and three digits"]
+    severity: Severity
+    namespaces: tuple[str, ...] = ("*",)
+    """Where it holds, as shell patterns (`team-*`); later overrides win over earlier ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How pods are converted to DRA."""
+
+    __pydantic_config__ = _MODEL
+
+    schedulers: tuple[str, ...] = ("default-scheduler",)
+    """Schedulers that allocate claims; pods of others are left alone."""
+    allow_pod_opt_out: bool = True
+    """Whether the pod label `gpu-admission.io/dra: disabled` is honoured."""
+    keep_translated_labels: bool = False
+    """Whether node labels that became device selectors stay in the pod as well; they vanish from nodes without GFD."""
+    native_quota: Literal["deny", "warn"] = "deny"
+    """What happens when conversion would switch a ResourceQuota of the namespace off."""
+    unsatisfiable: Literal["warn", "deny"] = "warn"
+    """What happens when no device of the cluster matches now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """How the configuration of GPU clusters is validated."""
+
+    __pydantic_config__ = _MODEL
+
+    operator_namespaces: tuple[str, ...] = ("gpu-operator", "nvidia-gpu-operator")
+    """Where the GPU Operator may run; ConfigMaps and Secrets that its resources name are looked for there."""
+    cluster_policy_deletion: Literal["warn", "deny"] = "warn"
+    """What happens when somebody deletes the ClusterPolicy while pods use GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DRADriver:
+    """NVIDIA's DRA driver, as it runs in this cluster; it does not tell by itself."""
+
+    __pydantic_config__ = _MODEL
+
+    feature_gates: dict[str, bool] | None = None
+    """Its feature gates that are set; None where nobody says, and then those of the GPUCluster count if there is one."""
+    version: str = ""
+    """Its release, such as `25.8.0`; empty where nobody says."""
+
+
+@dataclass(frozen=True, slots=True)
+class WishDefault(_InNamespaces):
+    """Wishes of pods that say nothing themselves."""
+
+    __pydantic_config__ = _MODEL
+
+    wish: dict[str, str]
+    """By the names of the annotations without `gpu-admission.io/`: `{"product": "H100*", "min-memory": "40Gi"}`."""
+    namespaces: tuple[str, ...] = ("*",)
+    """Where they hold, as shell patterns; of several defaults for one word the last one counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaintTolerated(_InNamespaces):
+    """A taint of GPU nodes that GPU pods are made to tolerate, whether or not a node carries it now."""
+
+    __pydantic_config__ = _MODEL
+
+    key: str
+    value: str = ""
+    """Empty for every value."""
+    effect: Literal["NoSchedule", "PreferNoSchedule"] = "NoSchedule"
+    namespaces: tuple[str, ...] = ("*",)
+    """Whose pods may have it: a taint that reserves nodes to somebody is tolerated by their pods only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where GPU pods run."""
+
+    __pydantic_config__ = _MODEL
+
+    wishes: tuple[WishDefault, ...] = ()
+    tolerations: tuple[TaintTolerated, ...] = ()
+    """Beside the taint `nvidia.com/gpu`, which every GPU pod tolerates."""
+    unsatisfiable: Literal["warn", "deny"] = "warn"
+    """What happens when no node has what a pod wishes now."""
+    avoid_shared_gpus: bool = False
+    """Whether pods that ask for `nvidia.com/gpu` and do not wish otherwise are kept off nodes that share their GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What is done about containers that take GPUs without asking the scheduler for them."""
+
+    __pydantic_config__ = _MODEL
+
+    mode: Literal["warn", "deny"] = "warn"
+    exempt_namespaces: tuple[str, ...] = ("gpu-admission", "nvidia-dra-driver-gpu", "dra-driver-nvidia-gpu")
+    """Shell patterns, beside `kube-system` and the namespaces of the GPU Operator: our own and the DRA driver's."""
+    exempt_service_accounts: tuple[str, ...] = ()
+    """Service accounts of pods that may, as `namespace/name`, each a shell pattern: `monitoring/dcgm-*`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GPUAdmissionPolicy:
+    """The administrator's choices: the `spec` of the one GPUAdmissionPolicy, named `default`."""
+
+    __pydantic_config__ = _MODEL
+
+    rules: tuple[RuleOverride, ...] = ()
+    conversion: Conversion = field(default_factory=Conversion)
+    configuration: Configuration = field(default_factory=Configuration)
+    dra_driver: DRADriver = field(default_factory=DRADriver)
+    placement: Placement = field(default_factory=Placement)
+    access: Access = field(default_factory=Access)
+
+    def severity_of(self, rule: str, default: Severity, namespace: str) -> Severity:
+        """The severity of a rule in a namespace; `default` where nothing overrides it."""
+        for override in reversed(self.rules):
+            if override.rule == rule and override.holds_in(namespace):
+                return override.severity
+        return default
+
+    def judge(self, findings: Iterable[Finding], namespace: str) -> tuple[Finding, ...]:
+        """The findings with the severities that hold in a namespace, without those that are off."""
+        judged = (
+            replace(finding, severity=self.severity_of(finding.rule, finding.severity, namespace))
+            for finding in findings
+        )
+        return tuple(finding for finding in judged if finding.severity is not Severity.OFF)
+
+
+DEFAULTS = GPUAdmissionPolicy()

@@ -1,0 +1,120 @@
+"""Reading a GPUAdmissionPolicy: its envelope, the types of its settings, and what is said of what is wrong."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.paths import FieldPath
+from policies.settings.checks import spec_problems
+from policies.settings.choices import GPUAdmissionPolicy
+from policies.settings.wishes import joint_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import TypeAdapter
+
+__all__ = ["SettingsError", "parse_settings"]
+
+API_VERSION = "gpu-admission.io/v1alpha1"
+_FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
+_SPEC = FieldPath(["spec"])
+
+_WANTED = {
+    "bool_type": "must be true or false",
+    "dataclass_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "string_type": "must be text",
+    "tuple_type": "must be a list",
+}
+_NO_EXECUTE = (
+    "is NoExecute, which no pod is made to tolerate: it would stay on a node that everything else has to leave; write "
+    "such a toleration into the pods that are meant to stay"
+)
+
+
+class SettingsError(ValueError):
+    """A document that is no valid GPUAdmissionPolicy; `problems` holds (field path, sentence) pairs."""
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(f"{path}: {sentence}" if path else sentence for path, sentence in problems))
+
+
+def parse_settings(document: Any) -> GPUAdmissionPolicy:
+    """Read a GPUAdmissionPolicy object.
+
+    Raises:
+        SettingsError: with every problem of the document.
+    """
+    from pydantic import ValidationError  # noqa: PLC0415 - costs more than reviewing a pod
+
+    if not isinstance(document, dict):
+        raise SettingsError([("", "a GPUAdmissionPolicy is a mapping with apiVersion, kind, metadata and spec")])
+    problems = list(_envelope_problems(document))
+    spec = {} if document.get("spec") is None else document["spec"]
+    try:
+        # As JSON and strictly, because that is how the API server reads it: "no" is text, and 1 is not true.
+        policy = _adapter().validate_json(json.dumps(spec, default=str), strict=True)
+    except ValidationError as error:
+        problems += [_type_problem(detail) for detail in error.errors(include_url=False)]
+    problems += [(str(FieldPath((*_SPEC, *steps))), said) for steps, said in spec_problems(spec)]
+    if not problems:
+        problems = [
+            (f"spec.placement.wishes[{index}].wish", said) for index, said in joint_problems(policy.placement.wishes)
+        ]
+    if problems:
+        raise SettingsError(problems)
+    return policy
+
+
+@cache
+def _adapter() -> TypeAdapter[GPUAdmissionPolicy]:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - costs more than reviewing a pod
+
+    return TypeAdapter(GPUAdmissionPolicy)
+
+
+def _envelope_problems(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if document.get("apiVersion") != API_VERSION:
+        yield "apiVersion", f'is {_shown(document.get("apiVersion"))}; write "{API_VERSION}"'
+    if document.get("kind") != "GPUAdmissionPolicy":
+        yield "kind", f'is {_shown(document.get("kind"))}; write "GPUAdmissionPolicy"'
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if name != "default":
+        yield "metadata.name", f'is {_shown(name)}; a cluster has one GPUAdmissionPolicy, named "default"'
+    for key in document:
+        if key not in _FIELDS:
+            yield key, "is no field of a GPUAdmissionPolicy; settings are under spec"
+
+
+def _shown(value: Any) -> str:
+    return "missing" if value is None else f'"{value}"' if isinstance(value, str) else "not text"
+
+
+def _type_problem(detail: Any) -> tuple[str, str]:
+    """Where and what, in our words: pydantic speaks of Python's types."""
+    path, kind, value = str(FieldPath((*_SPEC, *detail["loc"]))), detail["type"], detail["input"]
+    shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str | int | float | None) else _shape(value)
+    if kind == "missing":
+        return path, "is missing"
+    if kind == "unexpected_keyword_argument":
+        return path, "is no setting; see docs/settings.md for those there are"
+    if kind in ("enum", "literal_error"):
+        expected = detail["ctx"]["expected"].replace("'", "")
+        if value is False and "off" in expected:
+            return path, 'is false, which is how YAML reads off; write "off" in quotes'
+        if value == "NoExecute":
+            return path, _NO_EXECUTE
+        return path, f"is {shown}; write {expected}"
+    wanted = _WANTED.get(kind)
+    if wanted == "must be text" and isinstance(value, int | float):
+        wanted = "must be text, in quotes"
+    return path, f"is {shown}; it {wanted}" if wanted else detail["msg"][:1].lower() + detail["msg"][1:]
+
+
+def _shape(value: Any) -> str:
+    return "a list" if isinstance(value, list) else "a mapping"

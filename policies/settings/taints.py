@@ -1,0 +1,87 @@
+"""Taints that settings may have tolerated: those that reserve GPU nodes, and none that tells how a node is."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.names import is_label_key, is_label_value
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["taint_problems"]
+
+_GPU = "nvidia.com/gpu"
+_NO_SCHEDULE = "NoSchedule"
+_KUBECTL = re.compile(r"(?P<key>[^=:]+)(?:=(?P<value>[^=:]*))?(?::(?P<effect>[A-Za-z]+))?")
+"""`key=value:effect`, as `kubectl taint` takes it."""
+
+_VALUE = (
+    "the value of a taint is at most 63 letters, digits, dashes, dots and underscores, with a letter or digit at both "
+    "ends"
+)
+_EVERYBODYS = (
+    "which every GPU pod tolerates, whatever its value and in every namespace; to reserve nodes, taint them with "
+    "another key"
+)
+_NOT_RUNNING = "pods that tolerate it would be sent where they cannot run"
+_AUTOSCALED = (
+    f"with which an autoscaler marks nodes that it is about to start or to remove; {_NOT_RUNNING}, so leave it out"
+)
+_NOT_TOLERATED = {
+    "node.kubernetes.io/": (
+        "which Kubernetes sets on nodes that are not ready, cordoned, or short of memory, disk or processes; "
+        f"{_NOT_RUNNING}, so leave it out and have the nodes repaired"
+    ),
+    "node.cloudprovider.kubernetes.io/": (
+        "which is on nodes that their cloud has not set up yet or has shut down; "
+        f"{_NOT_RUNNING}, so leave it out and wait for the nodes"
+    ),
+    "node-role.kubernetes.io/": (
+        "which sets nodes apart for a role, such as the control plane, and not for GPUs; "
+        f"taint GPU nodes with {_GPU} or a key of your own, and leave this one out"
+    ),
+    "karpenter.sh/": _AUTOSCALED,
+    "ToBeDeletedByClusterAutoscaler": _AUTOSCALED,
+    "DeletionCandidateOfClusterAutoscaler": _AUTOSCALED,
+}
+"""How keys begin that are not for GPU pods, and why.
+
+Source: https://kubernetes.io/docs/reference/labels-annotations-taints/, github.com/kubernetes/autoscaler
+cluster-autoscaler/utils/taints, karpenter.sh/docs/concepts/disruption.
+"""
+
+
+def taint_problems(taint: Any) -> Iterator[tuple[tuple[str], str]]:
+    """What is wrong with one taint of the settings, by field; wrong types and effects are told elsewhere."""
+    key, value = lookup(taint, ("key",)), lookup(taint, ("value",))
+    if isinstance(key, str) and (said := _key_problem(key)):
+        yield ("key",), said
+    if isinstance(value, str) and not is_label_value(value):
+        yield ("value",), f"is {_quoted(value)}; {_VALUE}"
+    if key == _GPU and taint.get("effect", _NO_SCHEDULE) == _NO_SCHEDULE and _narrows(taint):
+        yield ("key",), f"is {_quoted(_GPU)}, {_EVERYBODYS}"
+
+
+def _key_problem(key: str) -> str:
+    if not key:
+        return "is empty, which would stand for every taint; write the key of one"
+    if is_label_key(key):
+        why = next((why for prefix, why in _NOT_TOLERATED.items() if key.startswith(prefix)), "")
+        return f"is {_quoted(key)}, {why}" if why else ""
+    parts = _KUBECTL.fullmatch(key)
+    if parts and is_label_key(parts["key"]):
+        written = ", ".join(f"{name}: {text}" for name, text in parts.groupdict().items() if text)
+        return f"is {_quoted(key)}, as kubectl spells a taint; write {written}"
+    return f"is {_quoted(key)}; the key of a taint is a name such as {_GPU} or dedicated"
+
+
+def _narrows(taint: dict[str, Any]) -> bool:
+    return bool(taint.get("value")) or taint.get("namespaces", ["*"]) != ["*"]
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,30 @@
+"""Every rule of access has an example that breaks it and one that does not, and both are true."""
+
+import pytest
+import yaml
+
+import policies.access
+from policies.rules import all_rules
+
+RULES = [rule for rule in all_rules() if rule.id.startswith("GA6")]
+
+
+def examined(text, found):
+    pod, *cluster = yaml.safe_load_all(text)
+    findings = found(pod["spec"], metadata=pod["metadata"], cluster=yaml.safe_dump_all(cluster))
+    return {finding.rule for finding in findings}
+
+
+def test_rules_are_numbered_without_gaps():
+    assert policies.access.__all__ == ["validate"]
+    assert [rule.id for rule in RULES] == [f"GA6{number:02}" for number in range(1, 12)]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_wrong_example_breaks_the_rule(rule, found):
+    assert rule.id in examined(rule.wrong, found)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_right_example_breaks_no_rule(rule, found):
+    assert examined(rule.right, found) == set()

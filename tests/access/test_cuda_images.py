@@ -1,0 +1,87 @@
+"""Images and variables that make NVIDIA's runtime give every GPU."""
+
+import pytest
+
+from policies.settings import DEFAULTS
+
+EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
+REMEDY = f"ask for nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}"
+GPU = {"limits": {"nvidia.com/gpu": 1}}
+
+
+def variables(**values):
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def test_image_of_nvidia_without_a_request_is_audited_in_every_mode(told):
+    assert told({"containers": [{"name": "a", "image": "nvidia/cuda:12.8.1-base-ubuntu24.04"}]}) == [
+        (
+            'GA608 audit spec.containers[0].image: container "a" asks for no GPU and runs '
+            "\"nvidia/cuda:12.8.1-base-ubuntu24.04\": NVIDIA's images set NVIDIA_VISIBLE_DEVICES to all, so where NVIDIA's "
+            f"container runtime is the default it gets every GPU of the node; {REMEDY}"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("nvcr.io/nvidia/pytorch:25.08-py3", ["GA608"]),
+        ("nvcr.io/nvidia/k8s/cuda-sample", ["GA608"]),
+        ("mirror.example.com/nvcr.io/nvidia/cuda@sha256:0", ["GA608"]),
+        ("nvidia/cuda", ["GA608"]),
+        ("docker.io/nvidia/cuda", ["GA608"]),
+        ("index.docker.io/nvidia/cuda", ["GA608"]),
+        ("nvcr.io/partner/x", []),
+        ("ghcr.io/nvidia/x", []),
+        ("mynvidia/cuda", []),
+        ("nvidia", []),
+        ("ubuntu", []),
+        ("", []),
+        (None, []),
+        (1, []),
+    ],
+)
+def test_image_is_known_by_its_name(rules, image, expected):
+    assert rules({"containers": [{"name": "a", "image": image}]}) == expected
+
+
+@pytest.mark.parametrize("fields", [{"resources": GPU}, {"env": variables(NVIDIA_VISIBLE_DEVICES="void")}], ids=str)
+def test_image_of_nvidia_with_a_gpu_or_without_seeing_any_is_nothing(rules, fields):
+    assert rules({"containers": [{"name": "a", "image": "nvidia/cuda", **fields}]}) == []
+
+
+def test_image_is_told_once_where_the_variable_is_set(rules):
+    env = variables(NVIDIA_VISIBLE_DEVICES="all")
+    assert rules({"containers": [{"name": "a", "image": "nvidia/cuda", "env": env}]}) == ["GA601"]
+
+
+def test_cuda_version_alone_is_told(told):
+    assert told({"containers": [{"name": "a", "env": variables(A="b", CUDA_VERSION="12.8")}]}, settings=DEFAULTS) == [
+        (
+            'GA610 warn spec.containers[0].env[1]: container "a" asks for no GPU and has CUDA_VERSION, but neither '
+            "NVIDIA_REQUIRE_CUDA nor NVIDIA_VISIBLE_DEVICES: NVIDIA's container runtime takes it for an old CUDA image and "
+            f"gives it every GPU of the node, unless the image says otherwise; {REMEDY}"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"CUDA_VERSION": "12", "NVIDIA_REQUIRE_CUDA": ""}, ["GA610"]),
+        ({"CUDA_VERSION": "12", "NVIDIA_REQUIRE_CUDA": "cuda>=12"}, []),
+        ({"CUDA_VERSION": "12", "NVIDIA_VISIBLE_DEVICES": ""}, []),
+        ({"CUDA_VERSION": "12", "NVIDIA_VISIBLE_DEVICES": "void"}, []),
+        ({"CUDA_VERSION": "12", "NVIDIA_VISIBLE_DEVICES": "all"}, ["GA601"]),
+        ({"CUDA_VERSION": ""}, []),
+        ({"NVIDIA_REQUIRE_CUDA": ""}, []),
+    ],
+    ids=str,
+)
+def test_cuda_version_counts_without_the_other_variables(rules, values, expected):
+    assert rules({"containers": [{"name": "a", "env": variables(**values)}]}) == expected
+
+
+def test_cuda_version_beside_a_request_is_nothing(rules):
+    assert rules({"containers": [{"name": "a", "resources": GPU, "env": variables(CUDA_VERSION="12")}]}) == []

@@ -1,0 +1,89 @@
+"""Ephemeral containers that are added to a pod that runs, and requests that are none of ours."""
+
+import pytest
+
+from policies.access import validate
+from policies.request import Request
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+
+ALL = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+DEBUG = {"name": "debug", "image": "ubuntu", "env": ALL}
+
+
+def pod(*ephemeral, **spec):
+    return {
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "a"}], "ephemeralContainers": list(ephemeral), **spec},
+    }
+
+
+def findings(new, old, **fields):
+    request = {"operation": "UPDATE", "subresource": "ephemeralcontainers", "namespace": "team-a", **fields}
+    return list(validate(Request(new, old_object=old, **request), ManifestsView(), DEFAULTS))
+
+
+def rules(*args, **fields):
+    return [finding.rule for finding in findings(*args, **fields)]
+
+
+def test_new_container_is_told_with_a_remedy_that_it_can_follow():
+    (finding,) = findings(pod({"name": "old"}, DEBUG), pod({"name": "old"}))
+    assert finding.text == (
+        'spec.ephemeralContainers[1].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in ephemeral container "debug", '
+        "which asks for no GPU: NVIDIA's container runtime gives it every GPU of the node; set it to void: an ephemeral "
+        "container cannot ask for GPUs; exempt monitoring agents in access.exemptServiceAccounts or "
+        "access.exemptNamespaces"
+    )
+
+
+def test_container_that_was_there_is_nothing():
+    assert rules(pod(DEBUG, {"name": "new"}), pod(DEBUG)) == []
+
+
+def test_container_that_changed_is_told():
+    assert rules(pod(DEBUG), pod({**DEBUG, "env": []})) == ["GA601"]
+
+
+def test_containers_that_run_are_nothing():
+    spec = {"containers": [{"name": "a", "env": ALL}], "runtimeClassName": "nvidia"}
+    assert rules(pod({"name": "new"}, **spec), pod(**spec)) == []
+
+
+def test_mount_of_the_node_is_told():
+    volumes = [{"name": "node", "hostPath": {"path": "/run/nvidia/driver"}}]
+    debug = {"name": "debug", "volumeMounts": [{"name": "node", "mountPath": "/x"}]}
+    assert rules(pod(debug, volumes=volumes), pod(volumes=volumes)) == ["GA604"]
+
+
+def test_privileges_of_the_pod_and_of_new_containers_add_to_it():
+    containers = [{"name": "a", "securityContext": {"privileged": True}}]
+    debug = {**DEBUG, "securityContext": {"privileged": True}}
+    new = findings(pod(debug, hostPID=True, containers=containers), pod(hostPID=True, containers=containers))
+    assert [str(finding.path) for finding in new if finding.rule == "GA609"] == [
+        "spec.hostPID",
+        "spec.ephemeralContainers[0].securityContext.privileged",
+    ]
+
+
+@pytest.mark.parametrize("old", [None, {}, {"spec": None}, {"spec": {"ephemeralContainers": "x"}}], ids=repr)
+def test_every_container_is_new_where_the_old_pod_is_not_known(old):
+    assert rules(pod(DEBUG), old) == ["GA601"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"subresource": ""},
+        {"subresource": "status"},
+        {"subresource": "resize"},
+        {"operation": "CREATE"},
+        {"operation": "CREATE", "subresource": "binding"},
+        {"operation": "DELETE", "subresource": ""},
+        {"operation": "CREATE", "subresource": "", "kind": "Deployment", "group": "apps"},
+        {"operation": "CREATE", "subresource": "", "group": "example.com"},
+    ],
+    ids=str,
+)
+def test_other_requests_are_nothing(fields):
+    assert rules(pod(DEBUG), pod(), **fields) == []

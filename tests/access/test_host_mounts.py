@@ -1,0 +1,240 @@
+"""Mounts of GPUs, their driver, and of what hands them out."""
+
+import pytest
+
+ASK = "ask for nvidia.com/gpu: 1 in resources.limits, or remove the mount"
+EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
+PLUGINS = "exempt device plugins and drivers in access.exemptServiceAccounts or access.exemptNamespaces"
+SOCKETS = "sockets by which the kubelet hands out devices"
+CDI = "CDI specs, by which container runtimes inject GPUs"
+GPU = {"limits": {"nvidia.com/gpu": 1}}
+CLUSTER_POLICY = """
+apiVersion: nvidia.com/v1
+kind: ClusterPolicy
+metadata: {name: cluster-policy}
+spec:
+  hostPaths: {driverInstallDir: /srv/driver/, kubeletRootDir: /data/kubelet}
+  toolkit: {installDir: /srv/toolkit}
+  mps: {root: /srv/mps}"""
+
+
+def pod(path, *, resources=None, mounted=True, **mount):
+    mounts = [{"name": "node", "mountPath": "/x", **mount}] if mounted else []
+    container = {"name": "a", "volumeMounts": mounts, "resources": resources or {}}
+    return {"containers": [container], "volumes": [{"name": "node", "hostPath": {"path": path}}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("/dev/nvidia0", "the device nodes of its GPUs"),
+        ("/dev/nvidiactl", "the device nodes of its GPUs"),
+        ("/dev/nvidia-uvm", "the device nodes of its GPUs"),
+        ("/dev/nvidia-caps/nvidia-cap1", "the device nodes of its GPUs"),
+        ("/dev/nvidia-caps-imex-channels", "the device nodes of its GPUs"),
+        ("/dev/char/195:0", "links to the device nodes of its GPUs"),
+        ("/proc/driver/nvidia", "the interface of the driver of its GPUs"),
+        ("/proc/driver/nvidia/gpus", "the interface of the driver of its GPUs"),
+        ("/run/nvidia", "the driver of its GPUs, with their device nodes"),
+        ("/run/nvidia/driver", "the driver of its GPUs, with their device nodes"),
+        ("/run/nvidia/driver/dev/nvidia0", "the driver of its GPUs, with their device nodes"),
+        ("/usr/local/nvidia/lib64", "NVIDIA's container toolkit or driver"),
+        ("/home/kubernetes/bin/nvidia", "the driver of its GPUs"),
+        ("/opt/nvidia", "the driver of its GPUs"),
+    ],
+)
+def test_gpus_and_driver_without_a_request_are_told(told, path, what):
+    assert told(pod(path)) == [
+        (
+            f'GA604 deny spec.containers[0].volumeMounts[0]: container "a" asks for no GPU and mounts {path} of the node: '
+            f"{what}; {ASK}; {EXEMPT}"
+        )
+    ]
+
+
+def test_gpus_and_driver_beside_a_request_are_nothing(rules):
+    assert rules(pod("/dev/nvidia0", resources=GPU)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/dev//nvidia0", "/dev/nvidia0"),
+        ("/dev/../dev/nvidia0", "/dev/nvidia0"),
+        ("/dev/./nvidia0/", "/dev/nvidia0"),
+        ("//dev/nvidia0", "/dev/nvidia0"),
+        ("dev/nvidia0", "/dev/nvidia0"),
+        ("/var/run/nvidia/driver", "/run/nvidia/driver"),
+        ("/proc/1/root/dev/nvidia0", "/dev/nvidia0"),
+        ("/proc/self/root/proc/1/root/var/run/nvidia", "/run/nvidia"),
+    ],
+)
+def test_path_counts_as_the_node_resolves_it(found, path, shown):
+    (finding,) = found(pod(path))
+    assert f"mounts {shown} of the node" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("path", "mount", "expected"),
+    [
+        ("/", {"subPath": "dev/nvidia0"}, ["GA604"]),
+        ("/dev", {"subPath": "nvidia0"}, ["GA604"]),
+        ("/dev", {"subPath": "null"}, []),
+        ("/var/lib/kubelet", {"subPath": "device-plugins"}, ["GA605"]),
+        ("/var/lib/kubelet", {"subPath": "pod-resources"}, []),
+        ("/var", {"subPath": "run/cdi"}, ["GA605"]),
+        ("/", {"subPathExpr": "dev/$(DEVICE)"}, ["GA604"]),
+        ("/dev", {"subPathExpr": "$(UNKNOWN)"}, []),
+        ("/dev/nvidia-caps", {"subPathExpr": "x-$(UNKNOWN)"}, ["GA604"]),
+        ("/var/log/pods", {"subPathExpr": "$(POD_NAME)"}, []),
+        ("/dev", {"subPath": None, "subPathExpr": ""}, []),
+    ],
+    ids=str,
+)
+def test_part_of_a_volume_counts(rules, path, mount, expected):
+    spec = pod(path, **mount)
+    spec["containers"][0]["env"] = [
+        {"name": "DEVICE", "value": "nvidia0"},
+        {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ]
+    assert rules(spec) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("/etc/cdi", CDI),
+        ("/var/run/cdi", CDI),
+        ("/run/cdi/nvidia.yaml", CDI),
+        ("/run/nvidia/mps", "the pipes of the MPS daemons that share its GPUs"),
+        ("/var/lib/kubelet", f"the kubelet's directory, and in it the {SOCKETS}"),
+        ("/var/lib/kubelet/device-plugins", f"the {SOCKETS}"),
+        ("/var/lib/kubelet/device-plugins/nvidia-gpu.sock", f"the {SOCKETS}"),
+        ("/var/lib/kubelet/plugins", f"the directories of all plugins, and in them {SOCKETS}"),
+        ("/var/lib/kubelet/plugins/gpu.nvidia.com", "the socket and the state of NVIDIA's DRA driver"),
+        ("/var/lib/kubelet/plugins/compute-domain.nvidia.com", "the socket and the state of NVIDIA's DRA driver"),
+        ("/var/lib/k0s/kubelet/device-plugins", f"the {SOCKETS}"),
+        ("/var/snap/microk8s/common/var/lib/kubelet/device-plugins", f"the {SOCKETS}"),
+    ],
+)
+@pytest.mark.parametrize("resources", [None, GPU], ids=["without a request", "with a request"])
+def test_what_gpus_are_handed_out_by_is_told(told, path, what, resources):
+    shown = path.removeprefix("/var") if path.startswith("/var/run") else path
+    assert told(pod(path, resources=resources)) == [
+        (
+            f'GA605 deny spec.containers[0].volumeMounts[0]: container "a" mounts {shown} of the node: {what}; '
+            f"remove the mount; {PLUGINS}"
+        )
+    ]
+
+
+def test_registration_sockets_that_every_csi_driver_mounts_are_audited(told):
+    assert told(pod("/var/lib/kubelet/plugins_registry")) == [
+        (
+            'GA605 audit spec.containers[0].volumeMounts[0]: container "a" mounts /var/lib/kubelet/plugins_registry of the '
+            f"node: the sockets by which plugins register with the kubelet; remove the mount; {PLUGINS}"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("read_only", "expected"), [(True, []), (False, ["GA605"]), (None, ["GA605"]), ("true", ["GA605"])]
+)
+def test_cdi_specs_may_be_read(rules, read_only, expected):
+    assert rules(pod("/etc/cdi", readOnly=read_only)) == expected
+
+
+def test_socket_is_told_though_its_folder_is_mounted_read_only(rules):
+    assert rules(pod("/var/lib/kubelet/device-plugins", readOnly=True)) == ["GA605"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/var/lib/kubelet/pod-resources",
+        "/var/lib/kubelet/pods",
+        "/var/lib/kubelet/plugins/ebs.csi.aws.com",
+        "/var/lib/kubelet/plugins/kubernetes.io/csi",
+        "/var/lib/kubelet-data",
+        "/etc/cdi.d",
+        "/run/nvidia/validations",
+        "/opt/nvidia-tools",
+        "/dev/nvme0n1",
+        "/dev/char/10:200",
+        "/dev/dri",
+        "/proc/driver",
+        "/proc/1",
+        "/dev",
+        "/",
+        "/run",
+        "/var/run",
+        "/var/lib",
+        "",
+    ],
+)
+def test_another_path_alone_is_nothing(rules, path):
+    assert rules(pod(path)) == []
+
+
+def test_volume_that_nobody_mounts_is_nothing(rules):
+    assert rules(pod("/dev/nvidia0", mounted=False)) == []
+
+
+def test_mount_of_another_volume_is_nothing(rules):
+    assert rules(pod("/dev/nvidia0", name="other")) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        ("/srv/driver", "GA604"),
+        ("/srv/toolkit/bin", "GA604"),
+        ("/data/kubelet/device-plugins", "GA605"),
+        ("/var/lib/kubelet/device-plugins", "GA605"),
+        ("/srv/mps", "GA605"),
+    ],
+)
+def test_places_that_the_cluster_policy_moves_are_known(rules, path, rule):
+    assert rules(pod(path), cluster=CLUSTER_POLICY) == [rule]
+
+
+@pytest.mark.parametrize("root", ["/", "", "//", 1, None])
+def test_driver_at_the_root_of_the_node_is_no_place(rules, root):
+    policy = f"""
+    {{apiVersion: nvidia.com/v1, kind: ClusterPolicy, metadata: {{name: c}},
+     spec: {{hostPaths: {{driverInstallDir: {root!r}}}}}}}""".replace("None", "null")
+    assert rules(pod("/srv/driver"), cluster=policy) == []
+    assert rules(pod("/"), cluster=policy) == []
+
+
+@pytest.mark.parametrize(
+    "volume", ["nothing", {"emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "a"}}], ids=str
+)
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("/var/run/nvidia-container-devices/all", ["GA606"]),
+        ("/var/run/nvidia-container-devices/cdi/nvidia.com/gpu/0", ["GA606"]),
+        ("/var/run//nvidia-container-devices/0/", ["GA606"]),
+        ("/var/run/nvidia-container-devicesall", ["GA606"]),
+        ("/run/nvidia-container-devices/GPU-1", ["GA606"]),
+        ("/var/run/nvidia-container-devices", []),
+        ("/x/nvidia-container-devices/all", []),
+        (None, []),
+    ],
+)
+def test_device_list_by_mounts_is_told(rules, volume, target, expected):
+    volume = {"hostPath": {"path": "/dev/null"}} if volume == "nothing" else volume
+    container = {"name": "a", "volumeMounts": [{"name": "n", "mountPath": target}]}
+    assert rules({"containers": [container], "volumes": [{"name": "n", **volume}]}) == expected
+
+
+def test_device_list_by_mounts_reads_well(told):
+    mounts = [{"name": "n", "mountPath": "/var/run/nvidia-container-devices/all"}]
+    assert told({"containers": [{"name": "a", "resources": GPU, "volumeMounts": mounts}]}) == [
+        (
+            'GA606 deny spec.containers[0].volumeMounts[0].mountPath: container "a" mounts something at '
+            "/var/run/nvidia-container-devices/all: where NVIDIA's container runtime accepts device lists as volume "
+            f"mounts, it gives the container what the path names; {ASK}; {EXEMPT}"
+        )
+    ]

@@ -1,0 +1,68 @@
+"""RuntimeClasses of NVIDIA's container runtime in pods without a request for GPUs."""
+
+import pytest
+
+TAIL = (
+    "NVIDIA's container runtime, and no container asks for a GPU: an image that sets NVIDIA_VISIBLE_DEVICES, as CUDA "
+    "images do, gets every GPU of the node; ask for nvidia.com/gpu: 1 in resources.limits, remove runtimeClassName, or "
+    "set NVIDIA_VISIBLE_DEVICES to void in every container; exempt monitoring agents in access.exemptServiceAccounts "
+    "or access.exemptNamespaces"
+)
+VOID = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+
+
+def pod(runtime, *containers):
+    return {"runtimeClassName": runtime, "containers": list(containers) or [{"name": "a", "image": "ubuntu"}]}
+
+
+def runtime_class(name, handler):
+    return f"{{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {{name: {name}}}, handler: {handler}}}"
+
+
+@pytest.mark.parametrize("name", ["nvidia", "nvidia-cdi", "nvidia-legacy", "nvidia-experimental"])
+def test_runtime_of_nvidia_without_a_request_is_told(told, name):
+    assert told(pod(name)) == [f'GA603 deny spec.runtimeClassName: is "{name}", {TAIL}']
+
+
+@pytest.mark.parametrize("name", ["runc", "kata-nvidia-gpu", "gvisor", "", None, 1, "Nvidia"])
+def test_another_runtime_is_nothing(rules, name):
+    assert rules(pod(name)) == []
+
+
+def test_runtime_is_known_by_the_handler_of_its_class(told):
+    assert told(pod("fast"), cluster=runtime_class("fast", "nvidia")) == [
+        f'GA603 deny spec.runtimeClassName: is "fast" with the handler "nvidia", {TAIL}'
+    ]
+
+
+def test_class_called_nvidia_with_another_handler_is_nothing(rules):
+    assert rules(pod("nvidia"), cluster=runtime_class("nvidia", "runc")) == []
+
+
+def test_class_that_does_not_exist_is_known_by_its_name(rules):
+    assert rules(pod("nvidia"), cluster=runtime_class("other", "runc")) == ["GA603"]
+
+
+def test_runtime_that_the_cluster_policy_names_is_told(rules):
+    policy = """
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec: {operator: {runtimeClass: our-nvidia}}"""
+    assert rules(pod("our-nvidia")) == []
+    assert rules(pod("our-nvidia"), cluster=policy) == ["GA603"]
+
+
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+def test_request_of_one_container_is_enough(rules, field):
+    spec = pod("nvidia", {"name": "a"})
+    spec.setdefault(field, []).append({"name": "b", "resources": {"limits": {"nvidia.com/gpu": 1}}})
+    assert rules(spec) == []
+
+
+def test_runtime_is_nothing_where_every_container_wants_no_gpu(rules):
+    assert rules(pod("nvidia", {"name": "a", "env": [VOID]}, {"name": "b", "env": [VOID]})) == []
+
+
+def test_runtime_is_told_where_one_container_leaves_it_to_its_image(rules):
+    assert rules(pod("nvidia", {"name": "a", "env": [VOID]}, {"name": "b"})) == ["GA603"]

@@ -1,0 +1,159 @@
+"""NVIDIA_VISIBLE_DEVICES in `env`, with and without a request for GPUs."""
+
+import pytest
+
+ASK = (
+    "ask for nvidia.com/gpu: 1 in resources.limits, or set it to void; "
+    "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
+)
+REMOVE = "remove the variable; exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
+UNKNOWN = "its value is not known here, and unless it is void or none it gets GPUs that others were given"
+GPU = {"limits": {"nvidia.com/gpu": "1"}}
+
+
+def container(*env, name="train", **fields):
+    return {"name": name, "image": "ubuntu", "env": list(env), **fields}
+
+
+def visible(value):
+    return {"name": "NVIDIA_VISIBLE_DEVICES", "value": value}
+
+
+def visible_from(source):
+    return {"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": source}
+
+
+def test_every_gpu_without_a_request_is_told(told):
+    assert told({"containers": [container({"name": "A", "value": "b"}, visible("all"))]}) == [
+        (
+            'GA601 deny spec.containers[0].env[1].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", which asks '
+            f"for no GPU: NVIDIA's container runtime gives it every GPU of the node; {ASK}"
+        )
+    ]
+
+
+@pytest.mark.parametrize("value", ["0", "0,1", "GPU-8f4b2c1d", "MIG-5", "nvidia.com/gpu=0", "ALL", "7"])
+def test_some_gpus_without_a_request_are_told(told, value):
+    assert told({"containers": [container(visible(value))]}) == [
+        (
+            f'GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "{value}" in container "train", which '
+            f"asks for no GPU: NVIDIA's container runtime gives it these GPUs of the node, whoever has them; {ASK}"
+        )
+    ]
+
+
+@pytest.mark.parametrize("value", ["void", "none", "", None])
+def test_no_gpu_is_nothing(told, value):
+    assert told({"containers": [container(visible(value)), container(visible(value), name="b", resources=GPU)]}) == []
+
+
+@pytest.mark.parametrize("name", ["nvidia_visible_devices", "NVIDIA_VISIBLE_DEVICE", "CUDA_VISIBLE_DEVICES"])
+def test_another_variable_is_nothing(told, name):
+    assert told({"containers": [container({"name": name, "value": "all"})]}) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "origin"),
+    [
+        ({"configMapKeyRef": {"name": "c", "key": "k"}}, "from a ConfigMap"),
+        ({"secretKeyRef": {"name": "s", "key": "k", "optional": True}}, "from a Secret"),
+        ({"fieldRef": {"fieldPath": "metadata.annotations['gpus']"}}, "from a field of the pod"),
+        ({"resourceFieldRef": {"resource": "limits.cpu"}}, "from an amount of resources"),
+        ({"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}, "from a file"),
+        ({"laterRef": {}}, "from elsewhere"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_value_from_elsewhere_is_told_as_unknown(told, source, origin):
+    assert told({"containers": [container(visible_from(source))]}) == [
+        (
+            f"GA601 deny spec.containers[0].env[0].valueFrom: NVIDIA_VISIBLE_DEVICES comes {origin} in container "
+            f'"train", which asks for no GPU: {UNKNOWN}; {ASK}'
+        )
+    ]
+
+
+def test_value_from_variables_that_are_not_known_is_told_as_unknown(told):
+    assert told({"containers": [container(visible("$(GPUS)"))]}) == [
+        (
+            "GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES comes from other variables in container "
+            f'"train", which asks for no GPU: {UNKNOWN}; {ASK}'
+        )
+    ]
+
+
+def test_own_value_beside_a_request_is_told(told):
+    assert told({"containers": [container(visible("all"), resources=GPU)]}) == [
+        (
+            'GA602 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", and wins '
+            f"over the device plugin's: NVIDIA's container runtime gives it every GPU of the node; {REMOVE}"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resources", "rule"),
+    [
+        ({"limits": {"nvidia.com/gpu": 1}}, "GA602"),
+        ({"requests": {"nvidia.com/gpu": "1"}}, "GA602"),
+        ({"limits": {"nvidia.com/gpu.shared": 2}}, "GA602"),
+        ({"limits": {"nvidia.com/mig-1g.5gb": 1}}, "GA602"),
+        ({"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1}}, "GA602"),
+        ({"claims": [{"name": "gpu"}]}, "GA602"),
+        ({"claims": [{"name": "gpu", "request": "a"}]}, "GA602"),
+        ({"claims": [{"name": "other"}]}, "GA601"),
+        ({"limits": {"nvidia.com/gpu": 0}}, "GA601"),
+        ({"limits": {"nvidia.com/gpu": "0"}, "requests": {"nvidia.com/gpu": "0"}}, "GA601"),
+        ({"limits": {"amd.com/gpu": 1}}, "GA601"),
+        ({"limits": {"nvidia.com/gpus": 1}}, "GA601"),
+        ({"limits": {"cpu": 1}}, "GA601"),
+        ({}, "GA601"),
+    ],
+    ids=str,
+)
+def test_request_is_a_resource_or_a_claim_of_the_pod(rules, resources, rule):
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    spec = {"containers": [container(visible("all"), resources=resources)], "resourceClaims": claims}
+    assert rules(spec) == [rule]
+
+
+def test_request_of_another_container_does_not_count(rules):
+    assert rules({"containers": [container(resources=GPU, name="a"), container(visible("all"), name="b")]}) == ["GA601"]
+
+
+@pytest.mark.parametrize(
+    ("field", "fields", "title"),
+    [
+        ("initContainers", {}, "init container"),
+        ("initContainers", {"restartPolicy": "Always"}, "sidecar"),
+        ("ephemeralContainers", {}, "ephemeral container"),
+    ],
+)
+def test_container_of_every_kind_counts(found, field, fields, title):
+    spec = {"containers": [{"name": "main"}], field: [container(visible("all"), name="x", **fields)]}
+    (finding,) = found(spec)
+    assert str(finding.path) == f"spec.{field}[0].env[0].value"
+    assert f'in {title} "x", which' in finding.message
+
+
+def test_mode_is_warn_by_default(found):
+    from policies.settings import DEFAULTS
+
+    (finding,) = found({"containers": [container(visible("all"))]}, settings=DEFAULTS)
+    assert finding.severity == "warn"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"annotations": {"nvidia.com/gpu": "1"}},
+        {"annotations": {"cdi.k8s.io/gpus": "nvidia.com/gpu=all"}},
+        {"annotations": {"gpu-admission.io/product": "H100*"}},
+        {"labels": {"nvidia.com/gpu": "1", "nvidia.com/gpu.present": "true"}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("value", ["all", "void"])
+def test_request_in_an_annotation_or_label_changes_nothing(told, metadata, value):
+    spec = {"containers": [container(visible(value))]}
+    assert told(spec, metadata={"name": "p", **metadata}) == told(spec)

@@ -1,0 +1,100 @@
+"""Records of converted pods keep what was wished, and believe no wish that conversion does not write."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.conversion.asked import Asked
+from policies.conversion.check import check
+from policies.conversion.constraints import NodeConstraints
+from policies.conversion.convert import convert
+from policies.conversion.line import ContainerAsk
+from policies.kubernetes.pods import Pod
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.wishes import Wish
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+
+GPU = "nvidia.com/gpu"
+MIG = "nvidia.com/mig-1g.10gb"
+
+
+def recorded(wish):
+    ask = {"name": "train", "kind": "container", "resources": {GPU: 1}}
+    return json.dumps({"containers": [ask], "wish": wish})
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {},
+        None,
+        [],
+        "product",
+        ["product"],
+        {"colour": "green"},
+        {"product": ""},
+        {"product": None},
+        {"product": ["H100*"]},
+        {"product": "H100-SHARED"},
+        {"min-memory": 40960},
+        {"min-memory": "40Gi"},
+        {"min-memory": "80GB"},
+        {"family": "hoper"},
+        {"sharing": "perhaps"},
+        {"sharing": "Exclusive"},
+        {"gpu-admission.io/sharing": "exclusive"},
+    ],
+    ids=repr,
+)
+def test_record_with_a_wish_that_conversion_does_not_write_is_none(wish):
+    assert Asked.from_record(recorded(wish)) is None
+
+
+def test_record_without_a_wish_wishes_nothing():
+    asked = Asked.from_record('{"containers":[{"name":"train","kind":"container","resources":{"nvidia.com/gpu":1}}]}')
+    assert asked.wish == Wish()
+    assert asked.template("team-a").name == "gpu-c6e64bdbb49dc79c"
+
+
+wishes = st.fixed_dictionaries(
+    {},
+    optional={
+        "product": st.sampled_from(["H100*", "*MIG*", "!*MIG*", "A100-80GB*,h?00, NVIDIA L40S,!*NVL*"]),
+        "min-memory": st.sampled_from(["40Gi", "80G", "1Mi", "40960.5Mi"]),
+        "max-memory": st.sampled_from(["141Gi", "200G"]),
+        "min-compute-capability": st.sampled_from(["8.6", "9", "10.0"]),
+        "family": st.sampled_from(["hopper", "ampere, hopper", "ada-lovelace"]),
+        "min-driver": st.sampled_from(["580", "580.95", "580.95.05"]),
+        "min-cuda": st.sampled_from(["12.4", "13"]),
+        "sharing": st.sampled_from(["exclusive", "shared", "any"]),
+    },
+).map(Wish.of)
+
+
+@settings(max_examples=200, deadline=None)
+@given(wishes, st.sampled_from(["gpu", "mig"]), st.sampled_from([{}, {GPU: 1}, {GPU: 4}]))
+def test_record_keeps_the_wish(wish, kind, shares):
+    containers = (ContainerAsk("train", "container", {GPU: 1, MIG: 2}),)
+    profile = MIGProfile.parse("1g.5gb") if kind == "mig" else None
+    asked = Asked(containers, NodeConstraints({"nvidia.com/gpu.family": "hopper"}), kind, profile, shares, wish)
+    again = Asked.from_record(asked.record())
+    assert again == asked
+    assert again.template("team-a") == asked.template("team-a")
+
+
+@settings(max_examples=100, deadline=None)
+@given(wishes, wishes)
+def test_wish_after_conversion_changes_nothing(wish, later):
+    view = ManifestsView([])
+    wanted = {"limits": {GPU: 1}, "requests": {GPU: 1}}
+    pod = Pod.read({"spec": {"containers": [{"name": "train", "resources": wanted}]}})
+    first = convert(pod, "team-a", view, DEFAULTS, wish)
+    document = Pod.read(first.edits.document)
+    again = convert(document, "team-a", view, DEFAULTS, later)
+    assert (again.obstacles, again.edits.operations, again.template) == ((), [], first.template)
+    assert list(check(document, "team-a", view, DEFAULTS, later)) == []

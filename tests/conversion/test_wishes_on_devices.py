@@ -1,0 +1,280 @@
+"""Wishes on the DRA path: what they become in the claim, what they say nvidia.com/gpu means, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.conversion.asked import Asked
+from policies.conversion.convert import convert
+from policies.kubernetes.pods import Pod
+from policies.nvidia.wishes import Wish
+from policies.settings import DEFAULTS, Conversion, GPUAdmissionPolicy, Placement
+from webhook.cluster.manifests import ManifestsView
+
+GPU = "nvidia.com/gpu"
+MIG = "nvidia.com/mig-1g.10gb"
+PRODUCT = "nvidia.com/gpu.product"
+A100 = "NVIDIA-A100-SXM4-40GB"
+
+CLASSES = [
+    {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": f"{kind}.nvidia.com"},
+        "spec": {
+            "selectors": [
+                {
+                    "cel": {
+                        "expression": f"device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == '{kind}'"
+                    }
+                }
+            ]
+        },
+    }
+    for kind in ("gpu", "mig")
+]
+
+
+def resource_slice(*devices, node="gpu-01"):
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": node},
+        "spec": {
+            "driver": "gpu.nvidia.com",
+            "nodeName": node,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": list(devices),
+        },
+    }
+
+
+def gpu(name="gpu-0", product="NVIDIA H100 80GB HBM3", memory="81559Mi", shares=0, kind="gpu"):
+    device = {
+        "name": name,
+        "attributes": {"type": {"string": kind}, "productName": {"string": product}},
+        "capacity": {"memory": {"value": memory}},
+    }
+    if shares:
+        device |= {"allowMultipleAllocations": True}
+        device["capacity"]["shares"] = {"value": str(shares)}
+    return device
+
+
+def node(name, product, **labels):
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {PRODUCT: product, **labels}},
+        "status": {"allocatable": {GPU: "8"}},
+    }
+
+
+def pod(resource=GPU, **spec):
+    wanted = {"limits": {resource: "1"}, "requests": {resource: "1"}}
+    return Pod.read({"spec": {"containers": [{"name": "train", "resources": wanted}], **spec}})
+
+
+def converted(objects, wish, document=None, policy=DEFAULTS):
+    view = ManifestsView([*CLASSES, *objects])
+    return convert(document or pod(), "team-a", view, policy, Wish.of(wish))
+
+
+def requested(conversion):
+    """The one request of the claim."""
+    (request,) = conversion.template.spec["spec"]["devices"]["requests"]
+    return request["exactly"]
+
+
+def record_of(conversion):
+    return Asked.from_record(conversion.edits.document["metadata"]["annotations"]["gpu-admission.io/converted"])
+
+
+WHERE = "spec.containers[0].resources.limits[nvidia.com/gpu]: "
+REMEDY = (
+    'write gpu-admission.io/sharing: "any", keep this pod on device-plugin nodes (label gpu-admission.io/dra: disabled), '
+    "or enable ConsumableShares in the DRA driver"
+)
+
+
+@pytest.mark.parametrize(
+    ("devices", "wish", "shares"),
+    [
+        ([gpu(shares=4)], "shared", "1"),
+        ([gpu(shares=4), gpu("gpu-1")], "shared", "1"),
+        ([gpu(shares=4)], "exclusive", "4"),
+        ([gpu()], "exclusive", None),
+        ([gpu(shares=4)], "any", "4"),
+    ],
+    ids=["shared", "shared where some are", "exclusive of shared", "exclusive", "any"],
+)
+def test_sharing_is_told_in_shares(devices, wish, shares):
+    conversion = converted([resource_slice(*devices)], {"sharing": wish})
+    expected = {"requests": {"shares": shares}} if shares else None
+    assert requested(conversion).get("capacity") == expected
+
+
+@pytest.mark.parametrize(
+    ("objects", "resource", "expected"),
+    [
+        ([resource_slice(gpu())], GPU, "the pod wishes a shared GPU, and no ResourceSlice offers shares of GPUs"),
+        ([resource_slice()], GPU, "the pod wishes a shared GPU, and no ResourceSlice offers shares of GPUs"),
+        (
+            [resource_slice(gpu() | {"allowMultipleAllocations": True})],
+            GPU,
+            "the pod wishes a shared GPU, and no ResourceSlice offers shares of GPUs",
+        ),
+        (
+            [resource_slice(gpu(shares=4))],
+            MIG,
+            "the pod wishes a shared MIG device, and no ResourceSlice offers shares of MIG devices",
+        ),
+    ],
+    ids=["whole", "no device", "shared without limit", "other kind"],
+)
+def test_wished_share_that_nobody_offers_is_refused(objects, resource, expected):
+    (obstacle,) = converted(objects, {"sharing": "shared"}, pod(resource)).obstacles
+    where = WHERE.replace(GPU, resource)
+    assert (obstacle.rule, obstacle.severity, obstacle.text) == ("GA327", "deny", f"{where}{expected}; {REMEDY}")
+
+
+def test_wished_share_is_asked_for_while_nobody_knows_what_is_offered():
+    assert requested(converted([], {"sharing": "shared"}))["capacity"] == {"requests": {"shares": "1"}}
+
+
+def test_share_by_its_name_that_nobody_offers_is_left_to_the_device_plugin():
+    conversion = converted([resource_slice(gpu())], {"sharing": "shared"}, pod("nvidia.com/gpu.shared"))
+    assert [(finding.rule, finding.severity) for finding in conversion.obstacles] == [("GA306", "warn")]
+
+
+def test_exclusive_gpu_is_converted_where_every_node_is_time_sliced():
+    objects = [node("a", "NVIDIA-A10G-SHARED"), resource_slice(gpu())]
+    assert [finding.rule for finding in converted(objects, {}).obstacles] == ["GA306"]
+    assert converted(objects, {"sharing": "exclusive"}).obstacles == ()
+
+
+WHOLE_AND_MIG = [
+    node("a", f"{A100}-MIG-1g.5gb"),
+    node("b", f"{A100}-MIG-3g.20gb"),
+    node("c", A100),
+    node("d", "Tesla-T4"),
+]
+
+
+@pytest.mark.parametrize(
+    ("objects", "product", "expected"),
+    [
+        (WHOLE_AND_MIG, "A100*-MIG-1g.5gb", ("mig", None)),
+        (WHOLE_AND_MIG, "*mig*", ("mig", None)),
+        (WHOLE_AND_MIG, "!*MIG*", ("gpu", None)),
+        (WHOLE_AND_MIG, "!A100*", ("gpu", None)),
+        (WHOLE_AND_MIG, "T4,Tesla-T4", ("gpu", None)),
+        (WHOLE_AND_MIG, "*40GB", ("gpu", None)),
+        (WHOLE_AND_MIG, "*5gb", ("mig", "1g.5gb")),
+        (WHOLE_AND_MIG, "A100*,!*3g*,!*40GB", ("mig", "1g.5gb")),
+        (WHOLE_AND_MIG, "H100*", ("gpu", None)),
+        ([], "A100*-MIG-1g.5gb", ("mig", None)),
+        ([], "A100*,A100*-MIG-1g.5gb", ("gpu", None)),
+        ([], "!*MIG*", ("gpu", None)),
+        ([node("c", A100)], "*MIG*", ("mig", None)),
+        ([node("a", f"{A100}-MIG-1g.5gb")], "H100*", ("gpu", None)),
+    ],
+)
+def test_wished_products_tell_what_a_gpu_is(objects, product, expected):
+    asked = record_of(converted(objects, {"product": product}))
+    assert (asked.gpu, str(asked.profile) if asked.profile else None) == expected
+
+
+@pytest.mark.parametrize("product", ["A100*", "*"])
+def test_wish_for_whole_gpus_and_mig_devices_does_not_choose(product):
+    assert [finding.rule for finding in converted(WHOLE_AND_MIG, {"product": product}).obstacles] == ["GA309"]
+
+
+def test_wished_mig_devices_that_all_nodes_share_are_shares():
+    objects = [node("a", f"{A100}-MIG-1g.5gb-SHARED"), resource_slice()]
+    assert [finding.rule for finding in converted(objects, {"product": "*MIG*"}).obstacles] == ["GA306"]
+
+
+def test_node_selector_tells_what_a_gpu_is_before_the_wish():
+    document = pod(nodeSelector={PRODUCT: A100})
+    assert record_of(converted(WHOLE_AND_MIG, {"product": "*MIG*"}, document)).gpu == "gpu"
+
+
+EXISTING = "the cluster has NVIDIA-H100-80GB-HBM3 on 1 node; compare with what exists, or wait for such a node"
+
+
+@pytest.mark.parametrize(
+    ("wish", "expected"),
+    [
+        ({"product": "H200*,B200*,!*NVL*"}, f"no device matches product H200* or B200*, not *NVL*; {EXISTING}"),
+        ({"min-memory": "100Gi"}, f"no device matches memory at least 102400Mi; {EXISTING}"),
+        (
+            {"family": "hopper,ampere", "min-driver": "580.95"},
+            f"no device matches family ampere or hopper, driver 580.95 or newer; {EXISTING}",
+        ),
+        ({"min-cuda": "13"}, f"no device matches CUDA 13.0 or newer; {EXISTING}"),
+    ],
+    ids=["product", "memory", "family and driver", "CUDA"],
+)
+def test_wish_that_no_device_meets_is_told_in_words(wish, expected):
+    (notice,) = converted([resource_slice(gpu())], wish).notices
+    assert notice.text == WHERE + expected
+
+
+@pytest.mark.parametrize(
+    ("wish", "expected"),
+    [
+        ({"product": "H100*"}, "no device that matches product H100* is offered in shares"),
+        ({"product": "L40S"}, None),
+        ({}, None),
+    ],
+    ids=["of the unshared product", "of the shared product", "of any product"],
+)
+def test_wished_share_is_looked_for_among_the_wished_devices(wish, expected):
+    shared = resource_slice(gpu(product="NVIDIA L40S", shares=4), node="gpu-02")
+    notices = converted([resource_slice(gpu()), shared], {"sharing": "shared", **wish}).notices
+    assert [notice.message.split(";")[0] for notice in notices] == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("of_conversion", "of_placement", "wish", "expected"),
+    [
+        ("warn", "warn", {"family": "volta"}, "warn"),
+        ("warn", "deny", {"family": "volta"}, "deny"),
+        ("deny", "warn", {"family": "volta"}, "deny"),
+        ("deny", "deny", {}, "deny"),
+        ("warn", "deny", {}, "warn"),
+        ("warn", "deny", {"sharing": "exclusive"}, "warn"),
+    ],
+)
+def test_either_setting_refuses_what_nothing_satisfies(of_conversion, of_placement, wish, expected):
+    policy = GPUAdmissionPolicy(
+        conversion=Conversion(unsatisfiable=of_conversion), placement=Placement(unsatisfiable=of_placement)
+    )
+    document = pod(nodeSelector={"nvidia.com/gpu.family": "volta"})
+    (notice,) = converted([resource_slice(gpu())], wish, document, policy).notices
+    assert (notice.rule, notice.severity) == ("GA313", expected)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"family": "hopper,ampere"}, {"family": "ampere, hopper"}),
+        ({"product": "H100*,A100*,!*NVL*"}, {"product": "A100*,NVIDIA-H100*,!*nvl*"}),
+        ({"min-memory": "1Gi"}, {"min-memory": "1024Mi"}),
+        ({"sharing": "exclusive"}, {}),
+    ],
+    ids=["families", "products", "memory", "sharing of devices that are not shared"],
+)
+def test_equal_wishes_share_a_template(first, second):
+    assert converted([], first).template == converted([], second).template
+
+
+def test_wish_narrows_what_node_labels_select():
+    document = pod(nodeSelector={"nvidia.com/gpu.family": "hopper"})
+    expressions = [
+        each["cel"]["expression"] for each in requested(converted([], {"min-memory": "1Gi"}, document))["selectors"]
+    ]
+    alone = requested(converted([], {}, document))["selectors"]
+    assert [each["cel"]["expression"] for each in alone] == expressions[:1]
+    assert len(expressions) == 2

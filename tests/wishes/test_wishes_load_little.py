@@ -1,0 +1,23 @@
+"""Settings check wishes at the start, which must not take the time to load predicates or the CEL engine."""
+
+import subprocess
+import sys
+
+
+def test_wishes_are_read_without_predicates():
+    code = (
+        "import sys; from policies.nvidia.wishes import Wish; Wish.of({'product': 'H100*'}).contradictions(); "
+        "print(any(name.startswith(('policies.nvidia.predicates', 'policies.dra')) for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_wishes_become_predicates_without_the_cel_engine():
+    code = (
+        "import sys; from policies.nvidia.labels import Subject; from policies.nvidia.wishes import Wish; "
+        "Wish.of({'product': 'H100*'}).predicate(Subject('gpu')).cel(); "
+        "print(any(name.startswith('policies.dra') for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
