@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.kubernetes.pods import Pod
     from policies.patch import Editor
-    from policies.placement.wishes import Wished
+    from policies.placement.wishes.wished import Wished
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -29,6 +29,6 @@ def place(
     yield from wishes.findings
     if wishes.wish or settings.placement.avoid_shared_gpus:
         # Most pods wish nothing, and importing what a wish needs takes longer than an offline review of theirs.
-        from policies.placement.kept_wishes import keep_wish  # noqa: PLC0415
+        from policies.placement.wishes.kept import keep_wish  # noqa: PLC0415
 
         yield from keep_wish(pod, namespace, view, settings, wishes, edits)

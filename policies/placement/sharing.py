@@ -10,8 +10,8 @@ from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequ
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
-from policies.placement.extended_resources import first_asks
 from policies.placement.gpu_nodes import gpu_nodes
+from policies.placement.resources.extended_resources import first_asks
 from policies.placement.rules.nodes import ONLY_SHARES
 from policies.view import UNKNOWN
 

@@ -85,7 +85,8 @@ def load_rooms() -> None:
     import policies.configuration  # noqa: PLC0415 - see the module
     import policies.conversion.check  # noqa: PLC0415 - see the module
     import policies.dra.claims  # noqa: PLC0415 - see the module
-    import policies.placement.place  # noqa: F401, PLC0415 - see the module
+    import policies.placement.resources.findings  # noqa: PLC0415 - see the module
+    import policies.placement.wishes.kept  # noqa: F401, PLC0415 - see the module
 
 
 def _workloads(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:

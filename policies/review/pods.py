@@ -32,6 +32,7 @@ __all__ = [
     "unknown_namespace",
 ]
 
+
 def creates_pod(request: Request) -> bool:
     """Whether a pod is being created."""
     return (request.operation, request.group, request.kind, request.subresource) == ("CREATE", "", "Pod", "")
@@ -148,8 +149,8 @@ def _placed(
     pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, edits: Editor
 ) -> Iterable[Finding]:
     """What a pod wishes of its node, unless its claim says so already."""
-    from policies.placement.node_findings import node_findings  # noqa: PLC0415 - see policies.review
     from policies.placement.place import place  # noqa: PLC0415 - see policies.review
+    from policies.placement.resources.findings import node_findings  # noqa: PLC0415 - see policies.review
     from policies.placement.wishes import wished  # noqa: PLC0415 - see policies.review
 
     if not _is_converted(pod, request.namespace):

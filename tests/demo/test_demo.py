@@ -71,3 +71,26 @@ def test_list_of_examples_names_every_folder():
     listed = re.findall(r"^- \[.+?\]\((\S+?)\)", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
     folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()} - {"cluster", "cluster-in-use"}
     assert set(listed) == folders
+
+
+def part_of(shown, title):
+    """What the demo shows of an example, which may have several pods."""
+    return "\n".join(part for part in shown.split("━━ ") if part.startswith(f"{title} "))
+
+
+def test_demo_places_a_wish_on_both_paths(shown):
+    part = part_of(shown, "A wish")
+    assert "+          - key: nvidia.com/gpu.product" in part
+    assert '.productName.lowerAscii().replace(" ", "-").matches(' in part
+
+
+def test_demo_says_what_exists_where_a_wish_cannot_be_kept(shown):
+    part = part_of(shown, "Wishes that cannot be kept")
+    assert "none has H200*" in part
+    assert 'admission webhook "placement.gpu-admission.io" denied the request' in part
+
+
+def test_demo_refuses_a_gpu_behind_the_schedulers_back(shown):
+    part = part_of(shown, "A GPU behind the scheduler's back")
+    assert 'admission webhook "access.gpu-admission.io" denied the request' in part
+    assert "pod/notebook created" in part

@@ -61,6 +61,7 @@ def test_there_is_an_example_of_each_feature():
     assert [folder.name for folder in FOLDERS] == [
         "admission-review",
         "affinity",
+        "bypass",
         "claim-cel-mistakes",
         "claim-old-shape",
         "claim-sharing-config",
@@ -70,6 +71,7 @@ def test_there_is_an_example_of_each_feature():
         "explain-deployment",
         "explain-pending-pod",
         "fractional",
+        "impossible-wish",
         "kueue-left-alone",
         "mig",
         "misspelt-product",
@@ -81,6 +83,7 @@ def test_there_is_an_example_of_each_feature():
         "shared-gpu",
         "single-gpu",
         "time-slicing",
+        "wish",
     ]
 
 

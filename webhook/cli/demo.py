@@ -13,7 +13,7 @@ import click
 
 from policies.kubernetes.printable import printable
 from policies.review import review
-from policies.settings import DEFAULTS
+from policies.settings import Access, GPUAdmissionPolicy
 from webhook.cli import kubectl
 from webhook.cli.api_server import admit
 from webhook.cli.diff import diff, styled
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from webhook.server.service import Ready
 
 __all__ = ["command"]
+
+_SETTINGS = GPUAdmissionPolicy(access=Access(mode="deny"))
+"""The defaults, but that GPUs taken behind the scheduler's back are refused and not only warned about."""
 
 _LISTED = re.compile(r"^- \[(.+?)\]\((\S+?)\)", re.MULTILINE)
 
@@ -66,10 +69,11 @@ async def _demo(examples: Path) -> None:
     pods = list(_pods(examples, reader))
     if reader.problems:
         reader.fail()
-    service = Service(ServerConfig(certificate=SelfSigned(), port=0, probe_port=0), view, DEFAULTS)
+    service = Service(ServerConfig(certificate=SelfSigned(), port=0, probe_port=0), view, _SETTINGS)
     ready = await service.start()
     try:
-        click.echo(f"The webhook serves the cluster of {examples}/cluster at https://localhost:{ready.port}.\n")
+        click.echo(f"The webhook serves the cluster of {examples}/cluster at https://localhost:{ready.port}, with")
+        click.echo("the default settings, but access.mode: deny.\n")
         await _show_all(ready, pods, view)
     finally:
         await service.close()
@@ -126,7 +130,7 @@ def _lines(title: str, subject: Subject, admission: Admission) -> Iterator[str]:
 
 def _claims(subject: Subject, view: ManifestsView) -> Iterator[str]:
     """What the pod's template asks for; the webhook tells the API server its name only."""
-    for template in review(subject.request, view, DEFAULTS).templates:
+    for template in review(subject.request, view, _SETTINGS).templates:
         yield f"ResourceClaimTemplate {template.name}"
         for request in template.spec["spec"]["devices"]["requests"]:
             exactly = request["exactly"]

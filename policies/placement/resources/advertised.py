@@ -1,0 +1,125 @@
+"""Advertised resources: whether anything hands out what a pod asks for, and what there is instead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from policies.dra.class_names import class_meant, other_classes
+from policies.dra.deviceclasses import extended_resource_name
+from policies.dra.inventory import inventory
+from policies.dra.words import listed
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.printable import printable
+from policies.nvidia.drivers import DRIVER
+from policies.nvidia.resources import IMPLICIT_PREFIX, is_gpu_class, parse_resource
+from policies.placement.gpu_nodes import gpu_nodes
+from policies.placement.resources.extended_resources import first_asks
+from policies.placement.resources.instead import instead
+from policies.placement.resources.names import correct_name, is_device_plugin_name
+from policies.placement.rules.nodes import NOT_ADVERTISED
+from policies.view import UNKNOWN, ClusterView, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.decision import Finding
+    from policies.dra.inventory import DeviceGroup
+    from policies.kubernetes.pods import Pod
+    from policies.nvidia.resources import GPUResource
+    from policies.placement.gpu_nodes import GPUNodes
+    from policies.placement.resources.extended_resources import Ask
+
+__all__ = ["advertised"]
+
+_OPT_IN = "gpu-admission.io/dra"
+_PROFILE = f"{DRIVER}/profile"
+_OF_OTHER_SCHEDULERS = frozenset(
+    {"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "nvidia.com/priority"}
+)
+"""Resources that no node advertises, and that the scheduler of HAMi reads: project-hami.io docs, device configuration."""
+
+
+def advertised(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
+    """What a pod asks for that no node advertises and no DeviceClass stands for, told with what exists.
+
+    While nodes are unknown, or there is none, only names that are surely misspelt are told.
+    """
+    for ask in first_asks(pod).values():
+        if ask.resource.startswith(IMPLICIT_PREFIX):
+            yield from _of_class(ask, view)
+        elif ask.resource not in _OF_OTHER_SCHEDULERS:
+            yield from _of_nodes(ask, pod, namespace, view)
+
+
+def _of_class(ask: Ask, view: ClusterView) -> Iterator[Finding]:
+    classes = view.list("DeviceClass")
+    wanted = ask.resource.removeprefix(IMPLICIT_PREFIX)
+    names = [] if classes is UNKNOWN else [name for name in map(name_of, classes) if name]
+    if classes is UNKNOWN or wanted in names:
+        return
+    guess = class_meant(wanted, names)
+    if is_gpu_class(wanted) or (guess and is_gpu_class(guess)):
+        text = f'there is no DeviceClass "{printable(wanted)}", so the pod would stay Pending'
+        yield NOT_ADVERTISED.finding(ask.path, text, f'write "{guess}"' if guess else other_classes(names))
+
+
+def _of_nodes(ask: Ask, pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
+    nodes = gpu_nodes(view)
+    if nodes is UNKNOWN or not (nodes.nodes or nodes.others):
+        if correct := correct_name(ask.resource):
+            text = "is no resource by which NVIDIA's device plugin hands out GPUs"
+            yield NOT_ADVERTISED.finding(ask.path, text, f'write "{correct}"')
+        return
+    mapped = view.derive(_mapped)
+    if ask.resource in nodes.offers or (mapped is not UNKNOWN and ask.resource in mapped):
+        return
+    devices = _dra_devices(ask.resource, nodes, view)
+    if devices:
+        exists, remedy = f"DRA hands out {devices} here", _through_dra(ask.resource, pod, namespace, view)
+    else:
+        exists, remedy = instead(ask.resource, nodes)
+    doubt = "; whether a DeviceClass stands for it is not known here" if mapped is UNKNOWN else ""
+    yield NOT_ADVERTISED.finding(ask.path, f"no node advertises it; {exists}{doubt}", remedy)
+
+
+def _through_dra(resource: str, pod: Pod, namespace: str, view: ClusterView) -> str | None:
+    if not is_device_plugin_name(resource):
+        correct = correct_name(resource)
+        return f'write "{correct}"' if correct else None
+    if pod.labels.get(_OPT_IN) == "disabled":
+        return f"remove the pod's label {_OPT_IN}: disabled"
+    if lookup(view.get("Namespace", namespace), ("metadata", "labels", _OPT_IN)) == "enabled":
+        return "let the pod be converted to DRA; gpu-admission review tells what keeps it from that"
+    return f'label the namespace "{namespace}" {_OPT_IN}: enabled, so that its pods are converted to DRA'
+
+
+def _mapped(view: ClusterView) -> frozenset[str] | Unknown:
+    """The resources that DeviceClasses stand for."""
+    classes = view.list("DeviceClass")
+    return UNKNOWN if classes is UNKNOWN else frozenset(filter(None, map(extended_resource_name, classes)))
+
+
+def _dra_devices(resource: str, nodes: GPUNodes, view: ClusterView) -> str:
+    """The devices in ResourceSlices that may be what is wanted, `8 NVIDIA-H200 and 2 NVIDIA-L4`; empty for none.
+
+    Beside a device plugin these are devices of the resource's own kind, and without one all there are.
+    """
+    groups = view.derive(inventory)
+    parsed = parse_resource(resource)
+    beside = any(map(is_device_plugin_name, nodes.offers))
+    counts: Counter[str] = Counter()
+    for group in () if groups is UNKNOWN else groups:
+        if group.type in ("gpu", "mig") and (not beside or _serves(group, parsed)):
+            counts[group.product] += group.count
+    most_first = sorted(counts, key=lambda product: (-counts[product], product))
+    return listed([f"{counts[product]:,} {printable(product)}" for product in most_first]) if counts else ""
+
+
+def _serves(group: DeviceGroup, resource: GPUResource | None) -> bool:
+    if resource is None or (resource.shared and not group.device.shareable):
+        return False
+    if not resource.mig:
+        return group.type == "gpu"
+    return resource.profile is not None and group.device.attributes.get(_PROFILE) == str(resource.profile)

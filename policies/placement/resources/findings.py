@@ -1,0 +1,24 @@
+"""Findings on nodes: whether what a pod asks for exists, and would be given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.placement.resources.advertised import advertised
+from policies.placement.resources.shared_requests import shared_requests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.decision import Finding
+    from policies.kubernetes.pods import Pod
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["node_findings"]
+
+
+def node_findings(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
+    """GA412 and GA413 for a pod, as it is to be placed."""
+    yield from shared_requests(pod, view, settings)
+    yield from advertised(pod, namespace, view)

@@ -1,0 +1,111 @@
+"""Instead: what nodes hand out where nobody hands out what a pod asks for, and which of it was meant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from policies.dra.words import listed, many
+from policies.kubernetes.printable import printable
+from policies.nvidia.products import PRODUCT, Product
+from policies.nvidia.resources import parse_resource
+from policies.placement.resources.names import correct_name, nearest_name, nearest_profile
+from policies.placement.sharing import sharing_strategy
+
+if TYPE_CHECKING:
+    from policies.nvidia.mig import MIGProfile
+    from policies.nvidia.resources import GPUResource
+    from policies.placement.gpu_nodes import GPUNodes
+
+__all__ = ["instead"]
+
+_GPU = "nvidia.com/gpu"
+_SHARED_GPU = "nvidia.com/gpu.shared"
+
+Answer = tuple[str, str | None]
+"""What there is, and what to do; None where nothing is better than what the rule says."""
+
+
+def instead(resource: str, nodes: GPUNodes) -> Answer:
+    """What there is instead of a resource that no node offers."""
+    correct = correct_name(resource)
+    if not nodes.offers:
+        exists, remedy = _nothing(nodes)
+        return exists, f'write "{correct}"' if correct else remedy
+    if correct in nodes.offers:
+        return _listing(nodes), f'write "{correct}"'
+    parsed = parse_resource(correct or resource)
+    if parsed is None:
+        guess = nearest_name(resource, nodes.offers)
+        return _listing(nodes), f'write "{guess}"' if guess else None
+    if parsed.shared and (answer := _renamed_nowhere(parsed.name.removesuffix(".shared"), nodes)):
+        return answer
+    if parsed.profile:
+        return _of_profile(parsed.profile, nodes)
+    return _listing(nodes), None if parsed.mig else _of_gpu(nodes)
+
+
+def _nothing(nodes: GPUNodes) -> Answer:
+    if not nodes.nodes:
+        count = nodes.others
+        return "the only node has no GPU" if count == 1 else f"none of the {count:,} nodes has a GPU", None
+    count = len(nodes.nodes)
+    has = "1 node has GPUs by its labels" if count == 1 else f"{count:,} nodes have GPUs by their labels"
+    return f"{has}, and nothing hands them out", "look whether NVIDIA's device plugin runs there"
+
+
+def _renamed_nowhere(base: str, nodes: GPUNodes) -> Answer | None:
+    """Shares go by the resource's own name unless the device plugin is told to rename them."""
+    offering = [node for node in nodes.nodes if base in node.offers]
+    sharing = [node for node in offering if sharing_strategy(node, base)]
+    if sharing:
+        verb = "shares its GPUs and hands" if len(sharing) == 1 else "share their GPUs and hand"
+        said = f"{many(len(sharing), 'node')} {verb} the shares out as {base}, for lack of renameByDefault"
+        return said, f'write "{base}" and the annotation gpu-admission.io/sharing: shared'
+    return (f"{_listing(nodes)}, and no node shares it", f'write "{base}"') if offering else None
+
+
+def _of_profile(profile: MIGProfile, nodes: GPUNodes) -> Answer:
+    handed_out = _handed_out_as_gpu(nodes)
+    labels = {label: count for label, count in handed_out.items() if Product.parse(label).profile == profile}
+    if labels:
+        count = sum(labels.values())
+        label = min(labels, key=lambda label: (-labels[label], label))
+        said = f"{many(count, 'node')} {'hands' if count == 1 else 'hand'} out {profile} devices as {_GPU}"
+        return f"{said}, by the MIG strategy single", f'write "{_GPU}" and the nodeSelector {PRODUCT}: {label}'
+    offered = {parsed.profile: parsed.name for parsed in _mig_offers(nodes) if parsed.profile}
+    nearest = nearest_profile(profile, offered)
+    if nearest:
+        return _listing(nodes), f'write "{offered[nearest]}", or wait for a node that advertises this one'
+    if not offered and any(Product.parse(label).profile is None for label in handed_out):
+        return _listing(nodes), f'write "{_GPU}" for a whole GPU, or wait for a node with such MIG devices'
+    return _listing(nodes), None
+
+
+def _handed_out_as_gpu(nodes: GPUNodes) -> Counter[str]:
+    """How many nodes of each product label hand out `nvidia.com/gpu`, the empty label for nodes without one."""
+    return Counter(node.labels.get(PRODUCT, "") for node in nodes.nodes if _GPU in node.offers)
+
+
+def _of_gpu(nodes: GPUNodes) -> str | None:
+    if _SHARED_GPU in nodes.offers:
+        return f'write "{_SHARED_GPU}" if a share will do, or wait for a node with whole GPUs'
+    profiles = {parsed.profile: parsed.name for parsed in _mig_offers(nodes) if parsed.profile}
+    return f'write "{profiles[max(profiles)]}" if a MIG device will do, or wait for whole GPUs' if profiles else None
+
+
+def _mig_offers(nodes: GPUNodes) -> list[GPUResource]:
+    """The MIG devices that nodes offer, whole ones after shares of the same profile."""
+    offers = (parse_resource(name) for name in sorted(nodes.offers, reverse=True))
+    return [parsed for parsed in offers if parsed and parsed.mig]
+
+
+def _listing(nodes: GPUNodes) -> str:
+    """`there is nvidia.com/gpu (MIG 1g.10gb) on 12 nodes and nvidia.com/mig-3g.40gb on 1 node`."""
+    profiles = {Product.parse(label).profile for label in _handed_out_as_gpu(nodes)}
+    told = listed([f"MIG {profile}" for profile in sorted(filter(None, profiles))])
+    means = {_GPU: f" ({told})"} if profiles and None not in profiles else {}
+    most_first = sorted(nodes.offers, key=lambda name: (-nodes.offers[name], name))
+    return "there is " + listed(
+        [f"{printable(name)}{means.get(name, '')} on {many(nodes.offers[name], 'node')}" for name in most_first]
+    )

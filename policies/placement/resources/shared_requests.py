@@ -1,0 +1,125 @@
+"""Shared requests: more than one share for one container, where the device plugin gives no more than one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.paths import lookup
+from policies.nvidia.resources import parse_resource
+from policies.placement.gpu_nodes import gpu_nodes
+from policies.placement.resources.extended_resources import asks
+from policies.placement.rules.nodes import ONE_SHARE
+from policies.placement.sharing import sharing_strategy, ways_of_sharing
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.decision import Finding
+    from policies.kubernetes.pods import Pod
+    from policies.placement.gpu_nodes import GPUNode
+    from policies.placement.resources.extended_resources import Ask
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["shared_requests"]
+
+_CONFIG = "nvidia.com/device-plugin.config"
+_FIELDS = {"mps": "mps", "time-slicing": "timeSlicing"}
+
+
+def shared_requests(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
+    """The containers that would be turned down on every node that offers to the pod what they ask for."""
+    many_asked = [ask for ask in asks(pod) if ask.amount > 1 and parse_resource(ask.resource) is not None]
+    nodes = gpu_nodes(view) if many_asked else UNKNOWN
+    if nodes is UNKNOWN:
+        return
+    selected = nodes.selected(pod.spec)
+    configurations = _Configurations(view, settings)
+    for ask in many_asked:
+        offering = [node for node in selected if ask.resource in node.offers]
+        if offering and all(configurations.gives_one_only(node, ask.resource) for node in offering):
+            others = [node for node in nodes.nodes if _is_whole(node, ask.resource)]
+            yield _finding(ask, offering, len(others))
+
+
+def _is_whole(node: GPUNode, resource: str) -> bool:
+    return resource in node.offers and sharing_strategy(node, resource) is None
+
+
+def _finding(ask: Ask, offering: Sequence[GPUNode], others: int) -> Finding:
+    parsed = parse_resource(ask.resource)
+    things = "MIG devices" if parsed and parsed.mig else "GPUs"
+    text = (
+        f"is {ask.amount}, and every node that offers it to this pod shares its {things}, "
+        f"{ways_of_sharing(offering, ask.resource)}, and gives a container 1 share; the pod would fail with "
+        "UnexpectedAdmissionError: invalid request: maximum request size for shared resources is 1; "
+        f"found {ask.amount}"
+    )
+    if not others:
+        return ONE_SHARE.finding(ask.path, text)
+    there_are = (
+        "1 node that does not share them" if others == 1 else f"one of the {others} nodes that do not share them"
+    )
+    return ONE_SHARE.finding(ask.path, text, f"ask for 1, or let the pod run on {there_are}")
+
+
+class _Configurations:
+    """The configurations of the device plugin, by the nodes that use them.
+
+    Source: github.com/NVIDIA/k8s-device-plugin cmd/config-manager; gpu-operator ClusterPolicy devicePlugin.config.
+    """
+
+    def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
+        policies = view.list("ClusterPolicy")
+        # The operator follows the oldest.
+        policy = None if policies is UNKNOWN else min(policies, key=_age, default=None)
+        config = lookup(policy, ("spec", "devicePlugin", "config"))
+        name = lookup(config, ("name",))
+        self._default = lookup(config, ("default",))
+        self._texts: list[Any] = []
+        if isinstance(name, str) and name:
+            namespaces = settings.configuration.operator_namespaces
+            self._texts = [lookup(view.get("ConfigMap", name, namespace), ("data",)) for namespace in namespaces]
+        self._read: dict[str, Any] = {}
+
+    def gives_one_only(self, node: GPUNode, resource: str) -> bool:
+        """Whether a node's device plugin certainly turns down who asks for more than one share of a resource.
+
+        Under MPS it does unless its configuration says no, under time-slicing only where that says so.
+
+        Source: github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go NewConfig, internal/rm/rm.go
+        ValidateRequest.
+        """
+        strategy = sharing_strategy(node, resource)
+        if strategy is None:
+            return False
+        key = node.labels.get(_CONFIG) or self._default
+        sharing = _field(self._document(key), "sharing") if isinstance(key, str) else None
+        said = lookup(_field(sharing, _FIELDS[strategy]), ("failRequestsGreaterThanOne",))
+        return said is True or (strategy == "mps" and said is not False)
+
+    def _document(self, key: str) -> Any:
+        """The configuration of a name; None where it is not known, or cannot be read."""
+        from policies.kubernetes.yaml import Limits, YAMLError, load_document  # noqa: PLC0415 - few pods need it
+
+        if key not in self._read:
+            text = next((data[key] for data in self._texts if isinstance(data, dict) and key in data), None)
+            limits = Limits(size=1024 * 1024, depth=20, nodes=10_000)
+            try:
+                self._read[key] = load_document(text, limits=limits).value if isinstance(text, str) else None
+            except YAMLError:
+                self._read[key] = None
+        return self._read[key]
+
+
+def _age(policy: Any) -> str:
+    # One that is not stored yet has no timestamp, and is the youngest.
+    return str(lookup(policy, ("metadata", "creationTimestamp")) or "~")
+
+
+def _field(value: Any, name: str) -> Any:
+    """A field of a mapping, exactly or in any case, as Go's encoding/json reads it; None where it is absent."""
+    if not isinstance(value, dict) or name in value:
+        return lookup(value, (name,))
+    return next((item for key, item in value.items() if key.lower() == name.lower()), None)

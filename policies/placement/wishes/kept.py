@@ -1,0 +1,108 @@
+"""Keeps a wish: renders it to conditions on the pod's node, and tells what stands in the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.words import compressed, many
+from policies.kubernetes.node_requirements import both
+from policies.nvidia.labels import Subject
+from policies.nvidia.predicates import TRUE
+from policies.placement.affinity import TooManyTermsError, require
+from policies.placement.rules import BY_NAME, CONFLICTING, CONTRADICTORY, NO_EFFECT
+from policies.placement.sharing import avoided
+from policies.placement.wishes.asked_gpus import asked_gpus
+from policies.placement.wishes.node_names import MOST_NAMES
+from policies.placement.wishes.satisfaction import unsatisfied
+from policies.placement.wishes.wanted_nodes import wanted_nodes
+from policies.placement.wishes.wished import DAEMON_SET, wish_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.decision import Finding
+    from policies.kubernetes.pods import Pod
+    from policies.patch import Editor
+    from policies.placement.wishes.asked_gpus import AskedGPU
+    from policies.placement.wishes.wanted_nodes import WantedNodes
+    from policies.placement.wishes.wished import Wished
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["keep_wish"]
+
+_IMPOSSIBLE = frozenset({CONTRADICTORY.id, CONFLICTING.id})
+
+
+def keep_wish(
+    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wishes: Wished, edits: Editor
+) -> Iterator[Finding]:
+    """Let a pod onto the nodes only whose GPUs are as it wishes, and off shared GPUs where the settings want that.
+
+    A pod whose wish is impossible is left alone, and so is that of a DaemonSet, which was made for one node.
+    """
+    asked = asked_gpus(pod, view)
+    if not asked:
+        yield from _without_gpu(pod, wishes)
+        return
+    problems = tuple(wish_problems(pod, namespace, view, wishes))
+    yield from problems
+    if pod.controller_kind != DAEMON_SET and not any(found.rule in _IMPOSSIBLE for found in problems):
+        yield from _placed(pod, asked, view, settings, wishes, edits)
+
+
+def _placed(
+    pod: Pod,
+    asked: tuple[AskedGPU, ...],
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    wishes: Wished,
+    edits: Editor,
+) -> Iterator[Finding]:
+    wanted = wanted_nodes(pod, asked, view, wishes.wish)
+    unshared, shared = avoided(pod, wishes.wish, view, settings)
+    try:
+        require(pod, both(wanted.alternatives, unshared), edits)
+    except TooManyTermsError as error:
+        text = f"{error}, so nothing is added to it for the pod's GPUs"
+        yield NO_EFFECT.finding(error.path, text, "simplify the pod's own node affinity")
+        return
+    yield from unsatisfied(asked, view, wishes, settings)
+    yield from _untold(wanted, wishes)
+    yield from _by_name(wanted, wishes)
+    yield from shared
+
+
+def _without_gpu(pod: Pod, wishes: Wished) -> Iterator[Finding]:
+    """What to say to a pod that wishes, and gets nothing by resource that could be as it wishes."""
+    if not wishes.own:
+        return
+    if not pod.resource_claims:
+        yield wishes.no_effect("the pod asks for no GPU")
+        return
+    predicate = wishes.wish.predicate(Subject("gpu"))
+    remedy = (
+        f"write into the claim's request selectors: [{{cel: {{expression: '{predicate.cel()}'}}}}]"
+        if predicate != TRUE
+        else "remove the annotation, and say it in the claim"
+    )
+    yield wishes.no_effect("the pod brings its own claims", remedy)
+
+
+def _untold(wanted: WantedNodes, wishes: Wished) -> Iterator[Finding]:
+    for gpu in wanted.untold:
+        text = f"neither labels of nodes nor ResourceSlices tell which nodes have such a GPU for {gpu.name}"
+        yield wishes.no_effect(text, "ask by a claim, and say it there")
+
+
+def _by_name(wanted: WantedNodes, wishes: Wished) -> Iterator[Finding]:
+    names = wanted.names
+    if names:
+        limit = f", the most that a pod is given of {MOST_NAMES:,}" if len(names) == MOST_NAMES else ""
+        word = next(iter(wishes.texts))
+        yield wishes.finding(
+            BY_NAME,
+            word,
+            f"no label tells of the GPUs of {many(len(names), 'node')}{limit}, so the pod is tied to the names of those "
+            f"that have such a GPU now: {compressed(names)}",
+        )

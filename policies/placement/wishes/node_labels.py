@@ -1,0 +1,172 @@
+"""Wishes as conditions on node labels, the labels of GPU Feature Discovery.
+
+They select the nodes whose devices meet the wish's predicate. What labels cannot say by themselves is said by listing:
+a glob becomes the products that it matches, of those that the cluster has and those that are known.
+
+Source: github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery, internal/lm.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.names import is_label_value
+from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement, both
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.products import Product
+from policies.nvidia.wishes import ProductPatterns
+from policies.placement.wishes.product_labels import PRODUCT_SUFFIX, SHARED, known_labels, label_prefix, mig_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policies.nvidia.resources import GPUResource
+    from policies.nvidia.wishes import Wish
+    from policies.placement.wishes.product_labels import SeenProducts
+
+__all__ = ["COMPUTE", "DRIVER", "FAMILY", "RUNTIME", "SLICES", "admits", "alternatives", "excludes_mig"]
+
+FAMILY = "nvidia.com/gpu.family"
+COMPUTE = ("nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor")
+DRIVER = tuple(f"nvidia.com/cuda.driver-version.{part}" for part in ("major", "minor", "revision"))
+RUNTIME = tuple(f"nvidia.com/cuda.runtime-version.{part}" for part in ("major", "minor"))
+SLICES = "nvidia.com/gpu.slices.gi"
+"""The label that nodes have just where they hand out MIG devices as `nvidia.com/gpu`."""
+
+_STRATEGIES = {"exclusive": ("none",), "shared": ("mps", "time-slicing")}
+_NAMELESS = "\N{REPLACEMENT CHARACTER}" * 64
+"""A product whose name only a pattern of `*` matches."""
+_NO_PROFILE = MIGProfile(99, 9999)
+
+
+def alternatives(wish: Wish, resource: GPUResource, seen: SeenProducts) -> Alternatives:
+    """What the labels of a node say where what it hands out as a resource is as wished.
+
+    Args:
+        wish: of the pod.
+        resource: that the pod asks for.
+        seen: the products that nodes have, or that may be meant for another reason.
+    """
+    prefix = label_prefix(resource)
+    parts = [
+        _products(wish, resource, prefix + PRODUCT_SUFFIX, seen),
+        ((NodeRequirement(FAMILY, "In", tuple(sorted(wish.families))),),) if wish.families else ALWAYS,
+        _at_least(COMPUTE, wish.min_compute_capability),
+        (tuple(_memory(wish, prefix + ".memory")),),
+        _at_least(DRIVER, wish.min_driver),
+        _at_least(RUNTIME, wish.min_cuda),
+        _sharing(wish, prefix + ".sharing-strategy"),
+    ]
+    return reduce(both, parts, ALWAYS)
+
+
+def admits(patterns: ProductPatterns, product: Product, resource: GPUResource) -> bool:
+    """Whether a product is wanted for a resource; nodes whose MIG devices are misconfigured have none."""
+    return not product.invalid and patterns.admits(product.name, product.profile, by_profile=resource.mig)
+
+
+def excludes_mig(patterns: ProductPatterns, *, by_profile: MIGProfile | None = None) -> bool:
+    """Whether patterns exclude MIG devices, or those of one profile, whatever GPU they are of."""
+    wanted = ProductPatterns(excludes=patterns.excludes)
+    return not wanted.admits(_NAMELESS, by_profile or _NO_PROFILE, by_profile=by_profile is not None)
+
+
+def _products(wish: Wish, resource: GPUResource, key: str, seen: SeenProducts) -> Alternatives:
+    patterns = wish.products
+    if patterns is None:
+        return ALWAYS
+    if not patterns.includes or "*" in patterns.includes:
+        return _all_but(wish, patterns, resource, key, seen)
+    named = {label: Product.parse(label) for label in _labels(wish, resource, seen.get(key, frozenset()))}
+    wanted = {label for label, product in named.items() if admits(patterns, product, resource)}
+    for include in patterns.includes:
+        if not any(admits(ProductPatterns((include,)), product, resource) for product in named.values()):
+            meant = _meant(include, resource, SHARED if _is_suffixed(wish, resource) else "")
+            wanted |= {label for label in meant if admits(patterns, Product.parse(label), resource)}
+    return ((NodeRequirement(key, "In", tuple(sorted(wanted))),),) if wanted else ()
+
+
+def _all_but(
+    wish: Wish, patterns: ProductPatterns, resource: GPUResource, key: str, seen: SeenProducts
+) -> Alternatives:
+    """Every product but those excluded: a device whose product nobody knows is none of them, and not wanted either."""
+    if not admits(patterns, Product(_NAMELESS, resource.profile), resource):
+        return ()
+    labels = _labels(wish, resource, seen.get(key, frozenset()))
+    if wish.sharing in (None, "any") and not resource.shared:
+        labels.update(_with_suffix(known_labels(resource), SHARED))
+    excluded = {label: Product.parse(label) for label in labels}
+    excluded = {label: product for label, product in excluded.items() if not admits(patterns, product, resource)}
+    requirements = [NodeRequirement(key, "Exists")]
+    if not resource.mig and excludes_mig(patterns):
+        requirements.append(NodeRequirement(SLICES, "DoesNotExist"))
+        excluded = {label: product for label, product in excluded.items() if product.profile is None}
+    if excluded:
+        requirements.append(NodeRequirement(key, "NotIn", tuple(sorted(excluded))))
+    return (tuple(requirements),)
+
+
+def _labels(wish: Wish, resource: GPUResource, seen: Iterable[str]) -> set[str]:
+    """The values of a product label that there are or may come, with or without `-SHARED` as the wish has it."""
+    known = known_labels(resource)
+    if _is_suffixed(wish, resource):
+        return {*_with_suffix(known, SHARED), *(label for label in seen if label.endswith(SHARED))}
+    if wish.sharing == "exclusive" or resource.shared:
+        return {*known, *(label for label in seen if not label.endswith(SHARED))}
+    return {*known, *seen}
+
+
+def _is_suffixed(wish: Wish, resource: GPUResource) -> bool:
+    """Whether every product must be that of shared GPUs; those whose resource is renamed keep their product's name."""
+    return wish.sharing == "shared" and not resource.shared
+
+
+def _meant(include: str, resource: GPUResource, suffix: str) -> Iterable[str]:
+    """What a pattern may mean that matches nothing seen or known: the pod waits for a node with one of these.
+
+    MIG devices that are handed out as `nvidia.com/gpu`, or the pattern itself as a name.
+    """
+    if not resource.mig:
+        pattern = ProductPatterns((include,))
+        if known := [label for label in mig_labels() if admits(pattern, Product.parse(label), resource)]:
+            return _with_suffix(known, suffix)
+    name = include.replace("*", "").replace("?", "x")
+    if resource.profile and "-mig-" not in name.lower():
+        name += f"-MIG-{resource.profile.label}"
+    return _with_suffix((name, f"NVIDIA-{name}"), suffix)
+
+
+def _with_suffix(labels: Iterable[str], suffix: str) -> Iterator[str]:
+    return (label + suffix for label in labels if is_label_value(label + suffix))
+
+
+def _memory(wish: Wish, key: str) -> Iterator[NodeRequirement]:
+    if wish.min_memory is not None:
+        yield NodeRequirement(key, "Gt", (str(wish.min_memory - 1),))
+    if wish.max_memory is not None:
+        yield NodeRequirement(key, "Lt", (str(wish.max_memory + 1),))
+
+
+def _at_least(keys: tuple[str, ...], least: tuple[int, ...] | None) -> Alternatives:
+    """A version of at least some numbers: greater in one of them, and equal in those before it."""
+    if least is None:
+        return ALWAYS
+    while len(least) > 1 and least[-1] == 0:
+        least = least[:-1]
+    equal = [_equal(key, number) for key, number in zip(keys, least, strict=False)]
+    bounds = [*least[:-1], least[-1] - 1]
+    return tuple(
+        (*equal[:place], NodeRequirement(keys[place], "Gt", (str(bound),))) for place, bound in enumerate(bounds)
+    )
+
+
+def _equal(key: str, number: int) -> NodeRequirement:
+    """A number; versions of drivers have two digits behind a dot, `05`."""
+    texts = {str(number), f"{number:02}"} if key in DRIVER else {str(number)}
+    return NodeRequirement(key, "In", tuple(sorted(texts)))
+
+
+def _sharing(wish: Wish, key: str) -> Alternatives:
+    strategies = _STRATEGIES.get(wish.sharing or "")
+    return ((NodeRequirement(key, "In", strategies),),) if strategies else ALWAYS

@@ -1,0 +1,86 @@
+"""Wishes where no label tells of GPUs: the nodes are named whose devices, by their ResourceSlices, are as wished.
+
+On a GPUCluster no GPU Feature Discovery runs, so a wish can be rendered to labels on some nodes or on none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.dra.inventory import inventory
+from policies.kubernetes.node_requirements import Alternatives, NodeRequirement
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import name_of
+from policies.nvidia.predicates import TRUE
+from policies.nvidia.products import PRODUCT
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from policies.dra.inventory import DeviceGroup
+    from policies.nvidia.wishes import Wish
+    from policies.placement.wishes.asked_gpus import AskedGPU
+    from policies.view import ClusterView
+
+__all__ = ["HOSTNAME", "MOST_NAMES", "UnlabelledGPUs", "is_as_wished", "named_nodes", "unlabelled_gpus"]
+
+HOSTNAME = "kubernetes.io/hostname"
+MOST_NAMES = 500
+"""How many nodes a pod is tied to at most; each is stored with every pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnlabelledGPUs:
+    """Devices that are alike, on nodes that GFD does not label."""
+
+    group: DeviceGroup
+    hostnames: frozenset[str]
+    """The label `kubernetes.io/hostname` of these nodes; those without it are left out."""
+
+
+def named_nodes(wish: Wish, asked: AskedGPU, view: ClusterView) -> Alternatives:
+    """The nodes without labels of GPUs whose devices are all as wished; never, where there are none.
+
+    A resource gets any device that its DeviceClass selects, so one that is not as wished rules its node out.
+    """
+    gpus = unlabelled_gpus(asked, view)
+    right = frozenset().union(*(each.hostnames for each in gpus if is_as_wished(each.group, wish, asked)))
+    wrong = frozenset().union(*(each.hostnames for each in gpus if not is_as_wished(each.group, wish, asked)))
+    names = sorted(right - wrong)
+    if not names:
+        return ()
+    if not wrong and _is_about_sharing(wish, asked):
+        return ((NodeRequirement(PRODUCT, "DoesNotExist"),),)
+    return ((NodeRequirement(HOSTNAME, "In", tuple(names[:MOST_NAMES])),),)
+
+
+def unlabelled_gpus(asked: AskedGPU, view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
+    """The devices that a resource can stand for on nodes without labels; none while nodes or slices are unknown."""
+    return tuple(each for each in view.derive(_unlabelled_gpus) if asked.can_get(each.group))
+
+
+def is_as_wished(group: DeviceGroup, wish: Wish, asked: AskedGPU) -> bool:
+    """Whether devices are as wished; those that several claims can hold are shared."""
+    if wish.sharing in ("exclusive", "shared") and group.device.shareable != (wish.sharing == "shared"):
+        return False
+    return asked.devices is not None and wish.predicate(asked.devices).matches(group.device)
+
+
+def _unlabelled_gpus(view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
+    groups, nodes = view.derive(inventory), view.list("Node")
+    if groups is UNKNOWN or nodes is UNKNOWN:
+        return ()
+    hostnames = {
+        name_of(node): labels[HOSTNAME]
+        for node in nodes
+        if PRODUCT not in (labels := labels_of(node)) and HOSTNAME in labels
+    }
+    gpus = [
+        UnlabelledGPUs(group, frozenset(hostnames[node] for node in group.nodes if node in hostnames))
+        for group in groups
+    ]
+    return tuple(each for each in gpus if each.hostnames)
+
+
+def _is_about_sharing(wish: Wish, asked: AskedGPU) -> bool:
+    return asked.devices is not None and wish.predicate(asked.devices) == TRUE

@@ -1,0 +1,135 @@
+"""GPU nodes: which nodes are some, what they offer, and which of them a pod's own selectors choose."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.placement.gpu_nodes import GPUNode, GPUNodes, gpu_nodes
+from policies.view import UNKNOWN
+from webhook.cluster.manifests import ManifestsView
+
+ALL = ("f1", "f2", "f3", "f4", "f5", "f6", "gpucluster")
+
+
+def names(nodes):
+    return [node.name for node in nodes]
+
+
+def bare(allocatable=None, **labels):
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "bare", "labels": labels},
+        "status": {"allocatable": allocatable},
+    }
+
+
+def test_gpu_nodes_are_unknown_while_nodes_are():
+    assert gpu_nodes(ManifestsView()) is UNKNOWN
+
+
+def test_fixtures_are_gpu_nodes_but_those_that_say_nothing(cluster):
+    nodes = gpu_nodes(cluster(*ALL))
+    assert names(nodes.nodes) == [
+        "a100-whole-1",
+        "a100-mixed-1",
+        "a100-single-1",
+        "h100-time-sliced-1",
+        "t4-mps-1",
+        "gb200-1",
+    ]
+    assert nodes.others == 2
+
+
+def test_offers_are_amounts_above_zero(cluster):
+    (node,) = gpu_nodes(cluster("f2")).nodes
+    assert node.offers == {"nvidia.com/mig-1g.5gb": 16, "nvidia.com/mig-2g.10gb": 8, "nvidia.com/mig-3g.20gb": 8}
+
+
+def test_products_are_counted_by_nodes(cluster, node):
+    nodes = gpu_nodes(cluster("f1", node("f1", "a100-whole-2"), "f5"))
+    assert nodes.products == {"NVIDIA-A100-SXM4-40GB": 2, "Tesla-T4-SHARED": 1}
+
+
+def test_offers_are_counted_by_nodes(cluster):
+    assert gpu_nodes(cluster("f1", "f2", "f3")).offers == {
+        "nvidia.com/gpu": 2,
+        "nvidia.com/mig-1g.5gb": 1,
+        "nvidia.com/mig-2g.10gb": 1,
+        "nvidia.com/mig-3g.20gb": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "offers"),
+    [
+        pytest.param(bare({"nvidia.com/hostdev": "4"}), {"nvidia.com/hostdev": 4}, id="any resource of NVIDIA's"),
+        pytest.param(
+            bare({"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 2}),
+            {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 2},
+            id="implicit name",
+        ),
+        pytest.param(bare(**{"nvidia.com/gpu.present": "true"}), {}, id="label of the operator"),
+        pytest.param(bare(**{"nvidia.com/gpu.product": "Tesla-T4"}), {}, id="label of GPU Feature Discovery"),
+        pytest.param(
+            bare({"nvidia.com/gpu": "many", "nvidia.com/mig-1g.5gb": "1"}),
+            {"nvidia.com/mig-1g.5gb": 1},
+            id="what is no amount is passed over",
+        ),
+    ],
+)
+def test_gpu_node_offers_something_or_says_that_it_has_a_gpu(cluster, document, offers):
+    (node,) = gpu_nodes(cluster(document)).nodes
+    assert node.offers == offers
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        bare({"cpu": "4", "amd.com/gpu": "8"}),
+        bare({"nvidia.com/gpu": "0"}),
+        bare(**{"nvidia.com/gpu.present": "false"}),
+        bare("nvidia.com/gpu"),
+        {"kind": "Node", "apiVersion": "v1"},
+    ],
+)
+def test_other_nodes_are_only_counted(cluster, document):
+    assert gpu_nodes(cluster(document)) == GPUNodes((), others=1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "selected"),
+    [
+        pytest.param({}, ["a100-whole-1", "a100-mixed-1", "h100-time-sliced-1"], id="no selector"),
+        pytest.param({"nodeSelector": {"nvidia.com/gpu.family": "hopper"}}, ["h100-time-sliced-1"], id="node selector"),
+        pytest.param(
+            {"nodeSelector": {"nvidia.com/gpu.family": "ampere", "nvidia.com/mig.strategy": "mixed"}},
+            ["a100-mixed-1"],
+            id="two labels",
+        ),
+        pytest.param({"nodeSelector": {"nvidia.com/gpu.family": "volta"}}, [], id="nothing"),
+        pytest.param({"nodeName": "a100-mixed-1"}, ["a100-mixed-1"], id="named"),
+        pytest.param({"nodeName": "elsewhere"}, [], id="named elsewhere"),
+    ],
+)
+def test_selectors_of_a_pod_choose_among_them(cluster, spec, selected):
+    assert names(gpu_nodes(cluster("f1", "f2", "f4")).selected(spec)) == selected
+
+
+def test_required_affinity_chooses_among_them(cluster):
+    terms = [{"matchExpressions": [{"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": ["50000"]}]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    selected = gpu_nodes(cluster("f1", "f4", "f5", "f6")).selected({"affinity": affinity})
+    assert names(selected) == ["h100-time-sliced-1", "gb200-1"]
+
+
+def test_they_are_read_once(cluster):
+    view = cluster("f1")
+    assert gpu_nodes(view) is gpu_nodes(view)
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=70), st.sampled_from("abcd"))
+def test_selection_is_that_of_each_node_alone(zones, zone):
+    nodes = GPUNodes(tuple(GPUNode(str(number), {"zone": each}, {}) for number, each in enumerate(zones)))
+    selected = nodes.selected({"nodeSelector": {"zone": zone}})
+    assert selected == tuple(node for node in nodes.nodes if node.labels["zone"] == zone)

@@ -1,0 +1,100 @@
+"""Products that do not exist are told, with what was probably meant."""
+
+import pytest
+
+from policies.decision import Severity
+from policies.placement.wishes import wished
+from policies.placement.wishes.misspelt import misspelt
+from policies.settings import DEFAULTS
+
+WISH = "metadata.annotations[gpu-admission.io/product]"
+COMPARE = "compare with the label nvidia.com/gpu.product of your nodes"
+
+
+@pytest.fixture
+def told(pod, cluster):
+    """The texts of the findings on a wish for products in a cluster of these parts."""
+
+    def told(text, *parts):
+        asking = pod({"nvidia.com/gpu": 1}, annotations={"gpu-admission.io/product": text})
+        found = list(misspelt(cluster(*parts), wished(asking, "team-a", DEFAULTS)))
+        assert {(finding.rule, finding.severity) for finding in found} <= {("GA405", Severity.WARN)}
+        return [finding.text for finding in found]
+
+    return told
+
+
+@pytest.mark.parametrize(
+    ("text", "suggestion"),
+    [
+        ("H10O*", "H100*"),
+        ("A10O*", "A100*"),
+        ("H100", "H100*"),
+        ("NVIDIA-H100", "H100*"),
+        ("T4", "Tesla-T4"),
+        ("Testla-T4", "Tesla-T4"),
+        ("GB-200*", "GB200*"),
+        ("H100-80GB", "H100-80GB-HBM3"),
+        ("A100-SXM-40GB", "A100-SXM4-40GB"),
+        ("l4O*", "L40*"),
+    ],
+)
+def test_near_product_is_suggested(told, text, suggestion):
+    pattern = text.removeprefix("NVIDIA-")
+    assert told(text, "f1") == [
+        f'{WISH}: "{pattern}" names no GPU in the cluster, and none that is known; write "{suggestion}"'
+    ]
+
+
+def test_product_far_from_all_is_told_without_a_suggestion(told):
+    assert told("Voodoo*", "f1") == [
+        f'{WISH}: "Voodoo*" names no GPU in the cluster, and none that is known; {COMPARE}'
+    ]
+
+
+def test_product_far_from_all_may_exist_while_nodes_are_unknown(told):
+    assert told("Voodoo*") == []
+
+
+def test_near_product_is_suggested_while_nodes_are_unknown(told):
+    assert told("H10O*") == [f'{WISH}: "H10O*" names no GPU that is known; write "H100*"']
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["H100*", "tesla t4", "*", "!*MIG*", "A100*MIG-1g*", "!*-MIG-1g.5gb", "A100-SXM4-40GB-MIG-3g.20gb", "*PCIe"],
+)
+def test_product_that_is_known_is_right(told, text):
+    assert told(text, "f1") == []
+
+
+def test_product_that_the_cluster_has_is_right(told, node):
+    assert told("Voodoo*", node("f1", labels={"nvidia.com/gpu.product": "NVIDIA-Voodoo5"})) == []
+    assert told("*3g.20gb", "f2") == []
+
+
+def test_product_of_the_resource_slices_is_right(told):
+    slices = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "a"},
+        "spec": {
+            "driver": "gpu.nvidia.com",
+            "nodeName": "a",
+            "pool": {"name": "a", "generation": 1},
+            "devices": [
+                {"name": "gpu-0", "attributes": {"type": {"string": "gpu"}, "productName": {"string": "Voodoo 5"}}}
+            ],
+        },
+    }
+    assert told("Voodoo-5", "f1", slices) == []
+
+
+def test_excluded_product_that_does_not_exist_excludes_nothing(told):
+    assert told("A100*,!H10O*", "f1") == [
+        f'{WISH}: "H10O*" names no GPU in the cluster, and none that is known; write "H100*"'
+    ]
+
+
+def test_each_pattern_is_told(told):
+    assert [text.split('"')[1] for text in told("H10O*,A100*,T5,!Voodoo*", "f1")] == ["H10O*", "T5", "Voodoo*"]

@@ -1,0 +1,268 @@
+"""A pod is given the conditions on nodes that its wish means."""
+
+import pytest
+
+from policies.decision import Severity
+from policies.kubernetes.pods import Pod
+from policies.patch import Editor
+from policies.placement.place import place
+from policies.placement.wishes import wished
+from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
+
+GPU = {"nvidia.com/gpu": 1}
+MIG = {"nvidia.com/mig-1g.5gb": 1}
+BY_CLASS = {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1}
+BY_MIG_CLASS = {"deviceclass.resource.kubernetes.io/mig.nvidia.com": 1}
+WISH = "metadata.annotations[gpu-admission.io/"
+CLAIM = [{"name": "gpu", "resourceClaimTemplateName": "mine"}]
+ALL = ("f1", "f2", "f3", "f4", "f5", "f6")
+
+
+@pytest.fixture
+def placed(pod, cluster):
+    """The spec of a pod that was placed by its wishes, without containers, and what was said."""
+
+    def placed(words, limits, *parts, settings=DEFAULTS, **spec):
+        asking = pod(limits, annotations={f"gpu-admission.io/{word}": text for word, text in words.items()}, **spec)
+        edits = Editor(asking.document)
+        found = list(place(asking, "team-a", cluster(*parts), settings, wished(asking, "team-a", settings), edits))
+        given = {key: value for key, value in edits.document["spec"].items() if key != "containers"}
+        return given, [(finding.rule, finding.text) for finding in found]
+
+    return placed
+
+
+def required(*terms):
+    """Required node affinity of terms, each of expressions as texts: `key In a b`."""
+    read = []
+    for term in terms:
+        expressions = []
+        for text in term:
+            key, operator, *values = text.split()
+            expressions.append({"key": key, "operator": operator, **({"values": values} if values else {})})
+        read.append({"matchExpressions": expressions})
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": read}}}
+
+
+def test_one_product_becomes_a_node_selector(placed):
+    assert placed({"product": "NVIDIA-GB200"}, GPU, *ALL) == (
+        {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-GB200"}},
+        [],
+    )
+
+
+def test_several_products_become_node_affinity(placed):
+    spec, found = placed({"product": "A100*40GB,!*MIG*"}, GPU, *ALL)
+    assert spec == {"affinity": required(["nvidia.com/gpu.product In NVIDIA-A100-PCIE-40GB NVIDIA-A100-SXM4-40GB"])}
+    assert found == []
+
+
+def test_wish_is_added_to_every_term_of_the_pods_own(placed):
+    own = required(["zone In a"], ["zone In b", "disk Exists"])
+    spec, _ = placed({"min-memory": "40Gi"}, GPU, *ALL, affinity=own)
+    memory = "nvidia.com/gpu.memory Gt 40959"
+    assert spec == {"affinity": required(["zone In a", memory], ["zone In b", "disk Exists", memory])}
+
+
+def test_pod_that_selects_as_it_wishes_stays_as_it_is(placed):
+    selector = {"nvidia.com/gpu.product": "NVIDIA-GB200"}
+    assert placed({"product": "*GB200"}, GPU, *ALL, nodeSelector=selector) == ({"nodeSelector": selector}, [])
+
+
+def test_placing_again_changes_nothing(placed):
+    spec, _ = placed({"product": "H100*", "min-compute-capability": "8.6"}, GPU, *ALL)
+    assert placed({"product": "H100*", "min-compute-capability": "8.6"}, GPU, *ALL, **spec) == (spec, [])
+
+
+def test_all_resources_of_a_pod_are_as_wished(placed):
+    spec, _ = placed({"product": "A100-SXM4-40GB"}, GPU | MIG)
+    assert spec == {
+        "nodeSelector": {
+            "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB",
+            "nvidia.com/mig-1g.5gb.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb",
+        }
+    }
+
+
+def test_default_of_the_settings_is_a_wish(placed):
+    settings = GPUAdmissionPolicy(placement=Placement(wishes=(WishDefault({"product": "*GB200"}),)))
+    assert placed({}, GPU, settings=settings) == ({"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-GB200"}}, [])
+
+
+def test_pod_that_wishes_nothing_stays_as_it_is(placed):
+    assert placed({}, GPU, *ALL) == ({}, [])
+
+
+def test_pod_that_wishes_nothing_is_kept_off_shared_gpus_where_that_is_wanted(placed):
+    avoid = GPUAdmissionPolicy(placement=Placement(avoid_shared_gpus=True))
+    strategy = "nvidia.com/gpu.sharing-strategy NotIn mps time-slicing"
+    assert placed({}, GPU, *ALL, settings=avoid) == ({"affinity": required([strategy])}, [])
+    assert placed({"family": "hopper,ampere"}, GPU, *ALL, settings=avoid)[0] == {
+        "affinity": required(["nvidia.com/gpu.family In ampere hopper", strategy])
+    }
+    assert placed({}, {}, settings=avoid) == ({}, [])
+
+
+def test_pod_that_has_a_node_is_left_alone(placed):
+    assert placed({"product": "T5", "zzz": ""}, GPU, *ALL, nodeName="a") == ({"nodeName": "a"}, [])
+
+
+def test_impossible_wish_changes_nothing(placed):
+    spec, found = placed({"min-memory": "80Gi", "max-memory": "40Gi"}, GPU, *ALL)
+    assert (spec, [rule for rule, _ in found]) == ({}, ["GA402"])
+    selector = {"nvidia.com/gpu.product": "Tesla-T4"}
+    spec, found = placed({"product": "H100*"}, GPU, *ALL, nodeSelector=selector)
+    assert (spec, [rule for rule, _ in found]) == ({"nodeSelector": selector}, ["GA403"])
+
+
+def test_wish_that_nothing_meets_is_required_all_the_same(placed):
+    spec, found = placed({"product": "H200-NVL"}, GPU, "f5")
+    assert spec == {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H200-NVL"}}
+    assert [rule for rule, _ in found] == ["GA404"]
+
+
+def test_misspelt_product_keeps_the_pod_waiting(placed):
+    spec, found = placed({"product": "H10O*"}, GPU, "f4")
+    assert spec == {"affinity": required(["nvidia.com/gpu.product In H10O NVIDIA-H10O"])}
+    assert [rule for rule, _ in found] == ["GA405", "GA404"]
+
+
+def test_nodes_without_labels_are_named(placed):
+    spec, found = placed({"product": "NVIDIA-H100-80GB-HBM3"}, BY_CLASS, "gpucluster")
+    assert spec == {
+        "affinity": required(
+            ["nvidia.com/gpu.product In NVIDIA-H100-80GB-HBM3"], ["kubernetes.io/hostname In h100-dra-1"]
+        )
+    }
+    assert found == [
+        (
+            "GA408",
+            (
+                f"{WISH}product]: no label tells of the GPUs of 1 node, so the pod is tied to the names of those that have "
+                "such a GPU now: h100-dra-1; label the namespace gpu-admission.io/dra: enabled to have the pod ask by a "
+                "claim"
+            ),
+        )
+    ]
+
+
+def test_wish_of_what_nothing_tells_has_no_effect(placed):
+    assert placed({"product": "H100*"}, BY_MIG_CLASS, "gpucluster") == (
+        {},
+        [
+            (
+                "GA407",
+                (
+                    f"{WISH}product]: has no effect: neither labels of nodes nor ResourceSlices tell which nodes have such "
+                    "a GPU for deviceclass.resource.kubernetes.io/mig.nvidia.com; ask by a claim, and say it there"
+                ),
+            )
+        ],
+    )
+
+
+def test_pod_without_a_gpu_is_told_that_its_wish_has_no_effect(placed):
+    assert placed({"product": "H100*"}, {}, *ALL) == (
+        {},
+        [
+            (
+                "GA407",
+                f"{WISH}product]: has no effect: the pod asks for no GPU; remove the annotation, or ask for a GPU",
+            )
+        ],
+    )
+
+
+def test_pod_with_its_own_claim_is_shown_what_to_write_there(placed):
+    spec, found = placed({"family": "hopper"}, {}, resourceClaims=CLAIM)
+    assert spec == {"resourceClaims": CLAIM}
+    assert found == [
+        (
+            "GA407",
+            (
+                f"{WISH}family]: has no effect: the pod brings its own claims; write into the claim's request selectors: "
+                '[{cel: {expression: \'has(device.attributes["gpu.nvidia.com"].architecture) && '
+                'device.attributes["gpu.nvidia.com"].architecture.lowerAscii().replace(" ", "-") == "hopper"\'}}]'
+            ),
+        )
+    ]
+
+
+def test_wish_that_a_selector_cannot_say_is_to_be_removed(placed):
+    assert placed({"sharing": "exclusive"}, {}, resourceClaims=CLAIM)[1] == [
+        (
+            "GA407",
+            (
+                f"{WISH}sharing]: has no effect: the pod brings its own claims; remove the annotation, and say it in the "
+                "claim"
+            ),
+        )
+    ]
+
+
+def test_several_words_without_effect_are_told_together(placed):
+    ((_, text),) = placed({"family": "hopper", "product": "H100*", "sharing": "any"}, {})[1]
+    assert text == (
+        "metadata.annotations: gpu-admission.io/product, gpu-admission.io/family and gpu-admission.io/sharing have no "
+        "effect: the pod asks for no GPU; remove the annotation, or ask for a GPU"
+    )
+
+
+@pytest.mark.parametrize("claims", [{}, {"resourceClaims": CLAIM}], ids=["no GPU", "own claim"])
+def test_default_without_effect_is_not_told(placed, claims):
+    settings = GPUAdmissionPolicy(placement=Placement(wishes=(WishDefault({"product": "H100*"}),)))
+    assert placed({}, {}, settings=settings, **claims)[1] == []
+
+
+def test_pod_of_a_daemon_set_is_left_on_its_node(pod, cluster):
+    document = pod(GPU, annotations={"gpu-admission.io/family": "hopper"}).document
+    document["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "exporter", "controller": True}]
+    asking, edits = Pod.read(document), Editor(document)
+    settings = GPUAdmissionPolicy(placement=Placement(avoid_shared_gpus=True))
+    found = place(asking, "team-a", cluster("f1"), settings, wished(asking, "team-a", settings), edits)
+    assert [(finding.rule, finding.text) for finding in found] == [
+        (
+            "GA407",
+            (
+                f"{WISH}family]: has no effect: a DaemonSet makes a pod for every node that its template selects, and one "
+                "that wishes another would wait there for ever; write the condition into the node selector of the "
+                "DaemonSet's pod template"
+            ),
+        )
+    ]
+    assert not edits
+
+
+def test_malformed_wish_is_told_and_the_rest_kept(placed):
+    spec, found = placed({"product": "*GB200", "min-cuda": "new"}, GPU)
+    assert spec == {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-GB200"}}
+    assert [rule for rule, _ in found] == ["GA401"]
+
+
+def test_affinity_that_would_become_too_large_is_told(placed):
+    own = required(*([f"zone In z{number}"] for number in range(150)))
+    spec, found = placed({"min-compute-capability": "8.6"}, GPU, affinity=own)
+    assert spec == {"affinity": own}
+    assert found == [
+        (
+            "GA407",
+            (
+                "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: would have "
+                "300 terms, and 200 are the most that a pod is given, so nothing is added to it for the pod's GPUs; "
+                "simplify the pod's own node affinity"
+            ),
+        )
+    ]
+
+
+def test_findings_warn_but_where_a_wish_cannot_be(pod, cluster):
+    words = {"product": "H10O*", "min-cuda": "x", "zzz": "x"}
+    asking = pod(GPU, annotations={f"gpu-admission.io/{word}": text for word, text in words.items()})
+    wishes = wished(asking, "team-a", DEFAULTS)
+    found = place(asking, "team-a", cluster("f1"), DEFAULTS, wishes, Editor(asking.document))
+    assert [(finding.rule, finding.severity) for finding in found] == [
+        ("GA401", Severity.DENY),
+        ("GA406", Severity.WARN),
+        ("GA405", Severity.WARN),
+        ("GA404", Severity.WARN),
+    ]

@@ -1,0 +1,34 @@
+"""Every rule of wishes has an example that breaks it and one that does not, and both are true."""
+
+import pytest
+import yaml
+
+import policies.review  # noqa: F401 - registers every rule
+from policies.request import Request
+from policies.review import review
+from policies.rules import all_rules
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+
+RULES = [rule for rule in all_rules() if "GA401" <= rule.id <= "GA408"]
+
+
+def found(text):
+    """The rules that find something in an example: a pod, and behind it what the cluster has."""
+    pod, *cluster = yaml.safe_load_all(text)
+    request = Request(pod, kind="Pod", namespace="team-a", name="train", entry="placement")
+    return {finding.rule for finding in review(request, ManifestsView(cluster), DEFAULTS).findings}
+
+
+def test_rules_of_wishes_are_registered():
+    assert [rule.id for rule in RULES] == [f"GA40{number}" for number in range(1, 9)]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_wrong_example_breaks_the_rule(rule):
+    assert rule.id in found(rule.wrong)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_right_example_keeps_the_rule(rule):
+    assert not {each for each in found(rule.right) if each.startswith("GA40")}

@@ -1,0 +1,192 @@
+"""Wishes that can never be kept are refused, with both sides shown."""
+
+import pytest
+
+from policies.decision import Severity
+from policies.placement.wishes import wish_problems, wished
+from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
+
+GPU = {"nvidia.com/gpu": 1}
+BY_CLASS = {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1}
+WISH = "metadata.annotations[gpu-admission.io/"
+TERMS = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+
+
+@pytest.fixture
+def problems(pod, cluster):
+    """What is wrong with the wishes of a pod, whichever way it gets its GPUs."""
+
+    def problems(words, limits, *parts, settings=DEFAULTS, **spec):
+        asking = pod(limits, annotations={f"gpu-admission.io/{word}": text for word, text in words.items()}, **spec)
+        return list(wish_problems(asking, "team-a", cluster(*parts), wished(asking, "team-a", settings)))
+
+    return problems
+
+
+@pytest.fixture
+def refusals(problems):
+    """The rules and texts of problems that refuse."""
+
+    def refusals(*args, **options):
+        found = problems(*args, **options)
+        return [(finding.rule, finding.text) for finding in found if finding.severity is Severity.DENY]
+
+    return refusals
+
+
+def affinity(*expressions):
+    terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]} for key, value in expressions]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            {"min-memory": "80Gi", "max-memory": "40Gi"},
+            f"{WISH}min-memory]: min-memory is 81920Mi and max-memory only 40960Mi; change one of the two",
+        ),
+        (
+            {"product": "H100*,!H*"},
+            f"{WISH}product]: product excludes all that it names: H100* by !H*; change one of the two",
+        ),
+    ],
+    ids=["memory", "product"],
+)
+def test_wish_that_contradicts_itself_is_refused(refusals, words, told):
+    assert refusals(words, GPU) == [("GA402", told)]
+
+
+def test_exclusive_share_is_refused(refusals):
+    assert refusals({"sharing": "exclusive"}, {"nvidia.com/gpu.shared": 1}) == [
+        (
+            "GA402",
+            (
+                f'{WISH}sharing]: is "exclusive", and the pod asks for nvidia.com/gpu.shared, which is shared; '
+                'ask for nvidia.com/gpu, or write "shared"'
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize("text", ["!*MIG*", "A100*,!*-MIG-1g*", "!*1g.5gb"])
+def test_mig_device_without_mig_is_refused(refusals, text):
+    assert refusals({"product": text}, {"nvidia.com/mig-1g.5gb": 1}) == [
+        (
+            "GA402",
+            (
+                f"{WISH}product]: excludes all MIG devices, and the pod asks for nvidia.com/mig-1g.5gb; "
+                "ask for nvidia.com/gpu, or remove what excludes them"
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize("text", ["!*T4*", "!H100*MIG*", "!*MIG-2g*"])
+def test_mig_device_of_products_that_are_not_excluded_is_not_refused(refusals, text):
+    assert refusals({"product": text}, {"nvidia.com/mig-1g.5gb": 1}) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "selector", "told"),
+    [
+        (
+            {"product": "*GB200"},
+            {"nvidia.com/gpu.product": "Tesla-T4"},
+            (
+                "spec.nodeSelector[nvidia.com/gpu.product]: selects nodes by nvidia.com/gpu.product: Tesla-T4, and "
+                "gpu-admission.io/product: *GB200 needs nvidia.com/gpu.product In [NVIDIA-GB200]"
+            ),
+        ),
+        (
+            {"product": "A100*", "min-memory": "80Gi"},
+            {"zone": "a", "nvidia.com/gpu.memory": "40960"},
+            (
+                "spec.nodeSelector[nvidia.com/gpu.memory]: selects nodes by nvidia.com/gpu.memory: 40960, and "
+                "gpu-admission.io/min-memory: 80Gi needs nvidia.com/gpu.memory Gt 81919"
+            ),
+        ),
+        (
+            {"family": "hopper"},
+            {"nvidia.com/gpu.family": "ampere"},
+            (
+                "spec.nodeSelector[nvidia.com/gpu.family]: selects nodes by nvidia.com/gpu.family: ampere, and "
+                "gpu-admission.io/family: hopper needs nvidia.com/gpu.family In [hopper]"
+            ),
+        ),
+        (
+            {"sharing": "exclusive"},
+            {"nvidia.com/gpu.sharing-strategy": "mps"},
+            (
+                "spec.nodeSelector[nvidia.com/gpu.sharing-strategy]: selects nodes by nvidia.com/gpu.sharing-strategy: "
+                "mps, and gpu-admission.io/sharing: exclusive needs nvidia.com/gpu.sharing-strategy In [none]"
+            ),
+        ),
+        (
+            {"min-driver": "580"},
+            {"nvidia.com/cuda.driver-version.major": "550"},
+            (
+                "spec.nodeSelector[nvidia.com/cuda.driver-version.major]: selects nodes by "
+                "nvidia.com/cuda.driver-version.major: 550, and gpu-admission.io/min-driver: 580 needs "
+                "nvidia.com/cuda.driver-version.major Gt 579"
+            ),
+        ),
+        (
+            {"product": "!*MIG*"},
+            {"nvidia.com/gpu.slices.gi": "1"},
+            (
+                "spec.nodeSelector[nvidia.com/gpu.slices.gi]: selects nodes by nvidia.com/gpu.slices.gi: 1, and "
+                "gpu-admission.io/product: !*MIG* needs nvidia.com/gpu.slices.gi DoesNotExist"
+            ),
+        ),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) and "zone" not in value else "",
+)
+def test_wish_that_contradicts_the_node_selector_is_refused_and_both_are_shown(refusals, words, selector, told):
+    assert refusals(words, GPU, nodeSelector=selector) == [
+        ("GA403", f"{told}; change the wish, or the pod's own condition on nodes")
+    ]
+
+
+def test_wish_that_contradicts_every_term_is_refused(refusals):
+    terms = affinity(("nvidia.com/gpu.product", "Tesla-T4"), ("nvidia.com/gpu.product", "NVIDIA-L4"))
+    ((rule, text),) = refusals({"product": "*GB200"}, GPU, affinity=terms)
+    assert rule == "GA403"
+    assert text.startswith(
+        f"{TERMS}[0].matchExpressions[0]: selects nodes by nvidia.com/gpu.product In [Tesla-T4], and "
+        "gpu-admission.io/product: *GB200 needs nvidia.com/gpu.product In [NVIDIA-GB200]; "
+    )
+
+
+def test_wish_that_one_term_allows_is_not_refused(refusals):
+    terms = affinity(("nvidia.com/gpu.product", "Tesla-T4"), ("zone", "a"))
+    assert refusals({"product": "*GB200"}, GPU, affinity=terms) == []
+
+
+def test_product_that_nobody_knows_but_the_pod_is_not_refused(refusals):
+    selector = {"nvidia.com/gpu.product": "NVIDIA-H100-Not-Yet-Known"}
+    assert refusals({"product": "H100*"}, GPU, nodeSelector=selector) == []
+
+
+def test_nodes_may_be_named_instead(refusals):
+    selector = {"kubernetes.io/hostname": "h100-dra-1"}
+    assert refusals({"product": "H100*"}, BY_CLASS, "gpucluster", nodeSelector=selector) == []
+
+
+def test_contradiction_with_a_default_says_so(refusals):
+    settings = GPUAdmissionPolicy(placement=Placement(wishes=(WishDefault({"product": "*GB200"}),)))
+    selector = {"nvidia.com/gpu.product": "Tesla-T4"}
+    ((_, text),) = refusals({}, GPU, settings=settings, nodeSelector=selector)
+    assert (
+        "gpu-admission.io/product: *GB200 (a default of the GPUAdmissionPolicy, which an annotation replaces)" in text
+    )
+
+
+def test_affinity_too_large_to_compare_is_not_refused(refusals):
+    terms = affinity(*(("nvidia.com/gpu.product", f"x{number}") for number in range(50_000)))
+    words = {"product": "H100*", "min-driver": "550.54.15", "min-cuda": "12.4"}
+    assert refusals(words, GPU, affinity=terms) == []
+
+
+def test_nothing_wished_is_no_problem(problems):
+    assert problems({}, GPU, "f1") == []
