@@ -16,10 +16,12 @@ ROOT = Path(__file__).parents[2]
 SHOWN = re.findall(r"```console\n\$ (gpu-admission .*?)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 
-def test_readme_shows_a_conversion_a_refusal_a_claim_and_an_explanation():
+def test_readme_shows_each_feature_once():
     assert [command.rpartition("/")[2] for command, _ in SHOWN] == [
         "product-selector",
         "refused-selector",
+        "impossible-wish",
+        "wrong.yaml",
         "claim-unguarded-selector",
         "pretrain",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,11 +62,11 @@ def wanted_nodes(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wish:
 
 def _with_selected(seen: SeenProducts, spec: Mapping[str, Any]) -> SeenProducts:
     """The products seen, and those that the pod selects itself: it may know what comes."""
-    selected: dict[str, frozenset[str]] = {}
+    selected: defaultdict[str, set[str]] = defaultdict(set)
     for key, values in _selected(spec):
         if key.endswith(PRODUCT_SUFFIX):
-            selected[key] = selected.get(key, seen.get(key, frozenset())).union(values)
-    return {**seen, **selected} if selected else seen
+            selected[key].update(values)
+    return {**seen, **{key: seen.get(key, frozenset()).union(values) for key, values in selected.items()}}
 
 
 def _selected(spec: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
