@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import timeit
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -24,6 +24,7 @@ from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 NODES = CLUSTER.parent.parent / "tests" / "placement" / "nodes"
 LABELLED = ("f1-a100-whole", "f2-a100-mixed", "f3-a100-single", "f4-h100-time-sliced", "f5-t4-mps", "f6-gb200-clique")
@@ -119,16 +120,11 @@ def microseconds(function: Callable[[], object]) -> float:
 
 def measure(entry: str, name: str, document: dict[str, Any], view: ManifestsView) -> None:
     """Print a line: microseconds per review, and in times of reading the pod."""
-    reading = microseconds(lambda: Pod.read(document))
+    reading = microseconds(partial(Pod.read, document))
     asked = deployment(document) if entry == "workloads" else document
-    request = Request(
-        asked,
-        group="apps" if entry == "workloads" else "",
-        kind=asked["kind"],
-        namespace="team-a",
-        entry=entry,
-    )
-    cost = microseconds(lambda: review(request, view, DEFAULTS))
+    group = "apps" if entry == "workloads" else ""
+    request = Request(asked, group=group, kind=asked["kind"], namespace="team-a", entry=entry)
+    cost = microseconds(partial(review, request, view, DEFAULTS))
     print(f"  {entry:12}{name:28}{cost:10.1f} µs{cost / reading:9.1f} x")
 
 
@@ -145,7 +141,7 @@ def main() -> None:
     for name, objects in clusters().items():
         view = ManifestsView(objects)
         request = Request(PODS["globs, versions, 3 terms"], namespace="team-a", entry="placement")
-        first = timeit.timeit(lambda request=request, view=view: review(request, view, DEFAULTS), number=1)
+        first = timeit.timeit(partial(review, request, view, DEFAULTS), number=1)
         print(f"{name}: the first wish {first * 1e3:.1f} ms")
         for kind, document in PODS.items():
             measure("placement", kind, document, view)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from policies.access.subject import Container, Subject
     from policies.checks import Problem
 
+_START_WITHOUT = "start the debug container without it, or recreate the pod where it runs already"
+_POD_KEEPS = "start the debug container without what the other findings name, or recreate the pod without hostPID"
+"""Ephemeral containers cannot be removed or changed, nor can the privileges of a pod that runs."""
+
 _TAKEN_FOR_PRIVILEGED = ("SYS_ADMIN", "CAP_SYS_ADMIN", "ALL", "CAP_ALL")
 """Source: nvidia-container-toolkit internal/config/image/privileged.go."""
 
@@ -52,18 +56,19 @@ def privileges(subject: Subject) -> Iterator[Problem]:
     """`privileged`, `hostPID` and mounts of `/` or `/dev` have many reasons that have nothing to do with GPUs.
 
     In a pod that takes GPUs without asking they take away what would still stop it, so they are named then. This is as
-    severe as the gravest of the other findings, and is not told where all of these are off.
+    severe as the gravest of the other findings, and is not told where all of these are off. On a pod that runs only the
+    new debug container can still do without.
     """
     if subject.spec.get("hostPID") is True:
         text = "is true as well: the pod sees every process of the node, and through /proc/PID/root what they see"
-        yield problem(FieldPath(("spec", "hostPID")), text)
+        yield problem(FieldPath(("spec", "hostPID")), text, None if subject.created else _POD_KEEPS)
     for container in subject.containers:
         yield from _of_container(container)
     for container, mount in subject.host_mounts:
         place = subject.node_places.parents.get(mount.source)
         if place is not None:
             text = f"{container.title} mounts all of {mount.text} of the node as well, and in it {place.what}"
-            yield problem(mount.path, text)
+            yield problem(mount.path, text, _remedy(container))
 
 
 def _of_container(container: Container) -> Iterator[Problem]:
@@ -73,7 +78,7 @@ def _of_container(container: Container) -> Iterator[Problem]:
             f"{container.title} is privileged as well: it may use every device node of the node, whatever NVIDIA's "
             "container runtime injects, and its NVIDIA_VISIBLE_DEVICES counts where that of others is ignored"
         )
-        yield problem(path / "privileged", text)
+        yield problem(path / "privileged", text, _remedy(container))
     added = lookup(container.fields, ("securityContext", "capabilities", "add"))
     for index, capability in enumerate(added if isinstance(added, list) else ()):
         if capability in _TAKEN_FOR_PRIVILEGED:
@@ -81,4 +86,8 @@ def _of_container(container: Container) -> Iterator[Problem]:
                 f"{container.title} has the capability {shown(capability)} as well: NVIDIA's container runtime takes it "
                 "for privileged, and its NVIDIA_VISIBLE_DEVICES counts where that of others is ignored"
             )
-            yield problem(path / "capabilities" / "add" / index, text)
+            yield problem(path / "capabilities" / "add" / index, text, _remedy(container))
+
+
+def _remedy(container: Container) -> str | None:
+    return _START_WITHOUT if container.list_name == "ephemeralContainers" else None

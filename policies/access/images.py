@@ -58,7 +58,7 @@ def visible_by_image(subject: Subject) -> Iterator[Problem]:
         image = container.fields.get("image")
         if not isinstance(image, str) or "nvidia/" not in image or not _OF_NVIDIA.match(image):
             continue
-        if VISIBLE_DEVICES not in container.environment and not container.asks_for_gpu:
+        if container.variable(VISIBLE_DEVICES) is None and not container.asks_for_gpu:
             text = (
                 f"{container.title} asks for no GPU and runs {shown(image)}: NVIDIA's images set NVIDIA_VISIBLE_DEVICES "
                 "to all, so where NVIDIA's container runtime is the default it gets every GPU of the node"

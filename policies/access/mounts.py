@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from policies.access.checks import ACCESS
@@ -13,15 +14,22 @@ from policies.decision import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.access.subject import Subject
+    from policies.access.host_paths import HostMount
+    from policies.access.subject import Container, Subject
     from policies.checks import Problem
 
 _DEVICE_LIST = normalised("/var/run/nvidia-container-devices")
 
+_OF_GPUS = re.compile(r"/dev(?P<one>/nvidia[0-9]+|/char/195:(?!25[45]\Z)[0-9]+)?\Z")
+"""How paths end of the device node of a particular GPU, and of the folder of all device nodes of a driver.
+
+Source: Linux Documentation/admin-guide/devices.txt (195:254 and 195:255 belong to the driver and to no GPU).
+"""
+
 
 @ACCESS.rule(
     "GA604",
-    "A container that asks for no GPU mounts neither GPUs nor their driver",
+    "A container mounts no GPUs of the node, and their driver only where it asks for one",
     default=Severity.WARN,
     setting="access.mode",
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or remove the mount; {EXEMPT}",
@@ -53,16 +61,30 @@ _DEVICE_LIST = normalised("/var/run/nvidia-container-devices")
 def unasked_mounts(subject: Subject) -> Iterator[Problem]:
     """Device nodes and driver come with a GPU; whoever mounts them from the node uses GPUs that others were given.
 
-    Paths count as the node resolves them, with `subPath` and `subPathExpr`. A folder far above, such as `/` or `/dev`,
-    is mounted for many reasons and is told only beside another finding.
+    A container that asks for a GPU may need more of the driver, but is given the GPU itself: a mount of a particular
+    one, or of all, is warned about in every mode. Paths count as the node resolves them, with `subPath` and
+    `subPathExpr`. A folder far above, such as `/` or `/dev`, is mounted for many reasons and is told only beside
+    another finding.
     """
     for container, mount in subject.host_mounts:
-        if container.asks_for_gpu:
-            continue
         place = next((place for place in subject.node_places.gpus if place.covers(mount.source)), None)
-        if place is not None:
+        if place is None:
+            continue
+        if container.asks_for_gpu:
+            yield from _other_gpus(container, mount)
+        else:
             text = f"{container.title} asks for no GPU and mounts {mount.text} of the node: {place.what}"
             yield subject.problem(mount.path, text, ask_or(container, "remove the mount"))
+
+
+def _other_gpus(container: Container, mount: HostMount) -> Iterator[Problem]:
+    """What of a driver's place a container that is given a GPU does not need."""
+    nodes = _OF_GPUS.search(mount.source)
+    if nodes is not None:
+        what = "it may be another pod's GPU" if nodes["one"] else "other pods' GPUs may be among its device nodes"
+        text = f"{container.title} asks for a GPU and mounts {mount.text} of the node: {what}"
+        remedy = f"remove the mount: the GPU that it asks for comes without one; {EXEMPT}"
+        yield problem(mount.path, text, remedy, severity=Severity.WARN)
 
 
 @ACCESS.rule(
@@ -104,9 +126,10 @@ def unasked_mounts(subject: Subject) -> Iterator[Problem]:
 def handing_out(subject: Subject) -> Iterator[Problem]:
     """Containers get the GPUs that CDI specs, device plugins and drivers give them.
 
-    Whoever writes these specs, speaks on these sockets or registers there decides about GPUs. Reading CDI specs gives nothing, so a mount of them with `readOnly: true` is left alone; so is
-    `/var/lib/kubelet/pod-resources`, which only tells. `/var/lib/kubelet` itself is reported, because the sockets lie
-    in it. Every CSI driver mounts `plugins_registry`, so that is never more than audited.
+    Whoever writes these specs, speaks on these sockets or registers there decides about GPUs. Reading CDI specs gives
+    nothing, so a mount of them with `readOnly: true` is left alone; so is `/var/lib/kubelet/pod-resources`, which only
+    tells. CSI drivers mount `plugins_registry`, and many of them `plugins` or all of `/var/lib/kubelet`, in which the
+    sockets lie: these are never more than audited.
     """
     for container, mount in subject.host_mounts:
         for place in subject.node_places.handing_out:

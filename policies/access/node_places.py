@@ -111,9 +111,11 @@ def _of_kubelet(root: str) -> tuple[NodePlace, ...]:
     """Sources: k8s.io/kubelet pkg/apis/deviceplugin/v1beta1/constants.go; dra-driver-nvidia-gpu cmd/*/main.go."""
     sockets = "sockets by which the kubelet hands out devices"
     return (
-        NodePlace(root, f"the kubelet's directory, and in it the {sockets}", reach="alone"),
+        NodePlace(root, f"the kubelet's directory, and in it the {sockets}", reach="alone", common=True),
         NodePlace(f"{root}/device-plugins", f"the {sockets}"),
-        NodePlace(f"{root}/plugins", f"the directories of all plugins, and in them {sockets}", reach="alone"),
+        NodePlace(
+            f"{root}/plugins", f"the directories of all plugins, and in them {sockets}", reach="alone", common=True
+        ),
         NodePlace(f"{root}/plugins/gpu.nvidia.com", "the socket and the state of NVIDIA's DRA driver"),
         NodePlace(f"{root}/plugins/compute-domain.nvidia.com", "the socket and the state of NVIDIA's DRA driver"),
         NodePlace(f"{root}/plugins_registry", "the sockets by which plugins register with the kubelet", common=True),

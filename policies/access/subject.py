@@ -6,34 +6,32 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from policies.access.claims import PodClaims, can_bring_gpu
+from policies.access.device_lists import devices_given
 from policies.access.environment import Variable, expanded, read_environment
 from policies.access.host_paths import HostMount, normalised
 from policies.access.node_places import NodePlaces, node_places
 from policies.checks import Problem, problem
 from policies.decision import Severity
+from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.nvidia.resources import asks_for_gpu
+from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
+from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
 
-__all__ = ["HARMLESS", "VISIBLE_DEVICES", "Container", "Subject"]
+__all__ = ["VISIBLE_DEVICES", "Container", "Subject"]
 
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 
-HARMLESS = ("", "void", "none")
-"""The values that give a container no GPU.
-
-Source: nvidia-container-toolkit internal/config/image/devices.go.
-"""
-
-_NO_CLAIMS: frozenset[str] = frozenset()
+_LONGEST_PATH = 4096
+"""Characters of a path that Linux opens (PATH_MAX). Many mounts of a longer one would otherwise take minutes."""
 
 _LISTS = (
     ("initContainers", "init container"),
@@ -42,7 +40,7 @@ _LISTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Container:
     """A container of any kind, as it is written: the API server checks its shape, and what has none is passed over."""
 
@@ -52,10 +50,10 @@ class Container:
     index: int
     kind: str
     """For messages: `container`, `init container`, `sidecar` or `ephemeral container`."""
-    claims: frozenset[str]
-    """The names of the pod's claims."""
-    environment: dict[str, Variable]
-    """The variables that its `env` sets."""
+    asks_for_gpu: bool
+    """Whether it gets GPUs from the scheduler: by a resource that is not zero, or by a claim that can bring some."""
+    asks_device_plugin: bool
+    """Whether it asks for a resource of the device plugin, which says which GPUs by NVIDIA_VISIBLE_DEVICES."""
 
     @property
     def path(self) -> FieldPath:
@@ -74,25 +72,25 @@ class Container:
         return f"{self.kind} {shown(self.name)}"
 
     @property
-    def asks_for_gpu(self) -> bool:
-        """Whether it gets GPUs from the scheduler: by a resource that is not zero, or by a claim of the pod."""
-        resources = self.fields.get("resources")
-        if not isinstance(resources, dict):
-            return False
-        for part in ("limits", "requests"):
-            amounts = resources.get(part)
-            for name, amount in amounts.items() if isinstance(amounts, dict) else ():
-                if isinstance(name, str) and asks_for_gpu(name) and not _is_zero(amount):
-                    return True
-        claims = resources.get("claims")
-        names = (lookup(claim, ("name",)) for claim in (claims if isinstance(claims, list) else ()))
-        return any(isinstance(name, str) and name in self.claims for name in names)
-
-    @property
     def sees_nothing(self) -> bool:
         """Whether it says itself that it wants no GPU, whatever its image says."""
-        variable = self.environment.get(VISIBLE_DEVICES)
-        return variable is not None and variable.value in HARMLESS
+        variable = self.variable(VISIBLE_DEVICES)
+        return variable is not None and variable.value is not None and not devices_given(variable.value)
+
+    @cached_property
+    def environment(self) -> dict[str, Variable]:
+        """The variables that its `env` sets."""
+        return read_environment(self.fields.get("env"))
+
+    def variable(self, name: str) -> Variable | None:
+        """One of these variables; most containers set none that matters, and then the values are not read."""
+        return self.environment.get(name) if name in self._variable_names else None
+
+    @cached_property
+    def _variable_names(self) -> set[str]:
+        env = self.fields.get("env")
+        entries = [entry for entry in env if isinstance(entry, dict)] if isinstance(env, list) else []
+        return {name for entry in entries if isinstance(name := entry.get("name"), str)}
 
     def items(self, field: str) -> Iterator[tuple[int, dict[str, Any]]]:
         """The mappings in one of its lists, with their indexes."""
@@ -102,13 +100,14 @@ class Container:
                 yield index, item
 
     def host_mounts(self, volumes: dict[str, str]) -> Iterator[HostMount]:
-        """What it mounts of the hostPath volumes, given by name with their paths."""
+        """What it mounts of the hostPath volumes, given by name with their normalised paths."""
         for index, mount in self.items("volumeMounts"):
             name = mount.get("name")
             volume = volumes.get(name) if isinstance(name, str) else None
             if volume is None:
                 continue
-            source = normalised(f"{volume}/{self._sub_path(mount)}")
+            part = self._sub_path(mount)
+            source = normalised(f"{volume}/{part}") if part else volume
             yield HostMount(self.path / "volumeMounts" / index, source, mount.get("readOnly") is True)
 
     def _sub_path(self, mount: dict[str, Any]) -> str:
@@ -146,9 +145,9 @@ class Subject:
         spec = lookup(request.object, ("spec",))
         if not isinstance(spec, dict):
             return None
-        containers = _read_containers(spec, _LISTS if created else _LISTS[2:])
+        containers = _read_containers(spec, _LISTS if created else _LISTS[2:], request.namespace, view)
         if not created:
-            before = _read_containers(lookup(request.old_object, ("spec",)), _LISTS[2:])
+            before = _read_containers(lookup(request.old_object, ("spec",)), _LISTS[2:], request.namespace, view)
             known = {container.name: container.fields for container in before}
             containers = (container for container in containers if container.fields != known.get(container.name))
         annotations = lookup(request.object, ("metadata", "annotations"))
@@ -178,19 +177,54 @@ class Subject:
         return problem(path, message, remedy, severity=self.severity)
 
 
-def _read_containers(spec: Any, lists: tuple[tuple[str, str], ...]) -> Iterator[Container]:
+def _read_containers(
+    spec: Any, lists: tuple[tuple[str, str], ...], namespace: str, view: ClusterView
+) -> Iterator[Container]:
     if not isinstance(spec, dict):
         return
-    claims = spec.get("resourceClaims")
-    names = [lookup(claim, ("name",)) for claim in claims] if isinstance(claims, list) else []
-    claimed = frozenset(name for name in names if isinstance(name, str)) if names else _NO_CLAIMS
+    claims = PodClaims(spec.get("resourceClaims"), namespace, view)
     for list_name, kind in lists:
         listed = spec.get(list_name)
         for index, fields in enumerate(listed if isinstance(listed, list) else ()):
             if isinstance(fields, dict):
                 sidecar = list_name == "initContainers" and fields.get("restartPolicy") == "Always"
-                environment = read_environment(fields.get("env"))
-                yield Container(fields, list_name, index, "sidecar" if sidecar else kind, claimed, environment)
+                kind_here = "sidecar" if sidecar else kind
+                yield Container(fields, list_name, index, kind_here, *_asks(fields.get("resources"), claims))
+
+
+def _asks(resources: Any, claims: PodClaims) -> tuple[bool, bool]:
+    """Whether a container asks for GPUs at all, and whether the device plugin gives them."""
+    if not isinstance(resources, dict):
+        return False, False
+    wanted = set(_wanted(resources))
+    if any(parse_resource(name) is not None for name in wanted):
+        return True, True
+    by_class = any(_stands_for_class(name, claims.view) for name in wanted)
+    return by_class or ("claims" in resources and claims.can_bring_gpu(resources["claims"])), False
+
+
+def _wanted(resources: dict[str, Any]) -> Iterator[str]:
+    """The extended resources that are not zero."""
+    for part in ("limits", "requests"):
+        amounts = resources.get(part)
+        for name, amount in amounts.items() if isinstance(amounts, dict) else ():
+            if isinstance(name, str) and "/" in name and not _is_zero(amount):
+                yield name
+
+
+def _stands_for_class(resource: str, view: ClusterView) -> bool:
+    """Whether devices of a DeviceClass are asked for that can be GPUs."""
+    if resource.startswith(IMPLICIT_PREFIX):
+        return can_bring_gpu(resource.removeprefix(IMPLICIT_PREFIX))
+    return resource in view.derive(_resources_of_classes)
+
+
+def _resources_of_classes(view: ClusterView) -> frozenset[str]:
+    """The extended resources that stand for DeviceClasses whose devices can be GPUs."""
+    classes = view.list("DeviceClass")
+    can_bring = (each for each in (() if classes is UNKNOWN else classes) if can_bring_gpu(name_of(each)))
+    names = (lookup(each, ("spec", "extendedResourceName")) for each in can_bring)
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def _host_volumes(volumes: Any) -> Iterator[tuple[str, str]]:
@@ -200,7 +234,9 @@ def _host_volumes(volumes: Any) -> Iterator[tuple[str, str]]:
             continue
         name, path = volume.get("name"), lookup(source, ("path",))
         if isinstance(name, str) and isinstance(path, str):
-            yield name, path
+            place = normalised(path)
+            if len(place) <= _LONGEST_PATH:
+                yield name, place
 
 
 def _is_zero(amount: Any) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.access.checks import ACCESS
+from policies.access.device_lists import EVERY_GPU, devices_given
 from policies.access.exemptions import EXEMPT, ask_or
-from policies.access.subject import HARMLESS, VISIBLE_DEVICES
+from policies.access.subject import VISIBLE_DEVICES
+from policies.checks import problem
 from policies.decision import Severity
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import shown
@@ -59,8 +61,9 @@ def unasked_devices(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's container runtime gives a container the GPUs that NVIDIA_VISIBLE_DEVICES names.
 
     The device plugin sets it for containers that ask for GPUs; a container that sets it itself gets GPUs that the
-    scheduler has given to others, with their memory. `void`, `none` and nothing name no GPU. A value from elsewhere
-    is not known before the container starts, and counts as one that names GPUs. Of several entries the last counts.
+    scheduler has given to others, with their memory. `void`, `none` and nothing name no GPU. In a list `void` wins
+    wherever it is, and otherwise the first of `all` and `none`. A value from elsewhere is not known before the
+    container starts, and counts as one that names GPUs. Of several entries the last counts.
     """
     for container, what in _named_devices(subject):
         if not container.asks_for_gpu:
@@ -102,13 +105,19 @@ def replaced_devices(subject: Subject) -> Iterator[Problem]:
     """The device plugin tells the runtime by NVIDIA_VISIBLE_DEVICES which GPUs a container was given.
 
     The kubelet puts the container's own variables after the device plugin's, and of two of one name the runtime takes
-    the last: what the pod says wins. Where GPUs are injected by CDI, as they are for ResourceClaims, the variable is
-    set to void at the end, so the pod's has no effect there and is not needed either.
+    the last: what the pod says wins. The GPUs of claims are injected by CDI, which sets the variable to void at the
+    end, so beside them it has no effect; a claim can be for other devices, so this is warned about in every mode.
     """
     for container, what in _named_devices(subject):
-        if container.asks_for_gpu:
+        if container.asks_device_plugin:
             text = f"{what.text} in {container.title}, and wins over the device plugin's: {_consequence(what, 'it')}"
             yield subject.problem(what.path, text)
+        elif container.asks_for_gpu:
+            text = (
+                f"{what.text} in {container.title}, which has a claim: if that is for GPUs the variable has no effect, "
+                "and if not, NVIDIA's container runtime gives it the GPUs of others"
+            )
+            yield problem(what.path, text, severity=Severity.WARN)
 
 
 class _Named:
@@ -127,8 +136,8 @@ class _Named:
 
 def _named_devices(subject: Subject) -> Iterator[tuple[Container, _Named]]:
     for container in subject.containers:
-        variable = container.environment.get(VISIBLE_DEVICES)
-        if variable is not None and variable.value not in HARMLESS:
+        variable = container.variable(VISIBLE_DEVICES)
+        if variable is not None and (variable.value is None or devices_given(variable.value)):
             yield container, _Named(container)
 
 
@@ -141,6 +150,6 @@ def _origin(entry: dict[str, Any]) -> str:
 def _consequence(named: _Named, who: str) -> str:
     if named.value is None:
         return f"its value is not known here, and unless it is void or none {who} gets GPUs that others were given"
-    if "all" in named.value.split(","):
+    if devices_given(named.value) == EVERY_GPU:
         return f"NVIDIA's container runtime gives {who} every GPU of the node"
     return f"NVIDIA's container runtime gives {who} these GPUs of the node, whoever has them"

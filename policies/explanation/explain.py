@@ -6,23 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
-from policies.dra.allocation.index import SliceIndex
 from policies.dra.claims.facts import Facts as ClaimFacts
 from policies.dra.keeping_on import KeepOn, for_ever
 from policies.explanation import headlines
-from policies.explanation.class_facts import classes_of
+from policies.explanation.asks import ask_of
 from policies.explanation.cluster import read_cluster, used_amounts
 from policies.explanation.costly_selectors import costly_selectors
-from policies.explanation.extended_resources import served_by_classes
 from policies.explanation.failures import failure_obstacle
-from policies.explanation.feature_gates import features_of
 from policies.explanation.groups import grouped
 from policies.explanation.nodes import NodeChecks
 from policies.explanation.obstacles import Obstacle, ObstacleKind
 from policies.explanation.remarks import remarks
 from policies.explanation.replicas import replicas
 from policies.explanation.report import Explanation, Verdict
-from policies.explanation.solver import Ask, Solver
+from policies.explanation.solver import Solver
 from policies.explanation.suggestions import Facts, suggestions
 from policies.explanation.survey import survey
 
@@ -68,7 +65,12 @@ def _blocked(question: Question) -> Explanation:
     obstacles = sorted(question.obstacles, key=lambda obstacle: obstacle.kind is ObstacleKind.FACT_UNKNOWN)
     verdict, headline = headlines.blocked(obstacles)
     return Explanation(
-        question.label, verdict, headline, obstacles=tuple(obstacles), converted_to=question.converted_to
+        question.label,
+        verdict,
+        headline,
+        obstacles=tuple(obstacles),
+        converted_to=question.converted_to,
+        warnings=question.warnings,
     )
 
 
@@ -77,19 +79,8 @@ def _surveyed(
 ) -> Explanation:
     keep_on()
     used = view.derive(used_amounts)
-    by_resource = served_by_classes(question, view) if cluster.index is not None and cluster.nodes_known else {}
-    asked = question if cluster.nodes_known else replace(question, pod=None, resources={})
-    ask = Ask(
-        question=asked,
-        claims=question.claims,
-        classes=(*classes_of(question.claims, view), *by_resource.values()),
-        by_resource=by_resource,
-        index=cluster.index or SliceIndex(()),
-        nodes=cluster.nodes,
-        features=features_of(view, settings),
-        keep_on=keep_on,
-    )
-    checks = NodeChecks(asked, cluster.nodes, used, by_resource)
+    ask = ask_of(question, cluster, view, settings, keep_on)
+    checks = NodeChecks(ask.question, cluster.nodes, used, ask.by_resource)
     try:
         if costly := costly_selectors(ask):
             return _blocked(replace(question, obstacles=costly))
@@ -102,7 +93,7 @@ def _surveyed(
             )
             return _blocked(replace(question, obstacles=(failure,)))
         placed = replicas(ask, checks, found, cluster.usage)
-        facts = Facts(asked, ask, found, cluster.usage, used)
+        facts = Facts(question, ask, found, cluster, used, view, settings)
         told = () if found.count() else suggestions(facts)
     except AllocationError as error:
         return _blocked(replace(question, obstacles=(Obstacle(ObstacleKind.ALLOCATION_FAILS, str(error)),)))
@@ -124,5 +115,6 @@ def _surveyed(
         nodes_left_out=nodes_left_out,
         suggestions=told,
         converted_to=question.converted_to,
+        warnings=question.warnings,
         remarks=tuple(remarks(question, cluster, view, pods_known=used is not None)),
     )

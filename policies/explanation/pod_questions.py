@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from policies.conversion.rules import UNSATISFIABLE
+from policies.decision import Severity
 from policies.explanation.amounts import pod_amounts
 from policies.explanation.claims_of_pods import claims_of_pod, whereabouts
 from policies.explanation.class_facts import class_obstacles
@@ -16,12 +18,15 @@ from policies.request import Request
 from policies.review import review
 
 if TYPE_CHECKING:
-    from policies.decision import Decision, Template
+    from policies.decision import Decision, Finding, Template
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
 __all__ = ["pod_question", "refusals"]
+
+_OF_PLACEMENT = "GA4"
+"""With which the rules begin that tell where a pod's GPUs come from."""
 
 
 def pod_question(
@@ -29,11 +34,15 @@ def pod_question(
 ) -> Question:
     """The question of a pod in a namespace; of one that is stored as it is, of another as review would leave it."""
     templates: tuple[Template, ...] = ()
-    tolerated = _tolerated(document)
+    written: Object | None = None
+    warnings: tuple[Finding, ...] = ()
+    tolerated, conditions = _tolerated(document), _conditions(document)
     if not stored:
-        decision = review(Request(with_defaults(document), namespace=namespace), view, settings)
+        written = with_defaults(document)
+        decision = review(Request(written, namespace=namespace), view, settings)
+        warnings = _warnings(decision)
         if refused := refusals(decision):
-            return Question(label, namespace, obstacles=refused)
+            return Question(label, namespace, obstacles=refused, warnings=warnings)
         document, templates = decision.object, decision.templates
     try:
         pod = Pod.read(document)
@@ -46,13 +55,16 @@ def pod_question(
         label=label,
         namespace=namespace,
         pod=pod,
+        written=written,
         claims=open_claims,
         allocated=allocated,
         resources={name: amount for name, amount in pod_amounts(pod.spec).items() if amount > 0},
         tolerations_added=tuple(key for key in _tolerated(document) if key not in tolerated),
+        conditions_added=not templates and _conditions(document) != conditions,
         converted_to=templates[0].name if templates else "",
         node_name=pod.spec.get("nodeName") or "",
         obstacles=(*missing, *blocking, *class_obstacles(open_claims, view)),
+        warnings=warnings,
     )
 
 
@@ -61,6 +73,21 @@ def _tolerated(pod: Object) -> list[str]:
     tolerations = lookup(pod, ("spec", "tolerations"))
     listed = tolerations if isinstance(tolerations, list) else []
     return [str(lookup(each, ("key",)) or "") for each in listed]
+
+
+def _conditions(pod: Object) -> tuple[Any, Any]:
+    """What a pod wants of the labels of its node."""
+    return lookup(pod, ("spec", "nodeSelector")), lookup(pod, ("spec", "affinity"))
+
+
+def _warnings(decision: Decision) -> tuple[Finding, ...]:
+    """What review warns about placement; of a pod that is converted, whether any device is as it asks too."""
+    return tuple(
+        finding
+        for finding in decision.findings
+        if finding.severity is Severity.WARN
+        and (finding.rule.startswith(_OF_PLACEMENT) or (finding.rule == UNSATISFIABLE.id and decision.templates))
+    )
 
 
 def refusals(decision: Decision) -> tuple[Obstacle, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.decision import Finding
     from policies.explanation.obstacles import Obstacle
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pods import Pod
@@ -39,6 +40,8 @@ class Question:
     namespace: str
     pod: Pod | None = None
     """As it is after review would have converted and placed it; None for a claim or template alone."""
+    written: Object | None = None
+    """The pod as it was before review; None for what is stored, and for a claim or template alone."""
     claims: tuple[NamedClaim, ...] = ()
     """Those that are to be allocated together."""
     allocated: tuple[NamedClaim, ...] = ()
@@ -48,9 +51,13 @@ class Question:
     counts init containers; with one `pods`."""
     tolerations_added: tuple[str, ...] = ()
     """The keys of the taints that placement lets the pod tolerate."""
+    conditions_added: bool = False
+    """Whether placement adds to the pod's node selector or affinity, for its wishes or by the settings."""
     converted_to: str = ""
     """The ResourceClaimTemplate that conversion made of the pod's `nvidia.com/gpu`; empty where nothing was converted."""
     node_name: str = ""
     """The node that the pod is bound to already; the scheduler has nothing to decide any more."""
     obstacles: tuple[Obstacle, ...] = ()
     """What stands in the way before any node is looked at."""
+    warnings: tuple[Finding, ...] = ()
+    """What review warns about where the pod's GPUs come from."""

@@ -54,6 +54,8 @@ class Relaxation:
     """Equal for relaxations of which the first that helps is enough: bounds of one condition, counts of one request."""
     loss: tuple[int, ...] = ()
     """By which those of one topic are ordered, what changes least first."""
+    condition: str = ""
+    """What is moved or left out of a selector, as it is written there."""
 
 
 def relaxations(miss: DeviceMiss, claims: tuple[NamedClaim, ...]) -> Iterator[Relaxation]:
@@ -177,12 +179,11 @@ def _selecting(number: int, claim: NamedClaim, found: Tally, failing: _Failing) 
     for bound, words, loss in _bounds(conjunct, failing.devices):
         changed = with_selector(claim, request, index, selector[: conjunct.start] + bound + selector[conjunct.end :])
         sentence = f"{words} in request {request}"
-        yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (0, *loss))
+        yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (0, *loss), conjunct.text)
     rest = without(selector, conjunct) if len(conjuncts(selector)) > 1 else ""
     sentence = f"leave out {short(conjunct.text)} in request {request}"
-    yield Relaxation(
-        Change.SELECTOR, sentence, number, with_selector(claim, request, index, rest), request, topic, (1,)
-    )
+    changed = with_selector(claim, request, index, rest)
+    yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (1,), conjunct.text)
 
 
 def _bounds(failing: Conjunct, devices: Iterable[Device]) -> Iterator[tuple[str, str, tuple[int, ...]]]:

@@ -37,6 +37,8 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, *, pods_kno
     for key in question.tolerations_added:
         if key in tainted:
             yield f"this counts the toleration for {short(key)} that placement adds to the pod"
+    if question.conditions_added:
+        yield "this counts the conditions on nodes that placement adds to the pod; gpu-admission review shows them"
     if question.pod is not None and question.pod.spec.get("schedulerName") not in (None, "", "default-scheduler"):
         name = question.pod.spec["schedulerName"]
         yield f"the pod is for scheduler {name}; this is what Kubernetes' own would do"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.decision import Finding
     from policies.explanation.obstacles import Obstacle
 
 __all__ = ["Change", "Explanation", "NodeGroup", "Reason", "ReasonKind", "Suggestion", "Verdict"]
@@ -121,6 +122,8 @@ class Change(StrEnum):
     """Tolerate a taint of devices, or of nodes."""
     CONSTRAINT = "constraint"
     """Leave out a constraint."""
+    WISH = "wish"
+    """Move the bound of a wish, or drop it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,8 @@ class Explanation:
     """Smallest changes that make it fit, where no node fits now."""
     converted_to: str = ""
     """The template that conversion makes for the pod; empty where it is not converted."""
+    warnings: tuple[Finding, ...] = ()
+    """What review warns about where the pod's GPUs come from, where it is not stored yet."""
     remarks: tuple[str, ...] = ()
     """What the answer leaves out or takes for granted: facts that are unknown; sentences without a full stop."""
 
@@ -194,7 +199,8 @@ class Explanation:
 
         `label`, `verdict`, `headline`, `obstacles` (see Obstacle), `nodes` (null where unknown), `nodesGuessed`,
         `fitNow`, `fitIfEmpty`, `unknownNodes`, `replicas` (null where unknown), `replicasAtLeast`, `groups` (see
-        NodeGroup), `groupsLeftOut`, `nodesLeftOut`, `suggestions` (see Suggestion), `convertedTo`, `remarks`.
+        NodeGroup), `groupsLeftOut`, `nodesLeftOut`, `suggestions` (see Suggestion), `convertedTo`, `warnings` (each
+        `rule`, `path`, `message`, `remedy`), `remarks`.
         """
         return {
             "label": self.label,
@@ -213,5 +219,15 @@ class Explanation:
             "nodesLeftOut": self.nodes_left_out,
             "suggestions": [suggestion.as_json() for suggestion in self.suggestions],
             "convertedTo": self.converted_to,
+            "warnings": [_warning(finding) for finding in self.warnings],
             "remarks": list(self.remarks),
         }
+
+
+def _warning(finding: Finding) -> dict[str, str]:
+    return {
+        "rule": finding.rule,
+        "path": str(finding.path),
+        "message": finding.message,
+        "remedy": finding.remedy,
+    }

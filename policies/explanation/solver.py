@@ -122,6 +122,11 @@ class Solver:
             self._outcomes[shape] = self._solved(position, resources)
         return self._outcomes[shape]
 
+    @property
+    def solved(self) -> int:
+        """How many shapes of nodes it was asked about."""
+        return len(self._outcomes)
+
     def asks(self, resources: frozenset[str]) -> bool:
         """Whether there are claims at all."""
         return bool(self._ask.claims or resources)

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import NONE
 from policies.dra.words import short
 from policies.explanation.amounts import ONE, spoken
+from policies.explanation.asks import ask_of
 from policies.explanation.nodes import NodeChecks, Taint
 from policies.explanation.relaxations import Relaxation, relaxations
 from policies.explanation.report import Change, ReasonKind, Suggestion
 from policies.explanation.solver import Solver, State
+from policies.explanation.wish_changes import WishChange, wish_changes
 from policies.kubernetes.pods import Pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from policies.dra.allocation.usage import Usage
+    from policies.explanation.cluster import Cluster
     from policies.explanation.question import Question
     from policies.explanation.solver import Ask
     from policies.explanation.survey import Like, Survey
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
 
 __all__ = ["suggestions"]
 
@@ -47,22 +53,27 @@ class Facts:
     question: Question
     ask: Ask
     survey: Survey
-    usage: Usage
+    cluster: Cluster
     used: Mapping[str, Mapping[str, int]] | None
+    view: ClusterView
+    settings: GPUAdmissionPolicy
 
 
 def suggestions(facts: Facts) -> tuple[Suggestion, ...]:
     """What makes it fit now; if nothing does, and it would not fit an empty cluster either, what would there."""
-    now = _tried(facts, facts.usage, only_if_empty=False)
+    changes = wish_changes(facts.question, facts.view, facts.settings, facts.ask.keep_on)
+    wishes = tuple(islice(changes, _MOST_TRIED))
+    now = _tried(facts, wishes, only_if_empty=False)
     if now or facts.survey.count(empty=True):
         return now
-    return _tried(facts, NONE, only_if_empty=True)
+    return _tried(facts, wishes, only_if_empty=True)
 
 
-def _tried(facts: Facts, usage: Usage, *, only_if_empty: bool) -> tuple[Suggestion, ...]:
-    told: list[Suggestion] = []
+def _tried(facts: Facts, wishes: tuple[WishChange, ...], *, only_if_empty: bool) -> tuple[Suggestion, ...]:
+    usage = NONE if only_if_empty else facts.cluster.usage
+    told = list(_of_wishes(facts, wishes, only_if_empty=only_if_empty))
     helped: set[tuple[str | int, ...]] = set()
-    for relaxation in _candidates(facts):
+    for relaxation in _candidates(facts, wishes):
         if relaxation.topic in helped:
             continue
         nodes, complete = _nodes_with(facts, relaxation, usage)
@@ -96,8 +107,12 @@ def _best(told: list[Suggestion]) -> Iterator[Suggestion]:
         yield suggestion
 
 
-def _candidates(facts: Facts) -> list[Relaxation]:
-    """The relaxations to try: those found on most nodes first, of one topic what changes least; at last lower counts."""
+def _candidates(facts: Facts, wishes: tuple[WishChange, ...]) -> list[Relaxation]:
+    """The relaxations to try: those found on most nodes first, of one topic what changes least; at last lower counts.
+
+    What conversion made of a wish is left to the wish, which is where people can change it; both count as tried.
+    """
+    of_wishes = frozenset().union(*(wish.conditions for wish in wishes))
     topics: dict[tuple[str | int, ...], dict[str, Relaxation]] = {}
     counts: list[Relaxation] = []
     for like in sorted(_missed(facts.survey), key=lambda like: -len(like.positions)):
@@ -106,11 +121,11 @@ def _candidates(facts: Facts) -> list[Relaxation]:
             for relaxation in relaxations(like.devices, facts.ask.claims):
                 if relaxation.change is Change.COUNT:
                     counts.append(relaxation)
-                else:
+                elif relaxation.condition not in of_wishes:
                     topics.setdefault(relaxation.topic, {}).setdefault(relaxation.sentence, relaxation)
     others = [each for topic in topics.values() for each in _nearest(topic.values())]
     counts = list({each.sentence: each for each in sorted(counts, key=lambda each: -int(each.topic[-1]))}.values())
-    return others[:_MOST_TRIED] + counts[:_MOST_COUNTS]
+    return others[: _MOST_TRIED - len(wishes)] + counts[:_MOST_COUNTS]
 
 
 def _nearest(relaxations_of_topic: Iterable[Relaxation]) -> list[Relaxation]:
@@ -139,7 +154,7 @@ def _nodes_with(facts: Facts, relaxation: Relaxation, usage: Usage) -> tuple[int
 
 def _made_by_conversion(question: Question, relaxation: Relaxation) -> str:
     if question.converted_to and relaxation.change is Change.SELECTOR:
-        return ", which conversion made of the pod's node selector or affinity"
+        return ", which conversion made of the pod's wishes, node selector or affinity"
     return ""
 
 
@@ -150,7 +165,8 @@ def _of_pod(facts: Facts) -> Iterator[Suggestion]:
         taint = like.miss.key if like.miss else None
         if isinstance(taint, Taint) and not taint.key.startswith(_OURS_TO_KEEP):
             sentence = f"add a toleration for the node taint {short(str(taint))} to the pod"
-            yield from _if_it_helps(facts, Change.TOLERATION, sentence, _tolerating(facts.question, taint), [like])
+            ask = replace(facts.ask, question=_tolerating(facts.ask.question, taint))
+            yield from _if_it_helps(facts, Change.TOLERATION, sentence, ask, [like])
     by_resource: dict[str, list[Like]] = {}
     for like in missed:
         if like.miss and like.miss.kind is ReasonKind.RESOURCES and like.miss.shortage:
@@ -158,12 +174,13 @@ def _of_pod(facts: Facts) -> Iterator[Suggestion]:
     for resource, likes in by_resource.items():
         if "/" not in resource:
             continue
-        asked = facts.question.resources[resource]
+        asked = facts.ask.question.resources[resource]
         left = max(miss.shortage.left for like in likes for miss in like.misses if miss.shortage) // ONE * ONE
         if left:
             sentence = f"ask for {spoken(resource, left)} {resource} instead of {spoken(resource, asked)}"
-            changed = replace(facts.question, resources={**facts.question.resources, resource: left})
-            yield from _if_it_helps(facts, Change.COUNT, sentence, changed, likes)
+            resources = {**facts.ask.question.resources, resource: left}
+            ask = replace(facts.ask, question=replace(facts.ask.question, resources=resources))
+            yield from _if_it_helps(facts, Change.COUNT, sentence, ask, likes)
 
 
 def _tolerating(question: Question, taint: Taint) -> Question:
@@ -175,12 +192,25 @@ def _tolerating(question: Question, taint: Taint) -> Question:
     return replace(question, pod=Pod({**pod.document, "spec": spec}, pod.containers, pod.init_containers))
 
 
+def _of_wishes(facts: Facts, wishes: tuple[WishChange, ...], *, only_if_empty: bool) -> Iterator[Suggestion]:
+    """Changes of what is wished, for nodes and for devices; of one word the first that helps is enough."""
+    likes = sorted(facts.survey.likes, key=lambda like: -len(like.positions))
+    helped: set[str] = set()
+    for wish in wishes:
+        if wish.word in helped:
+            continue
+        ask = ask_of(wish.question, facts.cluster, facts.view, facts.settings, facts.ask.keep_on)
+        for suggestion in _if_it_helps(facts, Change.WISH, wish.sentence, ask, likes, only_if_empty=only_if_empty):
+            helped.add(wish.word)
+            yield suggestion
+
+
 def _if_it_helps(
-    facts: Facts, change: Change, sentence: str, question: Question, likes: list[Like]
+    facts: Facts, change: Change, sentence: str, ask: Ask, likes: list[Like], *, only_if_empty: bool = False
 ) -> Iterator[Suggestion]:
-    ask = replace(facts.ask, question=question)
-    checks = NodeChecks(question, ask.nodes, facts.used, ask.by_resource)
-    solver = Solver(ask, facts.usage)
+    """The suggestion of another ask, if it fits on nodes that these stand for."""
+    checks = NodeChecks(ask.question, ask.nodes, None if only_if_empty else facts.used, ask.by_resource)
+    solver = Solver(ask, NONE if only_if_empty else facts.cluster.usage)
     nodes = 0
     try:
         for position in (position for like in likes for position in like.positions):
@@ -188,7 +218,10 @@ def _if_it_helps(
             resources = checks.served_by_claims(position)
             if checks.miss(position) is None and solver.outcome(position, resources).state is State.FITS:
                 nodes += 1
+            if solver.solved == _MOST_SHAPES:
+                break
     except AllocationError:
         return
     if nodes:
-        yield Suggestion(change, sentence, "", "", nodes)
+        at_least = solver.solved == _MOST_SHAPES
+        yield Suggestion(change, sentence, "", "", nodes, at_least=at_least, only_if_empty=only_if_empty)

@@ -16,6 +16,8 @@ _LONGEST = 80
 
 def printable(text: str) -> str:
     """A text on one line: whatever cannot be printed is a blank."""
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() else " " for character in text)
 
 

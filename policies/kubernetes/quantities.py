@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 
 __all__ = ["QuantityError", "parse_quantity"]
@@ -44,6 +45,11 @@ def parse_quantity(value: object) -> Fraction:
     text = repr(value) if isinstance(value, float) else value if isinstance(value, str) else _integer_text(value)
     if len(text) > _MOST_CHARACTERS:
         raise QuantityError(f"is longer than the {_MOST_CHARACTERS} characters a quantity can have")
+    return _parsed(text)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Fraction:
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise QuantityError("is not a quantity")

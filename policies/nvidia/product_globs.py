@@ -6,13 +6,23 @@ ASCII only and before matching, because `(?i)` and Unicode's case folding do not
 
 from __future__ import annotations
 
+from fnmatch import filter as _matching
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
-__all__ = ["BRAND", "any_matches", "folded", "is_within", "lower_ascii", "regular_expression"]
+__all__ = [
+    "BRAND",
+    "any_matches",
+    "folded",
+    "is_within",
+    "lower_ascii",
+    "matching",
+    "regular_expression",
+    "spellings",
+]
 
 BRAND = "nvidia-"
 """What drivers since R470 put before most names; globs are written without it and match names with and without it."""
@@ -23,7 +33,7 @@ _ANY = "\0"
 
 def lower_ascii(text: str) -> str:
     """A text as CEL's `lowerAscii` leaves it."""
-    return text.translate(_LOWER)
+    return text.lower() if text.isascii() else text.translate(_LOWER)
 
 
 def folded(name: str) -> str:
@@ -38,8 +48,18 @@ def any_matches(globs: Collection[str], name: str) -> bool:
         globs: in lower case and without `nvidia-`.
         name: folded.
     """
-    names = {name, name.removeprefix(BRAND)}
-    return any(fnmatchcase(candidate, glob) for candidate in names for glob in globs)
+    return any(matching(glob, spellings(name)) for glob in globs)
+
+
+def matching(glob: str, texts: Iterable[str]) -> list[str]:
+    """Those of many spellings of names that a glob matches."""
+    return _matching(texts, glob)
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """What of a folded name a glob can match: all of it, and what stands behind `nvidia-`."""
+    bare = name.removeprefix(BRAND)
+    return (name,) if bare == name else (name, bare)
 
 
 def regular_expression(globs: Collection[str]) -> str:

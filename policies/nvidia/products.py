@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from policies.nvidia.mig import MIGProfile
 
@@ -31,13 +32,19 @@ class Product:
     shared: bool = False
     invalid: bool = False
 
-    @classmethod
-    def parse(cls, label: str) -> Product:
+    @staticmethod
+    def parse(label: str) -> Product:
         """Take a label value apart; what is no suffix belongs to the name."""
-        base = label.removesuffix(_SHARED)
-        shared = base != label
-        name, separator, suffix = base.rpartition(_MIG)
-        if separator and suffix == _INVALID:
-            return cls(name, shared=shared, invalid=True)
-        profile = MIGProfile.from_label(suffix) if separator else None
-        return cls(name, profile, shared) if profile else cls(base, shared=shared)
+        return _parsed(label)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(label: str) -> Product:
+    """Remembered, because every wish is compared with every product that there is."""
+    base = label.removesuffix(_SHARED)
+    shared = base != label
+    name, separator, suffix = base.rpartition(_MIG)
+    if separator and suffix == _INVALID:
+        return Product(name, shared=shared, invalid=True)
+    profile = MIGProfile.from_label(suffix) if separator else None
+    return Product(name, profile, shared) if profile else Product(base, shared=shared)

@@ -59,20 +59,21 @@ class Contradiction:
     requirement: NodeRequirement
 
 
-def require(pod: Pod, alternatives: Alternatives, edits: Editor) -> None:
-    """Let a pod onto those nodes only that it selects already and that meet one of the alternatives.
+def require(alternatives: Alternatives, edits: Editor) -> None:
+    """Let the pod that is edited onto those nodes only that it selects already and that meet one of the alternatives.
 
     What the pod's own conditions imply is not written again, so that a second time changes nothing. One alternative
     that gives each of its labels one value becomes entries of the node selector, all else required node affinity.
 
     Args:
-        pod: the pod that `edits` edits; its conditions are read as they have become.
         alternatives: what is required of the node.
-        edits: gets the changes.
+        edits: gets the changes; the pod's conditions are read as they have become there.
 
     Raises:
         TooManyTermsError: there would be more than MOST_TERMS terms, or there is more than can be compared in time.
     """
+    if () in alternatives:
+        return
     own = _Own.read(edits.document["spec"])
     wanted = _unmet(both(alternatives, ALWAYS) or _NEVER, own.given((), alternatives))
     by_term = {place: _unmet(wanted, own.given(term, wanted)) for place, term in own.live.items()}

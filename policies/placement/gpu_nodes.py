@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["PRESENT", "VENDOR", "GPUNode", "GPUNodes", "gpu_nodes"]
+__all__ = ["GPU", "PRESENT", "VENDOR", "GPUNode", "GPUNodes", "gpu_nodes"]
 
 VENDOR = "nvidia.com/"
 """The prefix of the resources of NVIDIA's device plugins, and of their labels."""
+
+GPU = "nvidia.com/gpu"
+"""The resource of whole GPUs, and of their MIG devices or shares where the device plugin calls them so."""
 
 PRESENT = "nvidia.com/gpu.present"
 """The label that the GPU Operator writes on nodes with a GPU, before anything hands them out."""
@@ -56,7 +59,7 @@ class GPUNodes:
         if not spec.get("nodeSelector") and not lookup(spec, REQUIRED):
             return self.nodes
         bits = self._index.selected(spec)
-        return tuple(compress(self.nodes, map(int, reversed(f"{bits:b}")))) if bits else ()
+        return tuple(compress(self.nodes, map("1".__eq__, reversed(f"{bits:b}")))) if bits else ()
 
     @cached_property
     def products(self) -> Mapping[str, int]:
@@ -67,6 +70,11 @@ class GPUNodes:
     def offers(self) -> Mapping[str, int]:
         """How many nodes offer each resource."""
         return Counter(name for node in self.nodes for name in node.offers)
+
+    @cached_property
+    def handing_out_gpus(self) -> Mapping[str, int]:
+        """How many nodes of each product hand out `nvidia.com/gpu`, the empty product for nodes without the label."""
+        return Counter(node.labels.get(PRODUCT, "") for node in self.nodes if GPU in node.offers)
 
     @cached_property
     def _index(self) -> NodeIndex:

@@ -17,10 +17,17 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.view import ClusterView
 
-__all__ = ["gets_gpu"]
+__all__ = ["gets_gpu", "may_get_gpu"]
 
 _GPU_TYPES = frozenset({"gpu", "mig", "vfio"})
 """The types of devices that the driver `gpu.nvidia.com` publishes."""
+
+
+def may_get_gpu(pod: Pod) -> bool:
+    """Whether a pod asks for anything that could be a GPU: an extended resource or a claim. Most pods do not."""
+    return bool(pod.resource_claims) or any(
+        "/" in name for container in pod.all_containers for name in (*container.limits, *container.requests)
+    )
 
 
 def gets_gpu(pod: Pod, namespace: str, view: ClusterView) -> bool:
@@ -35,10 +42,10 @@ def gets_gpu(pod: Pod, namespace: str, view: ClusterView) -> bool:
 
 
 def _resources(pod: Pod) -> Iterator[str]:
-    """The resources that containers ask for, one or more of each."""
+    """The extended resources that containers ask for, one or more of each."""
     for container in pod.all_containers:
         for name, amount in (*container.limits.items(), *container.requests.items()):
-            if not _is_zero(amount):
+            if "/" in name and not _is_zero(amount):
                 yield name
 
 
@@ -54,8 +61,6 @@ def _brings_gpu(resource: str, view: ClusterView) -> bool:
         return True
     if resource.startswith(IMPLICIT_PREFIX):
         return _is_gpu_class(resource.removeprefix(IMPLICIT_PREFIX), view)
-    if "/" not in resource:
-        return False
     return any(map(_selects_gpus, view.derive(_classes_by_resource).get(resource, ())))
 
 

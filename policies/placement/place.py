@@ -26,8 +26,7 @@ def place(
     """
     if pod.past_scheduling:
         return
-    yield from wishes.findings
-    if wishes.wish or settings.placement.avoid_shared_gpus:
+    if wishes.wish or wishes.findings or settings.placement.avoid_shared_gpus:
         # Most pods wish nothing, and importing what a wish needs takes longer than an offline review of theirs.
         from policies.placement.wishes.kept import keep_wish  # noqa: PLC0415
 

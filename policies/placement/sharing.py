@@ -32,12 +32,19 @@ _PREFERRED = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDurin
 
 
 def avoided(
-    pod: Pod, wish: Wish, view: ClusterView, settings: GPUAdmissionPolicy
+    pod: Pod, wish: Wish, view: ClusterView, settings: GPUAdmissionPolicy, wanted: Alternatives = ALWAYS
 ) -> tuple[Alternatives, tuple[Finding, ...]]:
     """What keeps a pod that says nothing about sharing off nodes that share its GPUs, where the administrator wants it.
 
-    Where nodes are known and those that offer the GPU to the pod all share it, nothing does, and a finding says so.
-    What a pod wishes of sharing is not rendered here.
+    Where nodes are known and those that offer the GPU to the pod, as it wishes it, all share it, nothing does, and a
+    finding says so. What a pod wishes of sharing is not rendered here.
+
+    Args:
+        pod: that is placed.
+        wish: of the pod.
+        view: of the cluster.
+        settings: which want it, or do not.
+        wanted: what the rest of the wish requires of nodes.
     """
     if not settings.placement.avoid_shared_gpus or wish.sharing is not None:
         return ALWAYS, ()
@@ -47,7 +54,7 @@ def avoided(
         parsed = parse_resource(resource)
         if parsed is None or parsed.shared or _speaks_of_sharing(pod.spec, resource):
             continue
-        offering = [] if nodes is UNKNOWN else [node for node in nodes.selected(pod.spec) if resource in node.offers]
+        offering = [] if nodes is UNKNOWN else _offering(resource, nodes.selected(pod.spec), wanted)
         if offering and all(sharing_strategy(node, resource) for node in offering):
             text = (
                 f"is a share of a {'MIG device' if parsed.mig else 'GPU'} on every node that offers it to this pod, "
@@ -58,6 +65,22 @@ def avoided(
         else:
             requirements.append(NodeRequirement(f"{resource}.sharing-strategy", "NotIn", tuple(_STRATEGIES)))
     return (tuple(requirements),), tuple(findings)
+
+
+def _offering(resource: str, nodes: Iterable[GPUNode], wanted: Alternatives) -> list[GPUNode]:
+    """The nodes that offer a resource and are wanted; those that differ in no label that matters are compared once."""
+    keys = {item.key for branch in wanted for item in branch}
+    met: dict[tuple[str | None, ...], bool] = {}
+    offering = []
+    for node in nodes:
+        if resource not in node.offers:
+            continue
+        values = tuple(map(node.labels.get, keys))
+        if values not in met:
+            met[values] = any(all(item.holds(node.labels) for item in branch) for branch in wanted)
+        if met[values]:
+            offering.append(node)
+    return offering
 
 
 def sharing_strategy(node: GPUNode, resource: str) -> str | None:

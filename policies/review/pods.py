@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.conversion.opt_in import Mode, mode_of
-from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN
+from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN, UNSATISFIABLE
 from policies.decision import RECORD, Decision, Severity
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.patch import Editor
-from policies.placement import gets_gpu, tolerate_gpu_nodes
+from policies.placement import gets_gpu, may_get_gpu, tolerate_gpu_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,6 +31,9 @@ __all__ = [
     "preview",
     "unknown_namespace",
 ]
+
+
+_OF_PLACEMENT = "GA4"
 
 
 def creates_pod(request: Request) -> bool:
@@ -78,9 +81,10 @@ def _for_pods(
 
 def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     from policies.conversion.convert import convert  # noqa: PLC0415 - see policies.review
+    from policies.placement.rules import IMPOSSIBLE  # noqa: PLC0415 - see policies.review
     from policies.placement.wishes import wish_problems, wished  # noqa: PLC0415 - see policies.review
 
-    asked = wished(pod, request.namespace, settings)
+    asked = wished(pod, request.namespace, view, settings)
     conversion = convert(pod, request.namespace, view, settings, asked.wish)
     if conversion.obstacles:
         findings = settings.judge(conversion.obstacles, request.namespace)
@@ -88,7 +92,11 @@ def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmi
         return Decision(findings=told, object=request.object)
     notices = conversion.notices
     if conversion.template is not None and not conversion.repeated:
-        notices = (*asked.findings, *wish_problems(pod, request.namespace, view, asked), *notices)
+        problems = tuple(wish_problems(pod, request.namespace, view, asked))
+        if any(problem.rule in IMPOSSIBLE for problem in problems):
+            # No device will ever be as wished, so there is nothing to wait for.
+            notices = tuple(notice for notice in notices if notice.rule != UNSATISFIABLE.id)
+        notices = (*asked.findings, *problems, *notices)
     decision = Decision(findings=settings.judge(notices, request.namespace), object=request.object)
     if conversion.edits is None or not decision.allowed:
         return decision
@@ -114,13 +122,17 @@ def _left_alone(obstacle: Finding) -> Finding:
 
 
 def _preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """What conversion would do, as warnings; nothing is changed and nothing refused."""
+    """What conversion would do, as warnings; nothing is changed and nothing refused.
+
+    What is wrong with a wish is left to `placement`, which is asked about the same pod and says it as it is there.
+    """
     would = _conversion(pod, request, view, settings)
     said = [
         replace(finding, severity=Severity.WARN, message=f"would be refused: {finding.message}")
         if finding.severity is Severity.DENY
         else finding
         for finding in would.findings
+        if not finding.rule.startswith(_OF_PLACEMENT)
     ]
     remarks = [
         f"would be converted to ResourceClaimTemplate {template.name}: "
@@ -135,9 +147,11 @@ def _preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissi
 
 
 def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    edits = Editor(request.object)
-    if pod.past_scheduling:
+    from policies.placement.wishes import says_anything  # noqa: PLC0415 - see policies.review
+
+    if pod.past_scheduling or not (may_get_gpu(pod) or says_anything(pod)):
         return Decision(object=request.object)
+    edits = Editor(request.object)
     findings = settings.judge(_placed(pod, request, view, settings, edits), request.namespace)
     if gets_gpu(pod, request.namespace, view):
         tolerate_gpu_nodes(pod, edits, request.namespace, settings)
@@ -154,7 +168,7 @@ def _placed(
     from policies.placement.wishes import wished  # noqa: PLC0415 - see policies.review
 
     if not _is_converted(pod, request.namespace):
-        asked = wished(pod, request.namespace, settings)
+        asked = wished(pod, request.namespace, view, settings)
         yield from place(pod, request.namespace, view, settings, asked, edits)
         yield from node_findings(pod, request.namespace, view, settings)
 
@@ -171,15 +185,8 @@ def _conversion_check(pod: Pod, request: Request, view: ClusterView, settings: G
     from policies.conversion.check import check  # noqa: PLC0415 - see policies.review
     from policies.placement.wishes import wished  # noqa: PLC0415 - see policies.review
 
-    asked = wished(pod, request.namespace, settings)
+    asked = wished(pod, request.namespace, view, settings)
     findings = settings.judge(check(pod, request.namespace, view, settings, asked.wish), request.namespace)
-    return Decision(findings=findings, object=request.object)
-
-
-def _access(_: Pod | None, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    from policies.access import validate  # noqa: PLC0415 - see policies.review
-
-    findings = settings.judge(validate(request, view, settings), request.namespace)
     return Decision(findings=findings, object=request.object)
 
 
@@ -187,11 +194,14 @@ conversion = _for_pods(_conversion)
 preview = _for_pods(_preview)
 placement = _for_pods(_placement)
 conversion_check = _for_pods(_conversion_check)
-_access_of_pod = _for_pods(_access)
 
 
 def access(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Containers that take GPUs behind the scheduler's back: of new pods, and those that debug a running one."""
-    if debugs_pod(request):
-        return _access(None, request, view, settings)
-    return _access_of_pod(request, view, settings)
+    """Containers that take GPUs behind the scheduler's back: of new pods, and those that debug a running one.
+
+    It reads what it needs of a pod of any shape, and leaves it to `placement` to tell what is malformed.
+    """
+    from policies.access import validate  # noqa: PLC0415 - see policies.review
+
+    findings = settings.judge(validate(request, view, settings), request.namespace)
+    return Decision(findings=findings, object=request.object)

@@ -31,6 +31,10 @@ _NOT_RUNNING = "pods that tolerate it would be sent where they cannot run"
 _AUTOSCALED = (
     f"with which an autoscaler marks nodes that it is about to start or to remove; {_NOT_RUNNING}, so leave it out"
 )
+_STARTING = (
+    "which is on nodes that are not set up yet, and tells the cluster autoscaler so; "
+    f"{_NOT_RUNNING}, so leave it out and wait for the nodes"
+)
 _NOT_TOLERATED = {
     "node.kubernetes.io/": (
         "which Kubernetes sets on nodes that are not ready, cordoned, or short of memory, disk or processes; "
@@ -45,13 +49,24 @@ _NOT_TOLERATED = {
         f"taint GPU nodes with {_GPU} or a key of your own, and leave this one out"
     ),
     "karpenter.sh/": _AUTOSCALED,
+    "startup-taint.cluster-autoscaler.kubernetes.io/": _STARTING,
+    "ignore-taint.cluster-autoscaler.kubernetes.io/": _STARTING,
+    "status-taint.cluster-autoscaler.kubernetes.io/": (
+        "which is on nodes that take no pods for a while, and tells the cluster autoscaler so; "
+        f"{_NOT_RUNNING}, so leave it out and wait for the nodes"
+    ),
+    "node.cilium.io/agent-not-ready": (
+        "which is on nodes where Cilium has not set up the network yet; "
+        f"{_NOT_RUNNING}, so leave it out and wait for the nodes"
+    ),
     "ToBeDeletedByClusterAutoscaler": _AUTOSCALED,
     "DeletionCandidateOfClusterAutoscaler": _AUTOSCALED,
 }
 """How keys begin that are not for GPU pods, and why.
 
 Source: https://kubernetes.io/docs/reference/labels-annotations-taints/, github.com/kubernetes/autoscaler
-cluster-autoscaler/utils/taints, karpenter.sh/docs/concepts/disruption.
+cluster-autoscaler/utils/taints, karpenter.sh/docs/concepts/disruption, github.com/cilium/cilium
+Documentation/installation/taints.rst.
 """
 
 

@@ -12,6 +12,15 @@ SETTINGS = GPUAdmissionPolicy(access=Access(exempt_service_accounts=("x/y",)))
 VIEW = ManifestsView(
     [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"}, "data": {"A": 1}},
+        *(
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaimTemplate",
+                "metadata": {"name": name, "namespace": "n"},
+                "spec": {"spec": {"devices": {"requests": requests}}},
+            }
+            for name, requests in {"a": [{"name": []}, {"exactly": []}, 1, {"firstAvailable": [0]}], "all": {}}.items()
+        ),
         {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "c"}, "spec": {"mps": []}},
         {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": {}},
     ]
@@ -50,7 +59,8 @@ KEYS = st.sampled_from(
         *("volumes", "volumeMounts", "hostPath", "path", "subPath", "subPathExpr", "mountPath", "image", "prefix"),
         *("resources", "limits", "requests", "claims", "resourceClaims", "nvidia.com/gpu", "securityContext"),
         *("privileged", "capabilities", "add", "hostPID", "runtimeClassName", "configMapRef", "secretRef"),
-        *("serviceAccountName", "restartPolicy", "configMapKeyRef"),
+        *("serviceAccountName", "restartPolicy", "configMapKeyRef", "request", "resourceClaimTemplateName"),
+        *("exactly", "firstAvailable", "deviceClassName"),
     ]
 )
 JSON = st.recursive(

@@ -1,8 +1,10 @@
 """Images and variables that make NVIDIA's runtime give every GPU."""
 
+import json
+
 import pytest
 
-from policies.settings import DEFAULTS
+from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy
 
 EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
 REMEDY = f"ask for nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}"
@@ -56,8 +58,9 @@ def test_image_is_told_once_where_the_variable_is_set(rules):
     assert rules({"containers": [{"name": "a", "image": "nvidia/cuda", "env": env}]}) == ["GA601"]
 
 
-def test_cuda_version_alone_is_told(told):
-    assert told({"containers": [{"name": "a", "env": variables(A="b", CUDA_VERSION="12.8")}]}, settings=DEFAULTS) == [
+@pytest.mark.parametrize("settings", [DEFAULTS, GPUAdmissionPolicy(access=Access(mode="deny"))], ids=["warn", "deny"])
+def test_cuda_version_alone_is_told_and_only_warns(told, settings):
+    assert told({"containers": [{"name": "a", "env": variables(A="b", CUDA_VERSION="12.8")}]}, settings=settings) == [
         (
             'GA610 warn spec.containers[0].env[1]: container "a" asks for no GPU and has CUDA_VERSION, but neither '
             "NVIDIA_REQUIRE_CUDA nor NVIDIA_VISIBLE_DEVICES: NVIDIA's container runtime takes it for an old CUDA image and "
@@ -85,3 +88,38 @@ def test_cuda_version_counts_without_the_other_variables(rules, values, expected
 
 def test_cuda_version_beside_a_request_is_nothing(rules):
     assert rules({"containers": [{"name": "a", "resources": GPU, "env": variables(CUDA_VERSION="12")}]}) == []
+
+
+def config_map(**data):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cuda", "namespace": "team-a"}, "data": data}
+
+
+def built(**env):
+    return {"containers": [{"name": "a", "envFrom": [{"configMapRef": {"name": "cuda"}}], "env": variables(**env)}]}
+
+
+def test_cuda_version_from_a_config_map_is_told(told):
+    assert told(built(), cluster=json.dumps(config_map(CUDA_VERSION="12.8"))) == [
+        (
+            'GA610 warn spec.containers[0].envFrom[0].configMapRef: container "a" asks for no GPU and has CUDA_VERSION '
+            'from ConfigMap "cuda", but neither NVIDIA_REQUIRE_CUDA nor NVIDIA_VISIBLE_DEVICES: NVIDIA\'s container '
+            "runtime takes it for an old CUDA image and gives it every GPU of the node, unless the image says otherwise; "
+            f"{REMEDY}"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "env", "expected"),
+    [
+        ({"NVIDIA_VISIBLE_DEVICES": "void"}, {"CUDA_VERSION": "12"}, []),
+        ({"NVIDIA_VISIBLE_DEVICES": "all"}, {"CUDA_VERSION": "12"}, ["GA607"]),
+        ({"NVIDIA_REQUIRE_CUDA": "cuda>=12"}, {"CUDA_VERSION": "12"}, []),
+        ({"CUDA_VERSION": "12"}, {"NVIDIA_VISIBLE_DEVICES": "void"}, []),
+        ({"CUDA_VERSION": "12"}, {"CUDA_VERSION": ""}, []),
+        ({"OTHER": "12"}, {}, []),
+    ],
+    ids=str,
+)
+def test_cuda_version_is_nothing_beside_variables_from_a_config_map(rules, data, env, expected):
+    assert rules(built(**env), cluster=json.dumps(config_map(**data))) == expected

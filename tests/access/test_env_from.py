@@ -86,6 +86,15 @@ def test_last_source_that_sets_it_counts(rules, sources, expected):
     assert rules(pod(*sources), cluster=CLUSTER) == expected
 
 
+def test_list_with_void_is_nothing(rules):
+    void = """
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: list, namespace: team-a}
+    data: {NVIDIA_VISIBLE_DEVICES: "all, void"}"""
+    assert rules(pod(config_map("list")), cluster=void) == []
+
+
 def test_config_map_that_cannot_be_seen_is_nothing(rules):
     assert rules(pod(config_map("all"))) == []
 

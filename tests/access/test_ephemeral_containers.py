@@ -66,6 +66,23 @@ def test_privileges_of_the_pod_and_of_new_containers_add_to_it():
     ]
 
 
+def test_remedy_for_privileges_is_possible_on_a_pod_that_runs():
+    volumes = [{"name": "node", "hostPath": {"path": "/dev"}}]
+    context = {"privileged": True, "capabilities": {"add": ["SYS_ADMIN"]}}
+    debug = {**DEBUG, "securityContext": context, "volumeMounts": [{"name": "node", "mountPath": "/x"}]}
+    new = findings(pod(debug, hostPID=True, volumes=volumes), pod(hostPID=True, volumes=volumes))
+    start_without = "start the debug container without it, or recreate the pod where it runs already"
+    assert [(str(finding.path), finding.remedy) for finding in new if finding.rule == "GA609"] == [
+        (
+            "spec.hostPID",
+            "start the debug container without what the other findings name, or recreate the pod without hostPID",
+        ),
+        ("spec.ephemeralContainers[0].securityContext.privileged", start_without),
+        ("spec.ephemeralContainers[0].securityContext.capabilities.add[0]", start_without),
+        ("spec.ephemeralContainers[0].volumeMounts[0]", start_without),
+    ]
+
+
 @pytest.mark.parametrize("old", [None, {}, {"spec": None}, {"spec": {"ephemeralContainers": "x"}}], ids=repr)
 def test_every_container_is_new_where_the_old_pod_is_not_known(old):
     assert rules(pod(DEBUG), old) == ["GA601"]

@@ -2,6 +2,8 @@
 
 import pytest
 
+from policies.settings import Access, GPUAdmissionPolicy
+
 ASK = "ask for nvidia.com/gpu: 1 in resources.limits, or remove the mount"
 EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
 PLUGINS = "exempt device plugins and drivers in access.exemptServiceAccounts or access.exemptNamespaces"
@@ -52,8 +54,47 @@ def test_gpus_and_driver_without_a_request_are_told(told, path, what):
     ]
 
 
-def test_gpus_and_driver_beside_a_request_are_nothing(rules):
-    assert rules(pod("/dev/nvidia0", resources=GPU)) == []
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/dev/nvidiactl",
+        "/dev/nvidia-uvm",
+        "/dev/nvidia-caps",
+        "/dev/nvidia0x",
+        "/dev/char/195:255",
+        "/dev/char/195:254",
+        "/proc/driver/nvidia",
+        "/run/nvidia",
+        "/run/nvidia/driver",
+        "/run/nvidia/driver/dev/null",
+        "/usr/local/nvidia/lib64",
+        "/dev",
+        "/",
+    ],
+)
+def test_driver_beside_a_request_is_nothing(rules, path):
+    assert rules(pod(path, resources=GPU)) == []
+
+
+@pytest.mark.parametrize("mode", ["warn", "deny"])
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("/dev/nvidia0", "it may be another pod's GPU"),
+        ("/dev/nvidia15", "it may be another pod's GPU"),
+        ("/dev/char/195:0", "it may be another pod's GPU"),
+        ("/run/nvidia/driver/dev/nvidia3", "it may be another pod's GPU"),
+        ("/run/nvidia/driver/dev", "other pods' GPUs may be among its device nodes"),
+    ],
+)
+def test_particular_gpus_beside_a_request_are_warned_about_in_every_mode(told, path, what, mode):
+    settings = GPUAdmissionPolicy(access=Access(mode=mode))
+    assert told(pod(path, resources=GPU), settings=settings) == [
+        (
+            f'GA604 warn spec.containers[0].volumeMounts[0]: container "a" asks for a GPU and mounts {path} of the node: '
+            f"{what}; remove the mount: the GPU that it asks for comes without one; {EXEMPT}"
+        )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -107,10 +148,8 @@ def test_part_of_a_volume_counts(rules, path, mount, expected):
         ("/var/run/cdi", CDI),
         ("/run/cdi/nvidia.yaml", CDI),
         ("/run/nvidia/mps", "the pipes of the MPS daemons that share its GPUs"),
-        ("/var/lib/kubelet", f"the kubelet's directory, and in it the {SOCKETS}"),
         ("/var/lib/kubelet/device-plugins", f"the {SOCKETS}"),
         ("/var/lib/kubelet/device-plugins/nvidia-gpu.sock", f"the {SOCKETS}"),
-        ("/var/lib/kubelet/plugins", f"the directories of all plugins, and in them {SOCKETS}"),
         ("/var/lib/kubelet/plugins/gpu.nvidia.com", "the socket and the state of NVIDIA's DRA driver"),
         ("/var/lib/kubelet/plugins/compute-domain.nvidia.com", "the socket and the state of NVIDIA's DRA driver"),
         ("/var/lib/k0s/kubelet/device-plugins", f"the {SOCKETS}"),
@@ -128,11 +167,19 @@ def test_what_gpus_are_handed_out_by_is_told(told, path, what, resources):
     ]
 
 
-def test_registration_sockets_that_every_csi_driver_mounts_are_audited(told):
-    assert told(pod("/var/lib/kubelet/plugins_registry")) == [
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("/var/lib/kubelet", f"the kubelet's directory, and in it the {SOCKETS}"),
+        ("/var/lib/kubelet/plugins", f"the directories of all plugins, and in them {SOCKETS}"),
+        ("/var/lib/kubelet/plugins_registry", "the sockets by which plugins register with the kubelet"),
+    ],
+)
+def test_what_csi_drivers_mount_is_audited(told, path, what):
+    assert told(pod(path)) == [
         (
-            'GA605 audit spec.containers[0].volumeMounts[0]: container "a" mounts /var/lib/kubelet/plugins_registry of the '
-            f"node: the sockets by which plugins register with the kubelet; remove the mount; {PLUGINS}"
+            f'GA605 audit spec.containers[0].volumeMounts[0]: container "a" mounts {path} of the node: {what}; '
+            f"remove the mount; {PLUGINS}"
         )
     ]
 

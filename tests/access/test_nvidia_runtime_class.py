@@ -64,5 +64,16 @@ def test_runtime_is_nothing_where_every_container_wants_no_gpu(rules):
     assert rules(pod("nvidia", {"name": "a", "env": [VOID]}, {"name": "b", "env": [VOID]})) == []
 
 
+@pytest.mark.parametrize(("value", "expected"), [("all, void", []), (" none", []), (" all", ["GA601", "GA603"])])
+def test_runtime_reads_lists_as_the_container_runtime_does(rules, value, expected):
+    env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": value}]
+    assert rules(pod("nvidia", {"name": "a", "env": env})) == expected
+
+
+def test_runtime_is_told_where_a_container_has_a_value_that_is_not_known(rules):
+    env = [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]
+    assert rules(pod("nvidia", {"name": "a", "env": env})) == ["GA601", "GA603"]
+
+
 def test_runtime_is_told_where_one_container_leaves_it_to_its_image(rules):
     assert rules(pod("nvidia", {"name": "a", "env": [VOID]}, {"name": "b"})) == ["GA603"]

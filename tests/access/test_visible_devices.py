@@ -9,6 +9,12 @@ ASK = (
 REMOVE = "remove the variable; exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
 UNKNOWN = "its value is not known here, and unless it is void or none it gets GPUs that others were given"
 GPU = {"limits": {"nvidia.com/gpu": "1"}}
+H100_CLASS = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: h100}
+spec: {extendedResourceName: example.com/h100}
+"""
 
 
 def container(*env, name="train", **fields):
@@ -45,6 +51,23 @@ def test_some_gpus_without_a_request_are_told(told, value):
 @pytest.mark.parametrize("value", ["void", "none", "", None])
 def test_no_gpu_is_nothing(told, value):
     assert told({"containers": [container(visible(value)), container(visible(value), name="b", resources=GPU)]}) == []
+
+
+@pytest.mark.parametrize("value", [" void ", "void,all", "all,void", "0,\tvoid", "none,all", "0,none", " ", ",", " , "])
+def test_list_that_gives_no_gpu_is_nothing(told, value):
+    assert told({"containers": [container(visible(value)), container(visible(value), name="b", resources=GPU)]}) == []
+
+
+@pytest.mark.parametrize("value", [" all", "all\n", "all,none", "0,all", "0, all ,none", "\x1cvoid,all", "\u2003all"])
+def test_list_that_gives_every_gpu_is_told_so(found, value):
+    (finding,) = found({"containers": [container(visible(value))]})
+    assert finding.message.endswith("NVIDIA's container runtime gives it every GPU of the node")
+
+
+@pytest.mark.parametrize("value", ["Void", "0 void", "NONE", "0,,1", "\x1cvoid"])
+def test_list_of_other_names_is_told(found, value):
+    (finding,) = found({"containers": [container(visible(value))]})
+    assert finding.message.endswith("NVIDIA's container runtime gives it these GPUs of the node, whoever has them")
 
 
 @pytest.mark.parametrize("name", ["nvidia_visible_devices", "NVIDIA_VISIBLE_DEVICE", "CUDA_VISIBLE_DEVICES"])
@@ -92,6 +115,23 @@ def test_own_value_beside_a_request_is_told(told):
 
 
 @pytest.mark.parametrize(
+    "resources",
+    [{"claims": [{"name": "gpu"}]}, {"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1}}],
+    ids=["claim", "implicit name"],
+)
+def test_own_value_beside_a_claim_is_no_reason_to_refuse(told, resources):
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    spec = {"containers": [container(visible("all"), resources=resources)], "resourceClaims": claims}
+    assert told(spec) == [
+        (
+            'GA602 warn spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", which has '
+            "a claim: if that is for GPUs the variable has no effect, and if not, NVIDIA's container runtime gives it "
+            f"the GPUs of others; {REMOVE}"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
     ("resources", "rule"),
     [
         ({"limits": {"nvidia.com/gpu": 1}}, "GA602"),
@@ -99,6 +139,9 @@ def test_own_value_beside_a_request_is_told(told):
         ({"limits": {"nvidia.com/gpu.shared": 2}}, "GA602"),
         ({"limits": {"nvidia.com/mig-1g.5gb": 1}}, "GA602"),
         ({"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1}}, "GA602"),
+        ({"limits": {"deviceclass.resource.kubernetes.io/h100": 1}}, "GA602"),
+        ({"limits": {"example.com/h100": 1}}, "GA602"),
+        ({"limits": {"example.com/a100": 1}}, "GA601"),
         ({"claims": [{"name": "gpu"}]}, "GA602"),
         ({"claims": [{"name": "gpu", "request": "a"}]}, "GA602"),
         ({"claims": [{"name": "other"}]}, "GA601"),
@@ -114,7 +157,7 @@ def test_own_value_beside_a_request_is_told(told):
 def test_request_is_a_resource_or_a_claim_of_the_pod(rules, resources, rule):
     claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
     spec = {"containers": [container(visible("all"), resources=resources)], "resourceClaims": claims}
-    assert rules(spec) == [rule]
+    assert rules(spec, cluster=H100_CLASS) == [rule]
 
 
 def test_request_of_another_container_does_not_count(rules):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from policies.decision import Finding, Severity
 from policies.explanation import (
     Change,
     Explanation,
@@ -15,6 +16,7 @@ from policies.explanation import (
     Suggestion,
     Verdict,
 )
+from policies.kubernetes.paths import FieldPath
 from webhook.cli.explain_text import text as coloured
 
 
@@ -134,6 +136,22 @@ pod team-a/train  blocked
 It is refused before any node is looked at.
 - "0.5" is no whole number; ask for whole GPUs [GA302]
 - there is no DeviceClass gpu"""
+    )
+
+
+def test_warning_of_review_stands_below_the_answer():
+    finding = Finding("GA404", Severity.WARN, FieldPath(["metadata"]), "none has H200*", "wait for such a node")
+    explanation = Explanation(
+        "pod a/b", Verdict.IMPOSSIBLE, "fits none of 3 nodes", warnings=(finding,), remarks=("no Pods are known",)
+    )
+    assert (
+        text(explanation)
+        == """\
+pod a/b  impossible
+Fits none of 3 nodes.
+Warning: metadata: none has H200*; wait for such a node [GA404]
+
+Note: no Pods are known."""
     )
 
 

@@ -36,12 +36,12 @@ def with_junk(document, path, junk):
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data(), junk=JUNK)
-def test_explanation_of_anything_is_json(ask, k8s, data, junk):
+@given(data=st.data(), junk=JUNK, stored=st.booleans())
+def test_explanation_of_anything_is_json(ask, k8s, data, junk, stored):
     objects = {
         "pod": k8s.pod(
             {"cpu": "1", "nvidia.com/gpu": "1"},
-            stored=True,
+            stored=stored,
             resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"),
             nodeSelector={"kubernetes.io/hostname": "node-1"},
             tolerations=[{"key": "a", "operator": "Exists"}],
@@ -50,11 +50,19 @@ def test_explanation_of_anything_is_json(ask, k8s, data, junk):
             k8s.selecting('device.attributes["gpu.nvidia.com"].type == "gpu"', count=9),
             constraints=[{"matchAttribute": "gpu.nvidia.com/productName"}],
         ),
-        "node": k8s.node(taints=[{"key": "a", "effect": "NoSchedule"}], allocatable={"nvidia.com/gpu": "2"}),
+        "node": k8s.node(
+            labels={"nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/cuda.runtime-version.full": "13.0"},
+            taints=[{"key": "a", "effect": "NoSchedule"}],
+            allocatable={"nvidia.com/gpu": "2"},
+        ),
         "slice": k8s.resource_slice(k8s.gpus(2, taints=[{"key": "a", "effect": "NoSchedule"}])),
         "held": k8s.holding("other", [0]),
         "class": k8s.device_class(extendedResourceName="nvidia.com/gpu"),
         "running": k8s.pod({"cpu": "1"}, name="running", nodeName="node-1", stored=True),
+    }
+    objects["pod"]["metadata"]["annotations"] = {
+        "gpu-admission.io/product": "H200*",
+        "gpu-admission.io/min-cuda": "99.0",
     }
     name = data.draw(st.sampled_from(sorted(objects)))
     kept = (("kind",), ("apiVersion",), ("metadata",), ("metadata", "name"), ())

@@ -179,3 +179,25 @@ def test_toleration_that_placement_adds_is_remarked(ask, k8s):
 def test_toleration_that_decides_nothing_is_not_remarked(ask, k8s, taints, rest):
     pod = claiming_pod(k8s, **rest)
     assert ask(pod, k8s.node(taints=taints), k8s.resource_slice(k8s.gpus(1)), k8s.template()).remarks == ()
+
+
+PLACED = "this counts the conditions on nodes that placement adds to the pod; gpu-admission review shows them"
+
+
+def test_condition_that_placement_makes_of_a_wish_is_remarked(ask, k8s):
+    pod = k8s.pod(containers=[{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 1}}}])
+    pod["metadata"]["annotations"] = {"gpu-admission.io/product": "NVIDIA-L40S"}
+    node = k8s.node("node-1", {"nvidia.com/gpu.product": "NVIDIA-L4"})
+    answer = ask(pod, node)
+    (group,) = answer.groups
+    assert group.reason.sentence == (
+        "the pod's nodeSelector asks for nvidia.com/gpu.product=NVIDIA-L40S; here nvidia.com/gpu.product is NVIDIA-L4"
+    )
+    assert PLACED in answer.remarks
+
+
+def test_conditions_of_the_pod_itself_are_not_remarked(ask, k8s):
+    pod = k8s.pod(
+        nodeSelector={"zone": "c"}, containers=[{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 1}}}]
+    )
+    assert PLACED not in ask(pod, k8s.node()).remarks

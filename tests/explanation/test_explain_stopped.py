@@ -49,6 +49,17 @@ def test_work_can_be_stopped_wherever_it_asks(stopped_after, k8s):
     assert stopped_after(claim, *cluster, times=questions_asked) == questions_asked
 
 
+def test_work_on_wishes_can_be_stopped_wherever_it_asks(stopped_after, k8s):
+    labels = {"nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/gpu.memory": "15360"}
+    node = k8s.node(labels=labels, allocatable={"nvidia.com/gpu": "1"})
+    pod = k8s.pod({"nvidia.com/gpu": "1"})
+    pod["metadata"]["annotations"] = {"gpu-admission.io/min-memory": "40Gi"}
+    questions_asked = stopped_after(pod, node, times=10_000)
+    for times in range(questions_asked):
+        with pytest.raises(StoppedError):
+            stopped_after(pod, node, times=times)
+
+
 def test_work_asks_before_each_evaluation(stopped_after, k8s, monkeypatch):
     evaluated = []
     matches = Selector.matches

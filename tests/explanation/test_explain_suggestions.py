@@ -113,7 +113,7 @@ def test_change_of_what_conversion_wrote_says_where_it_comes_from(ask, k8s):
     (suggestion,) = answer.suggestions
     assert suggestion.sentence == (
         'leave out device.attributes["gpu.nvidia.com"].productName.replace(" ", "-") == "NVIDIA-L40S" '
-        "in request main, which conversion made of the pod's node selector or affinity"
+        "in request main, which conversion made of the pod's wishes, node selector or affinity"
     )
 
 

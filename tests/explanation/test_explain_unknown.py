@@ -123,6 +123,7 @@ def test_json_has_stable_names(ask, k8s):
             }
         ],
         "convertedTo": "",
+        "warnings": [],
         "remarks": [ALONE],
     }
 

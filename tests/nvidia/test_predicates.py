@@ -105,6 +105,16 @@ MEMORY = CapacityIs("memory", ((">=", "81559Mi"), ("<", "81560Mi")))
             "product A100",
         ),
         (
+            ProductLike(("A100*",), ("*40GB",), "name with profile"),
+            (
+                f"has({A}.productName) && has({A}.profile) && "
+                f'({NAME} + "-mig-" + {PROFILE}).matches("(?s)^(nvidia-)?(a100.*)$") && '
+                f'!({NAME}.matches("(?s)^(nvidia-)?(.*40gb)$") || '
+                f'({NAME} + "-mig-" + {PROFILE}).matches("(?s)^(nvidia-)?(.*40gb)$"))'
+            ),
+            "product A100*, not *40GB",
+        ),
+        (
             ProductLike((), ("A100",), "either"),
             (
                 f"has({A}.productName) && has({A}.profile) && "

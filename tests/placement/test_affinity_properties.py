@@ -74,7 +74,7 @@ pods = pods_with(matchExpressions=some_expressions, matchFields=st.none() | st.l
 
 def after(document, some):
     edits = Editor(document)
-    require(Pod.read(document), some, edits)
+    require(some, edits)
     return edits
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from policies.kubernetes.pods import Pod
-from policies.placement import gets_gpu
+from policies.placement import gets_gpu, may_get_gpu
 from webhook.cluster.manifests import ManifestsView
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
@@ -209,7 +209,7 @@ def test_texts_of_nvidia_need_no_cel_engine(resource):
     program = f"""
 import sys
 from policies.kubernetes.pods import Pod
-from policies.placement import gets_gpu
+from policies.placement import gets_gpu, may_get_gpu
 from webhook.cluster.manifests import ManifestsView
 
 pod = Pod.read({pod({resource: 1}).document!r})
@@ -218,3 +218,19 @@ assert "policies.dra.cel" not in sys.modules
 """
     root = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60, cwd=root)
+
+
+@pytest.mark.parametrize(
+    ("asking", "expected"),
+    [
+        (pod(), False),
+        (pod({"cpu": "8", "memory": "64Gi", "hugepages-2Mi": "1Gi"}, {"ephemeral-storage": "1Gi"}), False),
+        (pod({"nvidia.com/gpu": 1}), True),
+        (pod(requests={"example.com/h100": 1}), True),
+        (pod(initContainers=[{"name": "init", "resources": {"limits": {"nvidia.com/gpu": 1}}}]), True),
+        (BY_TEMPLATE, True),
+    ],
+    ids=["nothing", "resources of Kubernetes", "limit", "request", "init container", "claim"],
+)
+def test_pod_that_asks_for_no_device_cannot_get_a_gpu(asking, expected):
+    assert may_get_gpu(asking) is expected

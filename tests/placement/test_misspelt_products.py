@@ -17,7 +17,8 @@ def told(pod, cluster):
 
     def told(text, *parts):
         asking = pod({"nvidia.com/gpu": 1}, annotations={"gpu-admission.io/product": text})
-        found = list(misspelt(cluster(*parts), wished(asking, "team-a", DEFAULTS)))
+        view = cluster(*parts)
+        found = list(misspelt(view, wished(asking, "team-a", view, DEFAULTS)))
         assert {(finding.rule, finding.severity) for finding in found} <= {("GA405", Severity.WARN)}
         return [finding.text for finding in found]
 
@@ -98,3 +99,15 @@ def test_excluded_product_that_does_not_exist_excludes_nothing(told):
 
 def test_each_pattern_is_told(told):
     assert [text.split('"')[1] for text in told("H10O*,A100*,T5,!Voodoo*", "f1")] == ["H10O*", "T5", "Voodoo*"]
+
+
+def test_five_patterns_are_told_and_the_others_counted(told):
+    texts = told(",".join(f"Voodoo{number}*" for number in range(7)), "f1")
+    assert [text.split('"')[1] for text in texts[:-1]] == [f"Voodoo{number}*" for number in range(5)]
+    assert texts[-1] == f"{WISH}: 2 more patterns name no GPU in the cluster, and none that is known; {COMPARE}"
+
+
+def test_sixth_pattern_is_counted(told):
+    texts = told("H10O*,A10O*,l4O*,Testla-T4,GB-200*,!H100-80GB")
+    assert len(texts) == 6
+    assert texts[-1] == f"{WISH}: one more pattern names no GPU that is known; {COMPARE}"

@@ -19,13 +19,21 @@ ALL = ("f1", "f2", "f3", "f4", "f5", "f6")
 
 
 @pytest.fixture
-def placed(pod, cluster):
+def severities():
+    """The severities of what was said last."""
+    return []
+
+
+@pytest.fixture
+def placed(pod, cluster, severities):
     """The spec of a pod that was placed by its wishes, without containers, and what was said."""
 
     def placed(words, limits, *parts, settings=DEFAULTS, **spec):
         asking = pod(limits, annotations={f"gpu-admission.io/{word}": text for word, text in words.items()}, **spec)
         edits = Editor(asking.document)
-        found = list(place(asking, "team-a", cluster(*parts), settings, wished(asking, "team-a", settings), edits))
+        view = cluster(*parts)
+        found = list(place(asking, "team-a", view, settings, wished(asking, "team-a", view, settings), edits))
+        severities[:] = [finding.severity for finding in found]
         given = {key: value for key, value in edits.document["spec"].items() if key != "containers"}
         return given, [(finding.rule, finding.text) for finding in found]
 
@@ -214,12 +222,21 @@ def test_default_without_effect_is_not_told(placed, claims):
     assert placed({}, {}, settings=settings, **claims)[1] == []
 
 
+def test_wish_that_only_shared_gpus_meet_is_not_made_impossible(placed):
+    avoid = GPUAdmissionPolicy(placement=Placement(avoid_shared_gpus=True))
+    spec, found = placed({"family": "hopper"}, GPU, *ALL, settings=avoid)
+    assert spec == {"nodeSelector": {"nvidia.com/gpu.family": "hopper"}}
+    assert [rule for rule, _ in found] == ["GA411"]
+    assert placed({"family": "hopper"}, GPU, *ALL, settings=avoid, **spec)[0] == spec
+
+
 def test_pod_of_a_daemon_set_is_left_on_its_node(pod, cluster):
     document = pod(GPU, annotations={"gpu-admission.io/family": "hopper"}).document
     document["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "exporter", "controller": True}]
     asking, edits = Pod.read(document), Editor(document)
     settings = GPUAdmissionPolicy(placement=Placement(avoid_shared_gpus=True))
-    found = place(asking, "team-a", cluster("f1"), settings, wished(asking, "team-a", settings), edits)
+    view = cluster("f1")
+    found = place(asking, "team-a", view, settings, wished(asking, "team-a", view, settings), edits)
     assert [(finding.rule, finding.text) for finding in found] == [
         (
             "GA407",
@@ -233,33 +250,82 @@ def test_pod_of_a_daemon_set_is_left_on_its_node(pod, cluster):
     assert not edits
 
 
+@pytest.mark.parametrize("claims", [{}, {"resourceClaims": CLAIM}], ids=["no GPU", "own claim"])
+def test_malformed_wish_without_effect_refuses_nothing(pod, cluster, claims):
+    asking = pod({"cpu": 1}, annotations={"gpu-admission.io/min-memory": "80GB"}, **claims)
+    view = cluster("f1")
+    wishes = wished(asking, "team-a", view, DEFAULTS)
+    found = place(asking, "team-a", view, DEFAULTS, wishes, Editor(asking.document))
+    assert [(finding.rule, finding.severity) for finding in found] == [("GA401", Severity.WARN)]
+
+
 def test_malformed_wish_is_told_and_the_rest_kept(placed):
     spec, found = placed({"product": "*GB200", "min-cuda": "new"}, GPU)
     assert spec == {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-GB200"}}
     assert [rule for rule, _ in found] == ["GA401"]
 
 
-def test_affinity_that_would_become_too_large_is_told(placed):
+@pytest.mark.parametrize("by_default", [False, True], ids=["own", "default"])
+def test_wish_that_would_make_the_affinity_too_large_is_refused(placed, severities, by_default):
     own = required(*([f"zone In z{number}"] for number in range(150)))
-    spec, found = placed({"min-compute-capability": "8.6"}, GPU, affinity=own)
+    wish = {"min-compute-capability": "8.6"}
+    settings = GPUAdmissionPolicy(placement=Placement(wishes=(WishDefault(wish),) if by_default else ()))
+    spec, found = placed({} if by_default else wish, GPU, settings=settings, affinity=own)
+    said = " (a default of the GPUAdmissionPolicy, which an annotation replaces)" if by_default else ""
     assert spec == {"affinity": own}
     assert found == [
         (
             "GA407",
             (
                 "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: would have "
-                "300 terms, and 200 are the most that a pod is given, so nothing is added to it for the pod's GPUs; "
-                "simplify the pod's own node affinity"
+                "300 terms, and 200 are the most that a pod is given, so "
+                f"gpu-admission.io/min-compute-capability: 8.6{said} cannot be kept; simplify the pod's own node selector "
+                "and affinity"
             ),
         )
     ]
+    assert severities == [Severity.DENY]
+
+
+def test_all_words_that_cannot_be_kept_are_told(placed):
+    selector = {f"zone-{number}": "a" for number in range(1001)}
+    ((_, text),) = placed({"family": "hopper", "product": "H100*"}, GPU, nodeSelector=selector)[1]
+    assert text == (
+        "spec.nodeSelector: has 1001 labels, and 1000 can be judged in time, so gpu-admission.io/product: H100* and "
+        "gpu-admission.io/family: hopper cannot be kept; simplify the pod's own node selector and affinity"
+    )
+
+
+def test_pod_that_cannot_be_kept_off_shared_gpus_is_warned(placed, severities):
+    avoid = GPUAdmissionPolicy(placement=Placement(avoid_shared_gpus=True))
+    selector = {f"zone-{number}": "a" for number in range(1001)}
+    assert placed({}, GPU, settings=avoid, nodeSelector=selector) == (
+        {"nodeSelector": selector},
+        [
+            (
+                "GA407",
+                (
+                    "spec.nodeSelector: has 1001 labels, and 1000 can be judged in time, so the pod is not kept off shared "
+                    "GPUs, as spec.placement.avoidSharedGPUs would have it; simplify the pod's own node selector and "
+                    "affinity"
+                ),
+            )
+        ],
+    )
+    assert severities == [Severity.WARN]
+
+
+def test_wish_that_requires_nothing_of_a_node_is_kept_whatever_the_pod_selects(placed):
+    selector = {f"zone-{number}": "a" for number in range(1001)}
+    assert placed({"sharing": "any"}, GPU, nodeSelector=selector) == ({"nodeSelector": selector}, [])
 
 
 def test_findings_warn_but_where_a_wish_cannot_be(pod, cluster):
     words = {"product": "H10O*", "min-cuda": "x", "zzz": "x"}
     asking = pod(GPU, annotations={f"gpu-admission.io/{word}": text for word, text in words.items()})
-    wishes = wished(asking, "team-a", DEFAULTS)
-    found = place(asking, "team-a", cluster("f1"), DEFAULTS, wishes, Editor(asking.document))
+    view = cluster("f1")
+    wishes = wished(asking, "team-a", view, DEFAULTS)
+    found = place(asking, "team-a", view, DEFAULTS, wishes, Editor(asking.document))
     assert [(finding.rule, finding.severity) for finding in found] == [
         ("GA401", Severity.DENY),
         ("GA406", Severity.WARN),

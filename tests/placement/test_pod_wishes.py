@@ -3,6 +3,7 @@
 import pytest
 
 from policies.decision import Severity
+from policies.kubernetes.pods import Pod
 from policies.nvidia.wishes import WORDS, Wish
 from policies.placement.wishes import wished
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
@@ -19,11 +20,11 @@ def defaults(*wishes):
 
 
 @pytest.fixture
-def read(pod):
+def read(pod, cluster):
     """What is read of a pod with these annotations in the namespace team-a."""
 
     def read(annotations=None, settings=DEFAULTS):
-        return wished(pod(annotations=annotations), "team-a", settings)
+        return wished(pod(annotations=annotations), "team-a", cluster(), settings)
 
     return read
 
@@ -60,6 +61,13 @@ def test_every_word_is_read(read):
 def test_word_that_cannot_be_read_is_refused_with_its_remedy(read, word, text, told):
     found = read({f"gpu-admission.io/{word}": text}).findings
     assert [(finding.rule, finding.severity, finding.text) for finding in found] == [("GA401", Severity.DENY, told)]
+
+
+def test_malformed_wish_of_a_daemon_set_refuses_nothing(pod, cluster):
+    document = pod(annotations=annotated(min_memory="80GB")).document
+    document["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "exporter", "controller": True}]
+    found = wished(Pod.read(document), "team-a", cluster(), DEFAULTS).findings
+    assert [(finding.rule, finding.severity) for finding in found] == [("GA401", Severity.WARN)]
 
 
 def test_words_that_can_be_read_count_beside_one_that_cannot(read):

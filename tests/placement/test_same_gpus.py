@@ -155,7 +155,7 @@ def test_mig_device_of_the_single_strategy_is_selected_by_labels_and_attributes_
 
 @given(known=st.sampled_from(KNOWN_PRODUCTS), wish=patterns.map(lambda text: Wish.of({"product": text})))
 def test_known_product_that_no_node_has_yet_is_selected_too(known, wish):
-    gpu = GPU(known.label, "Hopper", (9, 0), 81559 * MEBI, (580, 95, 5), (13, 0))
+    gpu = GPU(known, "Hopper", (9, 0), 81559 * MEBI, (580, 95, 5), (13, 0))
     node = labels(gpu, "gpu")
     branches = alternatives(wish, parse_resource("nvidia.com/gpu"), {})
     by_labels = any(all(requirement.holds(node) for requirement in branch) for branch in branches)

@@ -110,6 +110,15 @@ def test_pod_that_finds_shares_only_is_told(pod, cluster, parts, spec, ways):
     )
 
 
+def test_node_that_is_not_as_wished_is_no_node_with_a_whole_gpu(pod, cluster):
+    hopper = ((NodeRequirement("nvidia.com/gpu.family", "In", ("hopper",)),),)
+    alternatives, (finding,) = avoided(pod(GPU), Wish(families=("hopper",)), cluster("f1", "f4"), AVOID, hopper)
+    assert alternatives == ALWAYS
+    assert finding.message.startswith(
+        "is a share of a GPU on every node that offers it to this pod, by time-slicing on 1"
+    )
+
+
 def test_shares_of_mig_devices_are_told_apart_from_whole_gpus(pod, cluster, node):
     shared = node("f2", labels={"nvidia.com/mig-1g.5gb.sharing-strategy": "time-slicing"})
     limits = {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 1}

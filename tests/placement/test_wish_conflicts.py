@@ -4,7 +4,7 @@ import pytest
 
 from policies.decision import Severity
 from policies.placement.wishes import wish_problems, wished
-from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
+from policies.settings import DEFAULTS
 
 GPU = {"nvidia.com/gpu": 1}
 BY_CLASS = {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1}
@@ -18,7 +18,8 @@ def problems(pod, cluster):
 
     def problems(words, limits, *parts, settings=DEFAULTS, **spec):
         asking = pod(limits, annotations={f"gpu-admission.io/{word}": text for word, text in words.items()}, **spec)
-        return list(wish_problems(asking, "team-a", cluster(*parts), wished(asking, "team-a", settings)))
+        view = cluster(*parts)
+        return list(wish_problems(asking, "team-a", view, wished(asking, "team-a", view, settings)))
 
     return problems
 
@@ -75,7 +76,7 @@ def test_mig_device_without_mig_is_refused(refusals, text):
         (
             "GA402",
             (
-                f"{WISH}product]: excludes all MIG devices, and the pod asks for nvidia.com/mig-1g.5gb; "
+                f"{WISH}product]: excludes all MIG devices 1g.5gb, and the pod asks for nvidia.com/mig-1g.5gb; "
                 "ask for nvidia.com/gpu, or remove what excludes them"
             ),
         )
@@ -173,13 +174,47 @@ def test_nodes_may_be_named_instead(refusals):
     assert refusals({"product": "H100*"}, BY_CLASS, "gpucluster", nodeSelector=selector) == []
 
 
-def test_contradiction_with_a_default_says_so(refusals):
-    settings = GPUAdmissionPolicy(placement=Placement(wishes=(WishDefault({"product": "*GB200"}),)))
-    selector = {"nvidia.com/gpu.product": "Tesla-T4"}
-    ((_, text),) = refusals({}, GPU, settings=settings, nodeSelector=selector)
-    assert (
-        "gpu-admission.io/product: *GB200 (a default of the GPUAdmissionPolicy, which an annotation replaces)" in text
-    )
+@pytest.mark.parametrize("text", ["*MIG-2g*", "A100*-MIG-3g.20gb, *1g.10gb", "*MIG-1g.5gb.me"])
+def test_mig_device_of_another_profile_is_refused(refusals, text):
+    assert refusals({"product": text}, {"nvidia.com/mig-1g.5gb": 1}) == [
+        (
+            "GA402",
+            (
+                f"{WISH}product]: names MIG devices of other profiles only, and the pod asks for nvidia.com/mig-1g.5gb; "
+                "ask for the profile that is wished, or leave the profile out of the wish"
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["*MIG-2g*, A100*", "*MIG*", "*-MIG-*", "*MIG?1g*", "*MIG-1g*", "*1g.5gb", "MIG-1g.5gb", "A100*5gb", "*2g*", "*"],
+)
+def test_mig_device_that_a_pattern_may_name_is_not_refused(refusals, text):
+    assert refusals({"product": text}, {"nvidia.com/mig-1g.5gb": 1}) == []
+
+
+def test_profile_of_part_of_an_instance_may_be_named_by_its_end(refusals):
+    assert refusals({"product": "*3g.20gb"}, {"nvidia.com/mig-1c.3g.20gb": 1}) == []
+
+
+def test_whole_gpu_may_be_wished_as_a_mig_device(refusals):
+    assert refusals({"product": "*MIG-2g*"}, GPU) == []
+
+
+def test_node_without_such_a_device_now_is_no_contradiction(refusals):
+    nodes = [
+        {"kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}} for name in ("a", "b")
+    ]
+    attributes = {"type": {"string": "mig"}, "productName": {"string": "NVIDIA A100-SXM4-40GB"}}
+    devices = [{"name": "gpu-0-mig-0", "attributes": {**attributes, "profile": {"string": "1g.5gb"}}}]
+    pool = {"name": "a", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "a", "pool": pool, "devices": devices}
+    part = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "a"}, "spec": spec}
+    by_class = {"deviceclass.resource.kubernetes.io/mig.nvidia.com": 1}
+    selector = {"kubernetes.io/hostname": "b"}
+    assert refusals({"product": "A100*"}, by_class, *nodes, part, nodeSelector=selector) == []
 
 
 def test_affinity_too_large_to_compare_is_not_refused(refusals):

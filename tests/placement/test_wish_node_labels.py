@@ -129,6 +129,17 @@ def test_excluded_products_are_left_out():
     assert values({"product": "H100*,!*PCIe,!*MIG*"}, seen=["NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"]) == H100[:2]
 
 
+def test_mig_devices_of_an_excluded_gpu_are_left_out():
+    seen = ["NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"]
+    assert values({"product": "A100-SXM4*,!*40GB"}, seen=seen) == ("NVIDIA-A100-SXM4-80GB", seen[1])
+    assert values({"product": "A100-SXM4-?0GB-MIG*,!*40GB"}, seen=seen) == (seen[1],)
+    ((_, excluded),) = alternatives(
+        Wish.of({"product": "!*SXM4-40GB"}), parse_resource(GPU), {PRODUCT: frozenset(seen)}
+    )
+    assert seen[0] in excluded.values
+    assert seen[1] not in excluded.values
+
+
 def test_node_with_misconfigured_mig_devices_is_never_wanted():
     assert values({"product": "H100*"}, seen=["NVIDIA-H100-80GB-HBM3-MIG-INVALID"]) == H100
 
@@ -188,11 +199,34 @@ def test_shared_gpus_of_known_products_are_waited_for():
     assert alternatives(wish, parse_resource(GPU), {})[0][0].values == ("Tesla-T4-SHARED",)
 
 
+def test_shared_gpus_that_nobody_has_seen_are_admitted_where_sharing_does_not_matter():
+    any_t4 = {"product": "*T4*", "sharing": "any"}
+    assert values(any_t4) == ("Tesla-T4", "Tesla-T4-SHARED")
+    assert values(any_t4, seen=["Tesla-T4G"]) == ("Tesla-T4", "Tesla-T4-SHARED", "Tesla-T4G", "Tesla-T4G-SHARED")
+    assert values({"product": "*T4*"}, seen=["Tesla-T4G"]) == ("Tesla-T4", "Tesla-T4G")
+    assert values({"product": "R100", "sharing": "any"}) == (
+        "NVIDIA-R100",
+        "NVIDIA-R100-SHARED",
+        "R100",
+        "R100-SHARED",
+    )
+    assert values({"product": "A30", "sharing": "any"}, "nvidia.com/mig-1g.6gb") == (
+        "NVIDIA-A30-MIG-1g.6gb",
+        "NVIDIA-A30-MIG-1g.6gb-SHARED",
+    )
+
+
+def test_shared_gpus_of_products_that_were_seen_alone_are_waited_for():
+    wish = Wish.of({"product": "*T4G", "sharing": "shared"})
+    seen = {PRODUCT: frozenset({"Tesla-T4G"})}
+    assert alternatives(wish, parse_resource(GPU), seen)[0][0].values == ("Tesla-T4G-SHARED",)
+
+
 def test_what_is_only_excluded_is_listed():
     assert conditions({"product": "!*T4*"}, seen=["Tesla-T4-Custom"]) == [
         [
             "nvidia.com/gpu.product Exists",
-            "nvidia.com/gpu.product NotIn [Tesla-T4, Tesla-T4-Custom, Tesla-T4-SHARED]",
+            ("nvidia.com/gpu.product NotIn [Tesla-T4, Tesla-T4-Custom, Tesla-T4-Custom-SHARED, Tesla-T4-SHARED]"),
         ]
     ]
 
@@ -216,7 +250,10 @@ def test_all_mig_devices_are_excluded_by_the_label_that_only_they_have():
 
 def test_some_mig_devices_are_excluded_by_listing_them():
     assert conditions({"product": "!A30-MIG*"}, seen=["NVIDIA-A30-MIG-1g.6gb", "NVIDIA-A30"]) == [
-        ["nvidia.com/gpu.product Exists", "nvidia.com/gpu.product NotIn [NVIDIA-A30-MIG-1g.6gb]"]
+        [
+            "nvidia.com/gpu.product Exists",
+            "nvidia.com/gpu.product NotIn [NVIDIA-A30-MIG-1g.6gb, NVIDIA-A30-MIG-1g.6gb-SHARED]",
+        ]
     ]
 
 
@@ -238,9 +275,9 @@ def test_nothing_is_seen_while_nodes_are_unknown(cluster):
     assert cluster().derive(seen_products) == {}
 
 
-@pytest.mark.parametrize("known", KNOWN_PRODUCTS, ids=lambda known: known.label)
+@pytest.mark.parametrize("known", KNOWN_PRODUCTS)
 def test_known_product_is_selected_by_its_exact_name(known):
-    assert values({"product": known.label}) == (known.label,)
+    assert values({"product": known}) == (known,)
 
 
 @pytest.mark.parametrize(

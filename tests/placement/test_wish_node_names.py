@@ -118,6 +118,41 @@ def test_mig_devices_are_told_from_whole_gpus(conditions, gpucluster):
     assert conditions({"product": "A100*"}, parts, BY_MIG_CLASS) == [["kubernetes.io/hostname In [a100-dra-1]"]]
 
 
+def label_and_divide(parts):
+    """The A100 are MIG devices of the DRA driver, on a node that GFD labels."""
+    parts["Node", "a100-dra-1"]["metadata"]["labels"] |= {
+        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB",
+        "nvidia.com/gpu.sharing-strategy": "time-slicing",
+    }
+    for device in devices(parts, "a100-dra-1"):
+        device["attributes"] |= {"type": {"string": "mig"}, "profile": {"string": "1g.5gb"}}
+
+
+def test_node_that_has_labels_is_named_for_devices_that_no_label_tells_of(conditions, gpucluster):
+    parts = gpucluster(label_and_divide)
+    assert conditions({"product": "A100*"}, parts, BY_MIG_CLASS) == [["kubernetes.io/hostname In [a100-dra-1]"]]
+    assert conditions({"product": "H100*"}, parts, BY_MIG_CLASS) == []
+    assert conditions({"product": "A100*"}, parts) == []
+
+
+def test_devices_that_no_label_tells_of_are_exclusive_whatever_labels_say(conditions, gpucluster):
+    assert conditions({"sharing": "exclusive"}, gpucluster(label_and_divide), BY_MIG_CLASS) == [[]]
+    assert conditions({"sharing": "shared"}, gpucluster(label_and_divide), BY_MIG_CLASS) == []
+
+
+def test_devices_that_no_label_tells_of_are_named_by_how_they_are_shared(conditions, gpucluster):
+    def share_h100(parts):
+        label_and_divide(parts)
+        for device in devices(parts, "h100-dra-1"):
+            device["attributes"] |= {"type": {"string": "mig"}, "profile": {"string": "1g.10gb"}}
+            device["allowMultipleAllocations"] = True
+
+    parts = gpucluster(share_h100)
+    exclusive, shared = ({"sharing": how} for how in ("exclusive", "shared"))
+    assert conditions(exclusive, parts, BY_MIG_CLASS) == [["kubernetes.io/hostname In [a100-dra-1]"]]
+    assert conditions(shared, parts, BY_MIG_CLASS) == [["kubernetes.io/hostname In [h100-dra-1]"]]
+
+
 def test_mig_resource_gets_devices_of_its_profile(conditions, gpucluster):
     def divide(parts):
         parts["DeviceClass", "mig.nvidia.com"]["spec"]["extendedResourceName"] = "nvidia.com/mig-1g.5gb"
@@ -198,6 +233,12 @@ def test_resource_of_which_nothing_tells_is_left_open(wanted):
     found = wanted({"product": "H100*"}, {BY_MIG_CLASS: 1}, "gpucluster")
     assert texts(found) == [[]]
     assert [gpu.name for gpu in found.untold] == [BY_MIG_CLASS]
+
+
+def test_nodes_with_labels_tell_of_devices_that_have_no_labels(wanted, gpucluster):
+    found = wanted({"product": "A100*"}, {BY_MIG_CLASS: 1}, *gpucluster(label_and_divide))
+    assert texts(found) == [["kubernetes.io/hostname In [a100-dra-1]"]]
+    assert found.untold == ()
 
 
 def test_resource_whose_devices_are_all_others_is_never_as_wished(wanted, gpucluster):

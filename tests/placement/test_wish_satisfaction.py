@@ -10,7 +10,8 @@ from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefau
 
 GPU = {"nvidia.com/gpu": 1}
 MIG = {"nvidia.com/mig-1g.5gb": 1}
-BY_CLASS = {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1}
+BY_CLASS_NAME = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
+BY_CLASS = {BY_CLASS_NAME: 1}
 EMPTY = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
 ALL = ("f1", "f2", "f3", "f4", "f5", "f6")
 
@@ -22,7 +23,8 @@ def found(pod, cluster):
     def found(words, limits, *parts, settings=DEFAULTS, **spec):
         annotations = {f"gpu-admission.io/{word}": text for word, text in words.items()}
         asking, view = pod(limits, annotations=annotations, **spec), cluster(*parts)
-        return list(unsatisfied(asked_gpus(asking, view), view, wished(asking, "team-a", settings), settings))
+        wishes = wished(asking, "team-a", view, settings)
+        return list(unsatisfied(asked_gpus(asking, view), view, wishes, settings))
 
     return found
 
@@ -60,12 +62,12 @@ def said(found):
         (
             {"product": "*GB200*", "max-memory": "100Gi"},
             "max-memory",
-            "NVIDIA-GB200 on 1 node has 189471Mi of memory; at most 102400Mi is wished",
+            "NVIDIA-GB200 on 1 node has 189471Mi of memory; at most 100Gi is wished",
         ),
         (
             {"min-memory": "80Gi", "max-memory": "100Gi"},
             "max-memory",
-            "NVIDIA-GB200 on 1 node has 189471Mi of memory; at most 102400Mi is wished",
+            "NVIDIA-GB200 on 1 node has 189471Mi of memory; at most 100Gi is wished",
         ),
         (
             {"product": "A100*,Tesla-T4", "min-compute-capability": "8.6"},
@@ -88,7 +90,7 @@ def said(found):
         (
             {"product": "*T4", "min-cuda": "13"},
             "min-cuda",
-            "Tesla-T4 on 1 node supports CUDA 12.4; at least 13.0 is wished",
+            "Tesla-T4 on 1 node supports CUDA 12.4; at least 13 is wished",
         ),
         (
             {"product": "*T4,H100*", "sharing": "exclusive"},
@@ -150,7 +152,7 @@ def test_at_most_five_products_are_told(said, node):
         ),
     )
     assert said({"min-memory": "80Gi"}, GPU, *nodes[:6])[1].endswith(
-        "NVIDIA-E on 1 node has 40960Mi and 1 more product; at least 81920Mi is wished"
+        "NVIDIA-E on 1 node has 40960Mi and 1 more product; at least 80Gi is wished"
     )
 
 
@@ -159,7 +161,7 @@ def test_values_that_differ_between_nodes_are_told_as_a_range(said, node):
     nodes = [node("f1", f"a100-{text}", {memory: text}) for text in ("40960", "40536", "40537")]
     assert said({"min-memory": "80Gi"}, GPU, *nodes) == (
         "min-memory",
-        "NVIDIA-A100-SXM4-40GB on 3 nodes has 40536Mi to 40960Mi of memory; at least 81920Mi is wished",
+        "NVIDIA-A100-SXM4-40GB on 3 nodes has 40536Mi to 40960Mi of memory; at least 80Gi is wished",
     )
 
 
@@ -175,7 +177,7 @@ def test_ways_of_sharing_that_differ_between_nodes_are_told(said, node):
 def test_label_that_is_missing_is_told(said, node):
     assert said({"max-memory": "80Gi"}, GPU, node("f1", labels={"nvidia.com/gpu.memory": None})) == (
         "max-memory",
-        "NVIDIA-A100-SXM4-40GB on 1 node has no label that tells; at most 81920Mi is wished",
+        "NVIDIA-A100-SXM4-40GB on 1 node has no label that tells; at most 80Gi is wished",
     )
 
 
@@ -193,15 +195,15 @@ def test_mig_devices_are_those_of_the_profile(said):
     )
     assert said({"min-memory": "5Gi"}, MIG, *ALL) == (
         "min-memory",
-        "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb on 1 node has 4864Mi of memory; at least 5120Mi is wished",
+        "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb on 1 node has 4864Mi of memory; at least 5Gi is wished",
     )
 
 
 def test_each_resource_of_a_pod_is_told(found):
     messages = [finding.message for finding in found({"min-memory": "1Ti"}, GPU | MIG, "f1", "f2")]
     assert messages == [
-        "NVIDIA-A100-SXM4-40GB on 1 node has 40960Mi of memory; at least 1048576Mi is wished",
-        "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb on 1 node has 4864Mi of memory; at least 1048576Mi is wished",
+        "NVIDIA-A100-SXM4-40GB on 1 node has 40960Mi of memory; at least 1Ti is wished",
+        "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb on 1 node has 4864Mi of memory; at least 1Ti is wished",
     ]
 
 
@@ -214,7 +216,7 @@ def test_resource_slices_are_told_where_nodes_have_no_labels(said):
         "min-memory",
         (
             "NVIDIA-A100-SXM4-40GB on 1 node has 40960Mi of memory, NVIDIA-H100-80GB-HBM3 on 1 node has 81559Mi; "
-            "at least 81920Mi is wished"
+            "at least 80Gi is wished"
         ),
     )
     assert said({"product": "H100*", "min-driver": "590"}, BY_CLASS, "gpucluster") == (
@@ -238,6 +240,68 @@ def test_cluster_without_gpus_is_told(said):
 def test_resource_that_no_node_offers_is_told_by_another_rule(said):
     assert said({"product": "H100*"}, GPU, "f2") is None
     assert said({"product": "H100*"}, GPU, "gpucluster") is None
+
+
+def test_cluster_without_gpus_is_nothing_to_a_pod_that_wishes_none(found):
+    assert found({}, GPU, EMPTY) == []
+
+
+@pytest.fixture
+def remedy(found):
+    """What the only finding says should be done."""
+
+    def remedy(*args, **options):
+        (finding,) = found(*args, **options)
+        assert finding.text.endswith(f"{finding.message}; {finding.remedy}")
+        return finding.remedy
+
+    return remedy
+
+
+COMPARE = "compare with what exists, or wait for such a node"
+UNNOTICED = (
+    "compare with what exists; the pod will not notice a node that comes later: apply it again then, or label the "
+    "namespace gpu-admission.io/dra: enabled"
+)
+ADD = "add a node with such a GPU, or wait for an autoscaler to add one"
+
+
+@pytest.mark.parametrize(
+    ("least", "expected"),
+    [
+        ("80Gi", 'write "80G"'),
+        (" 80Gi ", 'write "80G"'),
+        ("81920Mi", 'write "80G"'),
+        ("0.08Ti", COMPARE),
+        ("81921Mi", COMPARE),
+        ("84Gi", 'write "84G"'),
+        ("90Gi", COMPARE),
+        ("86G", COMPARE),
+        ("85899345920", COMPARE),
+    ],
+)
+def test_gigabytes_that_gpus_are_sold_with_are_suggested(remedy, least, expected):
+    assert remedy({"product": "H100*", "min-memory": least}, GPU, "f4", "f5") == expected
+    assert remedy({"product": "*T4", "min-memory": least}, GPU, "f4", "f5") == COMPARE
+
+
+def test_gigabytes_are_suggested_where_resource_slices_tell(remedy):
+    assert remedy({"min-memory": "80Gi"}, BY_CLASS, "gpucluster") == 'write "80G"'
+    assert remedy({"product": "A100*", "min-memory": "80Gi"}, BY_CLASS, "gpucluster") == UNNOTICED
+
+
+def test_pod_that_is_tied_to_the_devices_that_exist_is_told(remedy):
+    assert remedy({"product": "H200*"}, BY_CLASS, "gpucluster") == UNNOTICED
+    assert remedy({"product": "H200*"}, BY_CLASS, "gpucluster", "f1") == UNNOTICED
+
+
+def test_node_with_labels_may_come_where_there_are_some(remedy, node):
+    labelled = node("f1", offers={"nvidia.com/gpu": None, BY_CLASS_NAME: "8"})
+    assert remedy({"product": "H200*"}, BY_CLASS, "gpucluster", labelled) == COMPARE
+
+
+def test_cluster_without_gpus_has_nothing_to_compare_with(remedy):
+    assert remedy({"min-memory": "80Gi"}, GPU, EMPTY) == ADD
 
 
 def test_nothing_is_told_while_nodes_are_unknown(said):
@@ -270,7 +334,7 @@ def test_default_of_the_settings_is_told_as_such(found):
 def test_thousands_of_nodes_are_read_once(pod, node, cluster):
     nodes = [node("f5", f"t4-{number}") for number in range(2000)]
     view, asking = cluster(*nodes), pod(GPU, annotations={"gpu-admission.io/product": "H100*"})
-    asked, wishes = asked_gpus(asking, view), wished(asking, "team-a", DEFAULTS)
+    asked, wishes = asked_gpus(asking, view), wished(asking, "team-a", view, DEFAULTS)
     (first,) = unsatisfied(asked, view, wishes, DEFAULTS)
     nodes.clear()
     view.list = lambda *_: pytest.fail("nodes were read again")

@@ -15,6 +15,10 @@ AUTOSCALED = (
     "with which an autoscaler marks nodes that it is about to start or to remove; pods that tolerate it would be sent "
     "where they cannot run, so leave it out"
 )
+STARTING = (
+    "which is on nodes that are not set up yet, and tells the cluster autoscaler so; pods that tolerate it would be sent "
+    "where they cannot run, so leave it out and wait for the nodes"
+)
 EVERYBODYS = (
     'is "nvidia.com/gpu", which every GPU pod tolerates, whatever its value and in every namespace; to reserve nodes, '
     "taint them with another key"
@@ -249,6 +253,22 @@ def test_taint_is_checked(problems_of, taint, problem):
             ),
         ),
         ("karpenter.sh/disrupted", AUTOSCALED),
+        ("startup-taint.cluster-autoscaler.kubernetes.io/driver", STARTING),
+        ("ignore-taint.cluster-autoscaler.kubernetes.io/driver", STARTING),
+        (
+            "status-taint.cluster-autoscaler.kubernetes.io/repair",
+            (
+                "which is on nodes that take no pods for a while, and tells the cluster autoscaler so; pods that tolerate "
+                "it would be sent where they cannot run, so leave it out and wait for the nodes"
+            ),
+        ),
+        (
+            "node.cilium.io/agent-not-ready",
+            (
+                "which is on nodes where Cilium has not set up the network yet; pods that tolerate it would be sent where "
+                "they cannot run, so leave it out and wait for the nodes"
+            ),
+        ),
         ("ToBeDeletedByClusterAutoscaler", AUTOSCALED),
         ("DeletionCandidateOfClusterAutoscaler", AUTOSCALED),
     ],

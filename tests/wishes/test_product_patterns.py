@@ -62,6 +62,8 @@ def test_patterns_admit_whole_gpus(text, names):
         ("*2g.10gb", []),
         ("!*MIG*", []),
         ("H100*,!*-MIG-2g*", [H100]),
+        ("*100*,!*40GB", [H100]),
+        ("*100*,!A100-SXM4-40GB", [H100]),
     ],
 )
 def test_patterns_admit_mig_devices_by_the_name_that_their_label_has(text, names):

@@ -65,6 +65,8 @@ def _lines(explanation: Explanation, width: int) -> Iterator[str]:
     yield from _paragraph(_sentence(explanation.headline), width)
     for obstacle in explanation.obstacles:
         yield from _item(_obstacle(obstacle), width)
+    for warning in explanation.warnings:
+        yield from _paragraph(f"Warning: {warning}", width)
     if explanation.nodes is not None:
         yield ""
         yield from _counts(explanation)

@@ -13,7 +13,7 @@ from policies.nvidia.wishes.errors import WishError
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = ["read_least_memory", "read_most_memory"]
+__all__ = ["as_sold", "read_least_memory", "read_most_memory"]
 
 _MEBI = 1024**2
 _MOST = 2**50
@@ -43,6 +43,15 @@ def read_most_memory(text: str) -> int:
         WishError: it is no quantity, or none that a GPU can have.
     """
     return floor(_bytes(text) / _MEBI)
+
+
+def as_sold(text: str) -> str | None:
+    """As many gigabytes as a lower bound has gibibytes, `80G` for `80Gi`; None for one that is not in such units.
+
+    GPUs are sold by the gigabyte, and have less than as many gibibytes; see `read_least_memory`.
+    """
+    gibibytes, rest = divmod(read_least_memory(text), 1024)
+    return f"{gibibytes}G" if text.endswith("i") and not rest else None
 
 
 def _bytes(text: str) -> Fraction:

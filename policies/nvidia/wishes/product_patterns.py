@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.printable import shown
-from policies.nvidia.product_globs import any_matches, folded, is_within
+from policies.nvidia.product_globs import folded, is_within, matching, spellings
 from policies.nvidia.wishes.errors import WishError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from policies.nvidia.mig import MIGProfile
 
-__all__ = ["MOST_PATTERNS", "ProductPatterns"]
+__all__ = ["MOST_PATTERNS", "ProductPatterns", "product_spellings"]
 
 MOST_PATTERNS = 20
 """More would make expressions that Kubernetes finds too long or too costly."""
@@ -76,15 +77,10 @@ class ProductPatterns:
             product: as labels spell it, without `-SHARED`: `NVIDIA-A100-SXM4-40GB`.
             profile: of a MIG device; its name is then that of the label, `NVIDIA-A100-SXM4-40GB-MIG-1g.5gb`.
             by_profile: whether the pod asks for the MIG device by its profile, as `nvidia.com/mig-1g.5gb`. Then a
-                pattern, an excluding one too, can also match the name of the GPU alone.
+                pattern can also match the name of the GPU alone; one that excludes always can.
         """
-        plain = folded(product)
-        full = plain if profile is None else folded(f"{product}-MIG-{profile.label}")
-        names = {plain, full} if by_profile else {full}
-        includes = list(map(folded, self.includes))
-        excludes = list(map(folded, self.excludes))
-        wanted = not includes or any(any_matches(includes, name) for name in names)
-        return wanted and not any(any_matches(excludes, name) for name in names)
+        wanted = not self.includes or _match(self.includes, product_spellings(product, profile, by_profile=by_profile))
+        return wanted and not _match(self.excludes, product_spellings(product, profile, by_profile=True))
 
     def cancelled(self) -> dict[str, str]:
         """The patterns that name products only to exclude them again, each with the excluding one; all of them, or none.
@@ -99,6 +95,21 @@ class ProductPatterns:
             if is_within(folded(include), folded(exclude))
         }
         return taken if len(taken) == len(includes) else {}
+
+
+@lru_cache(maxsize=8192)
+def product_spellings(product: str, profile: MIGProfile | None = None, *, by_profile: bool = False) -> tuple[str, ...]:
+    """What patterns that include are matched with, folded; see `ProductPatterns.admits`.
+
+    Remembered, because the patterns of every wish are matched with all products that there are.
+    """
+    full = folded(f"{product}-MIG-{profile.label}" if profile else product)
+    names = (folded(product), full) if by_profile else (full,)
+    return tuple(dict.fromkeys(text for name in names for text in spellings(name)))
+
+
+def _match(patterns: Iterable[str], texts: Collection[str]) -> bool:
+    return any(matching(folded(pattern), texts) for pattern in patterns)
 
 
 def _pattern(name: str, entry: str) -> str:

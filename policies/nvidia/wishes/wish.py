@@ -106,7 +106,7 @@ class Wish:
 
     def __bool__(self) -> bool:
         """Whether anything is wished; that sharing does not matter is a wish too."""
-        return self != Wish()
+        return self != _NOTHING
 
     def predicate(self, subject: Subject) -> Predicate:
         """What a device of some kind must be; TRUE where the wish says nothing of devices.
@@ -121,6 +121,9 @@ class Wish:
     def contradictions(self) -> list[tuple[tuple[str, ...], str]]:
         """Why no GPU can ever meet the wish: the words that contradict each other, and a clause without a full stop."""
         return contradictions(self)
+
+
+_NOTHING = Wish()
 
 
 def _read(words: Mapping[str, str], word: str, read: Callable[[str], _Read]) -> _Read | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from policies.dra.words import listed, many
 from policies.kubernetes.printable import printable
 from policies.nvidia.products import PRODUCT, Product
 from policies.nvidia.resources import parse_resource
+from policies.placement.gpu_nodes import GPU
 from policies.placement.resources.names import correct_name, nearest_name, nearest_profile
 from policies.placement.sharing import sharing_strategy
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["instead"]
 
-_GPU = "nvidia.com/gpu"
 _SHARED_GPU = "nvidia.com/gpu.shared"
 
 Answer = tuple[str, str | None]
@@ -66,25 +65,20 @@ def _renamed_nowhere(base: str, nodes: GPUNodes) -> Answer | None:
 
 
 def _of_profile(profile: MIGProfile, nodes: GPUNodes) -> Answer:
-    handed_out = _handed_out_as_gpu(nodes)
+    handed_out = nodes.handing_out_gpus
     labels = {label: count for label, count in handed_out.items() if Product.parse(label).profile == profile}
     if labels:
         count = sum(labels.values())
         label = min(labels, key=lambda label: (-labels[label], label))
-        said = f"{many(count, 'node')} {'hands' if count == 1 else 'hand'} out {profile} devices as {_GPU}"
-        return f"{said}, by the MIG strategy single", f'write "{_GPU}" and the nodeSelector {PRODUCT}: {label}'
+        said = f"{many(count, 'node')} {'hands' if count == 1 else 'hand'} out {profile} devices as {GPU}"
+        return f"{said}, by the MIG strategy single", f'write "{GPU}" and the nodeSelector {PRODUCT}: {label}'
     offered = {parsed.profile: parsed.name for parsed in _mig_offers(nodes) if parsed.profile}
     nearest = nearest_profile(profile, offered)
     if nearest:
         return _listing(nodes), f'write "{offered[nearest]}", or wait for a node that advertises this one'
     if not offered and any(Product.parse(label).profile is None for label in handed_out):
-        return _listing(nodes), f'write "{_GPU}" for a whole GPU, or wait for a node with such MIG devices'
+        return _listing(nodes), f'write "{GPU}" for a whole GPU, or wait for a node with such MIG devices'
     return _listing(nodes), None
-
-
-def _handed_out_as_gpu(nodes: GPUNodes) -> Counter[str]:
-    """How many nodes of each product label hand out `nvidia.com/gpu`, the empty label for nodes without one."""
-    return Counter(node.labels.get(PRODUCT, "") for node in nodes.nodes if _GPU in node.offers)
 
 
 def _of_gpu(nodes: GPUNodes) -> str | None:
@@ -102,9 +96,9 @@ def _mig_offers(nodes: GPUNodes) -> list[GPUResource]:
 
 def _listing(nodes: GPUNodes) -> str:
     """`there is nvidia.com/gpu (MIG 1g.10gb) on 12 nodes and nvidia.com/mig-3g.40gb on 1 node`."""
-    profiles = {Product.parse(label).profile for label in _handed_out_as_gpu(nodes)}
+    profiles = {Product.parse(label).profile for label in nodes.handing_out_gpus}
     told = listed([f"MIG {profile}" for profile in sorted(filter(None, profiles))])
-    means = {_GPU: f" ({told})"} if profiles and None not in profiles else {}
+    means = {GPU: f" ({told})"} if profiles and None not in profiles else {}
     most_first = sorted(nodes.offers, key=lambda name: (-nodes.offers[name], name))
     return "there is " + listed(
         [f"{printable(name)}{means.get(name, '')} on {many(nodes.offers[name], 'node')}" for name in most_first]

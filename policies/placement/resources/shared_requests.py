@@ -36,23 +36,32 @@ def shared_requests(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy) -
         return
     selected = nodes.selected(pod.spec)
     configurations = _Configurations(view, settings)
+    offered = {ask.resource for ask in many_asked if ask.resource in nodes.offers}
+    turning_down = {resource: _turning_down(resource, selected, configurations) for resource in offered}
+    ways = {resource: ways_of_sharing(sharing, resource) for resource, sharing in turning_down.items() if sharing}
+    others = {resource: _not_sharing(resource, nodes.nodes) for resource in ways}
     for ask in many_asked:
-        offering = [node for node in selected if ask.resource in node.offers]
-        if offering and all(configurations.gives_one_only(node, ask.resource) for node in offering):
-            others = [node for node in nodes.nodes if _is_whole(node, ask.resource)]
-            yield _finding(ask, offering, len(others))
+        if ask.resource in ways:
+            yield _finding(ask, ways[ask.resource], others[ask.resource])
 
 
-def _is_whole(node: GPUNode, resource: str) -> bool:
-    return resource in node.offers and sharing_strategy(node, resource) is None
+def _turning_down(resource: str, nodes: Sequence[GPUNode], configurations: _Configurations) -> list[GPUNode]:
+    """The nodes that offer a resource, if each of them gives a container one share only; else none."""
+    if any(resource in node.offers and not configurations.gives_one_only(node, resource) for node in nodes):
+        return []
+    return [node for node in nodes if resource in node.offers]
 
 
-def _finding(ask: Ask, offering: Sequence[GPUNode], others: int) -> Finding:
+def _not_sharing(resource: str, nodes: Sequence[GPUNode]) -> int:
+    return sum(resource in node.offers and sharing_strategy(node, resource) is None for node in nodes)
+
+
+def _finding(ask: Ask, ways: str, others: int) -> Finding:
     parsed = parse_resource(ask.resource)
     things = "MIG devices" if parsed and parsed.mig else "GPUs"
     text = (
         f"is {ask.amount}, and every node that offers it to this pod shares its {things}, "
-        f"{ways_of_sharing(offering, ask.resource)}, and gives a container 1 share; the pod would fail with "
+        f"{ways}, and gives a container 1 share; the pod would fail with "
         "UnexpectedAdmissionError: invalid request: maximum request size for shared resources is 1; "
         f"found {ask.amount}"
     )
@@ -82,6 +91,7 @@ class _Configurations:
             namespaces = settings.configuration.operator_namespaces
             self._texts = [lookup(view.get("ConfigMap", name, namespace), ("data",)) for namespace in namespaces]
         self._read: dict[str, Any] = {}
+        self._one_only: dict[tuple[str, str], bool] = {}
 
     def gives_one_only(self, node: GPUNode, resource: str) -> bool:
         """Whether a node's device plugin certainly turns down who asks for more than one share of a resource.
@@ -94,7 +104,12 @@ class _Configurations:
         strategy = sharing_strategy(node, resource)
         if strategy is None:
             return False
-        key = node.labels.get(_CONFIG) or self._default
+        config = node.labels.get(_CONFIG, "")
+        if (strategy, config) not in self._one_only:
+            self._one_only[strategy, config] = self._says_one_only(strategy, config or self._default)
+        return self._one_only[strategy, config]
+
+    def _says_one_only(self, strategy: str, key: Any) -> bool:
         sharing = _field(self._document(key), "sharing") if isinstance(key, str) else None
         said = lookup(_field(sharing, _FIELDS[strategy]), ("failRequestsGreaterThanOne",))
         return said is True or (strategy == "mps" and said is not False)

@@ -1,13 +1,12 @@
 """Rules of placement, GA4xx: what a pod says of the GPU it wants, and what the nodes have."""
 
+from policies.placement.rules.kept_wishes import BY_NAME, NO_EFFECT
 from policies.placement.rules.nodes import NOT_ADVERTISED, ONE_SHARE, ONLY_SHARES
 from policies.placement.rules.wishes import (
-    BY_NAME,
     CONFLICTING,
     CONTRADICTORY,
     MALFORMED,
     MISSPELT,
-    NO_EFFECT,
     NO_WISH,
     UNSATISFIED,
 )
@@ -16,6 +15,7 @@ __all__ = [
     "BY_NAME",
     "CONFLICTING",
     "CONTRADICTORY",
+    "IMPOSSIBLE",
     "MALFORMED",
     "MISSPELT",
     "NOT_ADVERTISED",
@@ -25,3 +25,6 @@ __all__ = [
     "ONLY_SHARES",
     "UNSATISFIED",
 ]
+
+IMPOSSIBLE = frozenset({CONTRADICTORY.id, CONFLICTING.id})
+"""The rules on wishes that can never be met."""

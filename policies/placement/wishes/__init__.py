@@ -1,5 +1,5 @@
 """Wishes: what GPU a pod wants, read from its annotations and kept on the nodes that have it."""
 
-from policies.placement.wishes.wished import Wished, wish_problems, wished
+from policies.placement.wishes.wished import Wished, says_anything, wish_problems, wished
 
-__all__ = ["Wished", "wish_problems", "wished"]
+__all__ = ["Wished", "says_anything", "wish_problems", "wished"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import lookup
+from policies.nvidia.product_globs import folded, matching
 from policies.placement.affinity import TooManyTermsError, contradiction
 from policies.placement.rules import CONFLICTING, CONTRADICTORY
 from policies.placement.wishes.node_labels import COMPUTE, DRIVER, FAMILY, RUNTIME, excludes_mig
@@ -16,11 +19,18 @@ if TYPE_CHECKING:
 
     from policies.decision import Finding
     from policies.kubernetes.pods import Pod
+    from policies.nvidia.mig import MIGProfile
+    from policies.nvidia.resources import GPUResource
+    from policies.nvidia.wishes import ProductPatterns, Wish
+    from policies.placement.affinity import Contradiction
     from policies.placement.wishes.asked_gpus import AskedGPU
     from policies.placement.wishes.wished import Wished
     from policies.view import ClusterView
 
-__all__ = ["conflicts"]
+__all__ = ["conflicts", "node_conflict", "resource_conflicts"]
+
+_MIG = re.compile(r"mig|[0-9]g\.[0-9]+gb")
+"""What stands in the names of MIG devices only."""
 
 _WORDS = {
     **dict.fromkeys(COMPUTE, ("min-compute-capability",)),
@@ -32,6 +42,15 @@ _WORDS_OF_SUFFIX = {"memory": ("min-memory", "max-memory"), "sharing-strategy": 
 """Which words are rendered as conditions on a label; all others are about products."""
 
 
+@dataclass(frozen=True, slots=True)
+class ResourceConflict:
+    """A word of a wish that a resource which the pod asks for never meets."""
+
+    word: str
+    sentence: str
+    remedy: str
+
+
 def conflicts(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wishes: Wished) -> Iterator[Finding]:
     """Everything that makes a wish impossible whatever the cluster gets."""
     found = [*_with_itself(wishes), *_with_resources(asked, wishes)]
@@ -40,41 +59,80 @@ def conflicts(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wishes: 
         yield from _with_nodes(pod, asked, view, wishes)
 
 
+def resource_conflicts(asked: tuple[AskedGPU, ...], wish: Wish) -> Iterator[ResourceConflict]:
+    """What of a wish the resources that a pod asks for never meet."""
+    for resource in (gpu.labels for gpu in asked if gpu.labels is not None):
+        if resource.shared and wish.sharing == "exclusive":
+            yield ResourceConflict(
+                "sharing",
+                f'is "exclusive", and the pod asks for {resource.name}, which is shared',
+                f'ask for {resource.name.removesuffix(".shared")}, or write "shared"',
+            )
+        if resource.profile and wish.products:
+            yield from _profile_conflicts(resource, resource.profile, wish.products)
+
+
+def node_conflict(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wish: Wish) -> Contradiction | None:
+    """What of a pod's own node selector and affinity excludes every node that it wishes.
+
+    None as well where these are too large to tell: whoever adds the wish to them meets that again and tells it, and a
+    claim, which nothing on the pod's node is written for, does not need to know.
+    """
+    if not pod.spec.get("nodeSelector") and not lookup(pod.spec, REQUIRED):
+        return None
+    # The names of the nodes that have such a GPU now say nothing of later ones.
+    labelled = tuple(gpu for gpu in asked if gpu.labels is not None)
+    try:
+        return contradiction(pod, wanted_nodes(pod, labelled, view, wish).alternatives)
+    except TooManyTermsError:
+        return None
+
+
 def _with_itself(wishes: Wished) -> Iterator[Finding]:
     for words, sentence in wishes.wish.contradictions():
         yield wishes.finding(CONTRADICTORY, words[0], sentence)
 
 
 def _with_resources(asked: tuple[AskedGPU, ...], wishes: Wished) -> Iterator[Finding]:
-    wish = wishes.wish
-    for resource in (gpu.labels for gpu in asked if gpu.labels is not None):
-        if resource.shared and wish.sharing == "exclusive":
-            yield wishes.finding(
-                CONTRADICTORY,
-                "sharing",
-                f'is "exclusive", and the pod asks for {resource.name}, which is shared',
-                f'ask for {resource.name.removesuffix(".shared")}, or write "shared"',
-            )
-        if resource.profile and wish.products and excludes_mig(wish.products, by_profile=resource.profile):
-            yield wishes.finding(
-                CONTRADICTORY,
-                "product",
-                f"excludes all MIG devices, and the pod asks for {resource.name}",
-                "ask for nvidia.com/gpu, or remove what excludes them",
-            )
+    for found in resource_conflicts(asked, wishes.wish):
+        yield wishes.finding(CONTRADICTORY, found.word, found.sentence, found.remedy)
 
 
 def _with_nodes(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wishes: Wished) -> Iterator[Finding]:
-    if not pod.spec.get("nodeSelector") and not lookup(pod.spec, REQUIRED):
-        return
-    try:
-        conflict = contradiction(pod, wanted_nodes(pod, asked, view, wishes.wish).alternatives)
-    except TooManyTermsError:
-        return
+    conflict = node_conflict(pod, asked, view, wishes.wish)
     if conflict is not None:
         wish = wishes.said(_word_of(conflict.requirement.key, wishes))
         message = f"selects nodes by {conflict.condition}, and {wish} needs {conflict.requirement}"
         yield CONFLICTING.finding(conflict.path, message)
+
+
+def _profile_conflicts(
+    resource: GPUResource, profile: MIGProfile, patterns: ProductPatterns
+) -> Iterator[ResourceConflict]:
+    if excludes_mig(patterns, by_profile=profile):
+        yield ResourceConflict(
+            "product",
+            f"excludes all MIG devices {profile}, and the pod asks for {resource.name}",
+            "ask for nvidia.com/gpu, or remove what excludes them",
+        )
+    elif patterns.includes and all(_names_another(folded(include), profile) for include in patterns.includes):
+        yield ResourceConflict(
+            "product",
+            f"names MIG devices of other profiles only, and the pod asks for {resource.name}",
+            "ask for the profile that is wished, or leave the profile out of the wish",
+        )
+
+
+def _names_another(pattern: str, profile: MIGProfile) -> bool:
+    """Whether a pattern is for MIG devices, and for none of a profile, whatever GPU they are of.
+
+    It is for one where what begins in it with the profile, `mig-1g.5gb` or `1g.5gb`, can be that profile.
+    """
+    label = folded(profile.label)
+    named = _MIG.search(pattern)
+    if named is None:
+        return False
+    return not any(matching(pattern[start:], (label, f"mig-{label}")) for start in range(named.end()))
 
 
 def _word_of(label: str, wishes: Wished) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.words import compressed, many
-from policies.kubernetes.node_requirements import both
+from policies.decision import Severity
+from policies.dra.words import compressed, listed, many
+from policies.kubernetes.node_requirements import ALWAYS, both
 from policies.nvidia.labels import Subject
 from policies.nvidia.predicates import TRUE
 from policies.placement.affinity import TooManyTermsError, require
-from policies.placement.rules import BY_NAME, CONFLICTING, CONTRADICTORY, NO_EFFECT
+from policies.placement.rules import BY_NAME, IMPOSSIBLE, NO_EFFECT
 from policies.placement.sharing import avoided
 from policies.placement.wishes.asked_gpus import asked_gpus
 from policies.placement.wishes.node_names import MOST_NAMES
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["keep_wish"]
 
-_IMPOSSIBLE = frozenset({CONTRADICTORY.id, CONFLICTING.id})
+_SIMPLIFY = "simplify the pod's own node selector and affinity"
 
 
 def keep_wish(
@@ -43,11 +44,13 @@ def keep_wish(
     """
     asked = asked_gpus(pod, view)
     if not asked:
+        yield from wishes.without_effect().findings
         yield from _without_gpu(pod, wishes)
         return
+    yield from wishes.findings
     problems = tuple(wish_problems(pod, namespace, view, wishes))
     yield from problems
-    if pod.controller_kind != DAEMON_SET and not any(found.rule in _IMPOSSIBLE for found in problems):
+    if pod.controller_kind != DAEMON_SET and not any(found.rule in IMPOSSIBLE for found in problems):
         yield from _placed(pod, asked, view, settings, wishes, edits)
 
 
@@ -60,17 +63,25 @@ def _placed(
     edits: Editor,
 ) -> Iterator[Finding]:
     wanted = wanted_nodes(pod, asked, view, wishes.wish)
-    unshared, shared = avoided(pod, wishes.wish, view, settings)
+    unshared, shared = avoided(pod, wishes.wish, view, settings, wanted.alternatives)
     try:
-        require(pod, both(wanted.alternatives, unshared), edits)
+        require(both(wanted.alternatives, unshared), edits)
     except TooManyTermsError as error:
-        text = f"{error}, so nothing is added to it for the pod's GPUs"
-        yield NO_EFFECT.finding(error.path, text, "simplify the pod's own node affinity")
+        yield _not_required(error, wanted, wishes)
         return
     yield from unsatisfied(asked, view, wishes, settings)
     yield from _untold(wanted, wishes)
     yield from _by_name(wanted, wishes)
     yield from shared
+
+
+def _not_required(error: TooManyTermsError, wanted: WantedNodes, wishes: Wished) -> Finding:
+    """A pod whose wish cannot be required of its node would run on any; one that wishes nothing may."""
+    if wanted.alternatives == ALWAYS:
+        text = f"{error}, so the pod is not kept off shared GPUs, as spec.placement.avoidSharedGPUs would have it"
+        return NO_EFFECT.finding(error.path, text, _SIMPLIFY)
+    wish = listed([wishes.said(word) for word in wishes.texts])
+    return NO_EFFECT.finding(error.path, f"{error}, so {wish} cannot be kept", _SIMPLIFY, severity=Severity.DENY)
 
 
 def _without_gpu(pod: Pod, wishes: Wished) -> Iterator[Finding]:

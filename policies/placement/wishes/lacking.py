@@ -58,19 +58,20 @@ _WORDS = {
 }
 
 
-def lacking(word: str, wish: Wish, existing: Sequence[ExistingGPU]) -> str:
+def lacking(word: str, wish: Wish, written: str, existing: Sequence[ExistingGPU]) -> str:
     """Why no GPU meets one word of a wish: `12 nodes have NVIDIA-A100-SXM4-80GB, 4 have Tesla-T4; none has H100*`.
 
     Args:
         word: that none meets.
         wish: of this word alone.
+        written: the wish as its author wrote it.
         existing: what there is, one kind of GPU or more.
     """
     if wish.products is not None:
         return f"{_products(existing)}; none has {_wanted(wish.products)}"
     said = _WORDS[word]
-    text = wish.words()[word].replace(",", " or ")
-    return f"{_facts(existing, said)}; {said.wanted.format(text)}"
+    text = " or ".join(part.strip() for part in written.split(","))
+    return f"{_facts(existing, said)}; {said.wanted.format(printable(text))}"
 
 
 def _products(existing: Sequence[ExistingGPU]) -> str:

@@ -8,15 +8,24 @@ Source: github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery, internal
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement, both
 from policies.nvidia.mig import MIGProfile
+from policies.nvidia.product_globs import folded, matching
 from policies.nvidia.products import Product
 from policies.nvidia.wishes import ProductPatterns
-from policies.placement.wishes.product_labels import PRODUCT_SUFFIX, SHARED, known_labels, label_prefix, mig_labels
+from policies.nvidia.wishes.product_patterns import product_spellings
+from policies.placement.wishes.product_labels import (
+    PRODUCT_SUFFIX,
+    SHARED,
+    known_labels,
+    label_prefix,
+    mig_labels_like,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,6 +44,7 @@ SLICES = "nvidia.com/gpu.slices.gi"
 """The label that nodes have just where they hand out MIG devices as `nvidia.com/gpu`."""
 
 _STRATEGIES = {"exclusive": ("none",), "shared": ("mps", "time-slicing")}
+_SUFFIXES = {"exclusive": ("",), "shared": (SHARED,), "any": ("", SHARED)}
 _NAMELESS = "\N{REPLACEMENT CHARACTER}" * 64
 """A product whose name only a pattern of `*` matches."""
 _NO_PROFILE = MIGProfile(99, 9999)
@@ -80,9 +90,15 @@ def _products(wish: Wish, resource: GPUResource, key: str, seen: SeenProducts) -
         return _all_but(wish, patterns, resource, key, seen)
     named = {label: Product.parse(label) for label in _labels(wish, resource, seen.get(key, frozenset()))}
     wanted = {label for label, product in named.items() if admits(patterns, product, resource)}
+    texts = {
+        text
+        for product in named.values()
+        if not product.invalid
+        for text in product_spellings(product.name, product.profile, by_profile=resource.mig)
+    }
     for include in patterns.includes:
-        if not any(admits(ProductPatterns((include,)), product, resource) for product in named.values()):
-            meant = _meant(include, resource, SHARED if _is_suffixed(wish, resource) else "")
+        if not matching(folded(include), texts):
+            meant = _suffixed(_meant(include, resource), wish, resource)
             wanted |= {label for label in meant if admits(patterns, Product.parse(label), resource)}
     return ((NodeRequirement(key, "In", tuple(sorted(wanted))),),) if wanted else ()
 
@@ -93,9 +109,7 @@ def _all_but(
     """Every product but those excluded: a device whose product nobody knows is none of them, and not wanted either."""
     if not admits(patterns, Product(_NAMELESS, resource.profile), resource):
         return ()
-    labels = _labels(wish, resource, seen.get(key, frozenset()))
-    if wish.sharing in (None, "any") and not resource.shared:
-        labels.update(_with_suffix(known_labels(resource), SHARED))
+    labels = _labels(replace(wish, sharing=wish.sharing or "any"), resource, seen.get(key, frozenset()))
     excluded = {label: Product.parse(label) for label in labels}
     excluded = {label: product for label, product in excluded.items() if not admits(patterns, product, resource)}
     requirements = [NodeRequirement(key, "Exists")]
@@ -107,38 +121,35 @@ def _all_but(
     return (tuple(requirements),)
 
 
-def _labels(wish: Wish, resource: GPUResource, seen: Iterable[str]) -> set[str]:
+def _labels(wish: Wish, resource: GPUResource, seen: frozenset[str]) -> set[str]:
     """The values of a product label that there are or may come, with or without `-SHARED` as the wish has it."""
     known = known_labels(resource)
-    if _is_suffixed(wish, resource):
-        return {*_with_suffix(known, SHARED), *(label for label in seen if label.endswith(SHARED))}
-    if wish.sharing == "exclusive" or resource.shared:
-        return {*known, *(label for label in seen if not label.endswith(SHARED))}
-    return {*known, *seen}
+    if wish.sharing is None and not resource.shared:
+        return {*known, *seen}
+    return set(_suffixed({*known, *(label.removesuffix(SHARED) for label in seen)}, wish, resource))
 
 
-def _is_suffixed(wish: Wish, resource: GPUResource) -> bool:
-    """Whether every product must be that of shared GPUs; those whose resource is renamed keep their product's name."""
-    return wish.sharing == "shared" and not resource.shared
+def _suffixed(products: Iterable[str], wish: Wish, resource: GPUResource) -> Iterator[str]:
+    """Products as labels of GPUs spell them that are shared, or not, as it is wished.
+
+    Those whose resource is renamed, to `nvidia.com/gpu.shared`, keep their product's name.
+    """
+    suffixes = ("",) if resource.shared else _SUFFIXES.get(wish.sharing or "", ("",))
+    labels = (product + suffix for product in products for suffix in suffixes)
+    return filter(is_label_value, labels)
 
 
-def _meant(include: str, resource: GPUResource, suffix: str) -> Iterable[str]:
+def _meant(include: str, resource: GPUResource) -> Iterable[str]:
     """What a pattern may mean that matches nothing seen or known: the pod waits for a node with one of these.
 
     MIG devices that are handed out as `nvidia.com/gpu`, or the pattern itself as a name.
     """
-    if not resource.mig:
-        pattern = ProductPatterns((include,))
-        if known := [label for label in mig_labels() if admits(pattern, Product.parse(label), resource)]:
-            return _with_suffix(known, suffix)
+    if not resource.mig and (known := mig_labels_like(include)):
+        return known
     name = include.replace("*", "").replace("?", "x")
     if resource.profile and "-mig-" not in name.lower():
         name += f"-MIG-{resource.profile.label}"
-    return _with_suffix((name, f"NVIDIA-{name}"), suffix)
-
-
-def _with_suffix(labels: Iterable[str], suffix: str) -> Iterator[str]:
-    return (label + suffix for label in labels if is_label_value(label + suffix))
+    return (name, f"NVIDIA-{name}")
 
 
 def _memory(wish: Wish, key: str) -> Iterator[NodeRequirement]:

@@ -1,6 +1,7 @@
 """Wishes where no label tells of GPUs: the nodes are named whose devices, by their ResourceSlices, are as wished.
 
-On a GPUCluster no GPU Feature Discovery runs, so a wish can be rendered to labels on some nodes or on none.
+On a GPUCluster no GPU Feature Discovery runs, so a wish can be rendered to labels on some nodes or on none. And MIG
+devices of any profile, as `deviceclass.resource.kubernetes.io/mig.nvidia.com` hands them out, have labels nowhere.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.dra.inventory import inventory
-from policies.kubernetes.node_requirements import Alternatives, NodeRequirement
+from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.nvidia.predicates import TRUE
@@ -17,7 +18,10 @@ from policies.nvidia.products import PRODUCT
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from policies.dra.inventory import DeviceGroup
+    from policies.kubernetes.objects import Object
     from policies.nvidia.wishes import Wish
     from policies.placement.wishes.asked_gpus import AskedGPU
     from policies.view import ClusterView
@@ -31,7 +35,7 @@ MOST_NAMES = 500
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledGPUs:
-    """Devices that are alike, on nodes that GFD does not label."""
+    """Devices that are alike, on nodes whose labels do not tell of them."""
 
     group: DeviceGroup
     hostnames: frozenset[str]
@@ -39,9 +43,10 @@ class UnlabelledGPUs:
 
 
 def named_nodes(wish: Wish, asked: AskedGPU, view: ClusterView) -> Alternatives:
-    """The nodes without labels of GPUs whose devices are all as wished; never, where there are none.
+    """The nodes without labels of such GPUs whose devices are all as wished; never, where there are none.
 
-    A resource gets any device that its DeviceClass selects, so one that is not as wished rules its node out.
+    A resource gets any device that its DeviceClass selects, so one that is not as wished rules its node out. How devices
+    are shared is as wished on later nodes too, where it is on all that there are.
     """
     gpus = unlabelled_gpus(asked, view)
     right = frozenset().union(*(each.hostnames for each in gpus if is_as_wished(each.group, wish, asked)))
@@ -50,13 +55,17 @@ def named_nodes(wish: Wish, asked: AskedGPU, view: ClusterView) -> Alternatives:
     if not names:
         return ()
     if not wrong and _is_about_sharing(wish, asked):
-        return ((NodeRequirement(PRODUCT, "DoesNotExist"),),)
+        return ((NodeRequirement(PRODUCT, "DoesNotExist"),),) if asked.labels else ALWAYS
     return ((NodeRequirement(HOSTNAME, "In", tuple(names[:MOST_NAMES])),),)
 
 
 def unlabelled_gpus(asked: AskedGPU, view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
-    """The devices that a resource can stand for on nodes without labels; none while nodes or slices are unknown."""
-    return tuple(each for each in view.derive(_unlabelled_gpus) if asked.can_get(each.group))
+    """The devices that a resource can stand for and no label tells of; none while nodes or slices are unknown.
+
+    Those of a resource that has labels are on nodes that GFD does not label, those of any other on every node.
+    """
+    gpus = view.derive(_gpus_without_gfd if asked.labels else _gpus)
+    return tuple(each for each in gpus if asked.can_get(each.group))
 
 
 def is_as_wished(group: DeviceGroup, wish: Wish, asked: AskedGPU) -> bool:
@@ -66,18 +75,22 @@ def is_as_wished(group: DeviceGroup, wish: Wish, asked: AskedGPU) -> bool:
     return asked.devices is not None and wish.predicate(asked.devices).matches(group.device)
 
 
-def _unlabelled_gpus(view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
-    groups, nodes = view.derive(inventory), view.list("Node")
-    if groups is UNKNOWN or nodes is UNKNOWN:
-        return ()
-    hostnames = {
-        name_of(node): labels[HOSTNAME]
-        for node in nodes
-        if PRODUCT not in (labels := labels_of(node)) and HOSTNAME in labels
-    }
+def _gpus(view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
+    nodes = view.list("Node")
+    return () if nodes is UNKNOWN else _on(nodes, view)
+
+
+def _gpus_without_gfd(view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
+    nodes = view.list("Node")
+    return () if nodes is UNKNOWN else _on([node for node in nodes if PRODUCT not in labels_of(node)], view)
+
+
+def _on(nodes: Iterable[Object], view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
+    groups = view.derive(inventory)
+    hostnames = {name_of(node): labels[HOSTNAME] for node in nodes if HOSTNAME in (labels := labels_of(node))}
     gpus = [
         UnlabelledGPUs(group, frozenset(hostnames[node] for node in group.nodes if node in hostnames))
-        for group in groups
+        for group in (() if groups is UNKNOWN else groups)
     ]
     return tuple(each for each in gpus if each.hostnames)
 

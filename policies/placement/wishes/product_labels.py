@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import is_label_value
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import product_named
+from policies.nvidia.product_globs import folded, matching, spellings
 from policies.nvidia.products import Product
 from policies.placement.gpu_nodes import VENDOR, gpu_nodes
 from policies.view import UNKNOWN
@@ -19,7 +20,16 @@ if TYPE_CHECKING:
     from policies.nvidia.resources import GPUResource
     from policies.view import ClusterView
 
-__all__ = ["PRODUCT_SUFFIX", "SHARED", "SeenProducts", "known_labels", "label_prefix", "mig_labels", "seen_products"]
+__all__ = [
+    "PRODUCT_SUFFIX",
+    "SHARED",
+    "SeenProducts",
+    "known_labels",
+    "label_prefix",
+    "mig_labels",
+    "mig_labels_like",
+    "seen_products",
+]
 
 PRODUCT_SUFFIX = ".product"
 SHARED = "-SHARED"
@@ -55,7 +65,18 @@ def known_labels(resource: GPUResource) -> tuple[str, ...]:
     return mig_labels(resource.profile) if resource.profile else ()
 
 
+def mig_labels_like(pattern: str) -> tuple[str, ...]:
+    """The labels of MIG devices of known products, of every profile, that a pattern matches."""
+    labels = _mig_labels_by_spelling()
+    return tuple(dict.fromkeys(labels[text] for text in matching(folded(pattern), labels)))
+
+
 @cache
+def _mig_labels_by_spelling() -> Mapping[str, str]:
+    return {text: label for label in mig_labels() for text in spellings(folded(label))}
+
+
+@lru_cache(maxsize=256)
 def mig_labels(profile: MIGProfile | None = None) -> tuple[str, ...]:
     """Labels of MIG devices of known products: of one profile, or of every one that the products have."""
     return tuple(
@@ -68,7 +89,7 @@ def mig_labels(profile: MIGProfile | None = None) -> tuple[str, ...]:
 
 @cache
 def _whole() -> tuple[str, ...]:
-    return tuple(known.label for known in KNOWN_PRODUCTS)
+    return KNOWN_PRODUCTS
 
 
 def _profiles(name: str) -> list[MIGProfile]:

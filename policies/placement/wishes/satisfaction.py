@@ -5,11 +5,13 @@ A finding is about the wish alone: what the pod says of its nodes beside it does
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.decision import Severity
 from policies.dra.inventory import inventory
 from policies.nvidia.wishes import Wish
+from policies.nvidia.wishes.amounts import as_sold
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.rules import UNSATISFIED
 from policies.placement.wishes.existing_gpus import ExistingGPU, existing_gpus
@@ -30,6 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = ["unsatisfied"]
 
+_ADD_ONE = "add a node with such a GPU, or wait for an autoscaler to add one"
+_UNNOTICED = (
+    "compare with what exists; the pod will not notice a node that comes later: apply it again then, or label the "
+    "namespace gpu-admission.io/dra: enabled"
+)
+"""Where no label tells of GPUs, the pod is tied to nodes by name, or to labels that no node gets."""
+
 
 def unsatisfied(
     asked: tuple[AskedGPU, ...], view: ClusterView, wishes: Wished, settings: GPUAdmissionPolicy
@@ -39,18 +48,27 @@ def unsatisfied(
     Silent where nodes are unknown, and where none offers the resource at all, which another rule tells.
     """
     nodes = gpu_nodes(view)
-    if nodes is UNKNOWN:
+    if nodes is UNKNOWN or not wishes.wish:
         return
     severity = Severity(settings.placement.unsatisfiable)
     told: set[str] = set()
     for gpu in asked:
-        existing = existing_gpus(gpu, view)
-        word, message = _missed(gpu, existing, view, wishes.wish)
         if not nodes.nodes and _have_no_devices(gpu, view):
-            word, message = next(iter(wishes.texts)), "no node of the cluster has a GPU"
-        if word and message not in told:
-            told.add(message)
-            yield wishes.finding(UNSATISFIED, word, message, severity=severity)
+            missed: _Missed | None = _Missed(next(iter(wishes.texts)), "no node of the cluster has a GPU", _ADD_ONE)
+        else:
+            missed = _missed(gpu, view, wishes)
+        if missed and missed.message not in told:
+            told.add(missed.message)
+            yield wishes.finding(UNSATISFIED, missed.word, missed.message, missed.remedy, severity=severity)
+
+
+@dataclass(frozen=True, slots=True)
+class _Missed:
+    """A word that no GPU meets."""
+
+    word: str
+    message: str
+    remedy: str | None
 
 
 def _have_no_devices(gpu: AskedGPU, view: ClusterView) -> bool:
@@ -59,15 +77,21 @@ def _have_no_devices(gpu: AskedGPU, view: ClusterView) -> bool:
     return gpu.devices is None if groups is UNKNOWN else not groups
 
 
-def _missed(gpu: AskedGPU, existing: list[ExistingGPU], view: ClusterView, wish: Wish) -> tuple[str, str]:
-    """The word that nothing meets and what is said of it; empty where something meets all of them."""
-    for word, text in wish.words().items() if existing else ():
+def _missed(gpu: AskedGPU, view: ClusterView, wishes: Wished) -> _Missed | None:
+    left = existing = existing_gpus(gpu, view)
+    for word, text in wishes.wish.words().items() if existing else ():
         part = Wish.of({word: text})
-        left = _meeting(part, gpu, existing, view)
-        if not left:
-            return word, lacking(word, part, existing)
-        existing = left
-    return "", ""
+        meeting = _meeting(part, gpu, left, view)
+        if not meeting:
+            written = wishes.texts[word].strip()
+            sold = as_sold(written) if word == "min-memory" else None
+            if sold and _meeting(Wish.of({word: sold}), gpu, left, view):
+                remedy: str | None = f'write "{sold}"'
+            else:
+                remedy = _UNNOTICED if all(each.group is not None for each in existing) else None
+            return _Missed(word, lacking(word, part, written, left), remedy)
+        left = meeting
+    return None
 
 
 def _meeting(wish: Wish, gpu: AskedGPU, existing: list[ExistingGPU], view: ClusterView) -> list[ExistingGPU]:

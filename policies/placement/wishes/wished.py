@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.printable import printable
@@ -14,13 +15,13 @@ from policies.placement.rules import MALFORMED, NO_EFFECT, NO_WISH
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.decision import Finding, Severity
+    from policies.decision import Finding
     from policies.kubernetes.pods import Pod
     from policies.rules import Rule
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["ANNOTATIONS", "DAEMON_SET", "Wished", "wish_problems", "wished"]
+__all__ = ["ANNOTATIONS", "DAEMON_SET", "Wished", "says_anything", "wish_problems", "wished"]
 
 ANNOTATIONS = FieldPath(["metadata", "annotations"])
 DAEMON_SET = "DaemonSet"
@@ -73,6 +74,10 @@ class Wished:
         told = message + _DEFAULT if word in self.defaults else message
         return rule.finding(self.path(word), told, remedy, severity=severity)
 
+    def without_effect(self) -> Wished:
+        """The same of a pod that gets nothing by wishing: what cannot be read does it no harm, and is only told."""
+        return replace(self, findings=tuple(replace(found, severity=Severity.WARN) for found in self.findings))
+
     def no_effect(self, reason: str, remedy: str | None = None) -> Finding:
         """A finding about all words of a wish that nothing is done about."""
         words = self.own or tuple(self.texts)
@@ -82,12 +87,18 @@ class Wished:
         return NO_EFFECT.finding(ANNOTATIONS, f"{told} have no effect: {reason}", remedy)
 
 
-def wished(pod: Pod, namespace: str, settings: GPUAdmissionPolicy) -> Wished:
+_NOTHING = Wished()
+
+
+def wished(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Wished:
     """Read the wishes of a pod.
 
-    A default gives way to an annotation, of the same word or of one that contradicts it. What cannot be read is left
-    out and told. Pods of a DaemonSet wish nothing: each was made for one node, and would wait there for another.
+    A default gives way to whatever the pod says itself: by an annotation, by what it asks for, by its node selector and
+    affinity. What cannot be read is left out and told. Pods of a DaemonSet wish nothing: each was made for one node, and
+    would wait there for another.
     """
+    if not settings.placement.wishes and not says_anything(pod):
+        return _NOTHING
     own = {word: pod.annotations[PREFIX + word] for word in WORDS if PREFIX + word in pod.annotations}
     defaults = {word: text for word, text in _defaults(namespace, settings).items() if word not in own}
     findings = []
@@ -100,11 +111,22 @@ def wished(pod: Pod, namespace: str, settings: GPUAdmissionPolicy) -> Wished:
         else:
             texts[word] = text
     findings += _unread(pod)
-    wish, texts = _without_overruled(texts, defaults)
-    read = Wished(wish, texts, frozenset(texts.keys() & defaults.keys()), tuple(findings))
-    if pod.controller_kind != DAEMON_SET:
-        return read
-    return Wished(findings=(*findings, read.no_effect(_MADE_FOR_ONE_NODE, _IN_TEMPLATE)) if read.own else read.findings)
+    texts = {word: texts[word] for word in WORDS if word in texts}
+    if pod.controller_kind == DAEMON_SET:
+        read = Wished(texts=texts, defaults=frozenset(defaults), findings=tuple(findings))
+        told = (read.no_effect(_MADE_FOR_ONE_NODE, _IN_TEMPLATE),) if read.own else ()
+        return Wished(findings=(*read.without_effect().findings, *told))
+    if defaults:
+        # Only here, because most namespaces have none.
+        from policies.placement.wishes.overruled import without_overruled  # noqa: PLC0415
+
+        texts = without_overruled(pod, view, texts, defaults)
+    return Wished(Wish.of(texts), texts, frozenset(texts.keys() & defaults.keys()), tuple(findings))
+
+
+def says_anything(pod: Pod) -> bool:
+    """Whether a pod has any annotation under `gpu-admission.io/`, be it one that nobody reads."""
+    return any(key.startswith(PREFIX) for key in pod.annotations)
 
 
 def wish_problems(pod: Pod, namespace: str, view: ClusterView, wishes: Wished) -> Iterator[Finding]:
@@ -127,19 +149,6 @@ def _defaults(namespace: str, settings: GPUAdmissionPolicy) -> dict[str, str]:
         if default.holds_in(namespace)
         for word, text in default.wish.items()
     }
-
-
-def _without_overruled(texts: dict[str, str], defaults: Mapping[str, str]) -> tuple[Wish, dict[str, str]]:
-    """The wish, without defaults that contradict what the pod says itself."""
-    wish = Wish.of(texts)
-    overruled = {
-        word
-        for words, _ in wish.contradictions()
-        for word in words
-        if word in defaults and not all(other in defaults for other in words)
-    }
-    kept = {word: texts[word] for word in WORDS if word in texts and word not in overruled}
-    return (Wish.of(kept) if overruled else wish), kept
 
 
 def _unread(pod: Pod) -> Iterator[Finding]:

@@ -1,0 +1,42 @@
+"""Access over HTTPS: new pods, and containers that debug a running one."""
+
+import copy
+
+VISIBLE = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+SAID = 'NVIDIA_VISIBLE_DEVICES is "all" in'
+
+
+def debugged(document):
+    """The pod with a container that `kubectl debug` adds."""
+    after = copy.deepcopy(document)
+    after["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "ubuntu", "env": [VISIBLE]}]
+    return after
+
+
+async def test_pod_that_takes_gpus_passes_with_a_warning(ask, pod, review_of):
+    document = pod(0)
+    document["spec"]["containers"][0]["env"] = [VISIBLE]
+    response = await ask("access", review_of(document))
+    assert response["allowed"] is True
+    assert response["warnings"][0].startswith(f'GA601 spec.containers[0].env[0].value: {SAID} container "main"')
+    assert response["auditAnnotations"] == {"findings": "GA601=warn"}
+
+
+async def test_pod_that_asks_passes_without_a_word(ask, pod, review_of):
+    assert (await ask("access", review_of(pod()))).keys() == {"uid", "allowed"}
+
+
+async def test_container_that_debugs_is_told_of(ask, pod, review_of):
+    before = pod(0)
+    request = {"operation": "UPDATE", "subResource": "ephemeralcontainers", "oldObject": before}
+    response = await ask("access", review_of(debugged(before), **request))
+    assert response["allowed"] is True
+    assert response["warnings"][0].startswith(
+        f'GA601 spec.ephemeralContainers[0].env[0].value: {SAID} ephemeral container "debug"'
+    )
+
+
+async def test_other_updates_pass_without_a_word(ask, pod, review_of):
+    before = pod(0)
+    request = {"operation": "UPDATE", "oldObject": before}
+    assert (await ask("access", review_of(debugged(before), **request))).keys() == {"uid", "allowed"}
