@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from policies.dra.cel.errors import CelRuntimeError
@@ -135,8 +135,10 @@ def test_other_duration_texts_are_refused(text):
 
 
 @given(st.integers(-(2**50), 2**50))
-def test_duration_text_of_a_fortnight_is_exact(nanoseconds):
-    assert parse_duration(duration_text(nanoseconds)) == nanoseconds
+@example(3_882_895_926)
+def test_duration_text_of_a_fortnight_is_true_to_the_nanosecond(nanoseconds):
+    # The text is that of a double, as cel-go writes it: 3.8828959259999998s for 3.882895926.
+    assert abs(parse_duration(duration_text(nanoseconds)) - nanoseconds) <= 1
 
 
 @pytest.mark.parametrize(
