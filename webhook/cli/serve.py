@@ -81,7 +81,7 @@ def command(
 ) -> None:
     """Serve the webhook over HTTPS, until SIGTERM or Ctrl-C.
 
-    Answers AdmissionReviews at one path for each entry: /conversion, /preview, /placement, /conversion-check. Probes
+    Answers AdmissionReviews at one path for each entry, such as /conversion, /placement and /configuration. Probes
     (/livez, /readyz) and /metrics are on a second port. The log is one line of JSON for each decision. With --client-ca,
     known clients are told at /v1/explain where something fits, and why not elsewhere.
 
