@@ -1,8 +1,11 @@
 # Two commands: `make demo` shows the product, `make test` checks it. Both install what they need into .venv.
+# `make image` builds what deploy/ runs, with docker, podman or whatever BUILDER names.
 PYTHON ?= python3
 BIN := .venv/bin
+BUILDER ?= $(firstword $(foreach builder,docker podman buildah,$(shell command -v $(builder))))
+IMAGE ?= gpu-admission:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint image manifests clean
 
 demo: .venv/installed
 	@$(BIN)/gpu-admission demo
@@ -27,6 +30,13 @@ lint: .venv/installed-dev
 .venv/installed-dev: .venv/bin/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@ .venv/installed
+
+image:
+	@test -n "$(BUILDER)" || { echo "make image needs docker, podman or buildah; name another one with BUILDER=" >&2; exit 1; }
+	$(BUILDER) build --build-arg VERSION=$(lastword $(subst :, ,$(IMAGE))) --build-arg REVISION=$$(git rev-parse HEAD) --tag $(IMAGE) .
+
+manifests: .venv/installed
+	$(BIN)/python deploy/render.py
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -61,6 +61,8 @@ class Finding:
     """What to do instead, an imperative without a full stop."""
     place: Place | None = None
     """Where in an embedded document it is, for findings in one."""
+    exempt: bool = False
+    """Whether it would do more if who asks were not exempt from it."""
 
     def __str__(self) -> str:
         return f"{self.text} [{self.rule}]"
@@ -123,9 +125,10 @@ class Decision:
 
     @property
     def audit_annotations(self) -> dict[str, str]:
-        """The annotations, and the rules that found something with their severities."""
+        """The annotations, the rules that found something with their severities, and those that an exemption spared."""
         told = ", ".join(f"{found.rule}={found.severity}" for found in self.findings)
-        return {**self.annotations, "findings": told} if told else self.annotations
+        spared = ", ".join(sorted({found.rule for found in self.findings if found.exempt}))
+        return self.annotations | ({"findings": told} if told else {}) | ({"exempt": spared} if spared else {})
 
     @property
     def denials(self) -> tuple[Finding, ...]:

@@ -43,6 +43,7 @@ ENTRIES = {
         Entry("conversion", mutating=True, failure_policy="Fail", side_effects="NoneOnDryRun"),
         Entry("preview", mutating=True, failure_policy="Ignore"),
         Entry("placement", mutating=True, failure_policy="Ignore"),
+        Entry("reapply", mutating=True, failure_policy="Ignore"),
         Entry("conversion-check", mutating=False, failure_policy="Fail"),
         Entry("access", mutating=False, failure_policy="Ignore"),
         Entry("workloads", mutating=False, failure_policy="Ignore"),

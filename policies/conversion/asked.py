@@ -15,7 +15,7 @@ from policies.conversion.constraints import NodeConstraints
 from policies.conversion.line import ContainerAsk, Piece, lay_out
 from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.dra.templates import MOST_DEVICES, DeviceRequest, claim_template
-from policies.kubernetes.names import is_dns_label
+from policies.kubernetes.names import is_dns_label, is_dns_subdomain
 from policies.kubernetes.pods import has_pod_constraints_shape
 from policies.nvidia.labels import Subject, profile_is
 from policies.nvidia.mig import MIGProfile
@@ -50,6 +50,8 @@ class Asked:
     """How many shares of a device a resource stands for, where the driver shares devices between claims."""
     wish: Wish = field(default_factory=Wish)
     """What the pod wished when it was converted; its annotations may have been edited since."""
+    classes: Mapping[str, str] = field(default_factory=dict)
+    """The DeviceClass by whose implicit name each resource goes, where the pod was renamed and has no template."""
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -79,6 +81,8 @@ class Asked:
 
     def device_class(self, resource: str) -> str:
         """The DeviceClass that a resource becomes."""
+        if resource in self.classes:
+            return self.classes[resource]
         return GPU_CLASS if self.subject(resource).kind == "gpu" else MIG_CLASS
 
     def _predicate(self, subject: Subject) -> Predicate:
@@ -126,6 +130,8 @@ class Asked:
             document["shares"] = dict(sorted(self.shares.items()))
         if self.wish:
             document["wish"] = self.wish.words()
+        if self.classes:
+            document["classes"] = dict(sorted(self.classes.items()))
         return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
@@ -144,6 +150,7 @@ class Asked:
                 profile=MIGProfile.parse(document["profile"]) if "profile" in document else None,
                 shares=document.get("shares", {}),
                 wish=Wish.of(document.get("wish", {})),
+                classes=document.get("classes", {}),
             )
             return asked if asked._sound() and json.loads(asked.record()) == document else None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -162,5 +169,10 @@ class Asked:
             )
             and self.gpu in ("gpu", "mig")
             and all(type(count) is int and count > 0 for count in self.shares.values())
+            and self._has_sound_classes()
             and has_pod_constraints_shape(self.constraints.node_selector, self.constraints.terms)
         )
+
+    def _has_sound_classes(self) -> bool:
+        asked = {resource for ask in self.containers for resource, count in ask.resources.items() if count}
+        return not self.classes or (self.classes.keys() == asked and all(map(is_dns_subdomain, self.classes.values())))

@@ -30,14 +30,17 @@ def check(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPol
     """
     if pod.past_scheduling:
         return
-    if not settings.conversion.keep_translated_labels and converted_by(pod, namespace) is not None:
+    earlier = converted_by(pod, namespace)
+    if not settings.conversion.keep_translated_labels and earlier is not None:
         yield from _selects_again(pod)
     if not asks(pod):
         return
     ours = {claim.get("name") for claim in pod.resource_claims if is_our_name(claim.get("resourceClaimTemplateName"))}
-    uses_ours = any(claim.get("name") in ours for container in pod.all_containers for claim in container.claims)
+    uses_ours = earlier is not None or any(
+        claim.get("name") in ours for container in pod.all_containers for claim in container.claims
+    )
     converted = None if uses_ours else convert(pod, namespace, view, settings, wish)
-    if converted is not None and (converted.obstacles or converted.template is None):
+    if converted is not None and (converted.obstacles or converted.asked is None):
         return
     amounts = read_amounts(pod).of
     for container in pod.all_containers:
@@ -46,9 +49,8 @@ def check(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPol
                 continue
             path = limit_path(container, resource)
             if uses_ours:
-                yield STILL_ASKS.finding(
-                    path, "is asked of the device plugin, and the pod holds a converted claim as well"
-                )
+                other = "goes by new names" if earlier is not None and earlier.classes else "holds a converted claim"
+                yield STILL_ASKS.finding(path, f"is asked of the device plugin, and the pod {other} as well")
             else:
                 yield ESCAPED.finding(path, "is still asked of the device plugin; the pod has not been converted")
 

@@ -135,6 +135,25 @@ class NodeConstraints:
         for index, _ in rests:
             _remove_gpu_part(editor, _TERMS / index)
 
+    def restore(self, editor: Editor, stored: Mapping[str, Any]) -> None:
+        """Put into a pod that has these constraints what became of them in its stored spec."""
+        kept = stored.get("nodeSelector") or {}
+        if not kept and len(self.node_selector) == len(lookup(editor.document, _SELECTOR) or {}) > 0:
+            editor.remove(_SELECTOR)
+        else:
+            for key, value in self.node_selector.items():
+                if key not in kept:
+                    editor.remove(_SELECTOR / key)
+                elif kept[key] != value:
+                    editor.replace(_SELECTOR / key, kept[key])
+        required = lookup(stored, REQUIRED)
+        if self.terms is None or required == lookup(editor.document, _AFFINITY):
+            return
+        if required is None:
+            _remove_affinity(editor)
+        else:
+            editor.replace(_AFFINITY, required)
+
     def _live(self) -> list[tuple[int, Term]]:
         """The terms that can match at all: one without expressions matches nothing and adds nothing."""
         return [

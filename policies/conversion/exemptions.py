@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.conversion.opt_in import OPT_IN
-from policies.conversion.rules import KUEUE, OPT_OUT_REFUSED, OPTED_OUT, OTHER_SCHEDULER
+from policies.conversion.rules import EXEMPT, KUEUE, OPT_OUT_REFUSED, OPTED_OUT, OTHER_SCHEDULER
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import shown
@@ -24,10 +25,13 @@ _COUNTED_BY_POD = ("", "Deployment", "ReplicaSet", "StatefulSet", "LeaderWorkerS
 """Owners whose pods Kueue counts one by one, as it does bare pods; of all others it counts the owner itself."""
 
 _LABELS = FieldPath(["metadata", "labels"])
+_METADATA = FieldPath(["metadata"])
 
 
 def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     """Reasons to leave the pod as it is, one finding each; none when it is to be converted."""
+    if settings.exempts_from_conversion:
+        yield replace(EXEMPT.finding(_METADATA, "who creates the pod is exempt from conversion"), exempt=True)
     scheduler = pod.spec.get("schedulerName") or "default-scheduler"
     if scheduler not in settings.conversion.schedulers:
         known = ", ".join(settings.conversion.schedulers)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.rules import STRATEGY
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.printable import printable
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -15,12 +16,16 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.view import ClusterView
 
-__all__ = ["OPT_IN", "Mode", "mode_of", "strategy_problems"]
+__all__ = ["NAMESPACE", "OPT_IN", "Mode", "mode_of", "strategy_of", "strategy_problems"]
 
 OPT_IN = "gpu-admission.io/dra"
 """The label that opts a namespace in, and with the value `disabled` a pod out."""
 
+NAMESPACE = FieldPath(["metadata", "namespace"])
+"""Where in a pod findings are that its namespace is the reason for."""
+
 _STRATEGY = "gpu-admission.io/dra-strategy"
+_STRATEGIES = ("template", "rename", "leave", "auto")
 
 
 class Mode(Enum):
@@ -41,11 +46,19 @@ def mode_of(namespace: str, view: ClusterView) -> Mode:
     return Mode(label) if label in ("enabled", "preview") else Mode.OFF
 
 
+def strategy_of(namespace: str, view: ClusterView) -> str:
+    """The strategy that a namespace chooses, one of which there may be none; `template` where it chooses none.
+
+    While the namespace is not known it is `template` too, which works in every cluster that has DRA.
+    """
+    label = lookup(view.get("Namespace", namespace), ("metadata", "labels", _STRATEGY))
+    return "template" if label is None else str(label)
+
+
 def strategy_problems(namespace: str, view: ClusterView) -> Iterator[Finding]:
-    """A strategy that this version does not have; nothing else is done in its stead."""
-    strategy = lookup(view.get("Namespace", namespace), ("metadata", "labels", _STRATEGY))
-    if strategy not in (None, "template"):
-        yield STRATEGY.finding(
-            FieldPath(["metadata", "namespace"]),
-            f'namespace "{namespace}" has the label {_STRATEGY}: {strategy}, and this version knows the strategy template',
-        )
+    """A strategy that there is none of; nothing else is done in its stead."""
+    strategy = strategy_of(namespace, view)
+    if strategy not in _STRATEGIES:
+        known = f"{', '.join(_STRATEGIES[:-1])} and {_STRATEGIES[-1]}"
+        text = f'namespace "{namespace}" has the label {_STRATEGY}: {printable(strategy)}; there are {known}'
+        yield STRATEGY.finding(NAMESPACE, text)

@@ -9,30 +9,52 @@ from policies.conversion.asked import Asked
 from policies.conversion.constraints import ConstraintError
 from policies.conversion.line import TooManyDevicesError
 from policies.conversion.rules import READDED
-from policies.decision import RECORD
-from policies.kubernetes.paths import lookup
+from policies.decision import MANAGED, RECORD
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.patch import Editor
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from policies.decision import Finding
     from policies.kubernetes.pods import Container, Pod
 
-__all__ = ["converted_by", "remove_readded", "remove_resources"]
+__all__ = ["MARKS", "converted_by", "mark", "remove_readded", "remove_resources"]
+
+MARKS = (FieldPath(["metadata", "annotations", RECORD]), FieldPath(["metadata", "labels", MANAGED]))
+"""Where a converted pod is marked."""
+
+
+def mark(pod: Pod, asked: Asked, edits: Editor) -> None:
+    """Write down what a pod asked for, and that it was converted."""
+    for path, value in zip(MARKS, (asked.record(), "true"), strict=True):
+        before = lookup(pod.document, path)
+        if before is None:
+            edits.add(path, value)
+        elif before != value:
+            edits.replace(path, value)
 
 
 def converted_by(pod: Pod, namespace: str) -> Asked | None:
     """What a converted pod asked for; None for a pod that is not converted, whatever its marks say.
 
     The record must lead to the very template that the pod refers to, and each container must use the requests that
-    the record gives it.
+    the record gives it; of a renamed pod, each must ask for just as many devices by the new names.
     """
     asked = Asked.from_record(pod.annotations[RECORD]) if RECORD in pod.annotations else None
     if asked is None:
         return None
+    return asked if (_is_renamed(pod, asked) if asked.classes else _refers(pod, asked, namespace)) else None
+
+
+def _refers(pod: Pod, asked: Asked, namespace: str) -> bool:
     try:
         template, pieces = asked.template(namespace), asked.pieces
     except (ConstraintError, TooManyDevicesError):
-        return None
+        return False
     claims = {
         claim.get("name") for claim in pod.resource_claims if claim.get("resourceClaimTemplateName") == template.name
     }
@@ -43,7 +65,28 @@ def converted_by(pod: Pod, namespace: str) -> Asked | None:
         if claim.get("name") in claims
     }
     needed = {(name, piece.request) for piece in pieces for name in piece.containers}
-    return asked if needed and needed <= uses else None
+    return bool(needed) and needed <= uses
+
+
+def _is_renamed(pod: Pod, asked: Asked) -> bool:
+    containers = {container.name: container for container in pod.all_containers}
+    return all(
+        ask.name in containers
+        and _amount(containers[ask.name].limits, asked.classes[resource])
+        == _amount(containers[ask.name].requests, asked.classes[resource])
+        == count
+        for ask in asked.containers
+        for resource, count in ask.resources.items()
+        if count
+    )
+
+
+def _amount(amounts: Mapping[str, Any], device_class: str) -> int | None:
+    try:
+        number = parse_quantity(amounts.get(IMPLICIT_PREFIX + device_class))
+    except QuantityError:
+        return None
+    return int(number) if number.denominator == 1 else None
 
 
 def remove_readded(pod: Pod, asked: Asked) -> tuple[Editor, tuple[Finding, ...]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.conversion.rules import FOREIGN_TEMPLATE, NO_CLASS
+from policies.dra.templates import as_written
 from policies.kubernetes.pods import SPEC
 
 if TYPE_CHECKING:
@@ -29,17 +30,10 @@ def class_problems(asked: Asked, view: ClusterView, places: dict[str, FieldPath]
 def template_problems(template: Template, view: ClusterView) -> Iterator[Finding]:
     """A template of this name with another content."""
     existing = view.get("ResourceClaimTemplate", template.name, template.namespace)
-    if isinstance(existing, dict) and _without_nulls(existing.get("spec")) != template.spec:
+    if isinstance(existing, dict) and as_written(existing.get("spec")) != template.spec:
         yield FOREIGN_TEMPLATE.finding(
             SPEC / "resourceClaims",
             f'needs the ResourceClaimTemplate "{template.name}", and the one that exists has another spec',
             f"delete it (kubectl -n {template.namespace} delete resourceclaimtemplate {template.name}); "
             "it is made again when a pod needs it",
         )
-
-
-def _without_nulls(value: Any) -> Any:
-    """A stored value as it was written: clients in Go write fields that are not set as null."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value

@@ -19,7 +19,7 @@ from policies.nvidia.predicates import TRUE, AllOf, Predicate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MOST_DEVICES", "DeviceRequest", "claim_template", "is_our_name", "selectors"]
+__all__ = ["MOST_DEVICES", "DeviceRequest", "as_written", "claim_template", "content_name", "is_our_name", "selectors"]
 
 MOST_DEVICES = 32
 """Requests, and devices over all requests, that one claim can have (resource/v1 AllocationResultsMaxSize)."""
@@ -67,8 +67,20 @@ def claim_template(namespace: str, requests: Sequence[DeviceRequest]) -> Templat
         "metadata": {"labels": {MANAGED: "true"}},
         "spec": {"devices": {"requests": [request.manifest() for request in requests]}},
     }
+    return Template(namespace, content_name(spec), spec)
+
+
+def content_name(spec: Any) -> str:
+    """The name that a template's `spec` gives it."""
     canonical = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    return Template(namespace, f"gpu-{hashlib.sha256(canonical).hexdigest()[:16]}", spec)
+    return f"gpu-{hashlib.sha256(canonical).hexdigest()[:16]}"
+
+
+def as_written(value: Any) -> Any:
+    """A stored value as it was written: clients in Go write fields that are not set as null."""
+    if isinstance(value, dict):
+        return {key: as_written(item) for key, item in value.items() if item is not None}
+    return [as_written(item) for item in value] if isinstance(value, list) else value
 
 
 def is_our_name(name: object) -> bool:

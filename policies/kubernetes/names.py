@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_dns_label", "is_label_key", "is_label_value"]
+__all__ = ["is_dns_label", "is_dns_subdomain", "is_label_key", "is_label_value"]
 
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -40,3 +40,11 @@ def is_dns_label(text: object) -> bool:
     Source: k8s.io/apimachinery/pkg/util/validation.IsDNS1123Label.
     """
     return isinstance(text, str) and len(text) <= 63 and _DNS_LABEL.fullmatch(text) is not None
+
+
+def is_dns_subdomain(text: object) -> bool:
+    """Whether this can name a DeviceClass, and most other objects.
+
+    Source: k8s.io/apimachinery/pkg/util/validation.IsDNS1123Subdomain.
+    """
+    return isinstance(text, str) and len(text) <= 253 and _DNS_SUBDOMAIN.fullmatch(text) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.pods import SPEC
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from policies.patch import Editor
     from policies.settings import GPUAdmissionPolicy, TaintTolerated
 
-__all__ = ["tolerate_gpu_nodes"]
+__all__ = ["keep_tolerations", "tolerate_gpu_nodes"]
 
 _GPU_NODES = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 _OPERATORS = (None, "", "Exists", "Equal")
@@ -31,9 +32,36 @@ def tolerate_gpu_nodes(pod: Pod, edits: Editor, namespace: str, settings: GPUAdm
 
     Source: k8s.io/kubernetes plugin/pkg/admission/extendedresourcetoleration.
     """
-    taints = (each for each in settings.placement.tolerations if each.holds_in(namespace))
     existing = [each for each in pod.spec.get("tolerations") or [] if each.get("operator") in _OPERATORS]
-    edits.extend(SPEC / "tolerations", _missing([_GPU_NODES, *map(_toleration, taints)], existing))
+    edits.extend(SPEC / "tolerations", _missing(_wanted(namespace, settings), existing))
+
+
+def keep_tolerations(pod: Pod, stored: Pod, edits: Editor, namespace: str, settings: GPUAdmissionPolicy) -> None:
+    """Keep the tolerations that a stored pod was given in an update that does not know them: lists replace each other.
+
+    Tolerations that the pod had of its own are left to the API server, which lets nobody take one away.
+    """
+    there, before = pod.spec.get("tolerations") or [], stored.spec.get("tolerations") or []
+    sent, ours = set(map(_canonical, there)), set(map(_canonical, _wanted(namespace, settings)))
+    if not any(_canonical(each) in ours - sent for each in before):
+        return
+    kept = [each for each in before if _canonical(each) in sent | ours]
+    stored_ones = set(map(_canonical, kept))
+    whole = [*kept, *(each for each in there if _canonical(each) not in stored_ones)]
+    if whole[: len(there)] == there:
+        edits.extend(SPEC / "tolerations", whole[len(there) :])
+    else:
+        edits.replace(SPEC / "tolerations", whole)
+
+
+def _wanted(namespace: str, settings: GPUAdmissionPolicy) -> list[dict[str, str]]:
+    taints = (each for each in settings.placement.tolerations if each.holds_in(namespace))
+    return [_GPU_NODES, *map(_toleration, taints)]
+
+
+def _canonical(toleration: dict[str, Any]) -> str:
+    """A toleration as text: many of them are looked up."""
+    return json.dumps(toleration, sort_keys=True)
 
 
 def _toleration(taint: TaintTolerated) -> dict[str, str]:

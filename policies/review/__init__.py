@@ -22,9 +22,13 @@ from policies.review.pods import (
     debugs_pod,
     placement,
     preview,
+    reapplies_pod,
+    reapply,
     unknown_namespace,
+    updates_pod,
 )
 from policies.rules import rules_on_demand
+from policies.settings import settings_for
 
 if TYPE_CHECKING:
     from policies.request import Request
@@ -42,10 +46,10 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
     sees the object as the ones before left it.
     """
     if request.entry:
-        return _REVIEWS[request.entry](request, view, settings)
+        return _answer(request.entry, request, view, settings)
     decision = Decision(object=request.object)
     for entry in entries_called(request, view):
-        answer = _REVIEWS[entry.name](request.of(decision.object), view, settings)
+        answer = _answer(entry.name, request.of(decision.object), view, settings)
         decision = _joined(decision, answer)
         if not decision.allowed:
             break
@@ -68,6 +72,8 @@ def entries_called(request: Request, view: ClusterView) -> tuple[Entry, ...]:
         return (ENTRIES["workloads"],) if request.operation in ("CREATE", "UPDATE") else ()
     if debugs_pod(request):
         return (ENTRIES["access"],)
+    if updates_pod(request):
+        return (ENTRIES["reapply"],) if reapplies_pod(request) else ()
     if not creates_pod(request):
         return (ENTRIES["configuration"],)
     mode = mode_of(request.namespace, view)
@@ -100,6 +106,7 @@ _REVIEWS = {
     "conversion": conversion,
     "preview": preview,
     "placement": placement,
+    "reapply": reapply,
     "conversion-check": conversion_check,
     "access": access,
     "workloads": _workloads,
@@ -107,6 +114,16 @@ _REVIEWS = {
     "configuration": configuration,
     "nodes": configuration,
 }
+
+
+_FOR_OTHERS = frozenset({"workloads"})
+"""Entries that speak of what somebody else will create: a workload's author may be exempt, its controller is not."""
+
+
+def _answer(entry: str, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """The answer of one entry, under the settings that hold for who asks."""
+    held = settings if entry in _FOR_OTHERS else settings_for(request.user, request.namespace, settings)
+    return _REVIEWS[entry](request, view, held)
 
 
 def _joined(first: Decision, then: Decision) -> Decision:

@@ -15,10 +15,10 @@ __all__ = ["claims", "configuration"]
 
 
 def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Configuration of GPU clusters."""
+    """Configuration of GPU clusters; labels of nodes also where somebody writes them with the status."""
     from policies.configuration import lenient, validate  # noqa: PLC0415 - see policies.review
 
-    if request.subresource:
+    if request.subresource and (request.kind, request.subresource) != ("Node", "status"):
         return Decision(object=request.object)
     findings = settings.judge(validate(request, view, settings), request.namespace)
     return Decision(findings=tuple(lenient(finding, request, view) for finding in findings), object=request.object)

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN, UNSATISFIABLE
-from policies.decision import RECORD, Decision, Severity
-from policies.kubernetes.paths import FieldPath
+from policies.decision import MANAGED, RECORD, Decision, Severity
+from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.patch import Editor
-from policies.placement import gets_gpu, may_get_gpu, tolerate_gpu_nodes
+from policies.placement import gets_gpu, keep_tolerations, may_get_gpu, tolerate_gpu_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
     from policies.decision import Finding
     from policies.request import Request
@@ -29,7 +31,10 @@ __all__ = [
     "debugs_pod",
     "placement",
     "preview",
+    "reapplies_pod",
+    "reapply",
     "unknown_namespace",
+    "updates_pod",
 ]
 
 
@@ -44,6 +49,26 @@ def creates_pod(request: Request) -> bool:
 def debugs_pod(request: Request) -> bool:
     """Whether a pod that exists is given ephemeral containers."""
     return (request.group, request.kind, request.subresource) == ("", "Pod", "ephemeralcontainers")
+
+
+def updates_pod(request: Request) -> bool:
+    """Whether a pod that exists is changed, its status and other subresources left out."""
+    return (request.operation, request.group, request.kind, request.subresource) == ("UPDATE", "", "Pod", "")
+
+
+def reapplies_pod(request: Request) -> bool:
+    """Whether the spec of a pod that we marked changes; nothing is done to one that is being deleted.
+
+    The selectors and conditions of the webhook say the same: the label is looked for in both forms of the pod, because
+    anybody can take it away.
+    """
+    forms = (request.object, request.old_object)
+    return (
+        updates_pod(request)
+        and any(lookup(form, ("metadata", "labels", MANAGED)) == "true" for form in forms)
+        and lookup(request.old_object, ("spec",)) != lookup(request.object, ("spec",))
+        and lookup(request.object, ("metadata", "deletionTimestamp")) is None
+    )
 
 
 def unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:
@@ -91,7 +116,7 @@ def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmi
         told = findings if conversion.repeated else tuple(map(_left_alone, findings))
         return Decision(findings=told, object=request.object)
     notices = conversion.notices
-    if conversion.template is not None and not conversion.repeated:
+    if conversion.asked is not None and not conversion.repeated:
         problems = tuple(wish_problems(pod, request.namespace, view, asked))
         if any(problem.rule in IMPOSSIBLE for problem in problems):
             # No device will ever be as wished, so there is nothing to wait for.
@@ -101,7 +126,7 @@ def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmi
     if conversion.edits is None or not decision.allowed:
         return decision
     edits = conversion.edits
-    if conversion.template is not None:
+    if conversion.asked is not None:
         tolerate_gpu_nodes(pod, edits, request.namespace, settings)
     templates = (conversion.template,) if conversion.template else ()
     annotations = {"template": conversion.template.name} if conversion.template else {}
@@ -143,7 +168,18 @@ def _preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissi
         for template in would.templates
         if would.patch
     ]
+    if would.patch and not would.templates:
+        remarks = [f"would be renamed: {told}" for told in _new_names(would.object)]
     return Decision(findings=tuple(said), object=request.object, remarks=tuple(remarks))
+
+
+def _new_names(document: Any) -> Iterator[str]:
+    """The new names of a renamed pod's resources, as its record tells them."""
+    from policies.conversion.asked import Asked  # noqa: PLC0415 - see policies.review
+
+    asked = Asked.from_record(lookup(document, ("metadata", "annotations", RECORD)) or "")
+    for resource, name in asked.classes.items() if asked is not None else ():
+        yield f"{resource} to {IMPLICIT_PREFIX}{name}"
 
 
 def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
@@ -194,6 +230,30 @@ conversion = _for_pods(_conversion)
 preview = _for_pods(_preview)
 placement = _for_pods(_placement)
 conversion_check = _for_pods(_conversion_check)
+
+
+def reapply(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """Converted pods whose manifest is applied again: they stay as they were converted."""
+    unchanged = Decision(object=request.object)
+    if not reapplies_pod(request):
+        return unchanged
+    from policies.conversion.reapply import reapply as reapplied  # noqa: PLC0415 - see policies.review
+    from policies.conversion.record import converted_by  # noqa: PLC0415 - see policies.review
+
+    try:
+        pod, stored = Pod.read(request.object), Pod.read(request.old_object)
+    except MalformedPodError:
+        return unchanged
+    asked = converted_by(stored, request.namespace)
+    if asked is None:
+        return unchanged
+    answer = reapplied(pod, stored, asked)
+    if answer.restored:
+        keep_tolerations(pod, stored, answer.edits, request.namespace, settings)
+    decision = Decision(findings=settings.judge(answer.findings, request.namespace), object=request.object)
+    if not decision.allowed:
+        return decision
+    return replace(decision, patch=tuple(answer.edits.operations), object=answer.edits.document)
 
 
 def access(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:

@@ -6,12 +6,14 @@ from policies.settings.choices import (
     Configuration,
     Conversion,
     DRADriver,
+    Exemption,
     GPUAdmissionPolicy,
     Placement,
     RuleOverride,
     TaintTolerated,
     WishDefault,
 )
+from policies.settings.exemptions import ExemptPolicy, settings_for
 from policies.settings.parsing import SettingsError, parse_settings
 
 __all__ = [
@@ -20,6 +22,8 @@ __all__ = [
     "Configuration",
     "Conversion",
     "DRADriver",
+    "ExemptPolicy",
+    "Exemption",
     "GPUAdmissionPolicy",
     "Placement",
     "RuleOverride",
@@ -27,4 +31,5 @@ __all__ = [
     "TaintTolerated",
     "WishDefault",
     "parse_settings",
+    "settings_for",
 ]

@@ -11,7 +11,7 @@ from policies.settings.taints import taint_problems
 from policies.settings.wishes import wish_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["spec_problems"]
 
@@ -21,6 +21,8 @@ _USER = re.compile(r"system:serviceaccount:([^:]+):([^:]+)")
 """How the API server spells the user that a service account is."""
 
 _ACCOUNTS = ("access", "exemptServiceAccounts")
+_EXEMPT_FROM = re.compile(r"conversion|access|GA(?:[0-9]{3}|[0-9]{0,2}\*)")
+_SUBJECTS = ("users", "groups", "serviceAccounts")
 _EMPTY = {
     ("conversion", "schedulers"): "is empty, so nothing would be converted; leave it out to mean default-scheduler",
     ("configuration", "operatorNamespaces"): (
@@ -64,8 +66,23 @@ def _account_problem(account: str) -> str:
     return f"is {json.dumps(account, ensure_ascii=False)}; write {written}"
 
 
-_ITEMS = {
+def _exemption_problems(exemption: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(exemption, dict) and not any(exemption.get(key) for key in _SUBJECTS):
+        yield (), f"exempts nobody; name somebody in {', '.join(_SUBJECTS[:-1])} or {_SUBJECTS[-1]}"
+    if lookup(exemption, ("from",)) == []:
+        yield ("from",), "is empty, so it exempts from nothing; write conversion, access, or rules such as GA307"
+    for index, what in enumerate(_listed(exemption, ("from",))):
+        if isinstance(what, str) and not _EXEMPT_FROM.fullmatch(what):
+            said = json.dumps(what, ensure_ascii=False)
+            yield ("from", index), f"is {said}; write conversion, access, or rules such as GA307 or GA6*"
+    for index, account in enumerate(_listed(exemption, ("serviceAccounts",))):
+        if isinstance(account, str) and not _ACCOUNT.fullmatch(account):
+            yield ("serviceAccounts", index), _account_problem(account)
+
+
+_ITEMS: dict[tuple[str, ...], Callable[[Any], Iterator[tuple[tuple[str | int, ...], str]]]] = {
     ("rules",): _override_problems,
+    ("exemptions",): _exemption_problems,
     ("placement", "wishes"): wish_problems,
     ("placement", "tolerations"): taint_problems,
 }

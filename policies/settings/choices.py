@@ -17,6 +17,7 @@ __all__ = [
     "Configuration",
     "Conversion",
     "DRADriver",
+    "Exemption",
     "GPUAdmissionPolicy",
     "Placement",
     "RuleOverride",
@@ -159,6 +160,25 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Exemption(_InNamespaces):
+    """Somebody whom some of it does not concern; each use is in the audit log."""
+
+    __pydantic_config__ = _MODEL
+
+    from_: tuple[str, ...]
+    """Rules by their ids, as shell patterns (`GA307`, `GA6*`); `access` for all of GA6xx; `conversion`: their pods stay
+    as they are."""
+    users: tuple[str, ...] = ()
+    """User names, as shell patterns."""
+    groups: tuple[str, ...] = ()
+    """Shell patterns; one group suffices."""
+    service_accounts: tuple[str, ...] = ()
+    """Service accounts that ask, as `namespace/name`, each a shell pattern."""
+    namespaces: tuple[str, ...] = ("*",)
+    """Where it holds, as shell patterns; of objects without a namespace it holds with `*` only."""
+
+
+@dataclass(frozen=True, slots=True)
 class GPUAdmissionPolicy:
     """The administrator's choices: the `spec` of the one GPUAdmissionPolicy, named `default`."""
 
@@ -170,6 +190,12 @@ class GPUAdmissionPolicy:
     dra_driver: DRADriver = field(default_factory=DRADriver)
     placement: Placement = field(default_factory=Placement)
     access: Access = field(default_factory=Access)
+    exemptions: tuple[Exemption, ...] = ()
+
+    @property
+    def exempts_from_conversion(self) -> bool:
+        """Whether who asks is exempt from conversion; `policies.settings.exemptions` makes the settings of who is."""
+        return False
 
     def severity_of(self, rule: str, default: Severity, namespace: str) -> Severity:
         """The severity of a rule in a namespace; `default` where nothing overrides it."""

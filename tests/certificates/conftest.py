@@ -1,16 +1,27 @@
 """Authorities, clients and servers that the tests of certificates share."""
 
 import asyncio
+import base64
 import contextlib
 import ssl
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiohttp import web
 from cryptography.x509.oid import NameOID
+from prometheus_client import CollectorRegistry
 
 from certs import make_authority
-from webhook.server.tls import peer_name
+from certs.rotation import RotationPolicy
+from certs.secret import parse_secret
+from webhook.cluster.client import APIClient
+from webhook.controllers.ca_bundles import CABundles
+from webhook.controllers.certificate_metrics import CertificateMetrics
+from webhook.controllers.certificate_secret import ROTATE_ANNOTATION, CertificateSecret
+from webhook.controllers.certificates import Certificates
+from webhook.controllers.clockwork import Clockwork
+from webhook.sandbox.server import Sandbox
+from webhook.server.tls import ReloadingContext, peer_name
 
 
 @pytest.fixture
@@ -144,3 +155,114 @@ async def serve():
             return server
 
         yield start
+
+
+SERVICE = "gpu-admission.gpu-admission.svc"
+CONFIGURATIONS = [(f"{sort}WebhookConfiguration", "gpu-admission") for sort in ("Mutating", "Validating")]
+
+
+class Installation:
+    """An API server with our webhook configurations, and replicas whose clocks a test moves on."""
+
+    def __init__(self, sandbox, api):
+        self.sandbox, self.api = sandbox, api
+        self.now = datetime.now(UTC)
+        self.policy = RotationPolicy(
+            names=("localhost", SERVICE),
+            authority_life=timedelta(hours=3),
+            leaf_life=timedelta(minutes=20),
+            settle=timedelta(minutes=4),
+            skew=timedelta(seconds=10),
+        )
+
+    def install(self):
+        for kind, name in CONFIGURATIONS:
+            webhooks = [
+                {
+                    "name": f"{entry}.gpu-admission.io",
+                    "clientConfig": {"service": {"namespace": "gpu-admission", "name": "gpu-admission", "path": "/"}},
+                    "admissionReviewVersions": ["v1"],
+                    "sideEffects": "None",
+                }
+                for entry in ("one", "two")
+            ]
+            self.sandbox.create(
+                {
+                    "apiVersion": "admissionregistration.k8s.io/v1",
+                    "kind": kind,
+                    "metadata": {"name": name},
+                    "webhooks": webhooks,
+                }
+            )
+
+    def replica(self):
+        self.registry = CollectorRegistry()
+        clockwork = Clockwork(now=lambda: self.now, sleep=self.sleep, random=lambda: 0.0)
+        return Certificates(
+            CertificateSecret(self.api, "gpu-admission", "gpu-admission-tls"),
+            CABundles(self.api, CONFIGURATIONS),
+            self.policy,
+            CertificateMetrics(self.registry),
+            clockwork=clockwork,
+        )
+
+    async def sleep(self, seconds):
+        self.now += timedelta(seconds=seconds)
+        await asyncio.sleep(0)
+
+    async def served(self):
+        """A replica that has begun to serve."""
+        replica = self.replica()
+        reloading = ReloadingContext(await replica.obtain(), clock=lambda: self.now)
+        replica.serve(reloading)
+        await replica.look()
+        return replica, reloading
+
+    def counted(self, name, **labels):
+        return self.registry.get_sample_value(f"gpu_admission_{name}", labels)
+
+    @property
+    def secret(self):
+        return self.sandbox.get("Secret", "gpu-admission-tls", "gpu-admission")
+
+    def change_secret(self, **changes):
+        self.sandbox.replace({**self.secret, **changes})
+
+    def ask(self, text):
+        self.change_secret(metadata={**self.secret["metadata"], "annotations": {ROTATE_ANNOTATION: text}})
+
+    @property
+    def state(self):
+        return parse_secret({key: base64.b64decode(value) for key, value in self.secret["data"].items()})
+
+    def configuration(self, kind):
+        return self.sandbox.get(f"{kind}WebhookConfiguration", "gpu-admission")
+
+    def bundles(self):
+        """Every caBundle of all configurations, each once."""
+        webhooks = [webhook for kind, name in CONFIGURATIONS for webhook in self.sandbox.get(kind, name)["webhooks"]]
+        return {base64.b64decode(webhook["clientConfig"].get("caBundle", "")) for webhook in webhooks}
+
+    def overwrite(self, kind, bundle):
+        configuration = self.configuration(kind)
+        written = base64.b64encode(bundle).decode()
+        webhooks = [
+            {**webhook, "clientConfig": {**webhook["clientConfig"], "caBundle": written}}
+            for webhook in configuration["webhooks"]
+        ]
+        self.sandbox.replace({**configuration, "webhooks": webhooks})
+
+
+@pytest.fixture
+async def installation(tmp_path):
+    sandbox = Sandbox(seed=1)
+    await sandbox.start()
+    sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpu-admission"}})
+    path = tmp_path / "kubeconfig"
+    path.write_text(sandbox.kubeconfig())
+    api = await APIClient.connect(str(path))
+    installation = Installation(sandbox, api)
+    installation.install()
+    yield installation
+    await api.close()
+    await sandbox.stop()

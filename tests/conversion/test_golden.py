@@ -6,7 +6,8 @@ A case is a file of YAML documents, made to be read from top to bottom:
    `cluster` (the name of a file in `clusters/` that takes the place of the nodes and ResourceSlices of
    examples/cluster; `unknown` for a cluster of which nothing is known), `without` (`Kind` or `Kind/name`: what to leave
    out of it), `with` (objects to add, or to put in the place of those of the same name), `settings` (the spec of a
-   GPUAdmissionPolicy), `operation` (CREATE), `entry` (all that the API server would call).
+   GPUAdmissionPolicy), `operation` (CREATE), `stored` (of an UPDATE, the pod as it is; the same where absent), `user`
+   (its name), `entry` (all that the API server would call).
 2. The pod as the API server shows it to webhooks, requests filled in; or a workload, whose pod templates are reviewed
    as the pods that its controller would create.
 3. What is decided: `allowed`, the texts of `refusal`, `warnings` and `audit` where there are any, and
@@ -35,7 +36,7 @@ import yaml
 from policies.decision import Severity
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.workloads import pod_templates
-from policies.request import Request
+from policies.request import Request, UserInfo
 from policies.review import review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS, parse_settings
@@ -138,9 +139,10 @@ def reviews(file):
     for place, pod in pods_of(given):
         request = Request(
             object=None if case.get("operation") == "DELETE" else pod,
-            old_object=pod if case.get("operation") in ("UPDATE", "DELETE") else None,
+            old_object=case.get("stored", pod) if case.get("operation") in ("UPDATE", "DELETE") else None,
             operation=case.get("operation", "CREATE"),
             namespace=case.get("namespace", "team-a"),
+            user=UserInfo(case.get("user", "")),
             entry=case.get("entry", ""),
         )
         answers.append((place, request, review(request, view, settings), lambda again: review(again, view, settings)))

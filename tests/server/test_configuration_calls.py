@@ -41,3 +41,12 @@ async def test_configuration_that_works_passes_without_a_word(start_webhook, rev
     response = await webhook.client.ask("configuration", review_of(document, namespace="gpu-operator"))
     assert response.keys() == {"uid", "allowed"}
     assert response["allowed"] is True
+
+
+async def test_label_of_a_node_is_judged_where_it_comes_with_the_status(start_webhook, review_of):
+    webhook = await start_webhook(view=ManifestsView())
+    before = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1", "labels": {}}}
+    after = {**before, "metadata": {"name": "gpu-1", "labels": {"nvidia.com/gpu.workload.config": "vm-passthru"}}}
+    written = {"operation": "UPDATE", "subResource": "status", "oldObject": before, "namespace": ""}
+    response = await webhook.client.ask("nodes", review_of(after, **written))
+    assert "vm-passthru" in str(response.get("status") or response.get("warnings"))

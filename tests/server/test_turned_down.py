@@ -8,8 +8,8 @@ from policies.entries import ENTRIES
 from webhook.server.app import TRAFFIC
 
 NO_PATH = (
-    "No webhook has this path; POST an AdmissionReview to one of /conversion, /preview, /placement, /conversion-check, "
-    "/access, /workloads, /claims, /configuration, /nodes, or a question to /v1/explain.\n"
+    "No webhook has this path; POST an AdmissionReview to one of /conversion, /preview, /placement, /reapply, "
+    "/conversion-check, /access, /workloads, /claims, /configuration, /nodes, or a question to /v1/explain.\n"
 )
 
 

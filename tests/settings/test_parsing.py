@@ -129,9 +129,10 @@ def test_example_of_the_documentation_shows_the_defaults():
     for section in ("conversion", "configuration", "placement", "access"):
         assert getattr(policy, section) == getattr(DEFAULTS, section)
         assert len(example["spec"][section]) == len(fields(getattr(DEFAULTS, section)))
+    assert policy.exemptions == DEFAULTS.exemptions
 
 
-@pytest.mark.parametrize("example", EXAMPLES[1:], ids=["wishes", "tolerations", "access"])
+@pytest.mark.parametrize("example", EXAMPLES[1:], ids=["wishes", "tolerations", "access", "exemptions"])
 def test_other_examples_of_the_documentation_can_be_read(example):
     assert parse_settings(document(load_document(example).value)) != DEFAULTS
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import orjson
 
 from policies.review import review
-from webhook.server.admission_response import encode, encode_failure
+from webhook.server.admission_response import encode, encode_failure, encode_refused_template
 from webhook.server.admission_review import decode
 from webhook.server.deadlines import Deadline
-from webhook.server.logs import log_decision, log_failure
+from webhook.server.effects import RefusedTemplate, TemplatesSeen
+from webhook.server.logs import log_decision, log_failure, log_refused_template
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
+    from webhook.server.effects import TemplateKeeper
     from webhook.server.metrics import Metrics
 
 __all__ = ["Admission"]
@@ -40,10 +42,21 @@ class Admission:
         settings: GPUAdmissionPolicy,
         metrics: Metrics,
         *,
+        templates: TemplateKeeper | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Prepare.
+
+        Args:
+            view: The cluster.
+            settings: The administrator's choices.
+            metrics: Counts.
+            templates: Creates what answers refer to; without it no answer has effects.
+            clock: Tells seconds that never go back.
+        """
         self._view = view
         self._settings = settings
+        self._templates = templates
         self._clock = clock
         self.metrics = metrics
 
@@ -63,14 +76,40 @@ class Admission:
         """
         request = decode(body, entry.name)
         try:
-            decision = review(request, self._view, self._settings)
-            answer = orjson.dumps(encode(decision, entry, request))
-            # Reviewing holds the loop, so no timer could have interrupted it.
-            if deadline.passed:
-                return self._failure(entry, request, deadline, "ran out of time", None)
-            self._record(entry, request, decision, deadline.elapsed)
+            return self._answered(entry, request, review(request, self._view, self._settings), deadline)
         except Exception as error:  # noqa: BLE001 - whatever a rule stumbles over, its caller waits for an answer
             return self._failure(entry, request, deadline, "failed", error)
+
+    async def act(self, entry: Entry, body: bytes, deadline: Deadline) -> bytes:
+        """Answer like `answer`, once the templates exist that the answer refers to.
+
+        Raises:
+            BadReview: The body is no AdmissionReview, so there is no uid to answer to.
+        """
+        request = decode(body, entry.name)
+        try:
+            decision = await self._effected(request, review(request, self._view, self._settings), deadline)
+            return self._answered(entry, request, decision, deadline)
+        except RefusedTemplate as refused:
+            return self._refused(entry, request, deadline, refused)
+        except TimeoutError as error:
+            return self._failure(entry, request, deadline, "ran out of time", error)
+        except Exception as error:  # noqa: BLE001 - as in `answer`
+            return self._failure(entry, request, deadline, "failed", error)
+
+    async def _effected(self, request: Request, decision: Decision, deadline: Deadline) -> Decision:
+        """The decision when its templates exist; another one where one of them turns out to be somebody else's."""
+        if self._templates is None or request.dry_run or not decision.allowed or not decision.templates:
+            return decision
+        foreign = await self._templates.ensure(decision.templates, deadline)
+        return review(request, TemplatesSeen(self._view, foreign), self._settings) if foreign else decision
+
+    def _answered(self, entry: Entry, request: Request, decision: Decision, deadline: Deadline) -> bytes:
+        answer = orjson.dumps(encode(decision, entry, request))
+        # Reviewing holds the loop, so no timer could have interrupted it.
+        if deadline.passed:
+            return self._failure(entry, request, deadline, "ran out of time", None)
+        self._record(entry, request, decision, deadline.elapsed)
         return answer
 
     def _failure(self, entry: Entry, request: Request, deadline: Deadline, what: str, error: Exception | None) -> bytes:
@@ -80,6 +119,14 @@ class Admission:
         self.metrics.count_answer(entry.name, "failed", elapsed)
         log_decision(entry, request, "failed", (), elapsed, failure=identifier)
         return orjson.dumps(encode_failure(entry, request, what, identifier))
+
+    def _refused(self, entry: Entry, request: Request, deadline: Deadline, refused: RefusedTemplate) -> bytes:
+        elapsed = deadline.elapsed
+        log_refused_template(entry, request, refused.template.name, refused.error.message)
+        self.metrics.count_answer(entry.name, "denied", elapsed)
+        self.metrics.count_refused_conversion()
+        log_decision(entry, request, "denied", (), elapsed)
+        return orjson.dumps(encode_refused_template(request, refused))
 
     def _record(self, entry: Entry, request: Request, decision: Decision, elapsed: float) -> None:
         verdict = "denied" if not decision.allowed else "changed" if decision.patch else "allowed"

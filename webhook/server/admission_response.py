@@ -8,6 +8,7 @@ leaves the message out; events and controllers do the opposite, so both are ther
 from __future__ import annotations
 
 import base64
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from policies.decision import Decision, Finding
     from policies.entries import Entry
     from policies.request import Request
+    from webhook.server.effects import RefusedTemplate
 
-__all__ = ["encode", "encode_failure"]
+__all__ = ["encode", "encode_failure", "encode_refused_template"]
 
 _LONGEST_LINE = 1000
 _LONGEST_MESSAGE = 8000
@@ -79,6 +81,29 @@ def encode_failure(entry: Entry, request: Request, what: str, identifier: str) -
         response["status"] = {"status": "Failure", "code": 500, "reason": "InternalError", "message": message}
     response["auditAnnotations"] = {"failure": identifier}
     return _review(response)
+
+
+def encode_refused_template(request: Request, refused: RefusedTemplate) -> dict[str, Any]:
+    """The AdmissionReview of a pod whose template the API server refuses.
+
+    Its reason is told, because it can be acted on; where it is to come again later, the caller is told the same.
+    """
+    error = refused.error
+    said = _one_line(error.message, _LONGEST_LINE).rstrip(".")
+    needs = f'the pod needs the ResourceClaimTemplate "{refused.template.name}"'
+    status: dict[str, Any]
+    if error.too_many:
+        seconds = max(1, math.ceil(error.retry_after or 1))
+        message = f"{needs}, and the API server has no time to create it: {said}; try again in {seconds} s"
+        details = {"retryAfterSeconds": seconds}
+        status = {"code": 429, "reason": "TooManyRequests", "message": message, "details": details}
+    else:
+        message = (
+            f"{needs}, and the API server does not let the webhook create it: {said}; "
+            "try again when that is put right, or ask your administrator to"
+        )
+        status = {"code": 403, "reason": "Forbidden", "message": message}
+    return _review({"uid": request.uid, "allowed": False, "status": {"status": "Failure", **status}})
 
 
 def _review(response: dict[str, Any]) -> dict[str, Any]:

@@ -75,7 +75,9 @@ async def _handle(request: web.Request) -> web.Response:
     _FORM.check(request)
     try:
         deadline = admission.deadline(request.query.get("timeout"))
-        answer = admission.answer(entry, await _FORM.read(request, deadline), deadline)
+        body = await _FORM.read(request, deadline)
+        effects = entry.side_effects != "None"
+        answer = await admission.act(entry, body, deadline) if effects else admission.answer(entry, body, deadline)
     except (BadDuration, BadReview) as error:
         raise web.HTTPBadRequest(text=str(error)) from error
     return web.Response(body=answer, content_type=JSON)

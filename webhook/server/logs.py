@@ -31,6 +31,7 @@ __all__ = [
     "log_explanation",
     "log_failure",
     "log_refusal",
+    "log_refused_template",
 ]
 
 _LONGEST_VALUE = 512
@@ -114,6 +115,19 @@ def log_failure(entry: Entry, request: Request, what: str, identifier: str, erro
     """
     fields = {"failure": identifier, **_subject(entry, request)}
     _decisions.error("no decision: the webhook %s", what, extra={"fields": fields}, exc_info=error)
+
+
+def log_refused_template(entry: Entry, request: Request, template: str, reason: str) -> None:
+    """Log that the API server refuses the template of a pod, and with it the pod.
+
+    Args:
+        entry: The webhook entry that was called.
+        request: What it was asked.
+        template: The template's name.
+        reason: What the API server said.
+    """
+    fields = {**_subject(entry, request), "template": template}
+    _decisions.warning("no template, and so no pod: %s", _clipped(reason), extra={"fields": fields})
 
 
 def log_explanation(caller: str, asked: PostedObject | NamedObject, verdicts: Sequence[str], seconds: float) -> None:

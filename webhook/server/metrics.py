@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
     from policies.decision import Decision
 
-__all__ = ["EXPLAINED", "VERDICTS", "Metrics"]
+__all__ = ["EXPLAINED", "TEMPLATES", "VERDICTS", "Metrics"]
 
 VERDICTS = ("allowed", "changed", "denied", "failed", "turned_down")
 """How a call can end: with a decision (the first three), without one, or before there was anything to decide."""
 
 EXPLAINED = ("answered", "unavailable", "failed", "turned_down")
 """How a call for an explanation can end; unavailable where others were being answered, or the time was up."""
+
+TEMPLATES = ("created", "found", "unmarked", "foreign", "failed")
+"""What can come of a template that must exist; unmarked where it was about to be swept, foreign with another spec."""
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _CONVERSION = "conversion"
@@ -47,6 +50,9 @@ class Metrics:
         conversions = self._counter(
             "conversions", "Pods that asked for conversion, by what became of it; dry runs not counted.", "outcome"
         )
+        templates = self._counter(
+            "templates", "ResourceClaimTemplates that answers waited for, by what came of it.", "outcome"
+        )
         explanations = self._counter("explanations", "Calls for explanations, by how they ended.", "outcome")
         explaining = Histogram(
             "gpu_admission_explanation_duration_seconds",
@@ -68,6 +74,7 @@ class Metrics:
         self._conversions = {
             outcome: conversions.labels(outcome) for outcome in ("converted", "unconverted", "refused")
         }
+        self._templates = {outcome: templates.labels(outcome) for outcome in TEMPLATES}
         self._explanations = {outcome: explanations.labels(outcome) for outcome in EXPLAINED}
         self.time_explanation = explaining.observe
         self.set_in_flight = in_flight.set
@@ -87,6 +94,14 @@ class Metrics:
             self._findings.labels(entry, finding.rule, finding.severity.value).inc()
         if entry == _CONVERSION and not dry_run and (outcome := _outcome(decision)):
             self._conversions[outcome].inc()
+
+    def count_refused_conversion(self) -> None:
+        """Count a pod that was to be converted and is refused because its template cannot be created."""
+        self._conversions["refused"].inc()
+
+    def count_template(self, outcome: str) -> None:
+        """Count a template that the API server was asked for by what came of it, one of `TEMPLATES`."""
+        self._templates[outcome].inc()
 
     def count_explanation(self, outcome: str) -> None:
         """Count a call for an explanation by how it ended, one of `EXPLAINED`."""

@@ -2,6 +2,7 @@
 
 from policies.conversion.rules.asking import AMOUNT, MALFORMED, PROFILE, TOO_LARGE, TOO_MANY, UNEQUAL
 from policies.conversion.rules.choices import (
+    EXEMPT,
     KUEUE,
     NAMESPACE_UNKNOWN,
     OPT_OUT_REFUSED,
@@ -9,20 +10,27 @@ from policies.conversion.rules.choices import (
     OTHER_SCHEDULER,
     STRATEGY,
 )
-from policies.conversion.rules.converted import ESCAPED, READDED, SELECTS_AGAIN, STILL_ASKS
+from policies.conversion.rules.converted import ESCAPED, IMMUTABLE, MARKED, READDED, SELECTS_AGAIN, STILL_ASKS
 from policies.conversion.rules.meaning import AMBIGUOUS, LABEL, NO_SHARES, SHARED, TERMS, TOO_LONG
+from policies.conversion.rules.strategies import CHOSEN, INCAPABLE, NOT_RENAMED, UNMAPPED
 from policies.conversion.rules.surroundings import FOREIGN_TEMPLATE, NATIVE_QUOTA, NO_CLASS, TWICE, UNSATISFIABLE
 
 __all__ = [
     "AMBIGUOUS",
     "AMOUNT",
+    "CHOSEN",
     "ESCAPED",
+    "EXEMPT",
     "FOREIGN_TEMPLATE",
+    "IMMUTABLE",
+    "INCAPABLE",
     "KUEUE",
     "LABEL",
     "MALFORMED",
+    "MARKED",
     "NAMESPACE_UNKNOWN",
     "NATIVE_QUOTA",
+    "NOT_RENAMED",
     "NO_CLASS",
     "NO_SHARES",
     "OPTED_OUT",
@@ -40,5 +48,6 @@ __all__ = [
     "TOO_MANY",
     "TWICE",
     "UNEQUAL",
+    "UNMAPPED",
     "UNSATISFIABLE",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from policies.decision import Severity
 from policies.rules import rule
 
-__all__ = ["KUEUE", "NAMESPACE_UNKNOWN", "OPTED_OUT", "OPT_OUT_REFUSED", "OTHER_SCHEDULER", "STRATEGY"]
+__all__ = ["EXEMPT", "KUEUE", "NAMESPACE_UNKNOWN", "OPTED_OUT", "OPT_OUT_REFUSED", "OTHER_SCHEDULER", "STRATEGY"]
 
 OTHER_SCHEDULER = rule(
     "GA315",
@@ -82,14 +82,31 @@ OPT_OUT_REFUSED = rule(
       labels: {}""",
 )
 
+EXEMPT = rule(
+    "GA334",
+    "Pods of exempt subjects are left alone",
+    default=Severity.AUDIT,
+    why="""
+    The administrator exempts who created the pod from conversion, so the pod keeps its resource names. Pods of
+    workloads are created by Kubernetes' controllers, whoever applied the workload.""",
+    remedy="have the pod created by somebody who is not exempt, or change exemptions in the GPUAdmissionPolicy",
+    source="docs/settings.md",
+    wrong="""
+    # created by alice, and the GPUAdmissionPolicy says
+    exemptions: [{users: [alice], from: [conversion]}]""",
+    right="""
+    # created by alice, and the GPUAdmissionPolicy says
+    exemptions: []""",
+)
+
 STRATEGY = rule(
     "GA323",
     "The namespace names a conversion strategy that exists",
     default=Severity.DENY,
     why="""
-    The label gpu-admission.io/dra-strategy chooses how pods are converted. This version knows the strategy template. A
-    pod is not converted by another strategy than the one that was chosen.""",
-    remedy="set gpu-admission.io/dra-strategy: template on the namespace, or remove the label",
+    The label gpu-admission.io/dra-strategy chooses how pods come to their GPUs by DRA: template (the default), rename,
+    leave or auto. A pod is not converted by another strategy than the one that was chosen.""",
+    remedy="set gpu-admission.io/dra-strategy on the namespace to one of them, or remove the label",
     source="docs/conversion.md",
     wrong="""
     kind: Namespace

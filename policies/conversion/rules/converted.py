@@ -5,7 +5,7 @@ from __future__ import annotations
 from policies.decision import Severity
 from policies.rules import rule
 
-__all__ = ["ESCAPED", "READDED", "SELECTS_AGAIN", "STILL_ASKS"]
+__all__ = ["ESCAPED", "IMMUTABLE", "MARKED", "READDED", "SELECTS_AGAIN", "STILL_ASKS"]
 
 READDED = rule(
     "GA319",
@@ -80,4 +80,42 @@ SELECTS_AGAIN = rule(
     resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu-c6e64bdbb49dc79c}]""",
     right="""
     resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu-c6e64bdbb49dc79c}]""",
+)
+
+IMMUTABLE = rule(
+    "GA328",
+    "The GPUs of a pod that exists stay what they were when it was created",
+    default=Severity.WARN,
+    why="""
+    Kubernetes lets nobody change the GPUs of a pod after its creation. Applying the manifest of a converted pod again
+    asks for nothing new, and succeeds: the pod stays as it was converted. An update that asks for anything else is left
+    as it is, so that the API server refuses it; restoring it too would say "configured" and change nothing.""",
+    remedy="delete the pod and create it again",
+    source="k8s.io/kubernetes pkg/apis/core/validation ValidatePodUpdate",
+    wrong="""
+    # kubectl apply, where the pod was created with nvidia.com/gpu: 1
+    resources:
+      limits: {nvidia.com/gpu: 2}""",
+    right="""
+    # kubectl apply, where the pod was created with nvidia.com/gpu: 1
+    resources:
+      limits: {nvidia.com/gpu: 1}""",
+)
+
+MARKED = rule(
+    "GA329",
+    "The marks of a converted pod stay as they are",
+    default=Severity.WARN,
+    why="""
+    The annotation gpu-admission.io/converted tells what a pod asked for before it was converted, and the label
+    gpu-admission.io/managed that it was. Without them nobody could tell that a manifest that is applied again is the one
+    that was converted. An update of the pod's spec that changes them is stored without that change.""",
+    remedy="leave the marks out of what you apply",
+    source="docs/conversion.md",
+    wrong="""
+    metadata:
+      labels: {gpu-admission.io/managed: "false"}""",
+    right="""
+    metadata:
+      labels: {gpu-admission.io/managed: "true"}""",
 )

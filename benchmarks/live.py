@@ -1,0 +1,393 @@
+"""What the caches of a large cluster cost: memory, time until the first sync is complete, and what changes cost then.
+
+5,000 nodes with 40,000 GPUs in slices, 100,000 pods of which 20,000 ask for GPUs, each of these with an allocated claim. A
+process of its own plays the API server and writes objects as big as real ones: a node 16 kB, a pod 6 kB, a slice 11 kB.
+Both share the machine, so the time is what server and caches take together where there are fewer than two free cores.
+
+Run it with `.venv/bin/python benchmarks/live.py`; the aim is 300 MiB and 10 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import timeit
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from aiohttp import web
+
+from policies.dra.claims.cluster.fleet import fleet
+from policies.dra.inventory import inventory
+from policies.explanation.cluster import read_cluster, used_amounts
+from policies.placement.gpu_nodes import gpu_nodes
+from policies.review import load_rooms
+from policies.settings import DEFAULTS
+from policies.view import UNKNOWN
+from webhook.cluster.client import APIClient
+from webhook.cluster.resources import RESOURCES
+from webhook.cluster.sync import Sync
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from policies.view import ClusterView
+
+NODES, GPUS, PODS, GPU_PODS = 5_000, 8, 100_000, 20_000
+HEARTBEATS, RESTARTS = 100, 100
+"""Changes in each second of the steady state: of conditions of nodes, and of pods without GPUs."""
+STEADY = 10.0
+VERSION = "4000000000"
+MIB = 1024 * 1024
+
+
+@cache
+def managed(size: int) -> orjson.Fragment:
+    """Who wrote which field, as long as it is on real objects."""
+    fields = {f"f:field-{number:04}": {} for number in range(size // 22)}
+    manager = {"manager": "kubelet", "operation": "Update", "apiVersion": "v1", "fieldsV1": {"f:metadata": fields}}
+    return orjson.Fragment(orjson.dumps([manager]))
+
+
+@cache
+def repeated(name: str, count: int, **more: str) -> orjson.Fragment:
+    """A list of so many things that are the same on every object."""
+    return orjson.Fragment(orjson.dumps([{"name": f"{name}-{number}", **more} for number in range(count)]))
+
+
+def node(number: int) -> dict[str, Any]:
+    """A GPU node as the kubelet, NFD and GFD leave it: 80 labels, 50 images, conditions."""
+    name = f"node-{number:05}"
+    model = ("NVIDIA-H100-80GB-HBM3", "NVIDIA-A100-SXM4-80GB", "NVIDIA-L40S")[number % 3]
+    features = {f"feature.node.kubernetes.io/cpu-cpuid.FEATURE{index:02}": "true" for index in range(50)}
+    gfd = {f"nvidia.com/gpu.fact-{index:02}": f"{model}-{index}" for index in range(25)}
+    labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": model, "nvidia.com/gpu.present": "true"}
+    amounts = {"cpu": "192", "memory": "2113518948Ki", "ephemeral-storage": "3509825Mi", "pods": "110"}
+    amounts["nvidia.com/gpu"] = "0" if number % 2 else str(GPUS)
+    images = repeated("registry.example.com/team/image", 50, digest=f"sha256:{0:064}")
+    conditions = [
+        {
+            "type": f"Condition{index}",
+            "status": "False",
+            "lastHeartbeatTime": "2026-11-22T00:00:00Z",
+            "message": "m" * 60,
+        }
+        for index in range(6)
+    ]
+    return {
+        "metadata": {
+            "name": name,
+            "uid": f"{number:08x}-0000-4000-8000-{number:012x}",
+            "resourceVersion": VERSION,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {**features, **gfd, **labels},
+            "annotations": {"node.alpha.kubernetes.io/ttl": "0", "csi.volume.kubernetes.io/nodeid": name * 10},
+            "managedFields": managed(3000),
+        },
+        "spec": {"providerID": f"x:///{name}", "taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]},
+        "status": {
+            "allocatable": amounts,
+            "capacity": amounts,
+            "conditions": conditions,
+            "images": images,
+            "nodeInfo": {"kubeletVersion": "v1.36.2", "kernelVersion": "6.8.0", "machineID": f"{number:032x}"},
+        },
+    }
+
+
+def resource_slice(number: int) -> dict[str, Any]:
+    """What NVIDIA's DRA driver publishes for a node of 8 GPUs."""
+    name = f"node-{number:05}"
+    product, memory = (("NVIDIA H100 80GB HBM3", "81559Mi"), ("NVIDIA A100-SXM4-80GB", "80Gi"))[number % 2]
+    devices = [
+        {
+            "name": f"gpu-{gpu}",
+            "attributes": {
+                "type": {"string": "gpu"},
+                "uuid": {"string": f"GPU-{number:08x}-{gpu:023x}"},
+                "productName": {"string": product},
+                "brand": {"string": "Nvidia"},
+                "architecture": {"string": "Hopper"},
+                "cudaComputeCapability": {"version": "9.0.0"},
+                "driverVersion": {"version": "580.95.5"},
+                "cudaDriverVersion": {"version": "13.0.0"},
+                "addressingMode": {"string": "HMM"},
+                "resource.kubernetes.io/pciBusID": {"string": f"0000:{gpu * 16:02x}:00.0"},
+                "resource.kubernetes.io/pcieRoot": {"string": f"pci0000:{gpu // 4:02x}"},
+            },
+            "capacity": {"memory": {"value": memory}},
+        }
+        for gpu in range(GPUS)
+    ]
+    return {
+        "metadata": {
+            "name": f"{name}-gpu.nvidia.com",
+            "uid": f"{number:08x}-0000-4000-8000-{number:012x}",
+            "resourceVersion": VERSION,
+            "managedFields": managed(3000),
+        },
+        "spec": {
+            "driver": "gpu.nvidia.com",
+            "nodeName": name,
+            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+            "devices": devices,
+        },
+    }
+
+
+def pod(number: int) -> dict[str, Any]:
+    """A pod of a ReplicaSet of 20; the first 20,000 of them have a claim, or ask the device plugin."""
+    owner = f"app-{number // 20:05}"
+    resources: dict[str, Any] = {"requests": {"cpu": f"{number // 20 % 7 + 1}", "memory": "16Gi"}}
+    spec: dict[str, Any] = {}
+    if number < GPU_PODS and number % 2:
+        resources["limits"] = {"nvidia.com/gpu": "2"}
+    elif number < GPU_PODS:
+        resources["claims"] = [{"name": "gpu", "request": "main"}]
+        spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": f"gpu-{number // 400:016x}"}]
+    environment, mounts = (
+        repeated("VARIABLE", 30, value="a value of the environment"),
+        repeated("volume", 8, path="/mnt"),
+    )
+    container = {"image": f"registry.example.com/{owner}:v1", "resources": resources, "env": environment}
+    return {
+        "metadata": {
+            "name": f"{owner}-{number:06x}",
+            "namespace": f"team-{number // 1000:03}",
+            "uid": f"{number:08x}-0000-4000-8000-{number:012x}",
+            "resourceVersion": VERSION,
+            "creationTimestamp": "2026-11-01T00:00:00Z",
+            "labels": {"app": owner, "pod-template-hash": f"{number // 20:010x}"},
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
+            ],
+            "managedFields": managed(2000),
+        },
+        "spec": {
+            **spec,
+            "nodeName": f"node-{number % NODES:05}",
+            "containers": [{"name": "main", **container, "volumeMounts": mounts}],
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+            "volumes": repeated("volume", 8, claimName="a-claim"),
+        },
+        "status": {
+            "phase": "Running",
+            "podIP": "10.0.0.1",
+            "conditions": [{"type": f"Condition{index}", "status": "True"} for index in range(5)],
+            "containerStatuses": [{"name": "main", "containerID": f"containerd://{number:064x}", "ready": True}],
+        },
+    }
+
+
+def claim(number: int) -> dict[str, Any]:
+    """The claim of a GPU pod, with two GPUs of its node."""
+    name, namespace = f"app-{number // 20:05}-{number:06x}", f"team-{number // 1000:03}"
+    home = f"node-{number % NODES:05}"
+    first = number // NODES * 2
+    results = [
+        {"request": "main", "driver": "gpu.nvidia.com", "pool": home, "device": f"gpu-{first + index}"}
+        for index in range(2)
+    ]
+    only = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [home]}]}
+    exactly = {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": 2}
+    return {
+        "metadata": {
+            "name": f"{name}-gpu",
+            "namespace": namespace,
+            "uid": f"{number:08x}-0000-4000-9000-{number:012x}",
+            "resourceVersion": VERSION,
+            "creationTimestamp": "2026-11-01T00:00:00Z",
+            "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"{number:08x}", "controller": True}
+            ],
+            "managedFields": managed(1500),
+        },
+        "spec": {"devices": {"requests": [{"name": "main", "exactly": exactly}]}},
+        "status": {
+            "allocation": {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [only]}},
+            "reservedFor": [{"resource": "pods", "name": name, "uid": f"{number:08x}-0000-4000-8000-{number:012x}"}],
+        },
+    }
+
+
+def namespace(number: int) -> dict[str, Any]:
+    """A namespace of a team; one of three has opted in."""
+    labels = {"kubernetes.io/metadata.name": f"team-{number:03}"} | (
+        {} if number % 3 else {"gpu-admission.io/dra": "enabled"}
+    )
+    return {"metadata": {"name": f"team-{number:03}", "resourceVersion": VERSION, "labels": labels}, "status": {}}
+
+
+MADE: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
+    "Node": (node, NODES),
+    "ResourceSlice": (resource_slice, NODES),
+    "Pod": (pod, PODS),
+    "ResourceClaim": (claim, GPU_PODS),
+    "Namespace": (namespace, 100),
+}
+
+
+class Server:
+    """Lists, and watches in which nodes tell of their health and pods come and go once `/steady` was asked for."""
+
+    def __init__(self) -> None:
+        self._steady = asyncio.Event()
+        self._version = int(VERSION)
+
+    def application(self) -> web.Application:
+        """An API server, so far as caches ask it."""
+        app = web.Application()
+        app.router.add_get("/version", self._tell_version)
+        app.router.add_get("/steady", self._begin)
+        for each in RESOURCES.values():
+            app.router.add_get(each.path(), self._answer(each.kind))
+            if each.namespaced:
+                one = each.path("namespace").replace("/namespace/", "/{namespace}/")
+                app.router.add_get(one, self._answer(""))
+        return app
+
+    def _answer(self, kind: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            if "watch" in request.query:
+                return await self._watch(request, kind)
+            return web.Response(body=self._page(kind, request), content_type="application/json")
+
+        return answer
+
+    def _page(self, kind: str, request: web.Request) -> bytes:
+        make, count = MADE.get(kind, (node, 0))
+        first = int(request.query.get("continue", "0"))
+        last = min(first + int(request.query.get("limit", "500")), count)
+        more = {"continue": str(last)} if last < count else {}
+        items = [make(number) for number in range(first, last)]
+        return orjson.dumps({"metadata": {"resourceVersion": VERSION, **more}, "items": items})
+
+    async def _watch(self, request: web.Request, kind: str) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        await self._steady.wait()
+        pace = {"Node": HEARTBEATS, "Pod": RESTARTS}.get(kind, 0)
+        if not pace:
+            await asyncio.sleep(STEADY * 10)
+        number = GPU_PODS
+        while pace:
+            await asyncio.sleep(1 / pace)
+            number += 1
+            self._version += 1
+            changed = MADE[kind][0](number % MADE[kind][1])
+            changed["metadata"]["resourceVersion"] = str(self._version)
+            changed["status"]["conditions"][0]["lastHeartbeatTime"] = str(number)
+            changed |= {"apiVersion": "v1", "kind": kind}
+            await response.write(orjson.dumps({"type": "MODIFIED", "object": changed}) + b"\n")
+        return response
+
+    async def _begin(self, request: web.Request) -> web.Response:
+        self._steady.set()
+        return web.Response()
+
+    async def _tell_version(self, request: web.Request) -> web.Response:
+        return web.json_response({"major": "1", "minor": "36"})
+
+
+async def serve() -> None:
+    """Serve on a free port, and print it."""
+    runner = web.AppRunner(Server().application())
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    print(site.port, flush=True)
+    await asyncio.Event().wait()
+
+
+def resident() -> float:
+    """MiB that this process has in memory now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / MIB
+
+
+def highest() -> float:
+    """MiB that this process had in memory at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def digests(view: ClusterView) -> Iterator[tuple[str, float]]:
+    """Milliseconds that each digest of the cluster takes, when something that it rests on has changed."""
+    for function in (inventory, fleet, read_cluster, used_amounts):
+        begun = time.perf_counter()
+        view.derive(function)
+        yield function.__name__, (time.perf_counter() - begun) * 1000
+    begun = time.perf_counter()
+    gpu_nodes(view)
+    yield "gpu_nodes", (time.perf_counter() - begun) * 1000
+
+
+async def measure(port: int) -> None:
+    """Read the cluster, and print what that cost."""
+    before = resident()
+    with tempfile.TemporaryDirectory() as folder:
+        kubeconfig = Path(folder, "config")
+        cluster = {"name": "large", "cluster": {"server": f"http://127.0.0.1:{port}"}}
+        context = {"name": "large", "context": {"cluster": "large", "user": "nobody"}}
+        config = {"clusters": [cluster], "contexts": [context], "users": [{"name": "nobody", "user": {}}]}
+        kubeconfig.write_text(json.dumps({"current-context": "large", "kind": "Config", "apiVersion": "v1", **config}))
+        client = await APIClient.connect(str(kubeconfig))
+    sync = Sync(client)
+    begun, cpu = time.perf_counter(), time.process_time()
+    sync.start(DEFAULTS.configuration.operator_namespaces)
+    await sync.first()
+    seconds, used = time.perf_counter() - begun, time.process_time() - cpu
+    print(f"before                 {before:7.0f} MiB")
+    print(f"synced                 {resident():7.0f} MiB, at most {highest():.0f} MiB")
+    print(f"time to readiness      {seconds:7.1f} s, of which {used:.1f} s of our CPU")
+    for cache in sync.caches:
+        if len(cache.store):
+            print(f"  {cache.watched.words:30} {len(cache.store):7} objects")
+    for name, milliseconds in digests(sync.view):
+        print(f"digest {name:15} {milliseconds:7.0f} ms")
+    print(f"with digests           {resident():7.0f} MiB, at most {highest():.0f} MiB")
+    rounds = 100_000
+    for name, call in (
+        ("get", lambda: sync.view.get("Namespace", "team-001")),
+        ("list", lambda: sync.view.list("Node")),
+        ("derive", lambda: sync.view.derive(inventory)),
+    ):
+        print(f"{name:22} {timeit.timeit(call, number=rounds) / rounds * 1e6:7.2f} us")
+    begun = time.perf_counter()
+    gc.collect()
+    print(f"a full collection      {(time.perf_counter() - begun) * 1000:7.1f} ms")
+    versions = [(cache, cache.store.version) for cache in sync.caches]
+    await client.get("/steady")
+    cpu = time.process_time()
+    await asyncio.sleep(STEADY)
+    share = (time.process_time() - cpu) / STEADY * 100
+    print(f"{HEARTBEATS} + {RESTARTS} events a second {share:5.1f} % of one core, {resident():.0f} MiB")
+    print(
+        "changed by them       ", [cache.watched.kind for cache, version in versions if cache.store.version != version]
+    )
+    assert sync.view.list("Pod") is not UNKNOWN  # noqa: S101 - a benchmark that measured nothing must not say so
+    await sync.close()
+    await client.close()
+
+
+def main() -> None:
+    """Start the server, and measure."""
+    load_rooms()
+    with subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            port = int((server.stdout or sys.stdin).readline())
+            asyncio.run(measure(port))
+        finally:
+            server.terminate()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve()) if "--serve" in sys.argv else main()

@@ -1,0 +1,48 @@
+"""The strategy `auto`: leaves a pod as it is where that certainly gives it the same GPUs, and otherwise uses a template."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.conversion.conversion import Conversion
+from policies.conversion.mapped_classes import mapped_classes
+from policies.conversion.opt_in import NAMESPACE
+from policies.conversion.rules import CHOSEN
+from policies.conversion.strategies.template import template
+from policies.conversion.translations import translations
+from policies.conversion.versions import kubelet_problem, server_problem
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from policies.conversion.conversion import Question
+
+__all__ = ["auto"]
+
+
+def auto(question: Question) -> Conversion:
+    """Choose for a pod, and say what and why; what is not known speaks for a template, which works in every cluster."""
+    if question.obstacles:
+        return template(question)
+    reason = _against_leaving(question)
+    if reason is None:
+        classes = mapped_classes(question.view)
+        named = " and ".join(f'"{classes[resource]}"' for resource in question.places) if classes is not UNKNOWN else ""
+        text = f"the strategy auto leaves the pod as it is: DRA hands out its GPUs by DeviceClass {named}"
+        return Conversion(notices=(CHOSEN.finding(NAMESPACE, text),))
+    converted = template(question)
+    if converted.obstacles:
+        return converted
+    told = CHOSEN.finding(NAMESPACE, f"the strategy auto makes a claim from a template: {reason}")
+    return replace(converted, notices=(*converted.notices, told))
+
+
+def _against_leaving(question: Question) -> str | None:
+    mapped = mapped_classes(question.view)
+    if mapped is UNKNOWN:
+        return "the DeviceClasses are not known"
+    unmapped = next((resource for resource in question.places if resource not in mapped), None)
+    if unmapped is not None:
+        return f"no DeviceClass has extendedResourceName: {unmapped}"
+    translated = next((text for _, text in translations(question)), None)
+    return translated or server_problem(question.view) or kubelet_problem(question.view)

@@ -1,0 +1,114 @@
+"""Templates that nobody needs any more: found, marked, and after a while to be deleted.
+
+A template is deleted in two steps, so that everybody can see what is coming. First it is marked with the time since
+which nobody has needed it; only when the mark is older than the grace period, it is deleted. Who needs a marked template
+takes the mark off, which changes its resourceVersion, so that a deletion decided on before does not happen. The mark is
+on the template rather than in somebody's memory: a new leader goes on where the old one was.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from policies.decision import MANAGED
+from policies.dra.templates import as_written, content_name, is_our_name
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import timedelta
+
+    from policies.kubernetes.objects import Object
+
+__all__ = [
+    "UNUSED_SINCE",
+    "Key",
+    "Step",
+    "has_ended",
+    "is_ours",
+    "mark",
+    "next_step",
+    "references",
+    "unmark",
+    "used_by_pods",
+]
+
+UNUSED_SINCE = "gpu-admission.io/unused-since"
+"""The annotation on a template that nobody needs: since when, RFC 3339 in UTC."""
+
+Key = tuple[str, str]
+"""Namespace and name of a template."""
+
+Step = Literal["mark", "unmark", "delete"]
+
+_FORM = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def is_ours(template: Object) -> bool:
+    """Whether we made a template: it has our label, and the name that its content gives it.
+
+    A label can be put on anything; that somebody else's template has just this name cannot be by chance.
+    """
+    name = name_of(template)
+    return (
+        lookup(template, ("metadata", "labels", MANAGED)) == "true"
+        and is_our_name(name)
+        and content_name(as_written(template.get("spec"))) == name
+    )
+
+
+def references(pod: Any) -> frozenset[str]:
+    """The names of the templates that a pod, or pod template, refers to."""
+    claims = lookup(pod, ("spec", "resourceClaims"))
+    names = [lookup(claim, ("resourceClaimTemplateName",)) for claim in claims] if isinstance(claims, list) else []
+    return frozenset(name for name in names if isinstance(name, str))
+
+
+def has_ended(pod: Object) -> bool:
+    """Whether a pod's containers have ended for good."""
+    return lookup(pod, ("status", "phase")) in ("Succeeded", "Failed")
+
+
+def used_by_pods(pods: Iterable[Object]) -> frozenset[Key]:
+    """The templates of pods that have not ended: a claim that was lost is made anew from the template."""
+    return frozenset((namespace_of(pod), name) for pod in pods if not has_ended(pod) for name in references(pod))
+
+
+def next_step(template: Object, *, used: bool, now: datetime, grace: timedelta) -> Step | None:
+    """What is to be done with a template now; nothing with one that is not ours or is being deleted.
+
+    Args:
+        template: The template as it is stored.
+        used: Whether a pod or a workload needs it.
+        now: The time of day, with a zone.
+        grace: For how long a template is kept that nobody needs.
+    """
+    if not is_ours(template) or lookup(template, ("metadata", "deletionTimestamp")) is not None:
+        return None
+    marked = lookup(template, ("metadata", "annotations", UNUSED_SINCE))
+    if used:
+        return None if marked is None else "unmark"
+    since = _moment(marked)
+    # A mark of the future, of a clock that was wrong or a hand that was clever, would keep it for ever.
+    if since is None or since > now + grace:
+        return "mark"
+    return "delete" if now - since >= grace else None
+
+
+def mark(now: datetime) -> dict[str, str | None]:
+    """The annotations, as a merge patch, that say that nobody needs a template since `now`."""
+    return {UNUSED_SINCE: f"{now.astimezone(UTC):{_FORM}}"}
+
+
+def unmark() -> dict[str, str | None]:
+    """The annotations, as a merge patch, that take the mark off."""
+    return {UNUSED_SINCE: None}
+
+
+def _moment(text: Any) -> datetime | None:
+    try:
+        return datetime.strptime(text, _FORM).replace(tzinfo=UTC)
+    except (TypeError, ValueError):
+        return None

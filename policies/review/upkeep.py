@@ -1,0 +1,86 @@
+"""Upkeep of templates: which are missing, and which ones pods still to come will need.
+
+Both are answered by reviewing pods as the webhook would, so that nothing is made, or kept, that conversion would not
+make.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.conversion.opt_in import Mode, mode_of
+from policies.conversion.sweep import has_ended, references
+from policies.decision import MANAGED
+from policies.dra.templates import is_our_name
+from policies.kubernetes.defaults import with_defaults
+from policies.kubernetes.objects import namespace_of
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.workload_pods import pod_of
+from policies.kubernetes.workloads import pod_templates
+from policies.request import Request
+from policies.review import review
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.conversion.sweep import Key
+    from policies.decision import Template
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["missing_templates", "needed_by_workloads"]
+
+
+def missing_templates(pods: Iterable[Object], view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Template, ...]:
+    """The templates that converted pods wait for and that do not exist.
+
+    A pod that has a node has its claims already. Marks alone are not believed: the template is what the conversion of
+    the pod comes to, in a namespace that converts, and has the name that the pod refers to.
+    """
+    missing: dict[Key, Template] = {}
+    for pod in pods:
+        namespace = namespace_of(pod)
+        names = {name for name in references(pod) if is_our_name(name) and (namespace, name) not in missing}
+        if not names or not _waits(pod) or mode_of(namespace, view) is not Mode.ENABLED:
+            continue
+        if all(view.get("ResourceClaimTemplate", name, namespace) is not None for name in names):
+            continue
+        for template in _made_for(pod, namespace, view, settings):
+            if template.name in names and view.get("ResourceClaimTemplate", template.name, namespace) is None:
+                missing[namespace, template.name] = template
+    return tuple(missing.values())
+
+
+def needed_by_workloads(workloads: Iterable[Object], view: ClusterView, settings: GPUAdmissionPolicy) -> frozenset[Key]:
+    """The templates of the pods that workloads are going to make: by conversion, or because they refer to them.
+
+    What belongs to another object is left out, a ReplicaSet of a Deployment or a Job of a CronJob: the owner says what
+    pods are to come.
+    """
+    needed: set[Key] = set()
+    for workload in workloads:
+        namespace = namespace_of(workload)
+        owners = lookup(workload, ("metadata", "ownerReferences"))
+        if isinstance(owners, list) and any(lookup(owner, ("controller",)) is True for owner in owners):
+            continue
+        for _, template in pod_templates(workload):
+            needed.update((namespace, name) for name in references(template))
+            if mode_of(namespace, view) in (Mode.ENABLED, Mode.UNKNOWN):
+                pod = pod_of(with_defaults(template), workload, namespace)
+                needed.update((namespace, made.name) for made in _made_for(pod, namespace, view, settings))
+    return frozenset(needed)
+
+
+def _waits(pod: Object) -> bool:
+    """Whether a pod carries our mark and is still to get a node."""
+    return (
+        lookup(pod, ("metadata", "labels", MANAGED)) == "true"
+        and lookup(pod, ("metadata", "deletionTimestamp")) is None
+        and not lookup(pod, ("spec", "nodeName"))
+        and not has_ended(pod)
+    )
+
+
+def _made_for(pod: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Template, ...]:
+    return review(Request(object=pod, namespace=namespace, entry="conversion"), view, settings).templates

@@ -1,0 +1,84 @@
+"""Exemptions: whom some of the settings do not concern, and what becomes of findings about them.
+
+A finding that would refuse or warn is kept for the audit log and the metrics, and does no more: so each use of an
+exemption can be seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from policies.decision import Severity
+from policies.settings.choices import GPUAdmissionPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.decision import Finding
+    from policies.request import UserInfo
+    from policies.settings.choices import Exemption
+
+__all__ = ["ACCESS", "CONVERSION", "ExemptPolicy", "settings_for"]
+
+CONVERSION = "conversion"
+ACCESS = "access"
+_OF_ACCESS = "GA6*"
+_ACCOUNT = "system:serviceaccount:"
+
+
+@dataclass(frozen=True, slots=True)
+class ExemptPolicy(GPUAdmissionPolicy):
+    """The settings as they hold for somebody who is exempt from some of them."""
+
+    exempt_from: frozenset[str] = frozenset()
+    """What the exemptions name, `access` as the rules that it stands for."""
+
+    @property
+    def exempts_from_conversion(self) -> bool:
+        """Whether their pods stay as they are."""
+        return CONVERSION in self.exempt_from
+
+    def judge(self, findings: Iterable[Finding], namespace: str) -> tuple[Finding, ...]:
+        """The findings with the severities that hold; one that would refuse or warn only tells that they are exempt."""
+        judged = GPUAdmissionPolicy.judge(self, findings, namespace)
+        return tuple(
+            replace(found, severity=Severity.AUDIT, exempt=True)
+            if found.severity in (Severity.DENY, Severity.WARN) and self._is_exempt_from(found.rule)
+            else found
+            for found in judged
+        )
+
+    def _is_exempt_from(self, rule: str) -> bool:
+        return any(fnmatchcase(rule, pattern) for pattern in self.exempt_from)
+
+
+def settings_for(user: UserInfo, namespace: str, settings: GPUAdmissionPolicy) -> GPUAdmissionPolicy:
+    """The settings as they hold for who asks: the same, or an `ExemptPolicy`."""
+    exempt_from = {
+        _OF_ACCESS if what == ACCESS else what
+        for exemption in settings.exemptions
+        if exemption.holds_in(namespace) and _names(exemption, user)
+        for what in exemption.from_
+    }
+    if not exempt_from:
+        return settings
+    chosen = {each.name: getattr(settings, each.name) for each in fields(GPUAdmissionPolicy)}
+    return ExemptPolicy(**chosen, exempt_from=frozenset(exempt_from))
+
+
+def _names(exemption: Exemption, user: UserInfo) -> bool:
+    """Whether an exemption is for a user; who is not authenticated has no name, and is nobody."""
+    if not user.username:
+        return False
+    if any(fnmatchcase(user.username, pattern) for pattern in exemption.users):
+        return True
+    if any(fnmatchcase(group, pattern) for pattern in exemption.groups for group in user.groups):
+        return True
+    account = user.username.removeprefix(_ACCOUNT)
+    if account == user.username:
+        return False
+    namespace, _, name = account.partition(":")
+    parts = (pattern.partition("/") for pattern in exemption.service_accounts)
+    return any(fnmatchcase(namespace, where) and fnmatchcase(name, who) for where, _, who in parts)

@@ -1,0 +1,155 @@
+"""install.yaml and the overlays: up to date, and the same whoever renders them."""
+
+import runpy
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+NO_KUSTOMIZE = shutil.which("kubectl") is None
+OVERLAYS = ("default", "cert-manager", "openshift", "dev-by-url")
+needs_kubectl = pytest.mark.skipif(NO_KUSTOMIZE, reason="needs kubectl, for kubectl kustomize")
+
+
+def identity(document):
+    metadata = document["metadata"]
+    return document["apiVersion"], document["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+@pytest.fixture(scope="module")
+def build(deploy):
+    """What kubectl makes of an overlay, by identity."""
+
+    def build(folder):
+        done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return {identity(document): document for document in yaml.safe_load_all(done.stdout)}
+
+    return build
+
+
+@pytest.fixture
+def with_component(tmp_path, deploy, build):
+    """The default with a component."""
+
+    def with_component(name):
+        (tmp_path / "deploy").symlink_to(deploy)
+        here = {
+            "resources": ["deploy/overlays/default"],
+            "components": [f"deploy/components/{name}"],
+        }
+        (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(here))
+        return build(tmp_path)
+
+    return with_component
+
+
+def container(objects):
+    (deployment,) = (each for each in objects.values() if each["kind"] == "Deployment")
+    return deployment["spec"]["template"]["spec"]["containers"][0]
+
+
+def test_install_manifest_is_up_to_date(deploy):
+    done = subprocess.run(
+        [sys.executable, str(deploy / "render.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_overlay_that_patches_is_not_rendered_here(deploy):
+    script = runpy.run_path(str(deploy / "render.py"))
+    with pytest.raises(script["CannotRender"]) as refusal:
+        script["render"](deploy / "overlays" / "openshift")
+    folder = deploy / "overlays" / "openshift"
+    assert (
+        str(refusal.value) == f"{folder}/kustomization.yaml has patches; render it with `kubectl kustomize {folder}`."
+    )
+
+
+@needs_kubectl
+def test_kubectl_renders_the_same(installed, build, deploy):
+    assert {identity(document): document for document in installed} == build(deploy / "overlays" / "default")
+
+
+def test_every_object_is_there_once(installed):
+    identities = [identity(document) for document in installed]
+    assert len(set(identities)) == len(identities)
+
+
+def test_webhooks_come_last_and_the_namespace_before_what_is_in_it(installed):
+    kinds = [document["kind"] for document in installed]
+    assert kinds[-2:] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    first = next(index for index, document in enumerate(installed) if document["metadata"].get("namespace"))
+    assert kinds.index("Namespace") < first
+
+
+def test_everything_is_labelled_and_lives_in_our_namespace(installed):
+    assert {document["metadata"]["labels"]["app.kubernetes.io/name"] for document in installed} == {"gpu-admission"}
+    assert {document["metadata"].get("namespace", "gpu-admission") for document in installed} == {"gpu-admission"}
+
+
+@needs_kubectl
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_overlay_builds(build, deploy, overlay):
+    assert len(build(deploy / "overlays" / overlay)) > 3
+
+
+@needs_kubectl
+def test_cert_manager_serves_from_files_and_fills_the_bundle_in(build, deploy):
+    objects = build(deploy / "overlays" / "cert-manager")
+    args = container(objects)["args"]
+    assert args[-2:] == ["--tls-cert=/etc/gpu-admission/tls/tls.crt", "--tls-key=/etc/gpu-admission/tls/tls.key"]
+    annotated = [
+        each["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+        for each in objects.values()
+        if each["kind"].endswith("WebhookConfiguration")
+    ]
+    assert annotated == ["gpu-admission/gpu-admission"] * 2
+    assert not any(name == "gpu-admission-certificates" for _, _, _, name in objects)
+
+
+@needs_kubectl
+def test_openshift_chooses_the_user_itself(build, deploy):
+    (deployment,) = (each for each in build(deploy / "overlays" / "openshift").values() if each["kind"] == "Deployment")
+    assert deployment["spec"]["template"]["spec"]["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+@needs_kubectl
+def test_webhooks_by_url_are_the_same_elsewhere(build, deploy, one):
+    objects = build(deploy / "overlays" / "dev-by-url")
+    assert not {"Deployment", "Service", "Namespace"} & {kind for _, kind, _, _ in objects}
+    for (_, kind, _, _), document in objects.items():
+        if kind.endswith("WebhookConfiguration"):
+            expected = [
+                {
+                    **webhook,
+                    "clientConfig": {"url": "https://localhost:8443" + webhook["clientConfig"]["service"]["path"]},
+                }
+                for webhook in one(kind)["webhooks"]
+            ]
+            assert document["webhooks"] == expected
+
+
+@needs_kubectl
+def test_port_can_be_another_one(with_component):
+    objects = with_component("port-10250")
+    (policy,) = (each for each in objects.values() if each["kind"] == "NetworkPolicy")
+    assert policy["spec"]["ingress"][0]["ports"] == [{"port": 10250, "protocol": "TCP"}]
+    assert {port["name"]: port["containerPort"] for port in container(objects)["ports"]} == {
+        "webhook": 10250,
+        "probes": 8080,
+    }
+    assert {"name": "PORT", "value": "10250"} in container(objects)["env"]
+
+
+@needs_kubectl
+@pytest.mark.parametrize("component", ["gpu-operator", "monitoring"])
+def test_component_adds_and_changes_nothing_else(with_component, installed, component):
+    objects = with_component(component)
+    assert {identity(document): document for document in installed}.items() <= objects.items()
+    assert len(objects) > len(installed)

@@ -1,0 +1,287 @@
+"""matchConditions: compiled and evaluated as the API server does, on what they are meant for and what not."""
+
+import celpy
+import pytest
+import yaml
+
+import policies.review  # noqa: F401 - registers every rule
+from policies.decision import MANAGED
+from policies.request import Request
+from policies.review.pods import reapplies_pod
+from policies.rules import all_rules
+from webhook.sandbox.admission.expressions import compile_condition, value_of
+
+BUDGET = 2_500_000
+"""RuntimeCELCostBudgetMatchConditions of k8s.io/apiserver, for all conditions of a webhook together."""
+
+GPU = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
+CPU = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
+
+
+def pod(*containers, annotations=None, **spec):
+    metadata = {"name": "p", "namespace": "a"} | ({"annotations": annotations} if annotations else {})
+    listed = [{"name": "c", "image": "ubuntu", "resources": {}, **each} for each in containers or ({},)]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": listed, **spec}}
+
+
+def deployment(template=None, **metadata):
+    template = template or pod({"resources": GPU})
+    spec = {"template": {"metadata": template["metadata"], "spec": template["spec"]}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", **metadata}, "spec": spec}
+
+
+def labelled(kind, labels=None, **fields):
+    return {"kind": kind, "metadata": {"name": "n"} | ({"labels": labels} if labels is not None else {}), **fields}
+
+
+class Question:
+    """What the conditions of a webhook see."""
+
+    def __init__(self, new, old=None, *, group="", user="alice"):
+        kind = (new or old).get("kind", "")
+        request = {"kind": {"group": group, "version": "v1", "kind": kind}, "userInfo": {"username": user}}
+        self.variables = {"object": new, "oldObject": old, "request": request, "namespaceObject": None}
+
+
+def called(webhook, question):
+    """Whether the API server would call the webhook; an error is a failure of the test."""
+    known = value_of(question.variables)
+    verdicts = [compile_condition(each["expression"]).holds(known) for each in webhook["matchConditions"]]
+    assert all(isinstance(verdict, bool) for verdict, _ in verdicts), verdicts
+    assert sum(cost for _, cost in verdicts) < BUDGET
+    return all(verdict for verdict, _ in verdicts)
+
+
+CDI = {"nvidia.cdi.k8s.io/container.c": "nvidia.com/gpu=all"}
+WISH = {"gpu-admission.io/product": "H100*"}
+CLAIM = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
+HOST_PATH = {"volumes": [{"name": "v", "hostPath": {"path": "/dev"}}]}
+
+PODS = {
+    "no resources": (pod(), set()),
+    "no resources field": ({"metadata": {}, "spec": {"containers": [{"name": "c"}]}}, set()),
+    "no spec": ({"metadata": {}}, set()),
+    "no containers": ({"metadata": {}, "spec": {}}, set()),
+    "cpu": (pod({"resources": CPU}), set()),
+    "gpu": (pod({"resources": GPU}), {"conversion", "placement"}),
+    "zero gpus": (pod({"resources": {"requests": {"nvidia.com/gpu": "0"}}}), {"conversion", "placement"}),
+    "second container": (pod({"resources": CPU}, {"resources": GPU}), {"conversion", "placement"}),
+    "init container": (pod(initContainers=[{"name": "i", "resources": GPU}]), {"conversion", "placement"}),
+    "no init containers": (pod(initContainers=[]), set()),
+    "mig": (pod({"resources": {"requests": {"nvidia.com/mig-1g.10gb": "1"}}}), {"conversion", "placement"}),
+    "class name": (
+        pod({"resources": {"requests": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "1"}}}),
+        {"conversion", "placement"},
+    ),
+    "resource of a class": (pod({"resources": {"requests": {"example.com/h100": "1"}}}), {"placement"}),
+    "claim": (pod(**CLAIM), {"conversion", "placement"}),
+    "no claims": (pod(resourceClaims=[]), set()),
+    "wish": (pod(annotations=WISH), {"placement"}),
+    "other annotation": (pod(annotations={"a": "b"}), set()),
+    "gpu with a node": (pod({"resources": GPU}, nodeName="n"), {"conversion"}),
+    "gpu with an empty node": (pod({"resources": GPU}, nodeName=""), {"conversion", "placement"}),
+    "visible devices": (pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}), {"access"}),
+    "visible devices of an init container": (
+        pod(initContainers=[{"name": "i", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]),
+        {"access"},
+    ),
+    "cuda version": (pod({"env": [{"name": "A"}, {"name": "CUDA_VERSION", "value": "12"}]}), {"access"}),
+    "other variables": (pod({"env": [{"name": "A", "value": "b"}]}), set()),
+    "variables from elsewhere": (pod({"envFrom": [{"configMapRef": {"name": "m"}}]}), set()),
+    "runtime class": (pod(runtimeClassName="nvidia"), {"access"}),
+    "empty runtime class": (pod(runtimeClassName=""), set()),
+    "path of the node": (pod(**HOST_PATH), {"access"}),
+    "other volume": (pod(volumes=[{"name": "v", "emptyDir": {}}]), set()),
+    "device list": (
+        pod({"volumeMounts": [{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]}),
+        {"access"},
+    ),
+    "other mount": (pod({"volumeMounts": [{"name": "v", "mountPath": "/data"}]}), set()),
+    "image of nvidia": (pod({"image": "nvcr.io/nvidia/pytorch:25.08-py3"}), {"access"}),
+    "annotation of cdi": (pod(annotations=CDI), {"access"}),
+    "ephemeral container": (
+        pod(ephemeralContainers=[{"name": "d", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]),
+        {"access"},
+    ),
+    "privileged": (pod({"securityContext": {"privileged": True}}), set()),
+}
+
+
+@pytest.mark.parametrize(("document", "expected"), PODS.values(), ids=PODS)
+def test_pods_reach_who_reads_them(webhooks, document, expected):
+    entries = {"conversion": "mutating", "placement": "mutating", "access": "validating"}
+    assert {name for name, kind in entries.items() if called(webhooks[kind, name], Question(document))} == expected
+
+
+@pytest.mark.parametrize(("document", "expected"), PODS.values(), ids=PODS)
+def test_cel_python_says_the_same_of_pods(webhooks, document, expected):
+    environment = celpy.Environment(runner_class=celpy.InterpretedRunner)
+    known = {name: celpy.json_to_cel(value) for name, value in Question(document).variables.items()}
+    for kind, entry in (("mutating", "conversion"), ("mutating", "placement"), ("validating", "access")):
+        programs = [
+            environment.program(environment.compile(each["expression"]))
+            for each in webhooks[kind, entry]["matchConditions"]
+        ]
+        assert all(bool(program.evaluate(known)) for program in programs) == (entry in expected)
+
+
+FROM_ELSEWHERE = {"GA607"}
+"""What is only found by reading ConfigMaps of workloads, which a running service does not."""
+EXAMPLES = [
+    (entry, rule)
+    for entry, prefix in (("access", "GA6"), ("placement", "GA4"))
+    for rule in all_rules()
+    if rule.id.startswith(prefix) and rule.id not in FROM_ELSEWHERE
+]
+
+
+@pytest.mark.parametrize(("entry", "rule"), EXAMPLES, ids=[rule.id for _, rule in EXAMPLES])
+def test_example_of_a_rule_reaches_it(webhooks, entry, rule):
+    document = next(yaml.safe_load_all(rule.wrong))
+    if document["kind"] != "Pod":
+        pytest.skip("about something else")
+    for container in document["spec"]["containers"]:  # as the API server fills it in
+        resources = container.setdefault("resources", {})
+        resources["requests"] = {**resources.get("limits", {}), **resources.get("requests", {})}
+    kind = "validating" if entry == "access" else "mutating"
+    assert called(webhooks[kind, entry], Question(document))
+
+
+def test_entries_about_conversion_are_asked_about_the_same_pods(webhooks):
+    first, *others = (
+        webhooks[key]["matchConditions"]
+        for key in (("mutating", "conversion"), ("mutating", "preview"), ("validating", "conversion-check"))
+    )
+    assert others == [first, first]
+
+
+def test_large_pod_stays_within_the_budget(webhooks):
+    amounts = {f"example.com/{index}": "1" for index in range(20)}
+    env = [{"name": f"VARIABLE_{index}", "value": "x"} for index in range(20)]
+    containers = [{"resources": {"requests": {"cpu": "1"}}, "env": env} for _ in range(1000)]
+    for (_, entry), webhook in webhooks.items():
+        if entry in ("conversion", "conversion-check", "preview", "placement", "access"):
+            called(webhook, Question(pod(*containers)))
+            called(webhook, Question(pod(*({"resources": {"requests": amounts}} for _ in range(100)))))
+
+
+def marked(*containers, **spec):
+    document = pod(*containers, annotations={"gpu-admission.io/converted": "{}"}, **spec)
+    document["metadata"]["labels"] = {MANAGED: "true"}
+    return document
+
+
+def deleted(document):
+    return document | {"metadata": {**document["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
+
+UPDATES = {
+    "nothing": marked(),
+    "gpu": marked({"resources": GPU}),
+    "gpu while it is deleted": deleted(marked({"resources": GPU})),
+    "marks taken away": pod(),
+    "marks taken away beside the spec": pod({"resources": GPU}),
+    "other annotation": marked() | {"metadata": {**marked()["metadata"], "annotations": {"a": "b"}}},
+}
+
+
+@pytest.mark.parametrize("new", UPDATES.values(), ids=UPDATES)
+def test_reapply_is_asked_about_what_it_answers(webhooks, new):
+    request = Request(new, marked(), operation="UPDATE", namespace="a")
+    assert called(webhooks["mutating", "reapply"], Question(new, marked())) is reapplies_pod(request)
+
+
+OWNER = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "1"}
+LIMITS = pod({"resources": {"limits": {"nvidia.com/gpu": 1}}})
+WORKLOADS = {
+    "gpus": (deployment(), "apps", True),
+    "limits only, as nothing is filled in": (deployment(LIMITS), "apps", True),
+    "no gpus": (deployment(pod()), "apps", False),
+    "claim": (deployment(pod(**CLAIM)), "apps", True),
+    "wish": (deployment(pod(annotations=WISH)), "apps", True),
+    "visible devices": (deployment(pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]})), "apps", True),
+    "runtime class": (deployment(pod(runtimeClassName="nvidia")), "apps", True),
+    "made by a controller": (deployment(ownerReferences=[{**OWNER, "controller": True}]), "apps", False),
+    "owned": (deployment(ownerReferences=[OWNER]), "apps", True),
+    "being deleted": (deployment(deletionTimestamp="2026-01-01T00:00:00Z"), "apps", False),
+    "cron job": (
+        {"metadata": {}, "spec": {"jobTemplate": {"spec": {"template": {"spec": pod({"resources": GPU})["spec"]}}}}},
+        "batch",
+        True,
+    ),
+    "empty cron job": ({"metadata": {}, "spec": {"jobTemplate": {}}}, "batch", False),
+    "pod template": ({"metadata": {}, "template": pod({"resources": GPU})}, "", True),
+    "ray cluster": ({"metadata": {}, "spec": {"headGroupSpec": {}}}, "ray.io", True),
+}
+
+
+@pytest.mark.parametrize(("document", "group", "expected"), WORKLOADS.values(), ids=WORKLOADS)
+def test_workloads_with_gpus_are_asked_about(webhooks, document, group, expected):
+    assert called(webhooks["validating", "workloads"], Question(document, group=group)) is expected
+
+
+@pytest.mark.parametrize(
+    ("old", "expected"),
+    [(deployment(), False), (deployment(labels={"a": "b"}), False), (deployment(pod()), True)],
+    ids=["nothing", "labels", "template"],
+)
+def test_workloads_are_asked_about_when_their_pods_change(webhooks, old, expected):
+    assert called(webhooks["validating", "workloads"], Question(deployment(), old, group="apps")) is expected
+
+
+@pytest.mark.parametrize(
+    ("user", "expected"),
+    [
+        ("alice", True),
+        ("system:serviceaccount:kube-system:resource-claim-controller", False),
+        ("system:kube-scheduler", False),
+        ("system:serviceaccount:gpu-admission:gpu-admission", False),
+    ],
+)
+def test_claims_are_judged_with_who_wrote_them(webhooks, user, expected):
+    assert called(webhooks["validating", "claims"], Question({"kind": "ResourceClaim"}, user=user)) is expected
+
+
+def config_map(namespace, labels=None, **fields):
+    document = labelled("ConfigMap", labels, **fields)
+    return {**document, "metadata": {**document["metadata"], "namespace": namespace}}
+
+
+LABEL = {"gpu-admission.io/config": "device-plugin"}
+CONFIGURATION = {
+    "cluster policy": (labelled("ClusterPolicy"), labelled("ClusterPolicy"), True),
+    "deleted cluster policy": (None, labelled("ClusterPolicy"), True),
+    "config map elsewhere": (config_map("a", data={"a": "b"}), None, False),
+    "with our label": (config_map("a", LABEL, data={}), None, True),
+    "of the operator": (config_map("gpu-operator"), None, True),
+    "of the operator of OpenShift": (config_map("nvidia-gpu-operator"), None, True),
+    "deleted": (None, config_map("gpu-operator", data={"a": "b"}), True),
+    "deleted elsewhere": (None, config_map("a"), False),
+    "unchanged": (config_map("gpu-operator", data={"a": "b"}), config_map("gpu-operator", data={"a": "b"}), False),
+    "changed": (config_map("gpu-operator", data={"a": "b"}), config_map("gpu-operator", data={"a": "c"}), True),
+    "emptied": (config_map("gpu-operator"), config_map("gpu-operator", data={"a": "c"}), True),
+    "label taken away": (config_map("a", {}), config_map("a", LABEL), True),
+}
+
+
+@pytest.mark.parametrize(("new", "old", "expected"), CONFIGURATION.values(), ids=CONFIGURATION)
+def test_configuration_is_what_the_operator_reads(webhooks, new, old, expected):
+    assert called(webhooks["validating", "configuration"], Question(new, old)) is expected
+
+
+MIG = {"nvidia.com/mig.config": "all-1g.10gb"}
+NODES = {
+    "registered without labels": (labelled("Node"), None, False),
+    "registered with one": (labelled("Node", MIG), None, True),
+    "set": (labelled("Node", MIG), labelled("Node", {}), True),
+    "first label of all": (labelled("Node", MIG), labelled("Node"), True),
+    "changed": (labelled("Node", MIG), labelled("Node", {"nvidia.com/mig.config": "all-disabled"}), True),
+    "taken away": (labelled("Node"), labelled("Node", MIG), True),
+    "the same": (labelled("Node", {**MIG, "a": "b"}), labelled("Node", MIG), False),
+    "heartbeat": (labelled("Node", MIG, status={"a": 1}), labelled("Node", MIG, status={"a": 2}), False),
+}
+
+
+@pytest.mark.parametrize(("new", "old", "expected"), NODES.values(), ids=NODES)
+def test_nodes_are_asked_about_when_a_watched_label_changes(webhooks, new, old, expected):
+    assert called(webhooks["validating", "nodes"], Question(new, old)) is expected

@@ -1,0 +1,167 @@
+"""The webhook configurations: one webhook for each entry, as the entry says, with nothing left for defaults."""
+
+import re
+
+import pytest
+
+from policies.configuration.config_maps.roles import LABEL
+from policies.configuration.nodes.checks import _WATCHED
+from policies.decision import MANAGED
+from policies.entries import CLAIM_KINDS, ENTRIES, NEVER_MATCHED
+from policies.kubernetes.workloads import WORKLOAD_KINDS
+from policies.settings import DEFAULTS
+from webhook.cluster.resources import RESOURCES
+from webhook.server.deadlines import Deadline
+
+OURS = "gpu-admission"
+EVERYBODYS = {*NEVER_MATCHED, OURS}
+HANDING_OUT = {*DEFAULTS.configuration.operator_namespaces, *DEFAULTS.access.exempt_namespaces}
+DEFAULTED = {
+    *("admissionReviewVersions", "clientConfig", "failurePolicy", "matchPolicy", "name", "namespaceSelector"),
+    *("objectSelector", "rules", "sideEffects", "timeoutSeconds"),
+}
+
+
+def kinds_of(webhook):
+    """Group and plural of what a webhook is asked about, subresources left out."""
+    return {
+        (group, resource)
+        for rule in webhook["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if "/" not in resource
+    }
+
+
+def plural_of(group, kind):
+    assert RESOURCES[kind].group == group
+    return group, RESOURCES[kind].plural
+
+
+def excluded(webhook):
+    return {
+        name
+        for each in webhook["namespaceSelector"].get("matchExpressions", [])
+        if (each["key"], each["operator"]) == ("kubernetes.io/metadata.name", "NotIn")
+        for name in each["values"]
+    }
+
+
+def opted_in(webhook):
+    return [
+        each["values"]
+        for each in webhook["namespaceSelector"].get("matchExpressions", [])
+        if (each["key"], each["operator"]) == ("gpu-admission.io/dra", "In")
+    ]
+
+
+def test_every_entry_has_its_webhook(webhooks):
+    expected = {("mutating" if entry.mutating else "validating", name) for name, entry in ENTRIES.items()}
+    assert webhooks.keys() == expected | {("mutating", "configuration")}
+
+
+def test_webhooks_are_listed_in_the_order_of_the_entries(webhooks):
+    listed = [entry for _, entry in webhooks]
+    assert [entry for entry in listed if ENTRIES[entry].mutating] == [
+        name for name, entry in ENTRIES.items() if entry.mutating
+    ]
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_webhook_fails_and_acts_as_its_entry(webhooks, entry):
+    for (_, name), webhook in webhooks.items():
+        if name == entry.name:
+            assert webhook["name"] == entry.webhook
+            assert (webhook["failurePolicy"], webhook["sideEffects"]) == (entry.failure_policy, entry.side_effects)
+
+
+def test_nothing_is_left_for_defaults(webhooks):
+    for (kind, entry), webhook in webhooks.items():
+        fields = DEFAULTED | ({"reinvocationPolicy"} if kind == "mutating" else set())
+        assert webhook.keys() - {"matchConditions"} == fields, entry
+        assert webhook["clientConfig"]["service"].keys() == {"name", "namespace", "path", "port"}
+        for rule in webhook["rules"]:
+            assert rule.keys() == {"apiGroups", "apiVersions", "operations", "resources", "scope"}
+
+
+def test_no_authority_is_written(webhooks):
+    assert not any("caBundle" in webhook["clientConfig"] for webhook in webhooks.values())
+
+
+def test_only_conversion_may_take_ten_seconds(webhooks):
+    slow = {entry: webhook["timeoutSeconds"] for (_, entry), webhook in webhooks.items()}
+    assert slow.pop("conversion") == 10
+    assert set(slow.values()) == {5}
+
+
+def test_webhook_gets_less_time_for_an_answer_than_the_api_server_waits(webhooks):
+    for webhook in webhooks.values():
+        assert Deadline.start(lambda: 0.0, f"{webhook['timeoutSeconds']}s").seconds < webhook["timeoutSeconds"]
+
+
+def test_entries_that_change_pods_for_gpus_are_asked_again(webhooks):
+    again = {entry for (_, entry), webhook in webhooks.items() if webhook.get("reinvocationPolicy") == "IfNeeded"}
+    assert again == {"conversion", "placement"}
+
+
+def test_cluster_can_heal_itself_without_us(webhooks):
+    for (_, entry), webhook in webhooks.items():
+        if entry != "nodes":  # nodes are in no namespace
+            assert excluded(webhook) >= EVERYBODYS, entry
+
+
+def test_who_hands_out_gpus_is_left_out_of_conversion_and_access(webhooks):
+    closed = {entry for (_, entry), webhook in webhooks.items() if excluded(webhook) == EVERYBODYS | HANDING_OUT}
+    assert closed == {"conversion", "preview", "conversion-check", "access"}
+
+
+def test_namespaces_opt_in(webhooks):
+    chosen = {entry: opted_in(webhook) for (_, entry), webhook in webhooks.items() if opted_in(webhook)}
+    assert chosen == {"conversion": [["enabled"]], "conversion-check": [["enabled"]], "preview": [["preview"]]}
+
+
+def test_fail_closed_is_for_pods_being_created_only(webhooks):
+    for webhook in webhooks.values():
+        if webhook["failurePolicy"] == "Fail":
+            assert [(rule["operations"], rule["resources"]) for rule in webhook["rules"]] == [(["CREATE"], ["pods"])]
+
+
+def test_no_rule_takes_everything(webhooks):
+    for webhook in webhooks.values():
+        for rule in webhook["rules"]:
+            assert "*" not in "".join((*rule["apiGroups"], *rule["resources"], *rule["operations"]))
+
+
+def test_workloads_are_those_that_policies_know(webhooks):
+    assert kinds_of(webhooks["validating", "workloads"]) == {plural_of(*kind) for kind in WORKLOAD_KINDS}
+
+
+def test_claims_are_those_that_policies_know(webhooks):
+    webhook = webhooks["validating", "claims"]
+    assert kinds_of(webhook) == {plural_of(*kind) for kind in CLAIM_KINDS}
+    assert {operation for rule in webhook["rules"] for operation in rule["operations"]} == {"CREATE"}
+
+
+def test_scope_is_that_of_the_kind(webhooks):
+    namespaced = {each.plural: each.namespaced for each in RESOURCES.values()}
+    for webhook in webhooks.values():
+        for rule in webhook["rules"]:
+            kinds = {resource.partition("/")[0] for resource in rule["resources"]}
+            assert {namespaced[kind] for kind in kinds} == {rule["scope"] == "Namespaced"}
+
+
+def test_labels_of_nodes_are_those_that_are_checked(webhooks):
+    (condition,) = webhooks["validating", "nodes"]["matchConditions"]
+    assert re.findall(r'"(nvidia\.com/[^"]+)"', condition["expression"]) == list(_WATCHED)
+
+
+def test_config_maps_are_those_of_the_operator_or_with_our_label(webhooks):
+    ours, _ = webhooks["validating", "configuration"]["matchConditions"]
+    named = re.findall(r'"([^"]+)"', ours["expression"])
+    assert named == ["ConfigMap", *DEFAULTS.configuration.operator_namespaces, LABEL]
+
+
+def test_reapply_is_asked_about_what_conversion_marked(webhooks):
+    webhook = webhooks["mutating", "reapply"]
+    assert webhook["objectSelector"] == {"matchLabels": {MANAGED: "true"}}
+    assert [(rule["operations"], rule["resources"]) for rule in webhook["rules"]] == [(["UPDATE"], ["pods"])]

@@ -1,0 +1,186 @@
+"""A sync with an API server over real sockets: when it is ready, and what it says is missing."""
+
+import asyncio
+import gc
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from policies.view import UNKNOWN
+from webhook.cluster.known import TRUSTED_SECONDS
+from webhook.cluster.resources import RESOURCES
+from webhook.cluster.server_version import read_version
+from webhook.cluster.sync_words import notes_of, reason_of
+
+DRA = [RESOURCES[kind].path() for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate")]
+OPERATORS = [RESOURCES[kind].path() for kind in ("ClusterPolicy", "NVIDIADriver", "GPUCluster")]
+CONFIG_MAPS = RESOURCES["ConfigMap"].path("gpu-operator")
+NODES = RESOURCES["Node"].path()
+
+
+async def started(sync):
+    sync.start(["gpu-operator"])
+    await asyncio.wait_for(sync.first(), 20)
+    return sync
+
+
+def everything_but(cluster, *kinds):
+    for kind in {each.kind for each in cluster.stores} - set(kinds):
+        cluster.fill(kind)
+
+
+async def test_sync_is_ready_once_everything_was_listed(api, sync):
+    api.objects[NODES] = [{"metadata": {"name": "a", "resourceVersion": "3"}}]
+    assert (await started(sync)).reason() == ""
+    assert sync.view.get("Node", "a")["kind"] == "Node"
+    assert sync.view.get("Node", "b") is None
+    assert sync.notes() == []
+
+
+async def test_sync_is_not_ready_before(sync):
+    assert sync.reason() == "nothing was listed yet"
+    sync.start(["gpu-operator"])
+    assert sync.reason().startswith("nothing is known yet of nodes, namespaces, limitranges and ")
+
+
+async def test_what_cannot_be_listed_keeps_the_sync_from_being_ready(api, sync):
+    api.broken.add(NODES)
+    sync.start(["gpu-operator"])
+    while not sync.reason().startswith("nothing is known yet of nodes: "):
+        await asyncio.sleep(0.01)
+    assert "500" in sync.reason()
+
+
+@pytest.mark.parametrize("missing", ["forbidden", "absent"])
+async def test_what_cannot_be_had_keeps_nobody_from_being_ready(api, sync, missing):
+    getattr(api, missing).update([*DRA, *OPERATORS, CONFIG_MAPS])
+    assert (await started(sync)).reason() == ""
+
+
+async def test_version_is_told_to_the_view(sync):
+    await started(sync)
+    while sync.view.server_version() is UNKNOWN:
+        await asyncio.sleep(0.01)
+    assert sync.view.server_version() == (1, 36)
+
+
+async def test_other_namespaces_of_the_operator_are_looked_into(api, sync):
+    config = {"metadata": {"name": "plugin", "namespace": "gpus", "resourceVersion": "3"}}
+    api.objects[RESOURCES["ConfigMap"].path("gpus")] = [config]
+    await started(sync)
+    assert sync.view.get("ConfigMap", "plugin", "gpus") is UNKNOWN
+    nodes = sync.view.list("Node")
+    sync.look_into(["gpus"])
+    while sync.view.get("ConfigMap", "plugin", "gpus") is UNKNOWN:
+        await asyncio.sleep(0.01)
+    assert sync.view.get("ConfigMap", "plugin", "gpu-operator") is UNKNOWN
+    assert sync.view.list("Node") is nodes
+    assert sync.reason() == ""
+
+
+async def test_collector_runs_again_once_the_cluster_was_read(sync):
+    sync.start(["gpu-operator"])
+    assert not gc.isenabled()
+    await sync.first()
+    assert gc.isenabled()
+    gc.unfreeze()
+
+
+async def test_collector_runs_again_when_the_sync_is_closed(sync):
+    sync.start(["gpu-operator"])
+    await sync.close()
+    assert gc.isenabled()
+
+
+async def test_metrics_tell_what_is_kept_and_how_fresh_it_is(api, sync):
+    api.objects[NODES] = [{"metadata": {"name": name, "resourceVersion": "3"}} for name in "abc"]
+    api.forbidden.add(CONFIG_MAPS)
+    registry = CollectorRegistry()
+    registry.register((await started(sync)).metrics)
+    page = generate_latest(registry).decode()
+    assert 'gpu_admission_cache_objects{namespace="",resource="nodes"} 3.0' in page
+    assert 'gpu_admission_cache_lists_total{namespace="",resource="nodes"} 1.0' in page
+    assert 'gpu_admission_cache_state{namespace="",resource="nodes",state="synced"} 1.0' in page
+    assert 'gpu_admission_cache_state{namespace="",resource="nodes",state="stale"} 0.0' in page
+    assert 'gpu_admission_cache_state{namespace="gpu-operator",resource="configmaps",state="forbidden"} 1.0' in page
+    assert 'gpu_admission_cache_contact_age_seconds{namespace="",resource="nodes"}' in page
+    assert 'gpu_admission_cache_contact_age_seconds{namespace="gpu-operator",resource="configmaps"}' not in page
+
+
+def test_reason_names_what_is_waited_for_and_why(cluster):
+    everything_but(cluster, "Node", "Pod")
+    cluster.store("Node").mark("stale", "the connection was refused")
+    cluster.store("Pod").mark("stale", "the connection was refused")
+    assert reason_of(list(cluster.stores.items())) == "nothing is known yet of nodes, pods: the connection was refused"
+
+
+def test_note_tells_that_there_is_no_dra(cluster, clock):
+    everything_but(cluster)
+    for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
+        cluster.store(kind).mark("absent", "404")
+    notes = notes_of(list(cluster.stores.items()), cluster.view, clock())
+    assert notes == [
+        "no DRA API: the API server does not serve resource.k8s.io/v1, so whether there are devices is unknown"
+    ]
+    cluster.view.set_server_version((1, 36))
+    notes = notes_of(list(cluster.stores.items()), cluster.view, clock())
+    assert notes == ["no DRA API: the API server does not serve resource.k8s.io/v1, so there are no devices"]
+
+
+def test_note_tells_that_the_operator_is_not_installed(cluster, clock):
+    everything_but(cluster)
+    for kind in ("ClusterPolicy", "NVIDIADriver", "GPUCluster"):
+        cluster.store(kind).mark("absent", "404")
+    assert notes_of(list(cluster.stores.items()), cluster.view, clock()) == [
+        "not served: clusterpolicies.nvidia.com, nvidiadrivers.nvidia.com, gpuclusters.nvidia.com; "
+        "the GPU Operator is not installed"
+    ]
+
+
+def test_note_of_one_kind_that_is_not_served_says_nothing_of_its_group(cluster, clock):
+    everything_but(cluster)
+    cluster.store("GPUCluster").mark("absent", "404")
+    assert notes_of(list(cluster.stores.items()), cluster.view, clock()) == ["not served: gpuclusters.nvidia.com"]
+
+
+def test_note_names_what_is_forbidden(cluster, clock):
+    everything_but(cluster)
+    cluster.fill("Namespace", *({"metadata": {"name": name}} for name in ("gpu-operator", "nvidia-gpu-operator")))
+    cluster.store("ConfigMap", "gpu-operator").mark("forbidden", "RBAC")
+    cluster.store("Node").mark("forbidden", "RBAC")
+    assert notes_of(list(cluster.stores.items()), cluster.view, clock()) == [
+        "forbidden: list and watch nodes, configmaps in gpu-operator; rules take them as unknown, until RBAC allows it"
+    ]
+
+
+def test_note_says_nothing_of_a_namespace_that_does_not_exist(cluster, clock):
+    everything_but(cluster)
+    cluster.store("ConfigMap", "gpu-operator").mark("forbidden", "RBAC")
+    assert notes_of(list(cluster.stores.items()), cluster.view, clock()) == []
+
+
+def test_note_tells_since_when_something_is_out_of_date(cluster, clock):
+    everything_but(cluster)
+    cluster.store("Node").mark("stale", "the connection broke")
+    clock.now += 30
+    assert notes_of(list(cluster.stores.items()), cluster.view, clock()) == [
+        "out of date for 30 s, and still believed: nodes: the connection broke"
+    ]
+    clock.now += TRUSTED_SECONDS
+    assert notes_of(list(cluster.stores.items()), cluster.view, clock()) == [
+        "out of date for 150 s, and taken as unknown: nodes: the connection broke"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "version"),
+    [
+        ({"major": "1", "minor": "36"}, (1, 36)),
+        ({"major": "1", "minor": "34+"}, (1, 34)),
+        ({"major": "", "minor": ""}, UNKNOWN),
+        ([], UNKNOWN),
+    ],
+    ids=["plain", "managed", "empty", "something else"],
+)
+def test_version_is_read(answer, version):
+    assert read_version(answer) == version

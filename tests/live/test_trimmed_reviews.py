@@ -1,0 +1,175 @@
+"""Reviews and explanations of trimmed objects in a live view are those of whole objects in manifests."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import policies.review  # registers every rule
+from policies.explanation import explain, questions
+from policies.request import Request
+from policies.review import review
+from policies.rules import all_rules
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import unwrap_lists
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+CLUSTER = EXAMPLES / "cluster"
+CASES = sorted((ROOT / "tests" / "conversion" / "cases").glob("*.yaml"))
+CLUSTERS = ROOT / "tests" / "conversion" / "clusters"
+ASKED = sorted(
+    path
+    for path in EXAMPLES.glob("*/*.yaml")
+    if not path.parent.name.startswith("cluster") and "settings" not in path.name
+)
+RULES = [rule for rule in all_rules() if rule.id.startswith("GA1")]
+UNSEEN = {"GA128", "GA130"}
+"""Rules whose examples have what is not watched: pods without GPUs that take a port of the host, and a ConfigMap in a
+namespace where the operator does not look."""
+
+
+@cache
+def documents(path):
+    """The objects in a file, and what `kubectl version` printed as it is."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    read = [document for document in yaml.load_all(path.read_text(), loader) if document]
+    return [item for each in read for item in (unwrap_lists(each) if "kind" in each else [each])]
+
+
+def folder(path):
+    return [item for file in sorted(path.glob("*.yaml")) for item in documents(file)]
+
+
+def told(decision):
+    return decision.allowed, decision.findings, decision.warnings, decision.patch, decision.templates
+
+
+def request_of(item, old=None, operation="CREATE"):
+    group, _, _ = (item.get("apiVersion") or "").rpartition("/")
+    metadata = item.get("metadata") or {}
+    return Request(
+        None if operation == "DELETE" else item,
+        old_object=item if operation == "DELETE" else old,
+        operation=operation,
+        group=group,
+        kind=item.get("kind") or "",
+        namespace=metadata.get("namespace", ""),
+        name=metadata.get("name", ""),
+    )
+
+
+@pytest.mark.parametrize("file", ASKED, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_example_is_reviewed_as_with_whole_objects(both, file):
+    manifests, live = both([*folder(CLUSTER), *folder(EXAMPLES / "cluster-in-use")])
+    for item in documents(file):
+        request = request_of(item)
+        assert told(review(request, live, DEFAULTS)) == told(review(request, manifests, DEFAULTS))
+
+
+@pytest.mark.parametrize("file", ASKED, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_example_is_explained_as_with_whole_objects(both, file):
+    manifests, live = both([*folder(CLUSTER), *folder(EXAMPLES / "cluster-in-use")])
+    for item in documents(file):
+        explained = [
+            [explain(each, view, DEFAULTS).as_json() for each in questions(item, "team-a", view, DEFAULTS)]
+            for view in (live, manifests)
+        ]
+        assert explained[0] == explained[1]
+
+
+@pytest.mark.parametrize("kind", ["Pod", "ResourceClaim"])
+def test_stored_object_is_explained_as_with_whole_objects(both, kind):
+    manifests, live = both([*folder(CLUSTER), *folder(EXAMPLES / "cluster-in-use")])
+    names = [(item["metadata"]["name"], item["metadata"]["namespace"]) for item in manifests.list(kind)]
+    assert names
+    for name, namespace in names:
+        explained = [
+            [
+                explain(each, view, DEFAULTS).as_json()
+                for each in questions(view.get(kind, name, namespace), namespace, view, DEFAULTS, found=True)
+            ]
+            for view in (live, manifests)
+        ]
+        assert explained[0] == explained[1]
+
+
+@pytest.mark.parametrize("file", CASES, ids=lambda file: file.stem)
+def test_case_of_conversion_is_decided_as_with_whole_objects(both, file):
+    header, asked = documents(file)[:2]
+    case = header["case"]
+    objects = folder(CLUSTER)
+    if (named := CLUSTERS / f"{case.get('cluster', '')}.yaml").exists():
+        objects = [item for item in objects if item.get("kind") not in ("Node", "ResourceSlice")] + documents(named)
+    manifests, live = both([*objects, *case.get("with", [])])
+    if asked["kind"] == "Pod":
+        request = Request(asked, namespace=case.get("namespace", "team-a"), entry=case.get("entry", ""))
+        assert told(review(request, live, DEFAULTS)) == told(review(request, manifests, DEFAULTS))
+
+
+def examples_of(rule):
+    for text in (rule.wrong, rule.right):
+        parts = re.split(r"(?m)^---(.*)$", text)
+        rest = [(mark, yaml.safe_load(part)) for mark, part in zip(parts[1::2], parts[2::2], strict=True)]
+        old = next((item for mark, item in rest if "before" in mark), None)
+        operation = re.match(r"# operation: (\w+)", text)
+        done = operation.group(1) if operation else "UPDATE" if old else "CREATE"
+        yield request_of(yaml.safe_load(parts[0]), old, done), [item for mark, item in rest if "before" not in mark]
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.id not in UNSEEN], ids=lambda rule: rule.id)
+def test_example_of_rule_is_judged_as_with_whole_objects(both, rule):
+    for request, cluster in examples_of(rule):
+        manifests, live = both(cluster)
+        assert told(review(request, live, DEFAULTS)) == told(review(request, manifests, DEFAULTS))
+
+
+AMOUNTS = st.dictionaries(
+    st.sampled_from(["nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/gpu.shared", "cpu", "example.com/other"]),
+    st.sampled_from(["0", "1", "2", "16", "500m"]),
+    max_size=3,
+)
+LABELS = st.dictionaries(
+    st.sampled_from(
+        ["nvidia.com/gpu.product", "nvidia.com/gpu.family", "kubernetes.io/hostname", "node.kubernetes.io/x"]
+    ),
+    st.sampled_from(["NVIDIA-H100-80GB-HBM3", "NVIDIA-H10O-80GB-HBM3", "hopper", "gpu-h100-01", ""]),
+    max_size=2,
+)
+WISHES = st.dictionaries(
+    st.sampled_from(["product", "min-memory", "sharing", "family", "min-cuda"]),
+    st.sampled_from(["H100*", "40Gi", "exclusive", "hopper", "12.4", "nothing"]),
+    max_size=2,
+)
+
+
+@given(
+    amounts=AMOUNTS,
+    selector=LABELS,
+    wishes=WISHES,
+    namespace=st.sampled_from(["team-a", "team-legacy", "team-preview", "nowhere"]),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_pod_is_reviewed_as_with_whole_objects(both, amounts, selector, wishes, namespace):
+    manifests, live = both([*folder(CLUSTER), *folder(EXAMPLES / "cluster-in-use")])
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "any",
+            "namespace": namespace,
+            "annotations": {f"gpu-admission.io/{word}": text for word, text in wishes.items()},
+        },
+        "spec": {
+            "nodeSelector": selector,
+            "containers": [{"name": "main", "image": "any", "resources": {"limits": amounts, "requests": amounts}}],
+        },
+    }
+    request = Request(pod, namespace=namespace)
+    assert told(review(request, live, DEFAULTS)) == told(review(request, manifests, DEFAULTS))

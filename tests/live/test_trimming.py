@@ -1,0 +1,223 @@
+"""What is kept of an object, and that equal parts are kept once."""
+
+import orjson
+import pytest
+
+from webhook.cluster.kinds import watched
+from webhook.cluster.resources import RESOURCES
+from webhook.cluster.sharing import Sharing
+from webhook.cluster.trimmed import trim_for
+
+METADATA = {
+    "name": "any",
+    "namespace": "team-a",
+    "uid": "1",
+    "resourceVersion": "7",
+    "generation": 3,
+    "creationTimestamp": "2026-11-22T00:00:00Z",
+    "labels": {"app": "train"},
+    "annotations": {
+        "gpu-admission.io/converted": "{}",
+        "other": "text",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+    },
+    "managedFields": [{"manager": "kubectl"}],
+    "ownerReferences": [{"kind": "ReplicaSet", "controller": True}],
+}
+KINDS = sorted({each.kind for each in watched(["gpu-operator"])})
+
+
+def trimmed(kind, document, sharing=None):
+    return trim_for(RESOURCES[kind], sharing or Sharing())(document)
+
+
+def pod(*, claims=(), app="train", phase="Running", init=None, **limits):
+    container = {
+        "name": "main",
+        "image": "any:v1",
+        "env": [{"name": "A", "value": "b"}],
+        "resources": {"limits": {name.replace("__", "/"): amount for name, amount in limits.items()}},
+    }
+    spec = {"containers": [container], "volumes": [{"name": "v"}], "nodeName": "a"}
+    spec |= {"resourceClaims": list(claims)} if claims else {}
+    spec |= {"initContainers": [{**container, "resources": {"requests": init}}]} if init else {}
+    return {
+        "metadata": {**METADATA, "labels": {"app": app}},
+        "spec": spec,
+        "status": {"phase": phase, "podIP": "10.0.0.1"},
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_says_what_it_is_and_who_wrote_it_is_dropped(kind):
+    document = {"metadata": METADATA, "spec": {"containers": [], "resourceClaims": [{"name": "gpu"}]}, "status": {}}
+    found = trimmed(kind, document)
+    assert (found["kind"], found["apiVersion"]) == (kind, RESOURCES[kind].api_version)
+    assert found["metadata"].keys() & {"name", "uid", "managedFields", "resourceVersion", "generation"} == {
+        "name",
+        "uid",
+    }
+
+
+def test_object_is_not_changed_by_trimming():
+    document = {"metadata": METADATA, "spec": {"taints": [], "podCIDR": "10.0.0.0/8"}}
+    before = orjson.dumps(document)
+    trimmed("Node", document)
+    assert orjson.dumps(document) == before
+
+
+def test_node_keeps_what_places_pods():
+    document = {
+        "metadata": METADATA,
+        "spec": {"taints": [{"key": "a"}], "unschedulable": True, "podCIDR": "10.0.0.0/8"},
+        "status": {
+            "allocatable": {"cpu": "1"},
+            "capacity": {"cpu": "2"},
+            "images": [{"names": ["a"]}],
+            "conditions": [{"lastHeartbeatTime": "now"}],
+            "nodeInfo": {"kubeletVersion": "v1.36.2", "machineID": "1"},
+        },
+    }
+    found = trimmed("Node", document)
+    assert found["spec"] == {"taints": [{"key": "a"}], "unschedulable": True}
+    assert found["status"] == {
+        "allocatable": {"cpu": "1"},
+        "capacity": {"cpu": "2"},
+        "nodeInfo": {"kubeletVersion": "v1.36.2"},
+    }
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pod(nvidia__com="1"),
+        pod(**{"nvidia.com__gpu": "1"}),
+        pod(**{"example.com__other": "1"}),
+        pod(init={"nvidia.com/gpu": "1"}),
+        pod(claims=[{"name": "gpu"}]),
+        pod(app="gpu-operator"),
+    ],
+    ids=[
+        "a name with a slash",
+        "nvidia.com/gpu",
+        "another resource",
+        "an init container's",
+        "a claim",
+        "the operator's",
+    ],
+)
+def test_pod_that_may_get_a_gpu_is_kept(document):
+    assert trimmed("Pod", document)["metadata"]["name"] == "any"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pod(),
+        pod(cpu="1", memory="1Gi"),
+        pod(**{"nvidia.com__gpu": "1"}, phase="Succeeded"),
+        pod(**{"nvidia.com__gpu": "1"}, phase="Failed"),
+        {"metadata": METADATA},
+    ],
+    ids=["nothing asked", "a processor", "succeeded", "failed", "no spec"],
+)
+def test_pod_that_gets_no_gpu_is_not_kept(document):
+    assert trimmed("Pod", document) is None
+
+
+def test_pod_keeps_what_it_asks_for():
+    found = trimmed("Pod", pod(**{"nvidia.com__gpu": "1"}))
+    assert found["spec"] == {
+        "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        "nodeName": "a",
+    }
+    assert found["status"] == {"phase": "Running"}
+
+
+def test_image_is_kept_of_the_operators_pod():
+    (container,) = trimmed("Pod", pod(app="gpu-operator"))["spec"]["containers"]
+    assert container["image"] == "any:v1"
+
+
+def test_annotations_of_ours_are_kept():
+    assert trimmed("Pod", pod(**{"nvidia.com__gpu": "1"}))["metadata"]["annotations"] == {
+        "gpu-admission.io/converted": "{}"
+    }
+
+
+def test_policy_of_the_operator_is_kept_but_for_kubectls_copy():
+    found = trimmed("ClusterPolicy", {"metadata": METADATA, "spec": {"driver": {}}, "status": {"state": "ready"}})
+    assert found["metadata"]["annotations"] == {"gpu-admission.io/converted": "{}", "other": "text"}
+    assert (found["spec"], found["status"]) == ({"driver": {}}, {"state": "ready"})
+
+
+def test_secret_keeps_its_keys_and_nothing_secret():
+    found = trimmed("Secret", {"metadata": METADATA, "type": "Opaque", "data": {"token": "aHVudGVyMg=="}})
+    assert found["data"] == {"token": ""}
+    assert b"aHVudGVyMg" not in orjson.dumps(found)
+
+
+def test_slice_is_kept_whole():
+    device = {
+        "name": "gpu-0",
+        "attributes": {"type": {"string": "gpu"}, "uuid": {"string": "GPU-0"}},
+        "capacity": {"memory": {"value": "80Gi"}},
+        "taints": [{"key": "a", "effect": "NoSchedule"}],
+    }
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "a", "pool": {"name": "a"}, "devices": [device, device]}
+    assert trimmed("ResourceSlice", {"metadata": METADATA, "spec": spec})["spec"] == spec
+
+
+def test_claim_keeps_what_it_holds():
+    result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": "a", "device": "gpu-0", "shareID": "1"}
+    allocation = {"devices": {"results": [result], "config": [{}]}, "nodeSelector": {"nodeSelectorTerms": []}}
+    reserved = [{"resource": "pods", "name": "train", "uid": "1"}]
+    document = {
+        "metadata": METADATA,
+        "spec": {"devices": {"requests": []}},
+        "status": {"allocation": allocation, "reservedFor": reserved, "devices": [{"data": {}}]},
+    }
+    assert trimmed("ResourceClaim", document)["status"] == {
+        "allocation": {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": []}},
+        "reservedFor": [{"resource": "pods", "name": "train"}],
+    }
+
+
+def test_equal_parts_of_two_objects_are_one():
+    sharing = Sharing()
+    first, second = (trimmed("Pod", pod(**{"nvidia.com__gpu": "1"}), sharing) for _ in range(2))
+    assert first["spec"]["containers"] is second["spec"]["containers"]
+    assert first["spec"]["nodeName"] is second["spec"]["nodeName"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [([1], [True]), ([1], [1.0]), ([None], [False]), ({"a": "1"}, {"a": 1})], ids=str
+)
+def test_parts_that_only_compare_as_equal_stay_apart(one, other):
+    sharing = Sharing()
+    sharing.part(one)
+    assert repr(sharing.part(other)) == repr(other)
+
+
+def test_part_that_is_seen_again_and_again_stays_known():
+    sharing = Sharing(most=4)
+    often = sharing.part({"key": "often"})
+    for number in range(100):
+        sharing.part({"key": f"once {number}"})
+        assert sharing.part({"key": "often"}) is often
+
+
+def test_part_that_is_seen_once_is_forgotten():
+    sharing = Sharing(most=4)
+    once = sharing.part({"key": "once"})
+    for number in range(9):
+        sharing.part({"key": number})
+    assert sharing.part({"key": "once"}) is not once
+
+
+def test_part_that_is_nested_too_deep_to_compare_is_kept():
+    deep = {}
+    for _ in range(400):
+        deep = {"parameters": deep}
+    spec = {"devices": {"config": [{"opaque": deep}]}}
+    assert trimmed("ResourceClaimTemplate", {"metadata": METADATA, "spec": spec})["spec"] is spec

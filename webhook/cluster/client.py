@@ -1,0 +1,221 @@
+"""A client of the API server: raw JSON in, raw JSON out, and always a time-out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from webhook.cluster.answers import error_of, read_json
+from webhook.cluster.credentials import SERVICE_ACCOUNT, Credentials, find_credentials
+from webhook.cluster.errors import APIError, BadAnswer, ClusterError, NoCluster, Unreachable, Untrusted
+from webhook.cluster.lines import Lines, LineTooLong
+from webhook.cluster.transport import Transport
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+    from pathlib import Path
+
+    import aiohttp
+
+    from webhook.cluster.credentials import Access
+
+__all__ = ["JSON_PATCH", "MERGE_PATCH", "APIClient"]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+
+_JSON = "application/json"
+_FIRST_BAD_STATUS = 300
+
+
+class APIClient:
+    """Requests to one API server.
+
+    A request that is refused with 401, or for which the server's certificate is not to be trusted, is sent once more
+    with credentials and a CA that were read again. Nothing else is tried twice: how often and when is for callers to
+    say, who know their deadline.
+    """
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._transport = Transport(credentials.access)
+        self._retired: Transport | None = None
+
+    @classmethod
+    async def connect(
+        cls,
+        kubeconfig: str | None = None,
+        context: str | None = None,
+        *,
+        environ: Mapping[str, str] = os.environ,
+        service_account: Path = SERVICE_ACCOUNT,
+    ) -> APIClient:
+        """A client for the cluster of a kubeconfig, or of the pod we run in; nothing is asked of it yet.
+
+        Args:
+            kubeconfig: A file; if not given, KUBECONFIG, then the pod's ServiceAccount, then ~/.kube/config.
+            context: Which context of the kubeconfig; its current one if not given.
+            environ: The environment.
+            service_account: The folder of the pod's token and CA.
+
+        Raises:
+            NoCluster: none is known, or what is known cannot be used.
+        """
+        return cls(await find_credentials(kubeconfig, context, environ=environ, service_account=service_account))
+
+    @property
+    def url(self) -> str:
+        """Where the API server is."""
+        return self._transport.access.url
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
+        """Read an object or a list.
+
+        Args:
+            path: As `Resource.path` writes it.
+            query: Parameters, not quoted.
+            timeout: Seconds, for everything.
+
+        Raises:
+            APIError: the API server refused.
+            Unreachable: it did not answer.
+        """
+        return await self._send("GET", path, query, timeout=timeout)
+
+    async def post(self, path: str, body: Any, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
+        """Create an object; errors as for `get`. After Unreachable, it may exist or not."""
+        return await self._send("POST", path, query, body, timeout=timeout)
+
+    async def put(self, path: str, body: Any, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
+        """Replace an object, of the resourceVersion that `body` names; errors as for `get`."""
+        return await self._send("PUT", path, query, body, timeout=timeout)
+
+    async def patch(
+        self,
+        path: str,
+        body: Any,
+        query: Mapping[str, str] | None = None,
+        *,
+        content_type: str = MERGE_PATCH,
+        timeout: float = 10.0,
+    ) -> Any:
+        """Change an object by a merge patch, or by what `content_type` says; errors as for `get`."""
+        return await self._send("PATCH", path, query, body, content_type=content_type, timeout=timeout)
+
+    async def delete(
+        self, path: str, body: Any = None, query: Mapping[str, str] | None = None, *, timeout: float = 10.0
+    ) -> Any:
+        """Delete an object, `body` being the DeleteOptions, for preconditions; errors as for `get`."""
+        return await self._send("DELETE", path, query, body, timeout=timeout)
+
+    async def watch(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        read_timeout: float,
+        on_open: Callable[[], None] | None = None,
+    ) -> AsyncGenerator[dict[str, Any]]:
+        """One watch: its events as they come, until the server ends it. A line that is cut off at the end is no event.
+
+        Args:
+            path: Of the collection.
+            query: `resourceVersion`, `timeoutSeconds` and the like; `watch` is added.
+            read_timeout: Seconds of silence after which the connection counts as lost; bookmarks are no silence.
+            on_open: Called when the server has agreed, before any event.
+
+        Raises:
+            APIError: the API server refused to begin. An event of type ERROR is yielded like any other.
+            BadAnswer: what came is no JSON object.
+            Unreachable: the connection could not be made, or broke off.
+        """
+        what = f"GET {path} at {self.url}, watching"
+        async with self._answer("GET", path, {**(query or {}), "watch": "true"}, None, read=read_timeout) as response:
+            if response.content_type != _JSON:
+                raise BadAnswer(f"{what}: the answer is {response.content_type[:50]} and no JSON")
+            if on_open is not None:
+                on_open()
+            lines = Lines()
+            async for chunk in response.content.iter_any():
+                try:
+                    found = lines.feed(chunk)
+                except LineTooLong as error:
+                    raise BadAnswer(f"{what}: {error}") from error
+                for line in found:
+                    event = read_json(what, line, _JSON)
+                    if not isinstance(event, dict):
+                        raise BadAnswer(f"{what}: an event is no object but {line[:100]!r}")
+                    yield event
+
+    async def close(self) -> None:
+        """Close every connection; requests that are under way fail."""
+        await self._transport.close()
+        if self._retired is not None:
+            await self._retired.close()
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Any = None,
+        *,
+        timeout: float,
+        content_type: str = _JSON,
+    ) -> Any:
+        headers = {} if body is None else {"Content-Type": content_type}
+        data = None if body is None else orjson.dumps(body)
+        async with self._answer(method, path, query or {}, data, headers, total=timeout) as response:
+            return read_json(f"{method} {path} at {self.url}", await response.read(), response.content_type)
+
+    @contextlib.asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: bytes | None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        total: float | None = None,
+        read: float | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A good answer; a refused one is raised."""
+        what = f"{method} {path} at {self.url}"
+        for is_last in (False, True):
+            seen = self._credentials.reading
+            allowed = await self._credentials.authorization()
+            await self._use(self._credentials.access)
+            sent = {**(headers or {}), **({"Authorization": allowed} if allowed else {})}
+            error: ClusterError
+            try:
+                async with self._transport.answer(method, path, query, sent, body, total=total, read=read) as response:
+                    if response.status < _FIRST_BAD_STATUS:
+                        yield response
+                        return
+                    error = error_of(what, response.status, response.headers, await response.read())
+            except Untrusted as untrusted:
+                error = untrusted
+            if is_last or not _may_be_outdated(error) or not await self._credentials.renew(seen):
+                raise error
+
+    async def _use(self, access: Access) -> None:
+        """Connect anew where certificates or the address changed. Requests under way keep their connections."""
+        if access == self._transport.access:
+            return
+        try:
+            fresh = Transport(access)
+        except NoCluster as error:
+            raise Unreachable(str(error)) from error
+        outdated, self._retired, self._transport = self._retired, self._transport, fresh
+        if outdated is not None:
+            await outdated.close()
+
+
+def _may_be_outdated(error: ClusterError) -> bool:
+    """Whether other credentials, or another CA, may help."""
+    return isinstance(error, Untrusted) or (isinstance(error, APIError) and error.code == HTTPStatus.UNAUTHORIZED)

@@ -1,0 +1,293 @@
+"""Where the API server is, and with which credentials we talk to it: from the pod we run in, or from a kubeconfig."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import re
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from yaml import YAMLError
+
+from webhook.cluster.errors import NoCluster
+from webhook.cluster.kubernetes_config import kubernetes_config
+from webhook.cluster.proxies import proxy_for
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from webhook.cluster.kubernetes_config import Configuration
+
+__all__ = ["SERVICE_ACCOUNT", "Access", "Credentials", "find_credentials"]
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where the kubelet mounts a pod's token and the cluster's CA."""
+
+_HOST = "KUBERNETES_SERVICE_HOST"
+_RENEWAL_PAUSE = 10.0
+"""Seconds between two readings: with a token that is refused for good, a plugin is not to run for every request."""
+_PLUGIN_TIMEOUT = 60.0
+"""Seconds for a credential plugin to answer; one that waits for somebody to type would hang for ever."""
+_EXPIRY_MARGIN = timedelta(minutes=1)
+
+_logger = logging.getLogger("gpu_admission.cluster")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to connect. Two that are equal connect alike: the files' contents are part of it."""
+
+    url: str
+    """Without a slash at its end; may have a path, as behind Rancher."""
+    proxy: str | None
+    server_name: str | None
+    """The name that the certificate is verified against, where it is not the URL's."""
+    verify: bool
+    ca: bytes | None
+    """PEM certificates to trust; None for the system's."""
+    certificate: tuple[str, str] | None
+    """Files of the client certificate and its key, PEM."""
+    certificate_content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What was read at one moment."""
+
+    configuration: Configuration
+    access: Access
+    expires: datetime | None
+
+
+class Credentials:
+    """Credentials that are read again when they expire and when the API server refuses them.
+
+    Args:
+        read: Reads everything anew: files, and what a credential plugin says.
+        clock: Monotonic seconds.
+        now: The time of day, for expiry dates.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[tuple[Configuration, datetime | None]]],
+        *,
+        environ: Mapping[str, str],
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._read = read
+        self._environ = environ
+        self._clock = clock
+        self._now = now
+        self._lock = asyncio.Lock()
+        self._reading: _Reading | None = None
+        self._read_at = -math.inf
+        self._authorization = ""
+
+    async def load(self) -> None:
+        """Read for the first time.
+
+        Raises:
+            NoCluster: nothing usable is there.
+        """
+        self._reading = await self._taken()
+
+    @property
+    def access(self) -> Access:
+        """How to connect, as last read."""
+        return self._loaded.access
+
+    async def authorization(self) -> str:
+        """The Authorization header; empty where a client certificate, or nothing, says who we are."""
+        expires = self._loaded.expires
+        if expires is not None and self._now() >= expires - _EXPIRY_MARGIN:
+            await self.renew(self._loaded)
+        try:
+            key = await self._loaded.configuration.get_api_key_with_prefix("BearerToken")
+        except Exception as error:  # noqa: BLE001 - the library raises what reading files does, and more
+            _logger.warning("the token cannot be read, the one before is used: %s: %s", type(error).__name__, error)
+        else:
+            self._authorization = (key or "").strip()
+        return self._authorization
+
+    @property
+    def reading(self) -> object:
+        """A mark of what was last read, for `renew`."""
+        return self._loaded
+
+    async def renew(self, seen: object) -> bool:
+        """Read again, because what was read before was refused or expires.
+
+        Args:
+            seen: `reading`, as it was when the refused request was made: if it was read again since, that will do.
+
+        Returns:
+            Whether there is anything to try again with.
+        """
+        async with self._lock:
+            if self._reading is not seen:
+                return True
+            if self._clock() - self._read_at < _RENEWAL_PAUSE:
+                return False
+            self._read_at = self._clock()
+            try:
+                self._reading = await self._taken()
+            except NoCluster as error:
+                _logger.warning("the credentials cannot be read again, the ones before are used: %s", error)
+                return False
+            return True
+
+    @property
+    def _loaded(self) -> _Reading:
+        if self._reading is None:
+            raise NoCluster("the credentials were not read yet")
+        return self._reading
+
+    async def _taken(self) -> _Reading:
+        configuration, expires = await self._read()
+        return _Reading(configuration, _access(configuration, self._environ), expires)
+
+
+async def find_credentials(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Credentials:
+    """The credentials to use: those of a kubeconfig that is named, else of KUBECONFIG, of the pod, of ~/.kube/config.
+
+    A KUBECONFIG in a pod goes before the pod's own ServiceAccount, as in controller-runtime: somebody set it on
+    purpose, and a test run in one cluster is not to change that one instead of the one it was given.
+
+    Args:
+        kubeconfig: A file, or several with colons between them.
+        context: Which context of it; its current one if not given.
+        environ: The environment.
+        service_account: The folder of the pod's token and CA.
+
+    Raises:
+        NoCluster: none of them is there, or the one that is cannot be used.
+    """
+    home = Path(environ.get("HOME") or "/", ".kube", "config")
+    paths = kubeconfig or environ.get("KUBECONFIG") or ""
+    if not paths and environ.get(_HOST):
+        credentials = Credentials(lambda: _of_pod(environ, service_account), environ=environ)
+    elif paths or _some_file([home]):
+        credentials = Credentials(lambda: _of_kubeconfig(paths or str(home), context), environ=environ)
+    else:
+        raise NoCluster(
+            f"no cluster is known: this is no pod ({_HOST} is not set), KUBECONFIG is not set, and there is no {home}; "
+            "set KUBECONFIG to a kubeconfig file"
+        )
+    await credentials.load()
+    return credentials
+
+
+async def _of_pod(environ: Mapping[str, str], folder: Path) -> tuple[Configuration, None]:
+    library = kubernetes_config()
+    configuration: Configuration = library.configuration()
+    try:
+        library.in_cluster_loader(str(folder / "token"), str(folder / "ca.crt"), environ=environ).load_and_set(
+            configuration
+        )
+    except Exception as error:
+        raise NoCluster(
+            f"this is a pod, but its ServiceAccount in {folder} cannot be used: {_plain(error, library.exception)} "
+            "Look at automountServiceAccountToken of the pod and of its ServiceAccount."
+        ) from error
+    return configuration, None
+
+
+async def _of_kubeconfig(paths: str, context: str | None) -> tuple[Configuration, datetime | None]:
+    if not _some_file(Path(path) for path in paths.split(os.pathsep) if path):
+        raise NoCluster(f"there is no kubeconfig file {paths}")
+    library = kubernetes_config()
+    configuration: Configuration = library.configuration()
+    try:
+        merger = library.kubeconfig_merger(paths)
+        loader = library.kubeconfig_loader(
+            merger.config,
+            active_context=context or None,
+            config_base_path=None,
+            config_persister=merger.save_changes,
+        )
+        _check_user(merger.config.value, loader.current_context)
+        async with asyncio.timeout(_PLUGIN_TIMEOUT):
+            await loader.load_and_set(configuration)
+    except NoCluster as error:
+        raise NoCluster(f"the kubeconfig {paths} cannot be used: {error}") from error
+    except TimeoutError as error:
+        raise NoCluster(
+            f"the credential plugin of the kubeconfig {paths} did not answer within {_PLUGIN_TIMEOUT:g} seconds; "
+            "run kubectl once to see what it waits for"
+        ) from error
+    except Exception as error:
+        raise NoCluster(f"the kubeconfig {paths} cannot be used: {_plain(error, library.exception)}") from error
+    return configuration, getattr(loader, "exec_plugin_expiry", None)
+
+
+def _some_file(paths: Iterable[Path]) -> bool:
+    return any(path.expanduser().is_file() for path in paths)
+
+
+def _check_user(config: dict[str, list[dict[str, object]]], context: dict[str, object] | None) -> None:
+    """Say which user is missing; the library would stumble over it."""
+    inner = context.get("context") if context else None
+    user = inner.get("user") if isinstance(inner, dict) else None
+    name = context.get("name") if context else None
+    if not user:
+        raise NoCluster(f"its context {name!r} names no user; write an entry under users, and its name there")
+    if not any(entry["name"] == user for entry in config["users"]):
+        raise NoCluster(f"its context {name!r} names the user {user!r}, who is not under users")
+
+
+def _access(configuration: Configuration, environ: Mapping[str, str]) -> Access:
+    url = configuration.host.rstrip("/")
+    if not _is_url(url):
+        raise NoCluster(f"the server {url[:200]!r} is no URL that begins with https:// or http://")
+    if configuration.proxy is not None and not _is_url(configuration.proxy):
+        raise NoCluster("the proxy-url of the cluster is no URL that begins with https:// or http://")
+    if not isinstance(configuration.tls_server_name, str | None):
+        raise NoCluster("the tls-server-name of the cluster is no text")
+    certificate = (configuration.cert_file, configuration.key_file or configuration.cert_file)
+    return Access(
+        url=url,
+        proxy=configuration.proxy or proxy_for(url, environ),
+        server_name=configuration.tls_server_name,
+        verify=configuration.verify_ssl,
+        ca=_content(configuration.ssl_ca_cert),
+        certificate=(certificate[0], certificate[1]) if certificate[0] and certificate[1] else None,
+        certificate_content=b"".join(_content(file) or b"" for file in certificate),
+    )
+
+
+def _is_url(text: object) -> bool:
+    try:
+        parts = urlsplit(text if isinstance(text, str) else "")
+        return parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _content(file: str | None) -> bytes | None:
+    try:
+        return Path(file).read_bytes() if file else None
+    except OSError as error:
+        raise NoCluster(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _plain(error: Exception, exception: type[Exception]) -> str:
+    """What went wrong, in words, without the parts of the file that the library quotes: tokens may be in them."""
+    if not isinstance(error, exception | OSError | ValueError | YAMLError):
+        return f"it is not as kubectl writes it ({type(error).__name__})."
+    text = re.sub(r"\{.*\}", "{...}", " ".join(str(error).split()))
+    return f"{text[:500].rstrip('.')}."

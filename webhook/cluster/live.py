@@ -1,0 +1,128 @@
+"""The view of a running cluster: facts from stores that watches keep up to date."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from policies.view import UNKNOWN, ClusterView, Unknown
+from webhook.cluster.known import KnownKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+    from webhook.cluster.kinds import Watched
+    from webhook.cluster.store import Store
+
+__all__ = ["LiveView"]
+
+T = TypeVar("T")
+
+_VERSION = ""
+"""As what the API server's version is noted among the kinds that a digest was made of; it counts for every kind."""
+
+
+class LiveView:
+    """Facts from the stores of all kinds that are watched.
+
+    Nothing is known of a kind that was never listed, that RBAC keeps from us, or whose watch has been away for too long;
+    see `KnownKind`. It can be asked from several threads at once.
+    """
+
+    def __init__(
+        self, stores: Iterable[tuple[Watched, Store]] = (), *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Args: what is watched, and where its objects are; the clock of these stores, in seconds."""
+        self._clock = clock
+        self._version: tuple[int, int] | Unknown = UNKNOWN
+        self._changes = 0
+        self._derived: dict[Any, tuple[Any, Mapping[str, int]]] = {}
+        self._kinds: dict[str, KnownKind] = {}
+        self.show(stores)
+
+    def show(self, stores: Iterable[tuple[Watched, Store]]) -> None:
+        """Look at these stores from now on."""
+        kinds: dict[str, list[tuple[Watched, Store]]] = {}
+        for watched, store in stores:
+            kinds.setdefault(watched.kind, []).append((watched, store))
+        found = {kind: KnownKind(pairs, self, self._clock) for kind, pairs in kinds.items()}
+        self._kinds, self._derived = found, {}
+
+    def set_server_version(self, version: tuple[int, int] | Unknown) -> None:
+        """Take the API server's version, as it is from now on."""
+        if version != self._version:
+            self._version = version
+            self._changes += 1
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None where it does not exist, so far as the watch has come."""
+        known = self._kinds.get(kind)
+        return UNKNOWN if known is None else known.get(name, namespace)
+
+    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
+        """All objects of a kind that are kept, where there is one place at least that is known."""
+        known = self._kinds.get(kind)
+        return UNKNOWN if known is None else known.list(namespace)
+
+    def server_version(self) -> tuple[int, int] | Unknown:
+        """The version that the API server told last."""
+        return self._version
+
+    def generation(self, kind: str) -> int:
+        """A number that grows whenever an answer about a kind can be another."""
+        known = self._kinds.get(kind)
+        return self._changes if known is None else self._changes + known.generation
+
+    def derive(self, function: Callable[[ClusterView], T]) -> T:
+        """`function(self)`, remembered until a kind changes that it read, itself or by what it derived.
+
+        Args:
+            function: One that a module defines: what is made anew for each call would be remembered for each call.
+        """
+        derived: T = self._remembered(function)[0]
+        return derived
+
+    def _remembered(self, function: Callable[[ClusterView], Any]) -> tuple[Any, Mapping[str, int]]:
+        """What a function made of the view, and the kinds that it read, each with its generation before that."""
+        derived = self._derived
+        kept = derived.get(function)
+        if kept is not None and all(self.generation(kind) == generation for kind, generation in kept[1].items()):
+            return kept
+        reading = _Reading(self)
+        made = derived[function] = (function(reading), reading.generations)
+        return made
+
+
+class _Reading:
+    """The view for one digest: it notes which kinds are read.
+
+    A generation is noted before the first read, so that what changes while a thread reads makes the digest outdated.
+    """
+
+    def __init__(self, view: LiveView) -> None:
+        self._view = view
+        self.generations: dict[str, int] = {}
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        self._note(kind)
+        return self._view.get(kind, name, namespace)
+
+    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
+        self._note(kind)
+        return self._view.list(kind, namespace)
+
+    def server_version(self) -> tuple[int, int] | Unknown:
+        self._note(_VERSION)
+        return self._view.server_version()
+
+    def derive(self, function: Callable[[ClusterView], T]) -> T:
+        derived, generations = self._view._remembered(function)  # noqa: SLF001 - a part of the view
+        for kind, generation in generations.items():
+            self.generations.setdefault(kind, generation)
+        found: T = derived
+        return found
+
+    def _note(self, kind: str) -> None:
+        if kind not in self.generations:
+            self.generations[kind] = self._view.generation(kind)

@@ -1,0 +1,58 @@
+"""How long a reflector waits for what."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+__all__ = ["Pace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds, and what measures them. Nothing waits equally long twice, so that replicas do not go in step."""
+
+    first_pause: float = 1.0
+    """After a failure; doubles with each that follows."""
+    longest_pause: float = 30.0
+    missing_pause: float = 60.0
+    """Before asking again for a resource that is not served, or that RBAC keeps from us."""
+    longest_retry_after: float = 120.0
+    """What a server may ask for at most."""
+    shortest_watch: float = 240.0
+    longest_watch: float = 360.0
+    silence: float = 15.0
+    """For how much longer than the watch was to last nothing may come, until the connection counts as lost."""
+    brief: float = 1.0
+    """A watch that is ended sooner counts as failed: a server that ends each at once would be asked without a pause."""
+    steady: float = 10.0
+    """After a watch that lasted as long, a failure counts as the first."""
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    jitter: Callable[[], float] = random.random
+    """Gives numbers from 0 to 1."""
+
+    def pause(self, failures: int, retry_after: float | None = None) -> float:
+        """How long to wait after so many failures in a row: half of it for certain, half by chance.
+
+        Args:
+            failures: How many; 1 for the first.
+            retry_after: What the server asked for; it is waited for in full.
+        """
+        longest = min(self.longest_pause, self.first_pause * 2.0 ** min(failures - 1, 30))
+        asked = min(retry_after or 0.0, self.longest_retry_after)
+        return asked + longest * (0.5 + 0.5 * self.jitter())
+
+    def missing(self) -> float:
+        """How long to wait before asking again for what cannot be had."""
+        return self.missing_pause * (0.75 + 0.5 * self.jitter())
+
+    def watch(self) -> int:
+        """How long the next watch is to last."""
+        return round(self.shortest_watch + (self.longest_watch - self.shortest_watch) * self.jitter())

@@ -1,0 +1,130 @@
+"""The API resources that policies ask for, controllers write and manifests install, and their paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["RESOURCES", "Resource"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind of objects as the API server serves it."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        """What objects write as their `apiVersion`: `v1`, `apps/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def name(self) -> str:
+        """What `kubectl get` calls it without a doubt: `pods`, `jobs.batch`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The path of one object, or of the collection where no name is given.
+
+        Args:
+            namespace: Where the object is; empty for objects that are in none, and for a list of all namespaces.
+            name: Which object; empty for the collection.
+            subresource: `status`, `binding` and the like of one object.
+
+        Raises:
+            ValueError: no object can have this namespace or name, or one of them is missing or too much.
+        """
+        if namespace and not self.namespaced:
+            raise ValueError(f"a {self.kind} is in no namespace, but {namespace[:63]!r} was given")
+        if name and self.namespaced and not namespace:
+            raise ValueError(f"a {self.kind} is in a namespace, but none was given for {name[:253]!r}")
+        if subresource and not name:
+            raise ValueError(f"{subresource!r} is a part of one {self.kind}, but no name was given")
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        parts += ["namespaces", _segment(namespace)] if namespace else []
+        parts += [self.plural]
+        parts += [_segment(part) for part in (name, *subresource.split("/")) if part]
+        return "/" + "/".join(parts)
+
+
+def _segment(name: str) -> str:
+    """A name as one step of a path. What the API server takes for none: apimachinery pkg/api/validation/path/name.go."""
+    if name in (".", "..") or "/" in name or "%" in name:
+        raise ValueError(f'no object is called {name[:253]!r}: a name is not "." or ".." and has no "/" or "%"')
+    return quote(name, safe=":")
+
+
+def _resources(group: str, version: str, kinds: str, *, namespaced: bool) -> list[Resource]:
+    """Resources whose plural is the kind in lower case with an ending as English has it."""
+    return [Resource(group, version, _plural(kind), kind, namespaced) for kind in kinds.split()]
+
+
+def _plural(kind: str) -> str:
+    lower = kind.lower()
+    if lower.endswith("y"):
+        return f"{lower[:-1]}ies"
+    return f"{lower}es" if lower.endswith("s") else f"{lower}s"
+
+
+_ALL = [
+    *_resources("", "v1", "Namespace Node", namespaced=False),
+    *_resources(
+        "",
+        "v1",
+        "ConfigMap Event LimitRange Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
+        namespaced=True,
+    ),
+    *_resources("apps", "v1", "DaemonSet Deployment ReplicaSet StatefulSet", namespaced=True),
+    *_resources("batch", "v1", "CronJob Job", namespaced=True),
+    *_resources("coordination.k8s.io", "v1", "Lease", namespaced=True),
+    *_resources("networking.k8s.io", "v1", "NetworkPolicy", namespaced=True),
+    *_resources("policy", "v1", "PodDisruptionBudget", namespaced=True),
+    *_resources("node.k8s.io", "v1", "RuntimeClass", namespaced=False),
+    *_resources("scheduling.k8s.io", "v1", "PriorityClass", namespaced=False),
+    *_resources("resource.k8s.io", "v1", "DeviceClass ResourceSlice", namespaced=False),
+    *_resources("resource.k8s.io", "v1", "ResourceClaim ResourceClaimTemplate", namespaced=True),
+    *_resources(
+        "admissionregistration.k8s.io",
+        "v1",
+        "MutatingWebhookConfiguration ValidatingWebhookConfiguration "
+        "ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding",
+        namespaced=False,
+    ),
+    *_resources("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False),
+    *_resources("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema PriorityLevelConfiguration", namespaced=False),
+    *_resources("authentication.k8s.io", "v1", "TokenReview", namespaced=False),
+    *_resources("authorization.k8s.io", "v1", "SelfSubjectAccessReview SubjectAccessReview", namespaced=False),
+    *_resources("rbac.authorization.k8s.io", "v1", "ClusterRole ClusterRoleBinding", namespaced=False),
+    *_resources("rbac.authorization.k8s.io", "v1", "Role RoleBinding", namespaced=True),
+    *_resources("gpu-admission.io", "v1alpha1", "GPUAdmissionPolicy", namespaced=False),
+    *_resources("gpu-admission.io", "v1alpha1", "GPUQuota", namespaced=True),
+    *_resources("nvidia.com", "v1", "ClusterPolicy", namespaced=False),
+    *_resources("nvidia.com", "v1alpha1", "GPUCluster NVIDIADriver", namespaced=False),
+    *_resources("resource.nvidia.com", "v1beta1", "ComputeDomain", namespaced=True),
+    *_resources("karpenter.sh", "v1", "NodePool", namespaced=False),
+    *_resources("monitoring.coreos.com", "v1", "PrometheusRule ServiceMonitor", namespaced=True),
+    Resource("monitoring.coreos.com", "v1", "prometheuses", "Prometheus", namespaced=True),
+    *_resources("jobset.x-k8s.io", "v1alpha2", "JobSet", namespaced=True),
+    *_resources("kubeflow.org", "v1", "PyTorchJob", namespaced=True),
+    *_resources("kubeflow.org", "v2beta1", "MPIJob", namespaced=True),
+    *_resources("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", namespaced=True),
+    *_resources("ray.io", "v1", "RayCluster RayJob RayService", namespaced=True),
+]
+
+RESOURCES: Mapping[str, Resource] = MappingProxyType({resource.kind: resource for resource in _ALL})
+"""By kind, in the version that is written here: the one Kubernetes 1.34 and newer serve, or the operator's newest.
+
+Sources: the API reference of Kubernetes 1.36; the CRDs of gpu-operator, dra-driver-nvidia-gpu, karpenter,
+prometheus-operator, jobset, lws, kuberay, training-operator and mpi-operator.
+"""

@@ -1,0 +1,205 @@
+"""What one reflector keeps: the objects of one resource, trimmed, and how far they can be believed."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from policies.kubernetes.objects import Object
+    from webhook.cluster.resources import Resource
+
+__all__ = ["Listing", "State", "Store", "is_older"]
+
+State = Literal["waiting", "synced", "stale", "absent", "forbidden"]
+"""How far a store can be believed.
+
+- `waiting`: it was never filled; nothing is known.
+- `synced`: it has what the API server has, but for what is on its way.
+- `stale`: it was synced, and since then changes may have been missed.
+- `absent`: the API server does not serve the resource; there are no objects.
+- `forbidden`: RBAC does not let us list or watch it; nothing is known.
+"""
+
+_Namespace = dict[str, tuple[str, "Object"]]
+"""By name: the resourceVersion that an object was taken from, and what is kept of it."""
+
+
+class Store:
+    """The objects of one resource, by namespace and name.
+
+    What is kept belongs to the store: nobody changes it. A change replaces an object by a new one; one that trims to
+    the same is no change, so that the heartbeats of nodes do not look like news.
+
+    Args:
+        resource: What is kept. Objects in lists come without `kind` and `apiVersion`; here they get them.
+        trim: What to keep of an object; None for an object that is of no interest. It is not to change its argument.
+        clock: Seconds, for `since`.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        trim: Callable[[Object], Object | None] | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.resource = resource
+        self.state: State = "waiting"
+        self.reason = "it was not listed yet"
+        """Why the state is not `synced`; empty where it is."""
+        self.since = clock()
+        """When the state was entered."""
+        self.version = 0
+        """Grows whenever an answer of this store can differ from the one before: objects or state."""
+        self.resource_version = ""
+        """How far the API server's history is contained; empty before the first list."""
+        self._trim = trim
+        self._clock = clock
+        self._namespaces: dict[str, _Namespace] = {}
+        self._listed: dict[str, tuple[Object, ...]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._namespaces.values()))
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        """One object, None where the store has none; the state says what that is worth."""
+        kept = self._namespaces.get(namespace, {}).get(name)
+        return kept[1] if kept else None
+
+    def list(self, namespace: str = "") -> Sequence[Object]:
+        """All objects, of one namespace where one is given."""
+        found = self._listed.get(namespace)
+        if found is None:
+            where = (self._namespaces.get(namespace, {}),) if namespace else self._namespaces.values()
+            found = tuple(kept for named in where for _, kept in named.values())
+            self._listed[namespace] = found
+        return found
+
+    def listing(self) -> Listing:
+        """Begin to take a list page by page. The store keeps what it has until the list is finished."""
+        return Listing(self)
+
+    def replace_all(self, objects: Iterable[Object], resource_version: str) -> None:
+        """Take a whole list; what is not in it is no more."""
+        listing = self.listing()
+        listing.add(objects)
+        listing.finish(resource_version)
+
+    def apply(self, event: dict[str, Any]) -> None:
+        """Take one event of a watch: ADDED, MODIFIED, DELETED, or BOOKMARK, which says only how far the history is.
+
+        An event that tells of an older state than the one that is kept changes nothing.
+        """
+        item = event["object"]
+        version = _version_of(item)
+        if event["type"] != "BOOKMARK":
+            kept = None if event["type"] == "DELETED" else self.kept(item)
+            self._put(namespace_of(item), name_of(item), version, kept)
+        if not is_older(version, self.resource_version):
+            self.resource_version = version
+
+    def mark(self, state: State, reason: str = "") -> None:
+        """Enter a state. Objects of a resource that is absent or forbidden are dropped.
+
+        Args:
+            state: `stale` leaves a store of which nothing is known in its state, with the new reason.
+            reason: Why.
+        """
+        if state == "stale" and self.state in ("waiting", "forbidden"):
+            state = self.state
+        if state in ("absent", "forbidden"):
+            self._namespaces, self.resource_version = {}, ""
+        if state != self.state:
+            self.state, self.since = state, self._clock()
+            self._changed()
+        self.reason = reason
+
+    def kept(self, item: Object) -> Object | None:
+        """What is kept of an object; None where it is of no interest."""
+        kept = item if self._trim is None else self._trim(item)
+        if kept is None or ("kind" in kept and "apiVersion" in kept):
+            return kept
+        return {"apiVersion": self.resource.api_version, "kind": self.resource.kind, **kept}
+
+    def _put(self, namespace: str, name: str, version: str, kept: Object | None) -> None:
+        named = self._namespaces.get(namespace, {})
+        before = named.get(name)
+        if before is not None and is_older(version, before[0]):
+            return
+        if kept is None:
+            if before is not None:
+                del named[name]
+                if not named:
+                    del self._namespaces[namespace]
+                self._changed()
+        elif before is not None and before[1] == kept:
+            named[name] = (version, before[1])
+        else:
+            self._namespaces.setdefault(namespace, named)[name] = (version, kept)
+            self._changed()
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._listed = {}
+
+    def _replace(self, namespaces: dict[str, _Namespace], resource_version: str) -> None:
+        if not _same(namespaces, self._namespaces):
+            self._changed()
+        self._namespaces, self.resource_version = namespaces, resource_version
+        self.mark("synced")
+
+
+class Listing:
+    """A list on its way into a store: trimmed page by page, so that the whole is never in memory untrimmed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._namespaces: dict[str, _Namespace] = {}
+
+    def add(self, objects: Iterable[Object]) -> None:
+        """Take the objects of one page."""
+        for item in objects:
+            kept = self._store.kept(item)
+            if kept is not None:
+                self._namespaces.setdefault(namespace_of(item), {})[name_of(item)] = (_version_of(item), kept)
+
+    def finish(self, resource_version: str) -> None:
+        """Put the list in place of everything that the store has, and the store is synced.
+
+        A consistent list is the truth even where it is older than what the store has: an etcd that was restored from
+        a backup begins again at an earlier version.
+        """
+        self._store._replace(self._namespaces, resource_version)
+
+
+def is_older(version: str, than: str) -> bool:
+    """Whether one resourceVersion comes before another of the same resource.
+
+    Decimal numbers of any length are in order, by the API conventions of Kubernetes 1.35 and newer (KEP-5504); what is
+    no number is not compared, and counts as new.
+    """
+    if not (version.isascii() and version.isdigit() and than.isascii() and than.isdigit()):
+        return False
+    return (len(version), version) < (len(than), than)
+
+
+def _version_of(item: Object) -> str:
+    version = lookup(item, ("metadata", "resourceVersion"))
+    return version if isinstance(version, str) else ""
+
+
+def _same(these: dict[str, _Namespace], those: dict[str, _Namespace]) -> bool:
+    """Whether two lists show the same objects, whatever version they were taken from."""
+    if these.keys() != those.keys():
+        return False
+    return all(
+        these[namespace].keys() == those[namespace].keys()
+        and all(these[namespace][name][1] == those[namespace][name][1] for name in these[namespace])
+        for namespace in these
+    )

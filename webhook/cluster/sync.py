@@ -1,0 +1,151 @@
+"""Keeping a view of a cluster up to date: a store and a reflector for everything that is watched."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webhook.cluster.cache_metrics import CacheMetrics
+from webhook.cluster.collector import PausedCollector
+from webhook.cluster.contacts import Contact
+from webhook.cluster.kinds import watched
+from webhook.cluster.live import LiveView
+from webhook.cluster.pace import Pace
+from webhook.cluster.reflector import Reflector
+from webhook.cluster.server_version import ServerVersion
+from webhook.cluster.sharing import Sharing
+from webhook.cluster.store import Store
+from webhook.cluster.sync_words import notes_of, reason_of
+from webhook.cluster.trimmed import trim_for
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable
+
+    from webhook.cluster.kinds import Watched
+    from webhook.cluster.reflector import Reader
+    from webhook.cluster.store import State
+
+__all__ = ["Cache", "Sync"]
+
+_logger = logging.getLogger("gpu_admission.cluster")
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """What is kept of something that is watched, and how it is kept up to date."""
+
+    watched: Watched
+    store: Store
+    contact: Contact
+    task: asyncio.Task[None]
+
+
+class Sync:
+    """The view of a running cluster, from the first list on for as long as it is not closed.
+
+    Ready means one complete sync since the start. What comes later, an API server that is away or a right that is taken
+    from us, makes facts unknown and is told in notes and metrics, but empties no Service.
+    """
+
+    def __init__(self, client: Reader, *, pace: Pace | None = None) -> None:
+        """Args: whom to ask, and how long to wait for what."""
+        self._client = client
+        self._pace = pace or Pace()
+        self._clock = self._pace.clock
+        self._collector = PausedCollector()
+        self._caches: dict[Watched, Cache] = {}
+        self._version = ServerVersion(client, sleep=self._pace.sleep)
+        self._asking: asyncio.Task[None] | None = None
+        self._complete = asyncio.Event()
+        self.view = LiveView(clock=self._clock)
+
+    @property
+    def metrics(self) -> CacheMetrics:
+        """What to register with the metrics of the server."""
+        return CacheMetrics(lambda: self.caches, self._clock)
+
+    @property
+    def caches(self) -> Iterable[Cache]:
+        """Everything that is watched now."""
+        return tuple(self._caches.values())
+
+    def start(self, operator_namespaces: Iterable[str]) -> None:
+        """Begin to list and watch, in the loop that runs.
+
+        Args:
+            operator_namespaces: Where the GPU Operator may run.
+        """
+        self._collector.begin()
+        self._asking = asyncio.create_task(self._version.ask_for_ever(self.view.set_server_version))
+        self._asking.add_done_callback(_log_end)
+        self.look_into(operator_namespaces)
+
+    def look_into(self, operator_namespaces: Iterable[str]) -> None:
+        """Watch these namespaces of the GPU Operator from now on, and no longer what was watched in others."""
+        wanted = watched(operator_namespaces)
+        for gone in self._caches.keys() - set(wanted):
+            self._caches.pop(gone).task.cancel()
+        for each in wanted:
+            if each not in self._caches:
+                self._caches[each] = self._begin(each)
+        self.view.show((each, cache.store) for each, cache in self._caches.items())
+        self._complete_if_so()
+
+    async def first(self) -> None:
+        """Wait until everything was listed once, or was said to be forbidden or not served."""
+        await self._complete.wait()
+
+    def reason(self) -> str:
+        """Why nobody should be sent here yet; empty once the first sync is complete."""
+        if self._complete.is_set():
+            return ""
+        return reason_of([(each.watched, each.store) for each in self.caches]) or "nothing was listed yet"
+
+    def notes(self) -> list[str]:
+        """What is not known, and why: for the administrator."""
+        return notes_of([(each.watched, each.store) for each in self.caches], self.view, self._clock())
+
+    async def close(self) -> None:
+        """Stop watching; what the view shows grows old from now on."""
+        self._collector.end(keep=False)
+        tasks = [cache.task for cache in self.caches] + ([self._asking] if self._asking else [])
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(self, each: Watched) -> Cache:
+        store = Store(each.resource, trim_for(each.resource, Sharing()), clock=self._clock)
+        contact = Contact(self._client, self._clock)
+        reflector = Reflector(
+            contact,
+            each.resource,
+            store,
+            namespace=each.namespace,
+            query=each.query,
+            on_state=self._entered,
+            pace=self._pace,
+        )
+        task = asyncio.create_task(_for_ever(reflector.run()), name=f"watch {each.words}")
+        task.add_done_callback(_log_end)
+        return Cache(each, store, contact, task)
+
+    def _entered(self, state: State, reason: str) -> None:
+        self._complete_if_so()
+
+    def _complete_if_so(self) -> None:
+        if self._complete.is_set() or any(cache.store.state == "waiting" for cache in self.caches):
+            return
+        self._complete.set()
+        self._collector.end(keep=True)
+        _logger.info("the cluster was read: %d objects", sum(len(cache.store) for cache in self.caches))
+
+
+async def _for_ever(run: Coroutine[None, None, object]) -> None:
+    await run
+
+
+def _log_end(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        _logger.critical("a kind is no longer watched", exc_info=task.exception())

@@ -1,0 +1,92 @@
+"""What `/readyz` says about the cluster: why we are not ready, and what we do not know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webhook.cluster.known import TRUSTED_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.view import ClusterView
+    from webhook.cluster.kinds import Watched
+    from webhook.cluster.store import Store
+
+__all__ = ["notes_of", "reason_of"]
+
+_SHOWN = 3
+_DRA = "resource.k8s.io"
+_GROUPS = {
+    "gpu-admission.io": "our own CRDs are not installed, so settings are those of the command line",
+    "monitoring.coreos.com": "the Prometheus Operator is not installed",
+    "nvidia.com": "the GPU Operator is not installed",
+    "resource.nvidia.com": "NVIDIA's DRA driver is not installed, or runs without ComputeDomains",
+}
+"""What it means that nothing of a group is served."""
+
+_Stores = list[tuple["Watched", "Store"]]
+
+
+def reason_of(stores: _Stores) -> str:
+    """Why the first sync is not complete; empty where it is."""
+    waiting = [(watched.words, store.reason) for watched, store in stores if store.state == "waiting"]
+    if not waiting:
+        return ""
+    names, reasons = zip(*waiting, strict=True)
+    told = max(reasons, key=reasons.count)
+    return f"nothing is known yet of {_listed(names)}: {told}"
+
+
+def notes_of(stores: _Stores, view: ClusterView, now: float) -> list[str]:
+    """What is not known and why, one sentence each, without a full stop.
+
+    Args:
+        stores: What is watched.
+        view: What is known, by these stores.
+        now: By the clock of the stores, in seconds.
+    """
+    return [*_absent(stores, view), *_forbidden(stores, view), *_outdated(stores, now)]
+
+
+def _absent(stores: _Stores, view: ClusterView) -> Iterator[str]:
+    groups: dict[str, list[bool]] = {}
+    for watched, store in stores:
+        if watched.resource.group:
+            groups.setdefault(watched.resource.group, []).append(store.state == "absent")
+    for group, absent in groups.items():
+        names = [
+            watched.words for watched, store in stores if watched.resource.group == group and store.state == "absent"
+        ]
+        if group == _DRA and names:
+            version = next(watched.resource.version for watched, _ in stores if watched.resource.group == group)
+            known = (
+                "there are no devices" if view.list("ResourceSlice") == () else "whether there are devices is unknown"
+            )
+            yield f"no DRA API: the API server does not serve {group}/{version}, so {known}"
+        elif names and all(absent) and group in _GROUPS:
+            yield f"not served: {_listed(names)}; {_GROUPS[group]}"
+        elif names:
+            yield f"not served: {_listed(names)}"
+
+
+def _forbidden(stores: _Stores, view: ClusterView) -> Iterator[str]:
+    names = [
+        watched.words
+        for watched, store in stores
+        if store.state == "forbidden" and not (watched.namespace and view.get("Namespace", watched.namespace) is None)
+    ]
+    if names:
+        yield f"forbidden: list and watch {', '.join(names)}; rules take them as unknown, until RBAC allows it"
+
+
+def _outdated(stores: _Stores, now: float) -> Iterator[str]:
+    for watched, store in stores:
+        if store.state == "stale":
+            age = now - store.since
+            worth = "taken as unknown" if age >= TRUSTED_SECONDS else "still believed"
+            yield f"out of date for {age:.0f} s, and {worth}: {watched.words}: {store.reason}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _SHOWN else f"{', '.join(names[:_SHOWN])} and {len(names) - _SHOWN} more"

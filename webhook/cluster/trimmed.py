@@ -1,0 +1,245 @@
+"""Trimming: of every object only what policies, explanations and controllers read.
+
+The API server's node has 10 to 30 kB, most of it images, conditions and who wrote which field; what decides about pods
+is a tenth of that. `tests/live` shows that whole objects and trimmed ones give the same reviews and explanations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from policies.kubernetes.objects import Object
+    from webhook.cluster.resources import Resource
+    from webhook.cluster.sharing import Sharing
+
+__all__ = ["trim_for"]
+
+_OURS = "gpu-admission.io/"
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_ENDED = ("Succeeded", "Failed")
+_OPERATOR = "gpu-operator"
+"""The label `app` of the GPU Operator's pod, whose image tells its version."""
+
+
+class _Keep(Enum):
+    """How a part is kept as a whole."""
+
+    OWN = "own"
+    """As it is: what no two objects have in common."""
+    SHARED = "shared"
+    """Once for all objects that have an equal part."""
+    TEXTS = "texts"
+    """Each text of a mapping, or of the mappings in a list, once."""
+    OURS = "ours"
+    """Annotations of ours."""
+    WRITTEN = "written"
+    """Annotations but for kubectl's copy of the whole object."""
+    KEYS = "keys"
+    """The keys of a mapping, each with an empty text."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Once:
+    """A part of which some fields are kept, once for all objects that have these fields equal."""
+
+    fields: _Fields
+
+
+_OWN, _SHARED, _TEXTS = _Keep.OWN, _Keep.SHARED, _Keep.TEXTS
+_Part = _Keep | _Once | dict[str, "_Part"]
+_Fields = dict[str, _Part]
+"""What is kept of a mapping, or of every mapping in a list."""
+
+_NAMED: _Fields = {
+    "name": _OWN,
+    "namespace": _SHARED,
+    "uid": _OWN,
+    "creationTimestamp": _SHARED,
+    "deletionTimestamp": _SHARED,
+    "labels": _TEXTS,
+}
+_METADATA: _Fields = {**_NAMED, "annotations": _Keep.OURS, "ownerReferences": _SHARED}
+_WHOLE: _Fields = {
+    "metadata": {**_METADATA, "annotations": _Keep.WRITTEN},
+    "spec": _OWN,
+    "status": _OWN,
+}
+_NODE_INFO = _Once(
+    dict.fromkeys(("architecture", "containerRuntimeVersion", "kernelVersion", "kubeletVersion", "osImage"), _SHARED)
+)
+_CONTAINERS = _Once(dict.fromkeys(("name", "resources", "restartPolicy", "ports"), _SHARED))
+_CONTAINERS_AND_IMAGES = _Once({**_CONTAINERS.fields, "image": _SHARED})
+
+_FIELDS: Mapping[str, _Fields] = {
+    "ClusterPolicy": _WHOLE,
+    "ConfigMap": {"metadata": _METADATA, "data": _OWN, "binaryData": _OWN},
+    "ComputeDomain": {"metadata": _METADATA, "spec": _SHARED},
+    "CustomResourceDefinition": {"metadata": _NAMED},
+    "Deployment": {
+        "metadata": _METADATA,
+        "spec": {"template": {"spec": {"containers": {"name": _OWN, "image": _OWN, "env": _OWN}}}},
+    },
+    "DeviceClass": {"metadata": _METADATA, "spec": _OWN},
+    "GPUAdmissionPolicy": _WHOLE,
+    "GPUCluster": _WHOLE,
+    "LimitRange": {"metadata": _NAMED, "spec": _SHARED},
+    "NVIDIADriver": _WHOLE,
+    "Namespace": {"metadata": _NAMED, "status": _Once({"phase": _SHARED})},
+    "Node": {
+        "metadata": _NAMED,
+        "spec": {"taints": _SHARED, "unschedulable": _SHARED},
+        "status": {"allocatable": _SHARED, "capacity": _SHARED, "nodeInfo": _NODE_INFO},
+    },
+    "PriorityClass": {"metadata": _NAMED},
+    "Prometheus": {"metadata": _NAMED, "spec": {"scrapeInterval": _OWN, "serviceMonitorSelector": _OWN}},
+    "ResourceClaim": {
+        "metadata": {**_NAMED, "annotations": _Keep.OURS},
+        "spec": _SHARED,
+        "status": {
+            "allocation": {"devices": {"results": _TEXTS}, "nodeSelector": _SHARED},
+            "reservedFor": {"resource": _SHARED, "name": _OWN},
+        },
+    },
+    "ResourceClaimTemplate": {"metadata": _METADATA, "spec": _SHARED},
+    "ResourceQuota": {"metadata": _NAMED, "spec": _SHARED},
+    "RuntimeClass": {"metadata": _NAMED, "handler": _OWN},
+    "Secret": {"metadata": _NAMED, "type": _SHARED, "data": _Keep.KEYS},
+    "ServiceMonitor": {"metadata": _NAMED, "spec": _Once({"selector": _OWN, "namespaceSelector": _OWN})},
+}
+"""What is kept of each kind. Of Secrets it is their keys, and nothing that is secret."""
+
+_POD_SPEC: _Fields = {
+    "affinity": _Once({"nodeAffinity": _OWN}),
+    "containers": _CONTAINERS,
+    "hostNetwork": _OWN,
+    "initContainers": _CONTAINERS,
+    "nodeName": _SHARED,
+    "nodeSelector": _SHARED,
+    "overhead": _SHARED,
+    "resourceClaims": _SHARED,
+    "resources": _SHARED,
+    "runtimeClassName": _SHARED,
+    "schedulerName": _SHARED,
+    "tolerations": _SHARED,
+}
+_POD: _Fields = {
+    "metadata": _METADATA,
+    "spec": _POD_SPEC,
+    "status": {"phase": _SHARED, "resourceClaimStatuses": _OWN},
+}
+_OPERATORS_POD: _Fields = {**_POD, "spec": {**_POD_SPEC, "containers": _CONTAINERS_AND_IMAGES}}
+
+
+def trim_for(resource: Resource, sharing: Sharing) -> Callable[[Object], Object | None]:
+    """What makes of an object of a resource what is kept of it, or None where it is not kept at all.
+
+    Args:
+        resource: The resource; objects in lists do not say of what kind they are.
+        sharing: By which equal parts of objects are one.
+
+    Raises:
+        KeyError: Nobody reads objects of this kind.
+    """
+    head = {"apiVersion": resource.api_version, "kind": resource.kind}
+    if resource.kind == "Pod":
+        return partial(_pod, head, sharing)
+    if resource.kind == "ResourceSlice":
+        return partial(_resource_slice, head, sharing)
+    return partial(_object, head, sharing, _FIELDS[resource.kind])
+
+
+def _object(head: Object, sharing: Sharing, fields: _Fields, document: Object) -> Object:
+    return {**head, **_projected(document, fields, sharing)}
+
+
+def _pod(head: Object, sharing: Sharing, document: Object) -> Object | None:
+    """Of the pods that have not ended those that ask for claims or extended resources, and the GPU Operator's own.
+
+    What is an extended resource of one cluster can stand for GPUs in another, so its name does not decide.
+    """
+    if lookup(document, ("status", "phase")) in _ENDED:
+        return None
+    if lookup(document, ("metadata", "labels", "app")) == _OPERATOR:
+        return _object(head, sharing, _OPERATORS_POD, document)
+    return _object(head, sharing, _POD, document) if _may_get_gpu(document.get("spec")) else None
+
+
+def _may_get_gpu(spec: Any) -> bool:
+    if not isinstance(spec, dict):
+        return False
+    return bool(spec.get("resourceClaims")) or any("/" in name for name in _resource_names(spec))
+
+
+def _resource_names(spec: Object) -> Iterator[str]:
+    for field in ("containers", "initContainers"):
+        for container in spec.get(field) or ():
+            resources = container.get("resources") or {}
+            yield from resources.get("limits") or ()
+            yield from resources.get("requests") or ()
+
+
+def _resource_slice(head: Object, sharing: Sharing, document: Object) -> Object:
+    """A slice whole: like devices differ in a few attributes, so each attribute is kept once and capacities together."""
+    kept = {**head, **_projected(document, {"metadata": _NAMED, "spec": _OWN}, sharing)}
+    spec, devices = kept.get("spec"), lookup(kept, ("spec", "devices"))
+    if isinstance(spec, dict) and isinstance(devices, list):
+        kept["spec"] = {**spec, "devices": [_device(device, sharing) for device in devices]}
+    return kept
+
+
+def _device(device: Any, sharing: Sharing) -> Any:
+    if not isinstance(device, dict):
+        return device
+    return {
+        name: {key: sharing.part(each) for key, each in part.items()}
+        if name == "attributes" and isinstance(part, dict)
+        else sharing.part(part)
+        for name, part in device.items()
+    }
+
+
+def _projected(value: Any, fields: _Fields, sharing: Sharing) -> Any:
+    if isinstance(value, list):
+        return [_projected(item, fields, sharing) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for name, part in fields.items():
+        if name in value and (found := _kept(value[name], part, sharing)) is not None:
+            kept[name] = found
+    return kept
+
+
+def _kept(value: Any, part: _Part, sharing: Sharing) -> Any:
+    """What is kept of a part; None where that is nothing."""
+    if isinstance(part, _Once):
+        return sharing.part(_projected(value, part.fields, sharing))
+    if isinstance(part, dict):
+        return _projected(value, part, sharing)
+    match part:
+        case _Keep.OWN:
+            return value
+        case _Keep.SHARED:
+            return sharing.part(value)
+        case _Keep.TEXTS:
+            return sharing.texts(value)
+        case _Keep.OURS:
+            return _annotations(value, lambda name: name.startswith(_OURS))
+        case _Keep.WRITTEN:
+            return _annotations(value, lambda name: name != _APPLIED)
+        case _Keep.KEYS:
+            return dict.fromkeys(value, "") if isinstance(value, dict) else None
+
+
+def _annotations(annotations: Any, is_kept: Callable[[str], bool]) -> Any:
+    if not isinstance(annotations, dict):
+        return None
+    return {name: text for name, text in annotations.items() if is_kept(name)} or None

@@ -1,0 +1,232 @@
+"""Certificates of the service: every replica looks after them, and none of them leads.
+
+A look reads the webhook configurations, then the Secret, steps the state (`certs.rotation`), writes it if it changed,
+serves its certificate and publishes its bundle. Each of these may fail, or be the last that a replica does: the next
+look, here or elsewhere, goes on from what is stored. Polling takes three reads in half a minute; a watch would save
+none of them, since a step has to rest on what the API server has and not on what a cache remembers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from certs.bundle import refusal
+from certs.keypair import BadKeyPair
+from certs.rotation import Observed, next_state
+from certs.secret import BadSecret, NewerSecret, parse_secret
+from webhook.cluster.errors import ClusterError
+from webhook.controllers.ca_bundles import LostRace
+from webhook.controllers.clockwork import Clockwork
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import NoReturn
+
+    from certs.keypair import KeyPair
+    from certs.rotation import RotationPolicy, Step
+    from certs.secret import RotationState
+    from webhook.controllers.ca_bundles import CABundles, Configuration
+    from webhook.controllers.certificate_metrics import CertificateMetrics, Failure
+    from webhook.controllers.certificate_secret import CertificateSecret, Stored
+    from webhook.server.tls import ReloadingContext
+
+__all__ = ["Certificates"]
+
+LOOK_LIMIT = 60.0
+"""Seconds after which a look is given up: it must not write what rests on an old observation."""
+
+_FIRST_RETRY = 1.0
+_LONGEST_RETRY = 60.0
+_SOON = 0.2
+
+_logger = logging.getLogger("gpu_admission.certificates")
+
+
+class Certificates:
+    """One replica's part in making, publishing, serving and rotating the certificates."""
+
+    def __init__(
+        self,
+        secret: CertificateSecret,
+        bundles: CABundles,
+        policy: RotationPolicy,
+        metrics: CertificateMetrics,
+        *,
+        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
+    ) -> None:
+        self._secret = secret
+        self._bundles = bundles
+        self._policy = policy
+        self._metrics = metrics
+        self._clockwork = clockwork
+        self._reloading: ReloadingContext | None = None
+        self._remembered: tuple[RotationState, datetime] | None = None
+        self._problem = "the webhook configurations have not been compared with the serving certificate yet"
+        self._judged = False
+        self._failures = 0
+        self._said = ""
+
+    async def obtain(self) -> KeyPair:
+        """Look until there is a certificate, and give it: a server needs one to begin with."""
+        while True:
+            delay = await self.look()
+            if self._remembered is not None:
+                return self._remembered[0].leaf
+            await self._clockwork.sleep(delay)
+
+    def serve(self, reloading: ReloadingContext) -> None:
+        """Hand certificates over to a server from now on."""
+        self._reloading = reloading
+
+    async def run(self) -> NoReturn:
+        """Look again and again; cancel the task to end it."""
+        while True:
+            await self._clockwork.sleep(await self.look())
+
+    def problem(self) -> str:
+        """Why API servers would refuse what is served, as far as the last look knows; empty when they would not."""
+        return self._problem
+
+    async def look(self) -> float:
+        """Look once. Whatever went wrong is logged, counted and tried again.
+
+        Returns:
+            Seconds until the next look.
+        """
+        try:
+            async with asyncio.timeout(LOOK_LIMIT):
+                step = await self._look()
+        except LostRace as error:
+            _logger.debug("%s", error)
+            return _SOON + self._clockwork.random()
+        except (ClusterError, TimeoutError) as error:
+            return self._failed("cluster", str(error) or f"nothing came of it in {LOOK_LIMIT:g} seconds")
+        except NewerSecret as error:
+            return self._failed("secret", f"{self._secret} was written by a newer version, and is left to it: {error}.")
+        except BadKeyPair as error:
+            return self._failed("certificate", str(error))
+        except Exception as error:
+            _logger.exception("our mistake while looking after certificates")
+            return self._failed("other", f"{type(error).__name__}: {error}")
+        self._failures, self._said = 0, ""
+        now = self._clockwork.now()
+        self._metrics.show_look(now)
+        pause = (step.look_at - now).total_seconds()
+        return self._clockwork.jittered(pause) if pause > 0 else _SOON + self._clockwork.random()
+
+    async def _look(self) -> Step:
+        # Configurations first, then the Secret: `webhook.controllers.ca_bundles` says why.
+        configurations, unread = await self._read_configurations()
+        step = await self._step(configurations)
+        refused = self._hand_over(step.state.leaf)
+        if unread is not None:
+            raise unread
+        await self._publish(configurations or [], step.state.bundle)
+        if refused is not None:
+            raise refused
+        return step
+
+    async def _read_configurations(self) -> tuple[list[Configuration] | None, ClusterError | None]:
+        """Certificates are renewed even where configurations cannot be read, so that is for later."""
+        try:
+            return await self._bundles.read(), None
+        except ClusterError as error:
+            if not self._judged:
+                self._problem = f"the webhook configurations could not be read yet: {error}"
+            return None, error
+
+    async def _step(self, configurations: list[Configuration] | None) -> Step:
+        stored = await self._secret.read()
+        now = self._clockwork.now()
+        state, restored = self._state_in(stored, now)
+        step = next_state(state, now, Observed(_bundles_of(configurations), stored.asked), self._policy)
+        if step.changes or restored:
+            await self._secret.write(stored, step.state)
+        if restored:
+            self._metrics.count_change("restored")
+        for change in step.changes:
+            _logger.info("%s", change.text)
+            self._metrics.count_change(change.kind)
+        self._remembered = step.state, now
+        self._metrics.show(step.state.leaf.not_after, step.state.authority.not_after)
+        return step
+
+    def _state_in(self, stored: Stored, now: datetime) -> tuple[RotationState | None, bool]:
+        """What the Secret holds; where it was lost, what this replica remembers, which is then to be written."""
+        try:
+            state = parse_secret(stored.data)
+        except BadSecret as error:
+            self._metrics.count_failure("secret")
+            wrong = f"is damaged or not ours, and is replaced: {error}".removesuffix(".")
+        else:
+            if state is not None or self._remembered is None:
+                return state, False
+            wrong = "was deleted or emptied, and is written again"
+        remembered = self._memory(now)
+        source = "made anew; calls fail until API servers know the new authority" if remembered is None else "as it was"
+        _logger.error("%s %s. Its content is %s.", self._secret, wrong, source)
+        return remembered, remembered is not None
+
+    def _memory(self, now: datetime) -> RotationState | None:
+        """The last state seen, where rotation cannot have come past it since."""
+        if self._remembered is None:
+            return None
+        state, seen = self._remembered
+        return state if now - seen < self._policy.settle else None
+
+    def _hand_over(self, leaf: KeyPair) -> BadKeyPair | None:
+        if self._reloading is None or self._reloading.pair == leaf:
+            return None
+        try:
+            self._reloading.replace(leaf)
+        except BadKeyPair as error:
+            return BadKeyPair(f"The certificate in {self._secret} cannot be served: {error}")
+        _logger.info("Now serving the certificate in %s: SHA-256 %s.", self._secret, leaf.fingerprint)
+        return None
+
+    async def _publish(self, configurations: list[Configuration], bundle: bytes) -> None:
+        failure: LostRace | ClusterError | None = None
+        published = []
+        for configuration in configurations:
+            try:
+                published.append(await self._bundles.publish(configuration, bundle))
+            except (LostRace, ClusterError) as error:
+                published.append(configuration)
+                failure = failure or error
+        self._problem = self._judge(published)
+        if failure is not None:
+            raise failure
+
+    def _judge(self, configurations: list[Configuration]) -> str:
+        if self._reloading is None:
+            return self._problem
+        self._judged = True
+        pair = self._reloading.pair
+        now = self._clockwork.now()
+        said: dict[bytes, str] = {}
+        for configuration in configurations:
+            for webhook in configuration.webhooks:
+                if webhook.bundle not in said:
+                    said[webhook.bundle] = refusal(webhook.bundle, pair, self._policy.names, now)
+                if said[webhook.bundle]:
+                    return (
+                        f"the caBundle of webhook {webhook.name} in {configuration} does not verify the serving"
+                        f" certificate: {said[webhook.bundle]}"
+                    )
+        return ""
+
+    def _failed(self, reason: Failure, text: str) -> float:
+        self._metrics.count_failure(reason)
+        if text != self._said:
+            _logger.error("The certificates were not looked after, which is tried again: %s", text)
+            self._said = text
+        self._failures += 1
+        return self._clockwork.jittered(min(_FIRST_RETRY * 2 ** min(self._failures - 1, 32), _LONGEST_RETRY))
+
+
+def _bundles_of(configurations: list[Configuration] | None) -> tuple[bytes, ...] | None:
+    if configurations is None:
+        return None
+    return tuple(webhook.bundle for configuration in configurations for webhook in configuration.webhooks)

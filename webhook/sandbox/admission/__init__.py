@@ -1,0 +1,13 @@
+"""What the API server does with admission webhooks, done for the sandbox: their order, their calls, their words.
+
+The facts come from k8s.io/apiserver pkg/admission/plugin/webhook (release 1.36) and from trying a real 1.36.2.
+"""
+
+from __future__ import annotations
+
+from webhook.sandbox.admission.audit import Audit
+from webhook.sandbox.admission.calls import Resolver
+from webhook.sandbox.admission.warnings import Warnings
+from webhook.sandbox.admission.webhooks import Webhooks
+
+__all__ = ["Audit", "Resolver", "Warnings", "Webhooks"]

@@ -1,0 +1,260 @@
+"""Calls to webhooks: HTTPS with the caBundle, keep-alive connections, and failures in Go's words.
+
+Source: k8s.io/apiserver pkg/util/webhook/client.go; k8s.io/client-go rest/request.go and with_retry.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import re
+import socket
+import ssl
+from collections import OrderedDict
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import orjson
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+if TYPE_CHECKING:
+    from webhook.sandbox.admission.hooks import ClientConfig, Hook
+
+__all__ = ["CallFailed", "Caller", "Resolver"]
+
+Resolver = Callable[[str, str, int], tuple[str, int] | None]
+"""Namespace, name and port of a service to an address and a port; None where there is no such service."""
+
+_MOST_CLIENTS = 200
+_KEEP_ALIVE = 90.0
+"""Seconds that an idle connection is kept."""
+_MOST_RETRIES = 10
+_MOST_TEXT = 2048
+"""Characters of an answer's body that a message shows."""
+_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, */*",
+    "User-Agent": "kube-apiserver-admission",
+}
+_ADDRESS = re.compile(r"\('([^']+)', (\d+)")
+
+
+class CallFailed(Exception):  # noqa: N818 - what failurePolicy is about
+    """A webhook could not be asked, or its answer could not be used. Its text says why."""
+
+
+class Caller:
+    """Calls webhooks; one set of connections for each client configuration, as the API server has it."""
+
+    def __init__(self, resolve: Resolver) -> None:
+        """Args: what finds the services that configurations name."""
+        self._resolve = resolve
+        self._sessions: OrderedDict[ClientConfig, aiohttp.ClientSession] = OrderedDict()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for session in self._sessions.values():
+            await session.close()
+        self._sessions.clear()
+
+    async def ask(self, hook: Hook, body: bytes) -> Any:
+        """The JSON that a webhook answers to a review.
+
+        Raises:
+            CallFailed: it answers no JSON, not with success, or not in time.
+        """
+        session = await self._session(hook.client)
+        url = f"{hook.client.address}?timeout={hook.timeout}s"
+        try:
+            async with asyncio.timeout(hook.timeout):
+                return await _post(session, url, body)
+        except TimeoutError:
+            raise CallFailed(f'failed to call webhook: Post "{url}": context deadline exceeded') from None
+
+    async def _session(self, client: ClientConfig) -> aiohttp.ClientSession:
+        if client not in self._sessions:
+            context = _context(client)
+            connector = aiohttp.TCPConnector(
+                ssl=context,
+                limit=0,
+                keepalive_timeout=_KEEP_ALIVE,
+                use_dns_cache=False,
+                resolver=None if client.service is None else _ServiceResolver(client, self._resolve),
+            )
+            self._sessions[client] = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        self._sessions.move_to_end(client)
+        session = self._sessions[client]
+        if len(self._sessions) > _MOST_CLIENTS:
+            _, oldest = self._sessions.popitem(last=False)
+            await oldest.close()
+        return session
+
+
+class _NoSuchServiceError(OSError):
+    """A service that a client configuration names does not exist."""
+
+
+class _ServiceResolver(AbstractResolver):
+    """Finds the address and the port behind the name of a service."""
+
+    def __init__(self, client: ClientConfig, resolve: Resolver) -> None:
+        self._client = client
+        self._resolve = resolve
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The one address of the service; a name as address is looked up by the system."""
+        service = self._client.service
+        found = service and self._resolve(service.namespace, service.name, service.port)
+        if not found:
+            raise _NoSuchServiceError(f'service "{service.name if service else host}" not found')
+        address, port = found
+        loop = asyncio.get_running_loop()
+        known = await loop.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+        return [
+            ResolveResult(hostname=host, host=str(place[0]), port=port, family=kind, proto=proto, flags=0)
+            for kind, _, proto, _, place in known
+        ]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _context(client: ClientConfig) -> ssl.SSLContext:
+    """What a webhook's certificate is verified with; a bundle that is none fails each call, not the configuration."""
+    if not client.ca_bundle:
+        return ssl.create_default_context()
+    try:
+        bundle = base64.b64decode(client.ca_bundle, validate=True).decode("ascii")
+        context = ssl.create_default_context(cadata=bundle)
+    except (binascii.Error, ValueError, ssl.SSLError):
+        why = "unable to load root certificates: unable to parse bytes as PEM block"
+        raise CallFailed(f"could not get REST client: {why}") from None
+    return context
+
+
+async def _post(session: aiohttp.ClientSession, url: str, body: bytes) -> Any:
+    """One question; 429 and 5xx that say when to come again are asked again while there is time."""
+    for retries_left in range(_MOST_RETRIES, -1, -1):
+        status, headers, answer = await _exchange(session, url, body)
+        wait = headers.get("Retry-After", "")
+        is_busy = status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        if not (is_busy and wait.isdecimal() and retries_left):
+            break
+        await asyncio.sleep(int(wait))
+    if not HTTPStatus.OK <= status <= HTTPStatus.PARTIAL_CONTENT:
+        raise CallFailed(f"failed to call webhook: {_unexpected(status, headers, answer)}")
+    if not answer:
+        kind = headers.get("Content-Type", "application/json")
+        why = f"0-length response with status code: {status} and content type: {kind}"
+        raise CallFailed(f"failed to call webhook: {why}")
+    try:
+        return orjson.loads(answer)
+    except orjson.JSONDecodeError as error:
+        why = f"couldn't get version/kind; json parse error: {_go_syntax_error(answer, error)}"
+        raise CallFailed(f"failed to call webhook: {why}") from None
+
+
+async def _exchange(session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[int, Any, bytes]:
+    try:
+        async with session.post(
+            URL(url, encoded=True),
+            data=body,
+            headers=_HEADERS,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+        ) as response:
+            try:
+                return response.status, response.headers, await response.read()
+            except aiohttp.ClientError:
+                why = "unexpected error when reading response body. Please retry. Original error: unexpected EOF"
+                raise CallFailed(f"failed to call webhook: {why}") from None
+    except aiohttp.InvalidURL:
+        raise CallFailed(f'failed to call webhook: Post "{url}": unsupported protocol scheme') from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise CallFailed(f'failed to call webhook: Post "{url}": {_go_words(error)}') from None
+
+
+def _go_words(error: BaseException) -> str:
+    """A failure of the transport as Go would tell it, as far as Python knows as much."""
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"tls: failed to verify certificate: x509: {_certificate_words(cause)}"
+    if isinstance(cause, ssl.SSLError):
+        if cause.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
+            return "http: server gave HTTP response to HTTPS client"
+        return f"remote error: tls: {(cause.reason or 'handshake failure').lower().replace('_', ' ')}"
+    if isinstance(cause, _NoSuchServiceError):
+        return str(cause)
+    if isinstance(cause, socket.gaierror):
+        return "dial tcp: lookup failed: no such host"
+    if isinstance(cause, ConnectionRefusedError):
+        place = _ADDRESS.search(str(cause))
+        return (
+            f"dial tcp {place[1]}:{place[2]}: connect: connection refused" if place else "connect: connection refused"
+        )
+    if isinstance(cause, ConnectionResetError):
+        return "read: connection reset by peer"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "EOF"
+    return str(error)
+
+
+def _certificate_words(error: ssl.SSLCertVerificationError) -> str:
+    message = error.verify_message
+    if "mismatch" in message:
+        wanted = re.search(r"not valid for '([^']+)'", message)
+        return f"certificate is not valid for any names, but wanted to match {wanted[1] if wanted else 'another'}"
+    if "expired" in message or "not yet valid" in message:
+        return "certificate has expired or is not yet valid"
+    return "certificate signed by unknown authority"
+
+
+_MESSAGES = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+"""What client-go says of a status code, whatever the body is."""
+_KEEPING_THE_TEXT = frozenset({403, 415})
+
+
+def _unexpected(status: int, headers: Any, body: bytes) -> str:
+    """What is told of an answer that is no success: the message of a Status, else words for the code."""
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        document = None
+    if isinstance(document, dict) and document.get("kind") == "Status" and document.get("status") == "Failure":
+        return str(document.get("message") or "unknown")
+    kind = headers.get("Content-Type", "")
+    text = body.decode("utf-8", "replace")[:_MOST_TEXT].strip() if not kind or kind.startswith("text/") else "unknown"
+    if status in _KEEPING_THE_TEXT:
+        return text
+    if status in _MESSAGES:
+        return _MESSAGES[status]
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        quoted = orjson.dumps(text).decode()
+        return f"an error on the server ({quoted}) has prevented the request from succeeding"
+    return f"the server responded with the status code {status} but did not return more information"
+
+
+def _go_syntax_error(body: bytes, error: orjson.JSONDecodeError) -> str:
+    text = body.decode("utf-8", "replace")
+    start = text.lstrip()
+    if start and start[0] not in '{["-0123456789tfn':
+        return f"invalid character '{start[0]}' looking for beginning of value"
+    if error.pos >= len(text):
+        return "unexpected end of JSON input"
+    return f"invalid character '{text[error.pos]}'"

@@ -1,0 +1,202 @@
+"""Expressions of matchConditions: CEL over `object`, `oldObject` and `request`, by the engine that evaluates selectors.
+
+The engine knows one variable. The variables of a condition are the fields of it, and the expression is put inside as
+many `cel.bind` as there are variables; places in messages stay those of the text.
+
+Source: k8s.io/apiserver pkg/admission/plugin/cel (compile.go, condition.go, activation.go).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from policies.dra.cel import environment as selectors
+from policies.dra.cel import types
+from policies.dra.cel.checker.checker import check
+from policies.dra.cel.environment import Environment, Features
+from policies.dra.cel.errors import CelCompileError, CelRuntimeError, EvaluationAborted, Issue
+from policies.dra.cel.interpreter.assembler import assemble
+from policies.dra.cel.interpreter.machine import Machine
+from policies.dra.cel.interpreter.planner import InstantiationError, plan_expression
+from policies.dra.cel.parser.parser import parse
+from policies.dra.cel.syntax import Comprehension, Identifier, ListLiteral, Literal, Select
+from policies.dra.cel.types import BOOL, DYN, STRING, Type, list_of, map_of
+from policies.dra.cel.values import Map
+from policies.dra.cel.work import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.dra.cel.interpreter.machine import Routine
+    from policies.dra.cel.syntax import Expression as Tree
+    from policies.dra.cel.values import Value
+
+__all__ = ["NO_AUTHORIZER", "Condition", "compile_condition", "value_of"]
+
+NO_AUTHORIZER = (
+    "the sandbox decides nothing by RBAC, so it cannot evaluate `authorizer`; leave this condition out to try the "
+    "webhook here, and test the condition in a real cluster"
+)
+
+_ROOT = "@variables"
+"""The engine's one variable; no expression can spell it."""
+_VARIABLES = ("object", "oldObject", "request", "namespaceObject")
+_BIND = re.compile(r"\bcel\s*\.\s*bind\s*\(")
+_DRA_ONLY = frozenset({"includes"})
+_KEPT = 256
+
+
+def _object(name: str) -> Type:
+    return Type(f"kubernetes.{name}", kind="object")
+
+
+_KIND = {"group": STRING, "version": STRING, "kind": STRING}
+_RESOURCE = {"group": STRING, "version": STRING, "resource": STRING}
+_USER = {
+    "username": STRING,
+    "uid": STRING,
+    "groups": list_of(STRING),
+    "extra": map_of(STRING, list_of(STRING)),
+}
+_REQUEST = {
+    "kind": _object("GroupVersionKind"),
+    "resource": _object("GroupVersionResource"),
+    "subResource": STRING,
+    "requestKind": _object("GroupVersionKind"),
+    "requestResource": _object("GroupVersionResource"),
+    "requestSubResource": STRING,
+    "name": STRING,
+    "namespace": STRING,
+    "operation": STRING,
+    "userInfo": _object("UserInfo"),
+    "dryRun": BOOL,
+    "options": DYN,
+}
+_FIELDS: Mapping[str, Mapping[str, Type]] = {
+    "kubernetes.Variables": {
+        "object": DYN,
+        "oldObject": DYN,
+        "request": _object("AdmissionRequest"),
+        "namespaceObject": DYN,
+    },
+    "kubernetes.AdmissionRequest": _REQUEST,
+    "kubernetes.GroupVersionKind": _KIND,
+    "kubernetes.GroupVersionResource": _RESOURCE,
+    "kubernetes.UserInfo": _USER,
+}
+
+
+@cache
+def _environment() -> Environment:
+    """Kubernetes' libraries without what only DRA adds, and the variables of conditions."""
+    known = selectors.environment(Features(list_type_attributes=False))
+    return Environment(
+        known.features,
+        functions={name: function for name, function in known.functions.items() if name not in _DRA_ONLY},
+        variables={
+            _ROOT: _object("Variables"),
+            "authorizer": _object("authorization.Authorizer"),
+            "authorizer.requestResource": _object("authorization.ResourceCheck"),
+        },
+        type_names={name: type_ for name, type_ in known.type_names.items() if not name.startswith(selectors.DEVICE)},
+        fields={**known.fields, **_FIELDS},
+    )
+
+
+class Condition:
+    """A compiled expression that says yes or no."""
+
+    def __init__(self, text: str, routine: Routine, slots: int) -> None:
+        self.text = text
+        self._routine = routine
+        self._slots = slots
+
+    def holds(self, variables: Map) -> tuple[bool | str, int]:
+        """What it says, or the words in which it fails; and what that cost.
+
+        Args:
+            variables: `object`, `oldObject`, `request` and `namespaceObject`, as `value_of` makes them.
+        """
+        begin()
+        machine = Machine([SimpleNamespace(value=variables), *[None] * (self._slots - 1)])
+        try:
+            outcome: object = machine.run(self._routine)
+        except EvaluationAborted as stopped:
+            outcome = CelRuntimeError(stopped.message)
+        if isinstance(outcome, CelRuntimeError):
+            return f"expression '{self.text}' resulted in error: {outcome.message}", machine.cost
+        return outcome is True, machine.cost
+
+
+@lru_cache(maxsize=_KEPT)
+def compile_condition(text: str) -> Condition:
+    """Compile an expression, or find it among those compiled lately.
+
+    Raises:
+        CelCompileError: the API server refuses it, or the sandbox cannot evaluate it.
+    """
+    if bind := _BIND.search(text):
+        line, column = text.count("\n", 0, bind.start()) + 1, bind.start() - text.rfind("\n", 0, bind.start())
+        raise CelCompileError((Issue("undeclared reference to 'cel' (in container '')", line, column),), text)
+    known = _environment()
+    tree = parse(text)
+    for name in _VARIABLES:
+        tree = _bound(name, tree)
+    try:
+        checked = check(tree, text, known)
+    except CelCompileError as error:
+        raise _reworded(error) from None
+    if any(name.name.startswith("authorizer") for name in checked.names.values()):
+        raise CelCompileError((Issue(NO_AUTHORIZER, 1, 1),), text, located=False)
+    if checked.types[checked.root] != types.BOOL:
+        raise _wrong_type("dyn", text)
+    begin()
+    try:
+        program = plan_expression(checked, known.functions)
+    except (InstantiationError, EvaluationAborted) as error:
+        issue = Issue(f"program instantiation failed: {error}", 1, 1)
+        raise CelCompileError((issue,), text, located=False) from None
+    return Condition(text, assemble(program), program.slots)
+
+
+def _bound(name: str, tree: Tree) -> Tree:
+    """`cel.bind(name, @variables.name, tree)`."""
+    at = tree.offset
+    return Comprehension(
+        at,
+        ListLiteral(at, ()),
+        "#unused",
+        "",
+        name,
+        Select(at, Identifier(at, _ROOT), name),
+        Literal(at, value=False),
+        Identifier(at, name),
+        tree,
+    )
+
+
+_SELECTOR_TYPES = "must evaluate to bool or the unknown type, not "
+
+
+def _reworded(error: CelCompileError) -> CelCompileError:
+    """Selectors may be of one type more than conditions, and their message says so."""
+    if _SELECTOR_TYPES in error.message:
+        return _wrong_type(error.message.partition(_SELECTOR_TYPES)[2], error.text)
+    return error
+
+
+def _wrong_type(name: str, text: str) -> CelCompileError:
+    return CelCompileError((Issue(f"must evaluate to bool but got {name}", 1, 1),), text, located=False)
+
+
+def value_of(json: Any) -> Value:
+    """A JSON value as expressions have it."""
+    if isinstance(json, dict):
+        return Map({key: value_of(value) for key, value in json.items()})
+    if isinstance(json, list):
+        return tuple(map(value_of, json))
+    value: Value = json
+    return value

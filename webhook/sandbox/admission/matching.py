@@ -1,0 +1,116 @@
+"""Whether a webhook is meant for a write: its rules and its two selectors.
+
+Source: k8s.io/apiserver pkg/admission/plugin/webhook/predicates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.paths import lookup
+from webhook.cluster.resources import RESOURCES
+from webhook.sandbox import statuses
+
+if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
+    from webhook.sandbox.admission.hooks import Hook, Rule
+    from webhook.sandbox.attempt import Attempt, Objects
+
+__all__ = ["is_exempt", "is_meant", "selects"]
+
+_EXEMPT_GROUP = "admissionregistration.k8s.io"
+_EXEMPT_KINDS = frozenset(
+    f"{how}{what}"
+    for how in ("Mutating", "Validating")
+    for what in ("WebhookConfiguration", "AdmissionPolicy", "AdmissionPolicyBinding")
+)
+
+
+def is_exempt(attempt: Attempt) -> bool:
+    """Whether no webhook is ever asked: what configures admission must stay in reach when webhooks fail."""
+    return attempt.resource.group == _EXEMPT_GROUP and attempt.resource.kind in _EXEMPT_KINDS
+
+
+def is_meant(hook: Hook, attempt: Attempt, objects: Objects) -> bool:
+    """Whether the rules and selectors of a webhook take a write in; its matchConditions are another question.
+
+    `matchPolicy` has nothing to do here: the sandbox serves every kind in one version.
+
+    Raises:
+        Refused: the namespace, whose labels decide, does not exist; or a selector cannot be read.
+    """
+    return (
+        any(_takes(rule, attempt) for rule in hook.rules)
+        and _object_is_selected(hook, attempt)
+        and _namespace_is_selected(hook, attempt, objects)
+    )
+
+
+def _takes(rule: Rule, attempt: Attempt) -> bool:
+    resource = attempt.resource
+    return (
+        (rule.scope == "*" or (rule.scope == "Namespaced") == resource.namespaced)
+        and _names(rule.operations, attempt.operation)
+        and _names(rule.groups, resource.group)
+        and _names(rule.versions, resource.version)
+        and any(_is_resource(written, resource.plural, attempt.subresource) for written in rule.resources)
+    )
+
+
+def _names(written: tuple[str, ...], wanted: str) -> bool:
+    return "*" in written or wanted in written
+
+
+def _is_resource(written: str, plural: str, subresource: str) -> bool:
+    resource, _, part = written.partition("/")
+    return resource in ("*", plural) and part in ("*", subresource)
+
+
+def _object_is_selected(hook: Hook, attempt: Attempt) -> bool:
+    """The object or what it was before: taking a label away does not lead around a webhook."""
+    selector = hook.object_selector
+    versions = (attempt.object, attempt.old_object)
+    return not selector or any(selects(selector, _labels(version)) for version in versions if version is not None)
+
+
+def _namespace_is_selected(hook: Hook, attempt: Attempt, objects: Objects) -> bool:
+    """Cluster-scoped objects are always taken in, but namespaces by their own labels, as they are to be."""
+    selector = hook.namespace_selector
+    is_namespace = attempt.resource.plural == "namespaces"
+    if not selector or not (attempt.resource.namespaced or is_namespace):
+        return True
+    if is_namespace and not attempt.subresource and attempt.operation in ("CREATE", "UPDATE"):
+        return selects(selector, _labels(attempt.object))
+    namespace = objects.get("Namespace", attempt.namespace)
+    if namespace is None:
+        raise statuses.not_found(RESOURCES["Namespace"], attempt.namespace)
+    return selects(selector, _labels(namespace))
+
+
+def _labels(document: Object | None) -> dict[str, str]:
+    return lookup(document, ("metadata", "labels")) or {}
+
+
+def selects(selector: Object, labels: dict[str, str]) -> bool:
+    """Whether a LabelSelector object selects labels; an empty one selects everything.
+
+    Raises:
+        Refused: it has an operator that does not exist.
+    """
+    exact: dict[str, str] = selector.get("matchLabels") or {}
+    return all(labels.get(key) == value for key, value in exact.items()) and all(
+        _meets(labels, expression) for expression in selector.get("matchExpressions") or []
+    )
+
+
+def _meets(labels: dict[str, str], expression: dict[str, Any]) -> bool:
+    key: str = expression.get("key") or ""
+    operator: str = expression.get("operator") or ""
+    values: list[str] = expression.get("values") or []
+    if operator == "In":
+        return labels.get(key) in values
+    if operator == "NotIn":
+        return labels.get(key) not in values
+    if operator in ("Exists", "DoesNotExist"):
+        return (key in labels) == (operator == "Exists")
+    raise statuses.internal_error(f'"{operator}" is not a valid label selector operator')

@@ -1,0 +1,134 @@
+"""Mutating webhooks: one after the other, each seeing what those before it made, some of them once more at the end.
+
+Source: k8s.io/apiserver pkg/admission/plugin/webhook/mutating (dispatcher.go, reinvocationcontext.go) and
+pkg/admission/reinvocation.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from webhook.sandbox import statuses
+from webhook.sandbox.admission.calls import CallFailed
+from webhook.sandbox.admission.conditions import Variables
+from webhook.sandbox.admission.hooks import hooks
+from webhook.sandbox.admission.questions import failed_closed
+from webhook.sandbox.admission.reviews import BadPatchText
+from webhook.sandbox.defaults import with_defaults
+from webhook.sandbox.patches import BadPatch, PatchFailed, apply_json_patch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.kubernetes.objects import Object
+    from webhook.sandbox.admission.hooks import Hook
+    from webhook.sandbox.admission.questions import Questions
+    from webhook.sandbox.admission.reviews import Answer
+    from webhook.sandbox.attempt import Attempt
+
+__all__ = ["Mutation"]
+
+_MUTATION = "mutation.webhook.admission.k8s.io/"
+_PATCH = "patch.webhook.admission.k8s.io/"
+_FAILED_OPEN = "failed-open.mutation.webhook.admission.k8s.io/"
+
+
+class Mutation:
+    """The mutating webhooks of one write, over both rounds."""
+
+    def __init__(self, questions: Questions, warn: Callable[[str], None]) -> None:
+        self._questions = questions
+        self._warn = warn
+        self._asked: set[int] = set()
+        """Webhooks that want to be asked again when somebody changes the object after them."""
+        self._to_ask_again: set[int] = set()
+        self._output: Object | None = None
+        self.changed = False
+        """Whether any webhook changed the object, so that a second round is due."""
+
+    async def round(self, attempt: Attempt, number: int) -> Attempt:
+        """Ask in the first round (0) whom it concerns, in the second (1) who asked for it and has a reason.
+
+        Raises:
+            Refused: a webhook says no, or cannot be asked and must be.
+        """
+        if number and attempt.object != self._output:
+            self._require_reinvocation()
+        variables = Variables(attempt)
+        for hook in hooks(self._questions.objects, "MutatingWebhookConfiguration"):
+            if not self._questions.concerns(hook, attempt, variables):
+                continue
+            if number and hook.index not in self._to_ask_again:
+                continue
+            mutated = await self._ask(hook, attempt, number)
+            if mutated is not attempt:
+                attempt, variables = mutated, Variables(mutated)
+        self._output = attempt.object
+        return attempt
+
+    def _require_reinvocation(self) -> None:
+        self._to_ask_again |= self._asked
+        self._asked.clear()
+
+    async def _ask(self, hook: Hook, attempt: Attempt, number: int) -> Attempt:
+        place = f"round_{number}_index_{hook.index}"
+        about = {"configuration": hook.configuration, "webhook": hook.name}
+        audit = self._questions.audit
+        changed = False
+        mutated = attempt
+        try:
+            answer = await self._questions.ask(hook, attempt, self._warn, mutating=True)
+            if operations := _operations(answer):
+                mutated = _patched(hook, attempt, operations)
+                changed = mutated.object != attempt.object
+                patch = orjson.dumps({**about, "patch": operations, "patchType": answer.patch_type}).decode()
+                audit.note(attempt, f"{_PATCH}{place}", patch)
+        except CallFailed as error:
+            if not hook.ignores_failures:
+                raise failed_closed(hook, error) from None
+            audit.note(attempt, f"{_FAILED_OPEN}{place}", hook.name)
+        finally:
+            audit.note(attempt, f"{_MUTATION}{place}", orjson.dumps({**about, "mutated": changed}).decode())
+        if changed:
+            self._require_reinvocation()
+            self.changed = True
+        if hook.reinvocable:
+            self._asked.add(hook.index)
+        return _defaulted(mutated) if mutated is not attempt else attempt
+
+
+def _operations(answer: Answer) -> list[Any]:
+    try:
+        operations = answer.operations()
+    except BadPatchText as error:
+        raise CallFailed(f"received undecodable patch in webhook response: {error}") from None
+    if operations and answer.patch_type != "JSONPatch":
+        raise CallFailed(f'unsupported patch type "{answer.patch_type}"')
+    return operations
+
+
+def _patched(hook: Hook, attempt: Attempt, operations: list[Any]) -> Attempt:
+    """The write with a webhook's patch applied; a patch that does not apply fails it, whatever the failurePolicy is."""
+    if attempt.object is None:
+        why = (
+            f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this operation'
+        )
+        raise statuses.internal_error(why)
+    try:
+        patched = apply_json_patch(attempt.object, operations)
+    except (BadPatch, PatchFailed) as error:
+        raise statuses.internal_error(str(error)) from None
+    if not isinstance(patched, dict):
+        raise statuses.internal_error("couldn't get version/kind; json parse error: the patched document is no object")
+    for field in ("kind", "apiVersion"):
+        if not patched.get(field):
+            missing = "Kind" if field == "kind" else field
+            raise statuses.internal_error(f"Object '{missing}' is missing in '{orjson.dumps(patched).decode()}'")
+    return replace(attempt, object=patched)
+
+
+def _defaulted(attempt: Attempt) -> Attempt:
+    return replace(attempt, object=attempt.object and with_defaults(attempt.resource, attempt.object))

@@ -1,0 +1,96 @@
+"""What admission plug-ins inside the API server put into pods before webhooks see them, and again before a second round.
+
+LimitRanger, ServiceAccount, Priority and DefaultTolerationSeconds; what needs a token, a node or a quota is left out.
+Source: k8s.io/kubernetes plugin/pkg/admission/{limitranger,serviceaccount,priority,defaulttolerationseconds}.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.kubernetes.objects import Object
+    from webhook.sandbox.attempt import Attempt, Objects
+
+__all__ = ["with_plugins"]
+
+_ANNOTATION = "kubernetes.io/limit-ranger"
+_EVICTED_FROM = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_SECONDS_TO_STAY = 300
+
+
+def with_plugins(attempt: Attempt, objects: Objects) -> Object | None:
+    """The object of a write as the plug-ins make it; only pods that are created change."""
+    pod = attempt.object
+    is_new_pod = (attempt.operation, attempt.resource.kind, attempt.subresource) == ("CREATE", "Pod", "")
+    if pod is None or not is_new_pod or not isinstance(pod.get("spec"), dict):
+        return pod
+    pod = _with_limits(pod, objects.objects("LimitRange", attempt.namespace))
+    spec = {"serviceAccountName": "default", "priority": 0, "preemptionPolicy": "PreemptLowerPriority", **pod["spec"]}
+    spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    spec["tolerations"] = _tolerations(spec.get("tolerations") or [])
+    return {**pod, "spec": spec}
+
+
+def _tolerations(given: list[Any]) -> list[Any]:
+    """Those of a pod, and the two that keep it on a node that is gone for a while."""
+    missing = [key for key in _EVICTED_FROM if not any(_tolerates(toleration, key) for toleration in given)]
+    added = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _SECONDS_TO_STAY}
+        for key in missing
+    ]
+    return [*given, *added]
+
+
+def _tolerates(toleration: dict[str, Any], key: str) -> bool:
+    return (toleration.get("key") or key) == key and toleration.get("effect") in (None, "", "NoExecute")
+
+
+def _with_limits(pod: Object, limit_ranges: Iterable[Object]) -> Object:
+    """The pod with the defaults of the namespace's LimitRanges for what its containers do not say."""
+    limits, requests = _container_defaults(limit_ranges)
+    if not limits and not requests:
+        return pod
+    notes: list[str] = []
+    spec = dict(pod["spec"])
+    for field, what in (("containers", "container"), ("initContainers", "init container")):
+        if isinstance(spec.get(field), list):
+            spec[field] = [_filled(container, what, limits, requests, notes) for container in spec[field]]
+    if not notes:
+        return pod
+    annotations = lookup(pod, ("metadata", "annotations")) or {}
+    told = {**annotations, _ANNOTATION: f"LimitRanger plugin set: {'; '.join(notes)}"}
+    return {**pod, "metadata": {**pod.get("metadata", {}), "annotations": told}, "spec": spec}
+
+
+def _container_defaults(limit_ranges: Iterable[Object]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Limits and requests; of several LimitRanges the first counts.
+
+    A limit that is not given is the maximum, and a request the limit: SetDefaults_LimitRangeItem of core/v1.
+    """
+    limits: dict[str, Any] = {}
+    requests: dict[str, Any] = {}
+    for limit_range in limit_ranges:
+        for item in lookup(limit_range, ("spec", "limits")) or []:
+            if item.get("type") == "Container":
+                default = {**(item.get("max") or {}), **(item.get("default") or {})}
+                limits = {**default, **limits}
+                requests = {**(item.get("min") or {}), **default, **(item.get("defaultRequest") or {}), **requests}
+    return limits, requests
+
+
+def _filled(
+    container: Any, what: str, limits: dict[str, Any], requests: dict[str, Any], notes: list[str]
+) -> dict[str, Any]:
+    resources = dict(container.get("resources") or {})
+    for field, word, defaults in (("requests", "request", requests), ("limits", "limit", limits)):
+        given = resources.get(field) or {}
+        missing = {name: amount for name, amount in defaults.items() if name not in given}
+        if missing:
+            resources[field] = {**given, **missing}
+            notes.append(f"{', '.join(sorted(missing))} {word} for {what} {container.get('name', '')}")
+    return {**container, "resources": resources}

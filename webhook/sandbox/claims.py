@@ -1,0 +1,262 @@
+"""A stub of the resourceclaim controller: it makes the claims of pods from their templates, and tells pods their names.
+
+Allocation, reservation and the end of claims belong to the scheduler, the kubelet and the garbage collector.
+Source: k8s.io/kubernetes pkg/controller/resourceclaim/controller.go; what a real 1.36.2 was seen to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.paths import lookup
+from webhook.sandbox.attempt import Refused, User
+from webhook.sandbox.cluster import Call
+from webhook.sandbox.creation import create
+from webhook.sandbox.garbage import collect
+from webhook.sandbox.routing import Target
+from webhook.sandbox.updates import update
+from webhook.sandbox.versions import TooOldError
+
+if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
+    from webhook.sandbox.cluster import Cluster
+    from webhook.sandbox.kinds import Kind
+
+__all__ = ["CONTROLLER", "ClaimController", "generate_name"]
+
+CONTROLLER = User(
+    "system:serviceaccount:kube-system:resource-claim-controller",
+    ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
+)
+"""In whose name claims are made: webhooks tell them by it."""
+
+_POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
+_LONGEST_BASE = 57
+"""Of what names are generated from; with five random characters they stay below the 63 of a label."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.005, 1000.0
+"""Seconds between two tries, doubled each time, as client-go's work queue does."""
+_FINISHED = frozenset({"Succeeded", "Failed"})
+
+Key = tuple[str, str]
+"""Namespace and name of a pod."""
+
+
+class _Problem(Exception):  # noqa: N818 - the words of an event
+    """A claim that could not be made."""
+
+
+class ClaimController:
+    """Makes claims as pods come and templates appear."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Args: where pods, templates and claims are, and admission that the claims pass like everybody's."""
+        self._cluster = cluster
+        self._pods = _kind(cluster, "Pod")
+        self._templates = _kind(cluster, "ResourceClaimTemplate")
+        self._seen = -1
+        self._due: dict[Key, float] = {}
+        """When a pod is looked at again, by the loop's clock."""
+        self._failures: dict[Key, int] = {}
+
+    async def run(self) -> None:
+        """Go on until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._take_changes(loop.time())
+            for key in [key for key, due in self._due.items() if due <= loop.time()]:
+                del self._due[key]
+                await self._look_at(key)
+            self._take_changes(loop.time())
+            await self._wait(loop.time())
+
+    def _take_changes(self, now: float) -> None:
+        """Look at every pod that changed, and at every one that failed where a template changed."""
+        for key in self._changed(self._pods):
+            if key not in self._failures:
+                self._due[key] = now
+        namespaces = {namespace for namespace, _ in self._changed(self._templates)}
+        for key in self._failures:
+            if key[0] in namespaces:
+                self._due[key] = now
+        self._seen = self._cluster.store.version
+
+    def _changed(self, kind: Kind) -> list[Key]:
+        collection = self._cluster.store.collection(kind)
+        try:
+            changes = collection.history.after(self._seen) if self._seen >= 0 else None
+        except TooOldError:
+            changes = None
+        return list(collection.names) if changes is None else [change.entry.name for change in changes]
+
+    async def _wait(self, now: float) -> None:
+        """Until something changes or a try is due."""
+        pause = min(self._due.values(), default=now + _LONGEST_WAIT) - now
+        if pause <= 0:
+            return
+        histories = (self._cluster.store.collection(kind).history for kind in (self._pods, self._templates))
+        waits = [asyncio.ensure_future(history.changed()) for history in histories]
+        try:
+            await asyncio.sleep(0)  # from here on the waits see every change
+            if self._cluster.store.version == self._seen:
+                await asyncio.wait(waits, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _look_at(self, key: Key) -> None:
+        """Make what a pod lacks; where that fails, say so in an event and try again later."""
+        namespace, name = key
+        pod = self._cluster.get("Pod", name, namespace)
+        try:
+            if pod is not None and _needs_claims(pod):
+                await self._make_claims(pod)
+        except (Refused, _Problem) as error:
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            wait = min(_FIRST_WAIT * 2 ** min(failures - 1, 32), _LONGEST_WAIT)
+            self._due[key] = asyncio.get_running_loop().time() + wait
+            if pod is not None and isinstance(error, _Problem):
+                await self._tell(pod, str(error))
+        else:
+            self._failures.pop(key, None)
+        await collect(self._cluster)
+
+    async def _make_claims(self, pod: Object) -> None:
+        known = _statuses(pod)
+        names = dict(known)
+        for claim in pod["spec"].get("resourceClaims") or []:
+            template = claim.get("resourceClaimTemplateName")
+            if template and claim["name"] not in known:
+                names[claim["name"]] = await self._claim(pod, claim["name"], template)
+        if names != known:
+            await self._tell_names(pod, names)
+
+    async def _claim(self, pod: Object, pod_claim: str, template_name: str) -> str:
+        """The name of the claim of a pod, which is made if there is none."""
+        if found := self._existing(pod, pod_claim):
+            return found
+        namespace = pod["metadata"]["namespace"]
+        template = self._cluster.get("ResourceClaimTemplate", template_name, namespace)
+        if template is None:
+            missing = f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
+            raise _Problem(f'PodResourceClaim {pod_claim}: resource claim template "{template_name}": {missing}')
+        kind = _kind(self._cluster, "ResourceClaim")
+        try:
+            claim = await create(
+                self._cluster, _call("Create"), kind, namespace, _from_template(pod, pod_claim, template)
+            )
+        except Refused as refusal:
+            raise _Problem(f"PodResourceClaim {pod_claim}: create ResourceClaim : {refusal}") from None
+        return str(claim["metadata"]["name"])
+
+    def _existing(self, pod: Object, pod_claim: str) -> str:
+        """A claim that was made before, when the pod could not be told."""
+        for place in self._cluster.store.dependents(pod["metadata"]["uid"]):
+            claim = self._cluster.get("ResourceClaim", place.name[1], place.name[0])
+            if lookup(claim, ("metadata", "annotations", _POD_CLAIM)) == pod_claim:
+                return place.name[1]
+        return ""
+
+    async def _tell_names(self, pod: Object, names: dict[str, str]) -> None:
+        metadata = pod["metadata"]
+        statuses = [{"name": name, "resourceClaimName": claim} for name, claim in names.items()]
+
+        def change(old: Object) -> Object:
+            return {**old, "status": {**(old.get("status") or {}), "resourceClaimStatuses": statuses}}
+
+        target = Target(self._pods, metadata["namespace"], metadata["name"], "status")
+        await update(self._cluster, _call("Update"), target, change)
+
+    async def _tell(self, pod: Object, message: str) -> None:
+        """An event; the same words about the same pod are told once."""
+        metadata = pod["metadata"]
+        digest = hashlib.sha256(f"{metadata['uid']} {message}".encode()).hexdigest()[:16]
+        name = f"{metadata['name']}.{digest}"
+        if self._cluster.get("Event", name, metadata["namespace"]) is not None:
+            return
+        now = self._cluster.now()
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": metadata["namespace"]},
+            "involvedObject": {
+                "kind": "Pod",
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+                "apiVersion": "v1",
+            },
+            "reason": "FailedResourceClaimCreation",
+            "message": message,
+            "source": {"component": "resource_claim"},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "type": "Warning",
+        }
+        with suppress(Refused):  # events are told where they can be: not in a namespace that ends, for one
+            await create(self._cluster, _call("Create"), _kind(self._cluster, "Event"), metadata["namespace"], event)
+
+
+def _kind(cluster: Cluster, name: str) -> Kind:
+    kind = cluster.kinds.called(name)
+    if kind is None:
+        raise LookupError(f"the sandbox serves no {name}")
+    return kind
+
+
+def _call(verb: str) -> Call:
+    return Call(CONTROLLER, {"kind": f"{verb}Options", "apiVersion": "meta.k8s.io/v1"}, _unheard)
+
+
+def _unheard(_warning: str) -> None:
+    """Nobody reads the warnings of a controller."""
+
+
+def _needs_claims(pod: Object) -> bool:
+    return (
+        "deletionTimestamp" not in pod["metadata"]
+        and lookup(pod, ("status", "phase")) not in _FINISHED
+        and bool(lookup(pod, ("spec", "resourceClaims")))
+    )
+
+
+def _statuses(pod: Object) -> dict[str, str]:
+    """The claims that a pod was told of, by the names that it has for them."""
+    statuses: list[dict[str, Any]] = lookup(pod, ("status", "resourceClaimStatuses")) or []
+    return {status["name"]: status.get("resourceClaimName") or "" for status in statuses}
+
+
+def _from_template(pod: Object, pod_claim: str, template: Object) -> Object:
+    """The claim, with labels and annotations of the template."""
+    metadata, of_template = pod["metadata"], lookup(template, ("spec", "metadata")) or {}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "generateName": generate_name(metadata["name"], pod_claim),
+            "namespace": metadata["namespace"],
+            **({"labels": of_template["labels"]} if of_template.get("labels") else {}),
+            "annotations": {**(of_template.get("annotations") or {}), _POD_CLAIM: pod_claim},
+            "ownerReferences": [
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "name": metadata["name"],
+                    "uid": metadata["uid"],
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": template["spec"]["spec"],
+    }
+
+
+def generate_name(pod: str, pod_claim: str) -> str:
+    """What the names of a pod's claims begin with; both parts are cut alike where they are too long together."""
+    whole = f"{pod}-{pod_claim}-"
+    if len(whole) <= _LONGEST_BASE:
+        return whole
+    return "-".join(part[: len(part) * _LONGEST_BASE // len(whole)] for part in (pod, pod_claim))

@@ -1,0 +1,107 @@
+"""Creating objects: decoded, defaulted, mutated, named, validated, stored - in this order, as the API server does it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from webhook.sandbox import strategies
+from webhook.sandbox.attempt import Attempt
+from webhook.sandbox.chores import Adopt
+from webhook.sandbox.defaults import with_defaults
+from webhook.sandbox.metadata import check_shape, identified, placed, wiped
+from webhook.sandbox.statuses import already_exists, failure, forbidden, not_found
+from webhook.sandbox.store import Place
+
+if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
+    from webhook.sandbox.cluster import Call, Cluster
+    from webhook.sandbox.kinds import Kind
+
+__all__ = ["create", "seed"]
+
+_NAMES_TRIED = 8
+_OWN = ("uid", "creationTimestamp", "deletionTimestamp")
+
+
+async def create(cluster: Cluster, call: Call, kind: Kind, namespace: str, document: Any) -> Object:
+    """Create an object; returns it as stored.
+
+    Args:
+        cluster: Where.
+        call: In whose name.
+        kind: What.
+        namespace: Of the path; empty for what is in none.
+        document: As it was sent.
+
+    Raises:
+        Refused: it is not created.
+    """
+    asked = wiped(placed(kind, check_shape(kind, document), namespace))
+    if asked["metadata"].get("resourceVersion"):
+        raise failure(500, "", "resourceVersion should not be set on objects to be created")
+    if kind.resource.namespaced:
+        _check_namespace(cluster, kind, namespace, asked["metadata"].get("name", ""))
+    attempt = _attempt(call, kind, namespace, with_defaults(kind.resource, asked))
+    mutated = await cluster.admission.mutate(attempt, call.warn)
+    ready = strategies.created(kind, wiped(placed(kind, check_shape(kind, mutated), namespace)))
+    written = await _store(cluster, call, kind, ready)
+    if written["metadata"].get("ownerReferences") and not call.dry_run:
+        cluster.chores.append(Adopt(Place(kind.key, (namespace, written["metadata"]["name"]))))
+    return written
+
+
+async def _store(cluster: Cluster, call: Call, kind: Kind, ready: Object) -> Object:
+    """Store an object under its name, or under the first generated one that is free."""
+    generated = not ready["metadata"].get("name")
+    for _ in range(_NAMES_TRIED):
+        # Defaults once more, as some follow from the name.
+        named = with_defaults(kind.resource, identified(ready, cluster.now(), cluster.random))
+        strategies.check(kind, named)
+        namespace, name = named["metadata"].get("namespace", ""), named["metadata"]["name"]
+        await cluster.admission.validate(_attempt(call, kind, namespace, named), call.warn)
+        if cluster.store.get(kind, namespace, name) is None:
+            return named if call.dry_run else cluster.commit(kind, named)
+        if not generated:
+            break
+    raise already_exists(kind.resource, name)
+
+
+def _attempt(call: Call, kind: Kind, namespace: str, document: Object) -> Attempt:
+    name = document["metadata"].get("name", "")
+    namespace = name if kind.resource.kind == "Namespace" else namespace
+    return Attempt("CREATE", kind.resource, "", namespace, name, document, None, call.user, call.dry_run, call.options)
+
+
+def _check_namespace(cluster: Cluster, kind: Kind, namespace: str, name: str) -> None:
+    """A namespace has to exist, and to be there to stay. Source: the NamespaceLifecycle admission plug-in."""
+    namespaces = cluster.kinds.at("", "v1", "namespaces")
+    found = cluster.get("Namespace", namespace)
+    if found is None and namespaces is not None:
+        raise not_found(namespaces.resource, namespace)
+    if found is not None and "deletionTimestamp" in found["metadata"]:
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {namespace} is being terminated",
+            "field": "metadata.namespace",
+        }
+        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+        raise forbidden(kind.resource, name, why, [cause])
+
+
+def seed(cluster: Cluster, kind: Kind, document: Object) -> Object:
+    """Store an object as it is, past admission and validation, with its status, and with its uid if it has one.
+
+    Raises:
+        Refused: it has no shape of an object, or there is one of its name.
+    """
+    given = with_defaults(kind.resource, check_shape(kind, document))
+    namespace = given["metadata"].get("namespace") or "default" if kind.resource.namespaced else ""
+    made = strategies.created(kind, identified(placed(kind, given, namespace), cluster.now(), cluster.random))
+    own = {key: given["metadata"][key] for key in _OWN if given["metadata"].get(key)}
+    status = {"status": given["status"]} if "status" in given else {}
+    seeded = {**made, "metadata": {**made["metadata"], **own}, **status}
+    name = seeded["metadata"].get("name", "")
+    if not name or cluster.store.get(kind, namespace, name) is not None:
+        strategies.check(kind, seeded)
+        raise already_exists(kind.resource, name)
+    return cluster.commit(kind, seeded)

@@ -1,0 +1,209 @@
+"""What the API server fills in when it decodes an object, as far as the kinds that the product reads or installs need it.
+
+Sources: pkg/apis/{core,admissionregistration,resource}/v1/defaults.go of k8s.io/kubernetes; reference/verified.md 11.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, floor
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes import defaults
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.kubernetes.objects import Object
+    from webhook.cluster.resources import Resource
+
+__all__ = ["canonical_quantity", "with_defaults"]
+
+
+def with_defaults(resource: Resource, document: Object) -> Object:
+    """The object with its defaults; the one given is not changed.
+
+    An object of an unknown kind, or of another kind than the resource's, as subresources have it, is returned as it is.
+    """
+    fill = _FILLERS.get((resource.group, resource.kind))
+    return fill(document) if fill and document.get("kind") == resource.kind else document
+
+
+def _at(document: Object, path: tuple[str, ...], fill: Callable[[Object], Object]) -> Object:
+    """The document with every object at a path filled in; unchanged where the path leads to none."""
+    if not path:
+        return fill(document)
+    inner = document.get(path[0])
+    if isinstance(inner, list):
+        return {**document, path[0]: [_at(item, path[1:], fill) if isinstance(item, dict) else item for item in inner]}
+    if isinstance(inner, dict):
+        return {**document, path[0]: _at(inner, path[1:], fill)}
+    return document
+
+
+def _pod(pod: Object) -> Object:
+    """A pod: what every pod specification gets, and every limit without a request as a request."""
+    filled = _at(pod, ("spec",), lambda spec: {"enableServiceLinks": True, **_pod_spec(spec)})
+    return defaults.with_defaults(filled)
+
+
+def _template(*path: str) -> Callable[[Object], Object]:
+    """What fills in the pod template at a path; templates keep limits without requests."""
+    return lambda workload: _at(workload, (*path, "spec"), _pod_spec)
+
+
+def _pod_spec(spec: Object) -> Object:
+    filled = {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+        **spec,
+    }
+    for field in ("initContainers", "containers"):
+        if isinstance(spec.get(field), list):
+            filled[field] = [_container(container) for container in spec[field]]
+    return filled
+
+
+def _container(container: Any) -> Any:
+    if not isinstance(container, dict):
+        return container
+    filled = {
+        "resources": {},
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": _pull_policy(container.get("image")),
+        **container,
+    }
+    filled = _at(filled, ("resources", "limits"), _quantities)
+    filled = _at(filled, ("resources", "requests"), _quantities)
+    return _at(filled, ("ports",), lambda port: {"protocol": "TCP", **port})
+
+
+def _pull_policy(image: object) -> str:
+    """`Always` for the tag `latest`, written or not."""
+    name = str(image or "").rpartition("/")[2]
+    is_latest = name.endswith(":latest") or not ({":", "@"} & set(name))
+    return "Always" if is_latest else "IfNotPresent"
+
+
+def _quantities(amounts: dict[str, Any]) -> dict[str, Any]:
+    return {name: canonical_quantity(amount) for name, amount in amounts.items()}
+
+
+_SUFFIXES = dict(zip(range(-3, 19, 3), ("m", "", "k", "M", "G", "T", "P", "E"), strict=False))
+_LEAST_BINARY = 1024
+
+
+def canonical_quantity(amount: Any) -> Any:
+    """A resource's amount as the API server writes it: `500m` for 0.5, `1` for the number 1; what is none stays as it is.
+
+    Source: k8s.io/apimachinery pkg/api/resource/quantity.go, CanonicalizeBytes; SetDefaults_ResourceList of core/v1,
+    which rounds up to thousandths.
+    """
+    try:
+        value = parse_quantity(amount)
+    except QuantityError:
+        return amount
+    value = Fraction(ceil(value * 1000) if value > 0 else floor(value * 1000), 1000)
+    if value == 0:
+        return "0"
+    text = str(amount)
+    if text.endswith("i") and abs(value) >= _LEAST_BINARY and value.denominator == 1:
+        return _binary(int(value))
+    return _decimal(value, has_exponent="e" in text.lower()[:-1] and not text.endswith("i"))
+
+
+def _binary(value: int) -> str:
+    power = 0
+    while value % _LEAST_BINARY == 0 and power < len("KMGTPE"):
+        value, power = value // _LEAST_BINARY, power + 1
+    return f"{value}{'KMGTPE'[power - 1]}i" if power else str(value)
+
+
+def _decimal(value: Fraction, *, has_exponent: bool) -> str:
+    exponent = max(exponent for exponent in _SUFFIXES if (value / Fraction(10) ** exponent).denominator == 1)
+    number = int(value / Fraction(10) ** exponent)
+    if has_exponent:
+        return f"{number}e{exponent}" if exponent else str(number)
+    return f"{number}{_SUFFIXES[exponent]}"
+
+
+def _namespace(namespace: Object) -> Object:
+    """A namespace has its true name among its labels; nobody can forge it or take it away."""
+    name = lookup(namespace, ("metadata", "name"))
+    labels = {**(lookup(namespace, ("metadata", "labels")) or {}), "kubernetes.io/metadata.name": name}
+    return _at(namespace, ("metadata",), lambda metadata: {**metadata, "labels": labels} if name else metadata)
+
+
+_REQUEST_LISTS = ("exactly", "firstAvailable")
+
+
+def _claim(*path: str) -> Callable[[Object], Object]:
+    """What fills in the claim specification at a path."""
+
+    def fill(document: Object) -> Object:
+        for form in _REQUEST_LISTS:
+            document = _at(document, (*path, "devices", "requests", form), _device_request)
+        return document
+
+    return fill
+
+
+def _device_request(request: Object) -> Object:
+    filled = {**request, "allocationMode": request.get("allocationMode") or "ExactCount"}
+    if filled["allocationMode"] == "ExactCount":
+        filled["count"] = request.get("count") or 1
+    return _at(filled, ("tolerations",), lambda toleration: {"operator": "Equal", **toleration})
+
+
+def _webhook(kind_defaults: Object) -> Callable[[Object], Object]:
+    def fill(webhook: Object) -> Object:
+        filled = {
+            "failurePolicy": "Fail",
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {},
+            "objectSelector": {},
+            "timeoutSeconds": 10,
+            **kind_defaults,
+            **webhook,
+        }
+        filled = _at(filled, ("clientConfig", "service"), lambda service: {"port": 443, **service})
+        return _at(filled, ("rules",), lambda rule: {"scope": "*", **rule})
+
+    return lambda configuration: _at(configuration, ("webhooks",), fill)
+
+
+def _admission_policy(policy: Object) -> Object:
+    filled = _at(policy, ("spec",), lambda spec: {"failurePolicy": "Fail", **spec})
+    filled = _at(
+        filled,
+        ("spec", "matchConstraints"),
+        lambda match: {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}, **match},
+    )
+    return _at(filled, ("spec", "matchConstraints", "resourceRules"), lambda rule: {"scope": "*", **rule})
+
+
+_REGISTRATION = "admissionregistration.k8s.io"
+_FILLERS: dict[tuple[str, str], Callable[[Object], Object]] = {
+    ("", "Pod"): _pod,
+    ("", "Namespace"): _namespace,
+    ("", "PodTemplate"): _template("template"),
+    ("", "ReplicationController"): _template("spec", "template"),
+    **{
+        ("apps", kind): _template("spec", "template")
+        for kind in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
+    },
+    ("batch", "Job"): _template("spec", "template"),
+    ("batch", "CronJob"): _template("spec", "jobTemplate", "spec", "template"),
+    ("resource.k8s.io", "ResourceClaim"): _claim("spec"),
+    ("resource.k8s.io", "ResourceClaimTemplate"): _claim("spec", "spec"),
+    (_REGISTRATION, "MutatingWebhookConfiguration"): _webhook({"reinvocationPolicy": "Never"}),
+    (_REGISTRATION, "ValidatingWebhookConfiguration"): _webhook({}),
+    (_REGISTRATION, "ValidatingAdmissionPolicy"): _admission_policy,
+}
+"""By group and kind."""

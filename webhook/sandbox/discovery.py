@@ -1,0 +1,91 @@
+"""Discovery: which groups, versions and resources are served, as clients ask before anything else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webhook.sandbox.subresources import CREATED
+
+if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
+    from webhook.sandbox.kinds import Kind, Kinds
+
+__all__ = ["discover", "version_info"]
+
+_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+_PART_VERBS = ["get", "patch", "update"]
+
+
+def version_info(version: str) -> Object:
+    """What `/version` says, of a version such as `1.36.0`."""
+    major, minor, *_ = version.split(".")
+    return {"major": major, "minor": minor, "gitVersion": f"v{version}+sandbox", "platform": "linux/amd64"}
+
+
+def discover(kinds: Kinds, path: str) -> Object | None:
+    """The document at a path of discovery; None where there is none."""
+    match path.strip("/").split("/"):
+        case ["api"]:
+            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+        case ["apis"]:
+            groups = dict.fromkeys(kind.resource.group for kind in kinds if kind.resource.group)
+            shown = [_group(kinds, group) for group in groups]
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": shown}
+        case ["api", version]:
+            return _resources(kinds, "", version)
+        case ["apis", group]:
+            found = _group(kinds, group)
+            return {"kind": "APIGroup", "apiVersion": "v1", **found} if found["versions"] else None
+        case ["apis", group, version]:
+            return _resources(kinds, group, version)
+    return None
+
+
+def _group(kinds: Kinds, group: str) -> Object:
+    versions = dict.fromkeys(kind.resource.version for kind in kinds if kind.resource.group == group)
+    shown = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return {"name": group, "versions": shown, **({"preferredVersion": shown[0]} if shown else {})}
+
+
+def _resources(kinds: Kinds, group: str, version: str) -> Object | None:
+    served = [kind for kind in kinds if (kind.resource.group, kind.resource.version) == (group, version)]
+    if not served:
+        return None
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": served[0].resource.api_version,
+        "resources": [resource for kind in served for resource in _resource(kind)],
+    }
+
+
+def _resource(kind: Kind) -> list[Object]:
+    """The resource and its subresources."""
+    resource = kind.resource
+    whole: Object = {
+        "name": resource.plural,
+        "singularName": resource.kind.lower(),
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": ["create"] if kind.review else _VERBS,
+    }
+    if kind.short_names:
+        whole["shortNames"] = list(kind.short_names)
+    parts = [_part(kind, "status", _PART_VERBS)] if kind.status else []
+    if resource.kind == "Namespace":
+        parts.append(_part(kind, "finalize", ["update"]))
+    if resource.kind == "Pod":
+        parts.append(_part(kind, "ephemeralcontainers", _PART_VERBS))
+        parts += [{**_part(kind, name, ["create"]), "kind": part.resource.kind} for name, part in CREATED.items()]
+    return [whole, *parts]
+
+
+def _part(kind: Kind, subresource: str, verbs: list[str]) -> Object:
+    resource = kind.resource
+    return {
+        "name": f"{resource.plural}/{subresource}",
+        "singularName": "",
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": verbs,
+    }

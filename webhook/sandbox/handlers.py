@@ -1,0 +1,187 @@
+"""Requests: what is asked of an object or a collection, by its verb."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from aiohttp import web
+
+from webhook.sandbox.creation import create
+from webhook.sandbox.deletion import delete
+from webhook.sandbox.garbage import collect
+from webhook.sandbox.options import JSON, call_of, delete_options, read_body, write_options
+from webhook.sandbox.patching import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, change_of
+from webhook.sandbox.reading import encode_list, read_list, read_one, selected
+from webhook.sandbox.reviews import answer
+from webhook.sandbox.selectors import parse_selection
+from webhook.sandbox.statuses import method_not_allowed, no_such_path, success
+from webhook.sandbox.subresources import CREATED, create_part
+from webhook.sandbox.updates import update
+from webhook.sandbox.watching import parse_watch
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from policies.kubernetes.objects import Object
+    from webhook.sandbox.attempt import User
+    from webhook.sandbox.cluster import Call, Cluster
+    from webhook.sandbox.paging import Pages
+    from webhook.sandbox.routing import Target
+
+__all__ = ["Asked", "Handlers"]
+
+_SHOWN_WHEN_DELETED = frozenset(["Pod", "Service", "ServiceAccount", "ResourceQuota", "PodTemplate"])
+"""Kinds of which a DELETE answers with the object; of the others, with a Status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request for something that is served."""
+
+    request: web.Request
+    target: Target
+    verb: str
+    user: User
+    warn: Callable[[str], None]
+
+    def call(self, options: Object) -> Call:
+        """The call with these options."""
+        return call_of(self.user, options, self.warn)
+
+    def write(self, kind: str) -> Call:
+        """The call with the options of the query."""
+        return self.call(write_options(kind, self.request.query))
+
+
+class Handlers:
+    """Answers requests from a cluster."""
+
+    def __init__(self, cluster: Cluster, pages: Pages, allows: Callable[[Object], bool], second: float) -> None:
+        """Answer from a cluster.
+
+        Args:
+            cluster: The cluster.
+            pages: Lists that are being read.
+            allows: What SubjectAccessReviews are answered by.
+            second: How long a second of a watch's times lasts, in seconds.
+        """
+        self._cluster = cluster
+        self._pages = pages
+        self._allows = allows
+        self._second = second
+        self._handlers: dict[str, Callable[[Asked], Awaitable[web.StreamResponse]]] = {
+            "get": self._get,
+            "list": self._list,
+            "watch": self._watch,
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_collection,
+        }
+
+    async def answer(self, asked: Asked) -> web.StreamResponse:
+        """The answer to a request.
+
+        Raises:
+            Refused: it is answered with a Status.
+        """
+        _check_verb(asked.target, asked.verb)
+        try:
+            return await self._handlers[asked.verb](asked)
+        finally:
+            await collect(self._cluster)
+
+    async def _get(self, asked: Asked) -> web.Response:
+        return _json(read_one(self._cluster, asked.target))
+
+    async def _list(self, asked: Asked) -> web.Response:
+        return _json(read_list(self._cluster, asked.target, asked.request.query, self._pages))
+
+    async def _watch(self, asked: Asked) -> web.StreamResponse:
+        watch = parse_watch(self._cluster, asked.target, asked.request.query)
+        response = web.StreamResponse(headers={"Content-Type": JSON})
+        await response.prepare(asked.request)
+        async for lines in watch.lines(self._cluster, self._second):
+            if asked.request.transport is None or asked.request.transport.is_closing():
+                break
+            if lines:
+                await response.write(lines)
+        return response
+
+    async def _create(self, asked: Asked) -> web.Response:
+        target = asked.target
+        body = await read_body(asked.request)
+        call = asked.write("CreateOptions")
+        if target.kind.review:
+            return _json(orjson.dumps(answer(target.kind, body, asked.user, self._allows)), 201)
+        if target.name:
+            return _json(orjson.dumps(await create_part(self._cluster, call, target, body)), 201)
+        written = await create(self._cluster, call, target.kind, target.namespace, body)
+        return _json(orjson.dumps(written), 201)
+
+    async def _update(self, asked: Asked) -> web.Response:
+        body = await read_body(asked.request)
+        return await self._changed(asked, "UpdateOptions", lambda _: body)
+
+    async def _patch(self, asked: Asked) -> web.Response:
+        # What custom resources hold, only their schemas know: no API server merges them strategically.
+        strategic = () if asked.target.kind.custom else (STRATEGIC_PATCH,)
+        body = await read_body(asked.request, JSON_PATCH, MERGE_PATCH, *strategic)
+        return await self._changed(asked, "PatchOptions", change_of(asked.request.content_type, body))
+
+    async def _changed(self, asked: Asked, options: str, change: Callable[[Object], Any]) -> web.Response:
+        written = await update(self._cluster, asked.write(options), asked.target, change)
+        return _json(orjson.dumps(written))
+
+    async def _delete(self, asked: Asked) -> web.Response:
+        target, call = asked.target, asked.call(await delete_options(asked.request))
+        last, gone = await delete(self._cluster, call, target.kind, (target.namespace, target.name))
+        if gone and target.resource.kind not in _SHOWN_WHEN_DELETED:
+            return _json(orjson.dumps(success(target.resource, target.name, last["metadata"]["uid"])))
+        return _json(orjson.dumps(last))
+
+    async def _delete_collection(self, asked: Asked) -> web.Response:
+        target, call = asked.target, asked.call(await delete_options(asked.request))
+        selection = parse_selection(target.kind, target.namespace, asked.request.query)
+        entries = selected(self._cluster, target.kind, selection)
+        for entry in entries:
+            await delete(self._cluster, call, target.kind, entry.name, in_collection=True)
+        metadata = {"resourceVersion": str(self._cluster.store.version)}
+        return _json(encode_list(target.kind, entries, metadata))
+
+
+def _check_verb(target: Target, verb: str) -> None:
+    """Whether what a path names takes a verb.
+
+    Raises:
+        Refused: it is nothing, or does not.
+    """
+    kind, part = target.kind, target.subresource
+    whole = {
+        "status": {"get", "update", "patch"} if kind.status else set(),
+        "ephemeralcontainers": {"get", "update", "patch"} if kind.resource.kind == "Pod" else set(),
+        "finalize": {"update"} if kind.resource.kind == "Namespace" else set(),
+        **{name: {"create"} if kind.resource.kind == "Pod" else set() for name in CREATED},
+    }
+    if part and not whole.get(part):
+        raise no_such_path()
+    allowed = whole[part] if part else _verbs(target)
+    if verb not in allowed:
+        raise method_not_allowed()
+
+
+def _verbs(target: Target) -> set[str]:
+    if target.kind.review:
+        return {"create"} if not target.name else set()
+    if target.name:
+        return {"get", "update", "patch", "delete"}
+    listed = {"list", "watch"}
+    everywhere = target.kind.resource.namespaced and not target.namespace
+    return listed if everywhere else listed | {"create", "deletecollection"}
+
+
+def _json(body: bytes, status: int = 200) -> web.Response:
+    return web.Response(status=status, body=body, content_type=JSON)

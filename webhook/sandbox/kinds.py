@@ -1,0 +1,186 @@
+"""The kinds that the sandbox serves: a table of built-in ones, and what custom resource definitions add."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
+
+from webhook.cluster.resources import RESOURCES, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["Kind", "Kinds"]
+
+StatusWrites = Literal["", "status", "metadata"]
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind as the server treats it."""
+
+    resource: Resource
+    short_names: tuple[str, ...] = ()
+    status: StatusWrites = ""
+    """What a write to `/status` may change: nothing as there is none, only the status, or labels and annotations too."""
+    generation: bool = False
+    """Whether `metadata.generation` counts the changes of what is wanted."""
+    unconditional: bool = True
+    """Whether a PUT may leave out `resourceVersion`."""
+    review: bool = False
+    """Whether creating one is a question, whose answer is not stored."""
+    custom: bool = False
+    """Whether a CustomResourceDefinition defines it."""
+    fields: tuple[str, ...] = ()
+    """What field selectors may ask for, beside `metadata.name` and `metadata.namespace`."""
+    schema: Object | None = None
+    """The OpenAPI schema of a custom resource."""
+
+    @property
+    def key(self) -> Key:
+        """Group and plural, the same in all versions."""
+        return self.resource.group, self.resource.plural
+
+    @property
+    def head(self) -> bytes:
+        """How the JSON of an object begins."""
+        return (
+            b'{"kind":'
+            + orjson.dumps(self.resource.kind)
+            + b',"apiVersion":'
+            + orjson.dumps(self.resource.api_version)
+            + b","
+        )
+
+
+_BUILT_IN: dict[str, dict[str, Any]] = {
+    "Namespace": {"short_names": ("ns",), "status": "metadata", "fields": ("status.phase",)},
+    "Node": {"short_names": ("no",), "status": "metadata", "fields": ("spec.unschedulable",)},
+    "Pod": {
+        "short_names": ("po",),
+        "status": "metadata",
+        "generation": True,
+        "fields": ("spec.nodeName", "spec.schedulerName", "spec.serviceAccountName", "status.phase"),
+    },
+    "ConfigMap": {"short_names": ("cm",)},
+    "Secret": {"fields": ("type",)},
+    "Event": {
+        "short_names": ("ev",),
+        "fields": (
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "reason",
+            "type",
+        ),
+    },
+    "Service": {"short_names": ("svc",), "status": "metadata"},
+    "ServiceAccount": {"short_names": ("sa",)},
+    "LimitRange": {"short_names": ("limits",)},
+    "PodTemplate": {},
+    "ReplicationController": {"short_names": ("rc",), "status": "metadata", "generation": True},
+    "ResourceQuota": {"short_names": ("quota",), "status": "metadata"},
+    "Lease": {"unconditional": False},
+    "Deployment": {"short_names": ("deploy",), "status": "status", "generation": True},
+    "ReplicaSet": {"short_names": ("rs",), "status": "metadata", "generation": True},
+    "StatefulSet": {"short_names": ("sts",), "status": "metadata", "generation": True},
+    "DaemonSet": {"short_names": ("ds",), "status": "metadata", "generation": True},
+    "Job": {"status": "metadata", "generation": True},
+    "CronJob": {"short_names": ("cj",), "status": "metadata", "generation": True},
+    "NetworkPolicy": {"short_names": ("netpol",), "generation": True},
+    "PodDisruptionBudget": {"short_names": ("pdb",), "status": "metadata", "generation": True},
+    "RuntimeClass": {},
+    "PriorityClass": {"short_names": ("pc",)},
+    "DeviceClass": {"generation": True},
+    "ResourceClaim": {"status": "status"},
+    "ResourceClaimTemplate": {},
+    "ResourceSlice": {"generation": True, "fields": ("spec.nodeName", "spec.driver")},
+    "MutatingWebhookConfiguration": {"generation": True, "unconditional": False},
+    "ValidatingWebhookConfiguration": {"generation": True, "unconditional": False},
+    "ValidatingAdmissionPolicy": {"status": "status", "generation": True, "unconditional": False},
+    "ValidatingAdmissionPolicyBinding": {"generation": True, "unconditional": False},
+    "CustomResourceDefinition": {
+        "short_names": ("crd", "crds"),
+        "status": "status",
+        "generation": True,
+        "unconditional": False,
+    },
+    "FlowSchema": {"status": "status", "generation": True},
+    "PriorityLevelConfiguration": {"status": "status", "generation": True},
+    "ClusterRole": {},
+    "ClusterRoleBinding": {},
+    "Role": {},
+    "RoleBinding": {},
+    "TokenReview": {"review": True},
+    "SubjectAccessReview": {"review": True},
+    "SelfSubjectAccessReview": {"review": True},
+}
+"""By kind. Source: the strategies in kubernetes/pkg/registry of 1.36, and what `kubectl api-resources` prints."""
+
+
+class Kinds:
+    """Every kind that is served at the moment, in each of its versions."""
+
+    def __init__(self) -> None:
+        self._served: dict[tuple[str, str, str], Kind] = {}
+        for name, facts in _BUILT_IN.items():
+            self._add(Kind(RESOURCES[name], **facts))
+
+    def _add(self, kind: Kind) -> None:
+        self._served[kind.resource.group, kind.resource.version, kind.resource.plural] = kind
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(self._served.values())
+
+    def at(self, group: str, version: str, plural: str) -> Kind | None:
+        """The kind that a path names."""
+        return self._served.get((group, version, plural))
+
+    def called(self, kind: str, api_version: str | None = None) -> Kind | None:
+        """The kind that an object names; of several of one name a built-in one, where no `apiVersion` is said."""
+        return next(
+            (
+                served
+                for served in self
+                if served.resource.kind == kind and api_version in (None, served.resource.api_version)
+            ),
+            None,
+        )
+
+    def of_key(self, key: Key) -> Kind | None:
+        """A kind by group and plural, in whichever version comes first."""
+        return next((kind for kind in self if kind.key == key), None)
+
+    def define(self, definition: Object) -> None:
+        """Serve what a CustomResourceDefinition defines, in place of what it defined before."""
+        self.forget(definition)
+        spec = definition["spec"]
+        names = spec["names"]
+        for version in spec["versions"]:
+            if not version.get("served"):
+                continue
+            resource = Resource(
+                spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced"
+            )
+            self._add(
+                Kind(
+                    resource,
+                    tuple(names.get("shortNames") or ()),
+                    "status" if "status" in (version.get("subresources") or {}) else "",
+                    generation=True,
+                    unconditional=False,
+                    custom=True,
+                    schema=(version.get("schema") or {}).get("openAPIV3Schema"),
+                )
+            )
+
+    def forget(self, definition: Object) -> None:
+        """Serve it no longer."""
+        key = definition["spec"]["group"], definition["spec"]["names"]["plural"]
+        self._served = {where: kind for where, kind in self._served.items() if not (kind.custom and kind.key == key)}

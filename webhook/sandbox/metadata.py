@@ -1,0 +1,170 @@
+"""`metadata`: what clients may write there, and what the server writes itself."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.names import is_label_key, is_label_value
+from webhook.sandbox.statuses import Cause, bad_request
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from policies.kubernetes.objects import Object
+    from webhook.sandbox.kinds import Kind
+
+__all__ = ["check_shape", "identified", "metadata_problems", "placed", "update_problems", "wiped"]
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""Of generated names: no vowels, so that no words come out. Source: apimachinery pkg/util/rand."""
+_RANDOM_CHARACTERS = 5
+_LONGEST_BASE = 63 - _RANDOM_CHARACTERS
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NO_SUBDOMAIN = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
+    " end with an alphanumeric character (e.g. 'example.com', regex used for validation is"
+    r" '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_NO_LABEL_VALUE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and"
+    " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
+    " '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_NO_LABEL_KEY = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric"
+    " character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is"
+    " '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+
+_TEXTS = ("name", "namespace", "generateName", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
+_WIPED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
+_FREE_NAMES = "rbac.authorization.k8s.io"
+"""The group whose objects may have any name that is one step of a path."""
+
+
+def check_shape(kind: Kind, document: Any) -> Object:
+    """The document as an object of the kind, with `metadata` in place.
+
+    Raises:
+        Refused: it is none, or its metadata is not made of what metadata is made of.
+    """
+    resource = kind.resource
+    if not isinstance(document, dict):
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): it is no JSON object"
+        )
+    named, version = document.get("kind") or resource.kind, document.get("apiVersion") or resource.api_version
+    if kind.custom and not (document.get("kind") and document.get("apiVersion")):
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind"
+        )
+    if version != resource.api_version:
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+        )
+    if named != resource.kind:
+        raise bad_request(f'{named} in version "{resource.version}" cannot be handled as a {resource.kind}')
+    metadata = document.get("metadata")
+    metadata = {} if metadata is None else metadata
+    if wrong := _wrong_shape(metadata):
+        raise bad_request(f'{named} in version "{resource.version}" cannot be handled as a {named}: {wrong}')
+    shown = {key: value for key, value in metadata.items() if value is not None and key != "managedFields"}
+    return {**document, "kind": resource.kind, "apiVersion": version, "metadata": shown}
+
+
+def _wrong_shape(metadata: Any) -> str:
+    """What is not as metadata has it; empty if nothing is."""
+    if not isinstance(metadata, dict):
+        return "metadata is no JSON object"
+    for field in _TEXTS:
+        if not isinstance(metadata.get(field) or "", str):
+            return f"metadata.{field} is no text"
+    for field in ("labels", "annotations"):
+        values = metadata.get(field) or {}
+        if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+            return f"metadata.{field} is no map of texts"
+    finalizers = metadata.get("finalizers") or []
+    if not isinstance(finalizers, list) or not all(isinstance(finalizer, str) for finalizer in finalizers):
+        return "metadata.finalizers is no list of texts"
+    owners = metadata.get("ownerReferences") or []
+    if not isinstance(owners, list) or not all(isinstance(owner, dict) for owner in owners):
+        return "metadata.ownerReferences is no list of objects"
+    return ""
+
+
+def placed(kind: Kind, document: Object, namespace: str) -> Object:
+    """The object in the namespace of its path.
+
+    Raises:
+        Refused: it says that it is in another one.
+    """
+    metadata = {key: value for key, value in document["metadata"].items() if key != "namespace"}
+    if document["metadata"].get("namespace", namespace) not in ("", namespace):
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    return {**document, "metadata": {**metadata, **({"namespace": namespace} if namespace else {})}}
+
+
+def wiped(document: Object) -> Object:
+    """The object without what only the server writes."""
+    metadata = {key: value for key, value in document["metadata"].items() if key not in _WIPED}
+    return {**document, "metadata": metadata}
+
+
+def identified(document: Object, now: str, random: Random) -> Object:
+    """The new object with a name, if it has only the beginning of one, a uid and the time of its creation."""
+    metadata = dict(document["metadata"])
+    if not metadata.get("name") and (base := metadata.get("generateName")):
+        metadata["name"] = base[:_LONGEST_BASE] + "".join(random.choices(_ALPHABET, k=_RANDOM_CHARACTERS))
+    identity = {"uid": str(uuid.UUID(int=random.getrandbits(128), version=4)), "creationTimestamp": now}
+    return {**document, "metadata": {**metadata, **identity}}
+
+
+def metadata_problems(kind: Kind, document: Object) -> list[Cause]:
+    """What is wrong with the metadata of an object that is about to be stored."""
+    metadata = document["metadata"]
+    causes = [*_name_problems(kind, metadata.get("name", ""))]
+    for key, value in (metadata.get("labels") or {}).items():
+        if not is_label_key(key):
+            causes.append(Cause("metadata.labels", "Invalid", f'"{key}": {_NO_LABEL_KEY}'))
+        if not is_label_value(value):
+            causes.append(Cause("metadata.labels", "Invalid", f'"{value}": {_NO_LABEL_VALUE}'))
+    for index, owner in enumerate(metadata.get("ownerReferences") or ()):
+        causes += [
+            Cause(f"metadata.ownerReferences[{index}].{field}", "Required", "must not be empty")
+            for field in ("apiVersion", "kind", "name", "uid")
+            if not isinstance(owner.get(field), str) or not owner[field]
+        ]
+    return causes
+
+
+def _name_problems(kind: Kind, name: str) -> list[Cause]:
+    if not name:
+        return [Cause("metadata.name", "Required", "name or generateName is required")]
+    if kind.resource.group == _FREE_NAMES:
+        return [] if name not in (".", "..") and not {"/", "%"} & set(name) else [_bad_name(name)]
+    return [] if _SUBDOMAIN.fullmatch(name) and len(name) <= 253 else [_bad_name(name)]
+
+
+def _bad_name(name: str) -> Cause:
+    return Cause("metadata.name", "Invalid", f'"{name}": {_NO_SUBDOMAIN}')
+
+
+def update_problems(old: Object, new: Object) -> list[Cause]:
+    """What may not change in metadata: while an object is being deleted, no finalizer is added."""
+    if "deletionTimestamp" not in old["metadata"]:
+        return []
+    before = old["metadata"].get("finalizers") or ()
+    added = sorted(finalizer for finalizer in new["metadata"].get("finalizers") or () if finalizer not in before)
+    if not added:
+        return []
+    shown = ", ".join(f'"{finalizer}"' for finalizer in added)
+    return [
+        Cause(
+            "metadata.finalizers",
+            "Forbidden",
+            f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}",
+        )
+    ]

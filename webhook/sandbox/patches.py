@@ -1,0 +1,210 @@
+"""Patches as clients send them: JSON Patch (RFC 6902) and JSON Merge Patch (RFC 7386)."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["BadPatch", "PatchFailed", "apply_json_patch", "apply_merge_patch"]
+
+_ABSENT = object()
+
+
+class BadPatch(ValueError):  # noqa: N818 - the name says what is wrong
+    """A document that is no patch. Its text says why."""
+
+
+class PatchFailed(Exception):  # noqa: N818 - the name says what is wrong
+    """A patch that does not fit the document.
+
+    Its text is the one that API servers show, which comes from the library they use: gopkg.in/evanphx/json-patch.v4.
+    """
+
+
+def apply_json_patch(document: Any, operations: Any) -> Any:
+    """The document after a JSON Patch; what is given is not changed.
+
+    Raises:
+        BadPatch: the operations are no JSON Patch.
+        PatchFailed: one of them does not fit.
+    """
+    if not isinstance(operations, list):
+        raise BadPatch("a JSON Patch is a list of operations")
+    document = copy.deepcopy(document)
+    for operation in operations:
+        document = _apply(document, operation)
+    return document
+
+
+def _apply(document: Any, operation: Any) -> Any:
+    if not isinstance(operation, dict):
+        raise BadPatch("an operation of a JSON Patch is an object")
+    name = operation.get("op")
+    apply = _OPERATIONS.get(name) if isinstance(name, str) else None
+    if apply is None:
+        raise BadPatch(f"Unexpected kind: {name}")
+    path = operation.get("path")
+    if not isinstance(path, str) or (path and not path.startswith("/")):
+        raise BadPatch(f"the path {path!r} of a JSON Patch is no JSON Pointer")
+    return apply(document, path, operation)
+
+
+def _steps(path: str) -> list[str]:
+    return [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
+
+
+def _find(document: Any, steps: list[str]) -> Any:
+    """The value at the end of the steps, or _ABSENT."""
+    for step in steps:
+        if isinstance(document, dict) and step in document:
+            document = document[step]
+        elif isinstance(document, list) and _is_index(step) and int(step) < len(document):
+            document = document[int(step)]
+        else:
+            return _ABSENT
+    return document
+
+
+def _is_index(step: str) -> bool:
+    return step.isascii() and step.isdecimal() and (step == "0" or not step.startswith("0"))
+
+
+def _parent(document: Any, path: str, operation: str) -> tuple[Any, str]:
+    """The container that a path's last step is in, and that step."""
+    steps = _steps(path)
+    parent = _find(document, steps[:-1])
+    if not isinstance(parent, dict | list):
+        raise PatchFailed(f'{operation} operation does not apply: doc is missing path: "{path}": missing value')
+    return parent, steps[-1]
+
+
+def _index(parent: list[Any], step: str, path: str, operation: str, *, end: int) -> int:
+    """The place in a list that a step names, below `end`."""
+    if not _is_index(step) or int(step) >= end:
+        raise PatchFailed(f"error in {operation} for path: '{path}': Unable to access invalid index: {step}")
+    return int(step)
+
+
+def _value(operation: dict[str, Any]) -> Any:
+    if "value" not in operation:
+        raise BadPatch(f"an operation {operation['op']!r} of a JSON Patch needs a value")
+    return copy.deepcopy(operation["value"])
+
+
+def _put(document: Any, path: str, value: Any) -> Any:
+    if not path:
+        return value
+    parent, step = _parent(document, path, "add")
+    if isinstance(parent, dict):
+        parent[step] = value
+    elif step == "-":
+        parent.append(value)
+    else:
+        parent.insert(_index(parent, step, path, "add", end=len(parent) + 1), value)
+    return document
+
+
+def _take(document: Any, path: str) -> Any:
+    if not path:
+        raise PatchFailed('remove operation does not apply: doc is missing path: "": missing value')
+    parent, step = _parent(document, path, "remove")
+    if isinstance(parent, list):
+        del parent[_index(parent, step, path, "remove", end=len(parent))]
+    elif step in parent:
+        del parent[step]
+    else:
+        raise PatchFailed(
+            f"error in remove for path: '{path}': Unable to remove nonexistent key: {step}: missing value"
+        )
+    return document
+
+
+def _add(document: Any, path: str, operation: dict[str, Any]) -> Any:
+    return _put(document, path, _value(operation))
+
+
+def _remove(document: Any, path: str, operation: dict[str, Any]) -> Any:
+    return _take(document, path)
+
+
+def _replace(document: Any, path: str, operation: dict[str, Any]) -> Any:
+    value = _value(operation)
+    if not path:
+        return value
+    parent, step = _parent(document, path, "replace")
+    if isinstance(parent, list):
+        parent[_index(parent, step, path, "replace", end=len(parent))] = value
+    elif step in parent:
+        parent[step] = value
+    else:
+        raise PatchFailed(f"replace operation does not apply: doc is missing key: {path}: missing value")
+    return document
+
+
+def _source(document: Any, operation: dict[str, Any]) -> tuple[str, Any]:
+    """Where `copy` and `move` take from, and what is there."""
+    path = operation.get("from")
+    if not isinstance(path, str) or (path and not path.startswith("/")):
+        raise BadPatch(f"an operation {operation['op']!r} of a JSON Patch needs a from")
+    value = _find(document, _steps(path))
+    if value is _ABSENT:
+        raise PatchFailed(
+            f"{operation['op']} operation does not apply: doc is missing from path: {path}: missing value"
+        )
+    return path, value
+
+
+def _copy(document: Any, path: str, operation: dict[str, Any]) -> Any:
+    return _put(document, path, copy.deepcopy(_source(document, operation)[1]))
+
+
+def _move(document: Any, path: str, operation: dict[str, Any]) -> Any:
+    source, value = _source(document, operation)
+    if path.startswith(f"{source}/"):
+        raise PatchFailed(f"move operation does not apply: {source} would be moved into itself")
+    return document if source == path else _put(_take(document, source), path, value)
+
+
+def _test(document: Any, path: str, operation: dict[str, Any]) -> Any:
+    found = _find(document, _steps(path))
+    # A value that is absent passes a test for null, there as here.
+    if not _same(None if found is _ABSENT else found, operation.get("value")):
+        raise PatchFailed(f"testing value {path} failed: test failed")
+    return document
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON: to Python, `True` equals 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
+
+
+_OPERATIONS: dict[str, Callable[[Any, str, dict[str, Any]], Any]] = {
+    "add": _add,
+    "remove": _remove,
+    "replace": _replace,
+    "copy": _copy,
+    "move": _move,
+    "test": _test,
+}
+
+
+def apply_merge_patch(document: Any, patch: Any) -> Any:
+    """The document after a JSON Merge Patch; what is given is not changed."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    merged = dict(document) if isinstance(document, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = apply_merge_patch(merged.get(key), value)
+    return merged

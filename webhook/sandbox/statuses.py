@@ -1,0 +1,182 @@
+"""What an API server answers instead of an object: `Status`, word for word.
+
+The texts are those that kubectl shows; they come from k8s.io/apimachinery pkg/api/errors and pkg/util/validation/field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from webhook.sandbox.attempt import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webhook.cluster.resources import Resource
+
+__all__ = [
+    "MODIFIED",
+    "Cause",
+    "already_exists",
+    "bad_request",
+    "conflict",
+    "expired",
+    "failure",
+    "forbidden",
+    "internal_error",
+    "invalid",
+    "method_not_allowed",
+    "no_such_path",
+    "not_found",
+    "patch_rejected",
+    "success",
+    "too_large",
+    "too_large_version",
+    "unsupported_media_type",
+]
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+"""Why a write with an older `resourceVersion` is refused."""
+
+CauseType = Literal[
+    "Required", "Invalid", "Forbidden", "NotSupported", "Duplicate", "TypeInvalid", "TooLong", "TooMany"
+]
+_WORDS: dict[CauseType, str] = {
+    "Required": "Required value",
+    "Invalid": "Invalid value",
+    "Forbidden": "Forbidden",
+    "NotSupported": "Unsupported value",
+    "Duplicate": "Duplicate value",
+    "TypeInvalid": "Invalid value",
+    "TooLong": "Too long",
+    "TooMany": "Too many",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One thing that is wrong with one field."""
+
+    field: str
+    type: CauseType
+    detail: str
+    """What follows after `Required value: ` and the like, the bad value included; may be empty."""
+
+    @property
+    def body(self) -> str:
+        """The text without the field's path."""
+        return f"{_WORDS[self.type]}: {self.detail}" if self.detail else _WORDS[self.type]
+
+
+def failure(code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> Refused:
+    """A refusal with a Status of these parts."""
+    status: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+    }
+    if reason:
+        status["reason"] = reason
+    if details:
+        status["details"] = details
+    return Refused({**status, "code": code})
+
+
+def success(resource: Resource, name: str, uid: str = "") -> dict[str, Any]:
+    """The Status that tells of a deed whose object is not shown."""
+    details = {"name": name, "group": resource.group, "kind": resource.plural, "uid": uid}
+    shown = {key: value for key, value in details.items() if value}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": shown}
+
+
+def _details(resource: Resource, name: str) -> dict[str, Any]:
+    details = {"name": name, "group": resource.group, "kind": resource.plural}
+    return {key: value for key, value in details.items() if value}
+
+
+def not_found(resource: Resource, name: str) -> Refused:
+    """404: there is no such object."""
+    return failure(404, "NotFound", f'{resource.name} "{name}" not found', _details(resource, name))
+
+
+def already_exists(resource: Resource, name: str) -> Refused:
+    """409: the name is taken."""
+    return failure(409, "AlreadyExists", f'{resource.name} "{name}" already exists', _details(resource, name))
+
+
+def conflict(resource: Resource, name: str, why: str = MODIFIED) -> Refused:
+    """409: what the write rests on is no longer so."""
+    message = f'Operation cannot be fulfilled on {resource.name} "{name}": {why}'
+    return failure(409, "Conflict", message, _details(resource, name))
+
+
+def forbidden(resource: Resource, name: str, why: str, causes: list[dict[str, str]] | None = None) -> Refused:
+    """403, by the server itself."""
+    named = f'{resource.name} "{name}"' if name else resource.name
+    details = _details(resource, name) | ({"causes": causes} if causes else {})
+    return failure(403, "Forbidden", f"{named} is forbidden: {why}", details)
+
+
+def bad_request(message: str) -> Refused:
+    """400: the request makes no sense."""
+    return failure(400, "BadRequest", message)
+
+
+def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Refused:
+    """422: fields have values that they cannot have."""
+    texts = [f"{cause.field}: {cause.body}" for cause in dict.fromkeys(causes)]
+    shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    named = f"{kind}.{group}" if group else kind
+    details: dict[str, Any] = {"name": name, "group": group, "kind": kind}
+    details = {key: value for key, value in details.items() if value}
+    details["causes"] = [
+        {"reason": f"FieldValue{cause.type}", "message": cause.body, "field": cause.field} for cause in causes
+    ]
+    return failure(422, "Invalid", f'{named} "{name}" is invalid: {shown}', details)
+
+
+def expired(message: str) -> Refused:
+    """410: it was known once."""
+    return failure(410, "Expired", message)
+
+
+def too_large_version(asked: int, current: int) -> Refused:
+    """504: a version is asked for that does not exist yet."""
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    return failure(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
+
+
+def patch_rejected() -> Refused:
+    """422: a JSON Patch that does not fit the object. API servers do not say what stands in the way."""
+    return failure(422, "Invalid", "the server rejected our request due to an error in our request")
+
+
+def internal_error(message: str) -> Refused:
+    """500, in the words `Internal error occurred: ...`."""
+    causes = [{"message": message}]
+    return failure(500, "InternalError", f"Internal error occurred: {message}", {"causes": causes})
+
+
+def no_such_path() -> Refused:
+    """404: nothing is served here."""
+    return failure(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def method_not_allowed() -> Refused:
+    """405: something is served here, but does not take this verb."""
+    return failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
+
+
+def too_large(limit: int) -> Refused:
+    """413: a body of more bytes than `limit`."""
+    return failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
+
+
+def unsupported_media_type(*accepted: str) -> Refused:
+    """415: a body in a form that is not read here."""
+    message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
+    return failure(415, "UnsupportedMediaType", message)

@@ -1,0 +1,117 @@
+"""What the server does itself with the parts of an object when it is written: status, generation, what is immutable.
+
+Source: PrepareForCreate, PrepareForUpdate and ValidateUpdate of the strategies in kubernetes/pkg/registry, 1.36.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from webhook.sandbox.crds import CRD, definition_problems, schema_problems
+from webhook.sandbox.metadata import metadata_problems, update_problems
+from webhook.sandbox.pod_updates import pod_update_problems
+from webhook.sandbox.statuses import Cause, invalid
+
+if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
+    from webhook.sandbox.kinds import Kind
+
+__all__ = ["check", "check_update", "created", "status_updated", "updated"]
+
+_FIRST_STATUS: dict[str, Object] = {"Pod": {"phase": "Pending"}, "Namespace": {"phase": "Active"}}
+_KEEP_STATUS = frozenset(["Node"])
+"""Kinds whose status may be written at creation: a kubelet registers its node with it."""
+_IMMUTABLE_SPEC = frozenset(["ResourceClaim", "ResourceClaimTemplate"])
+_OWN_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+def created(kind: Kind, document: Object) -> Object:
+    """A new object with the status that new ones have."""
+    if kind.generation:
+        document = {**document, "metadata": {**document["metadata"], "generation": 1}}
+    if not kind.status or kind.resource.kind in _KEEP_STATUS:
+        return document
+    document = {key: value for key, value in document.items() if key != "status"}
+    if kind.resource.kind == "Namespace":
+        document["spec"] = {"finalizers": ["kubernetes"]}
+    return document if kind.custom else {**document, "status": _FIRST_STATUS.get(kind.resource.kind, {})}
+
+
+def updated(kind: Kind, old: Object, new: Object) -> Object:
+    """A changed object with the status it had."""
+    document = _own_metadata(old, new)
+    if kind.resource.kind == "Namespace":
+        document["spec"] = old.get("spec", {})
+    if kind.status:
+        document = _with_part(document, "status", old)
+    if kind.generation and _wanted(kind, document) != _wanted(kind, old):
+        generation = old["metadata"].get("generation", 0) + 1
+        document = {**document, "metadata": {**document["metadata"], "generation": generation}}
+    return document
+
+
+def status_updated(kind: Kind, old: Object, new: Object) -> Object:
+    """The old object with the new status and, for kinds that let it through, labels and annotations."""
+    metadata = _own_metadata(old, new)["metadata"] if kind.status == "metadata" else old["metadata"]
+    version = new["metadata"].get("resourceVersion", old["metadata"]["resourceVersion"])
+    return _with_part({**old, "metadata": {**metadata, "resourceVersion": version}}, "status", new)
+
+
+def _with_part(document: Object, part: str, source: Object) -> Object:
+    rest = {key: value for key, value in document.items() if key != part}
+    return {**rest, part: source[part]} if part in source else rest
+
+
+def _own_metadata(old: Object, new: Object) -> Object:
+    kept = {key: value for key, value in new["metadata"].items() if key not in _OWN_METADATA}
+    own = {key: old["metadata"][key] for key in _OWN_METADATA if key in old["metadata"]}
+    return {**new, "metadata": {**kept, **own}}
+
+
+def _wanted(kind: Kind, document: Object) -> Object:
+    apart = {"metadata", "status"} if kind.status else {"metadata"}
+    return {key: value for key, value in document.items() if key not in apart}
+
+
+def check(kind: Kind, document: Object) -> None:
+    """Look at an object as validation does.
+
+    Raises:
+        Refused: 422, with every cause.
+    """
+    _refuse(kind, document, [*metadata_problems(kind, document), *_problems(kind, document)])
+
+
+def check_update(kind: Kind, old: Object, new: Object, *, whole: bool) -> None:
+    """Look at a change as validation does.
+
+    Args:
+        kind: Of the object.
+        old: As it was.
+        new: As it shall be.
+        whole: Whether the object was written rather than a subresource, which has its own say over what changes.
+
+    Raises:
+        Refused: 422, with every cause.
+    """
+    causes = [*metadata_problems(kind, new), *update_problems(old, new), *_problems(kind, new)]
+    if kind.resource.kind in _IMMUTABLE_SPEC and new.get("spec") != old.get("spec"):
+        shown: Any = orjson.dumps(new.get("spec")).decode()
+        causes.append(Cause("spec", "Invalid", f"{shown}: field is immutable"))
+    if kind.resource.kind == "Pod" and whole:
+        causes += pod_update_problems(old, new)
+    _refuse(kind, new, causes)
+
+
+def _problems(kind: Kind, document: Object) -> list[Cause]:
+    if kind.resource.kind == CRD:
+        return definition_problems(document)
+    return schema_problems(kind.schema, document)
+
+
+def _refuse(kind: Kind, document: Object, causes: list[Cause]) -> None:
+    if causes:
+        name = document["metadata"].get("name", "")
+        raise invalid(kind.resource.kind, kind.resource.group, name, causes)

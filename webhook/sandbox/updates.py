@@ -1,0 +1,147 @@
+"""Changing objects that exist, by PUT or by a patch, as a whole or one subresource."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from webhook.sandbox import strategies
+from webhook.sandbox.attempt import Attempt
+from webhook.sandbox.defaults import with_defaults
+from webhook.sandbox.deletion import end_if_final
+from webhook.sandbox.metadata import check_shape, placed
+from webhook.sandbox.statuses import Cause, bad_request, conflict, invalid, not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.kubernetes.objects import Object
+    from webhook.sandbox.cluster import Call, Cluster
+    from webhook.sandbox.kinds import Kind
+    from webhook.sandbox.routing import Target
+    from webhook.sandbox.store import Entry
+
+__all__ = ["update"]
+
+_TRIES = 5
+"""How often a change that names no version is made again on what somebody else wrote in the meantime."""
+
+
+async def update(cluster: Cluster, call: Call, target: Target, change: Callable[[Object], Any]) -> Object:
+    """Change an object; returns it as stored, which is as before where nothing changed.
+
+    Args:
+        cluster: Where.
+        call: In whose name.
+        target: Which object, and which subresource of it.
+        change: Gives the new document for the old one, which it does not change in place. It is asked again when
+            another write came between, as the API server does.
+
+    Raises:
+        Refused: it is not changed.
+    """
+    kind = target.kind
+    for _ in range(_TRIES):
+        entry = cluster.store.get(kind, target.namespace, target.name)
+        if entry is None:
+            raise not_found(kind.resource, target.name)
+        old = entry.decode(kind)
+        new = await _changed(cluster, call, target, old, change(old))
+        if new == old:
+            return old
+        strategies.check_update(kind, old, new, whole=not target.subresource)
+        await cluster.admission.validate(_attempt(call, target, old, new), call.warn)
+        if call.dry_run:
+            return new
+        if cluster.store.get(kind, *entry.name) is entry:
+            return _commit(cluster, kind, entry, new)
+    raise conflict(kind.resource, target.name)
+
+
+async def _changed(cluster: Cluster, call: Call, target: Target, old: Object, sent: Any) -> Object:
+    """The object that shall be stored."""
+    kind = target.kind
+    asked = placed(kind, check_shape(kind, sent), target.namespace)
+    _check_name(target, asked)
+    _check_uid(target, old, asked)
+    document = with_defaults(kind.resource, asked)
+    mutated = await cluster.admission.mutate(_attempt(call, target, old, document), call.warn)
+    new = placed(kind, check_shape(kind, mutated), target.namespace)
+    _check_name(target, new)
+    version = old["metadata"]["resourceVersion"]
+    if not asked["metadata"].get("resourceVersion") and not kind.unconditional:
+        shown = "0x0" if kind.custom else '""'
+        raise invalid(
+            kind.resource.kind,
+            kind.resource.group,
+            target.name,
+            [Cause("metadata.resourceVersion", "Invalid", f"{shown}: must be specified for an update")],
+        )
+    if asked["metadata"].get("resourceVersion") not in (None, "", "0", version):
+        raise conflict(kind.resource, target.name)
+    new = {**new, "metadata": {**new["metadata"], "resourceVersion": version}}
+    return _WRITES.get(target.subresource, strategies.updated)(kind, old, new)
+
+
+def _ephemeral_containers(kind: Kind, old: Object, new: Object) -> Object:
+    containers = (new.get("spec") or {}).get("ephemeralContainers")
+    spec = {key: value for key, value in old["spec"].items() if key != "ephemeralContainers"}
+    return {**old, "spec": {**spec, "ephemeralContainers": containers} if containers else spec}
+
+
+def _finalized(kind: Kind, old: Object, new: Object) -> Object:
+    """A namespace after a write to `/finalize`, which lets labels and annotations through."""
+    return {**strategies.updated(kind, old, new), "spec": new.get("spec") or {}}
+
+
+_WRITES: dict[str, Callable[[Kind, Object, Object], Object]] = {
+    "status": strategies.status_updated,
+    "ephemeralcontainers": _ephemeral_containers,
+    "finalize": _finalized,
+}
+
+
+def _check_name(target: Target, document: Object) -> None:
+    name = document["metadata"].get("name", "")
+    if not name:
+        raise bad_request(
+            f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != target.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+
+
+def _check_uid(target: Target, old: Object, asked: Object) -> None:
+    uid, found = asked["metadata"].get("uid") or "", old["metadata"]["uid"]
+    if uid not in ("", found):
+        resource = target.resource
+        key = "/".join(part for part in ("/registry", resource.plural, target.namespace, target.name) if part)
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
+        raise conflict(
+            resource,
+            target.name,
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}",
+        )
+
+
+def _attempt(call: Call, target: Target, old: Object, new: Object) -> Attempt:
+    namespace = target.name if target.resource.kind == "Namespace" else target.namespace
+    return Attempt(
+        "UPDATE",
+        target.resource,
+        target.subresource,
+        namespace,
+        target.name,
+        new,
+        old,
+        call.user,
+        call.dry_run,
+        call.options,
+    )
+
+
+def _commit(cluster: Cluster, kind: Kind, entry: Entry, new: Object) -> Object:
+    """Store a change; it is the end of an object whose deletion waited for the last finalizer."""
+    written = cluster.commit(kind, new)
+    if "deletionTimestamp" in new["metadata"]:
+        end_if_final(cluster, kind, entry.name)
+    return written

@@ -1,0 +1,135 @@
+"""Watches: what exists, then every change, bookmarks in between, until the time is over."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+
+from webhook.sandbox.reading import asked_version, selected, whole_number
+from webhook.sandbox.selectors import parse_selection
+from webhook.sandbox.statuses import Cause, expired, invalid
+from webhook.sandbox.versions import TooOldError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from webhook.sandbox.cluster import Cluster
+    from webhook.sandbox.kinds import Kind
+    from webhook.sandbox.routing import Target
+    from webhook.sandbox.selectors import Selection
+    from webhook.sandbox.store import Entry
+    from webhook.sandbox.versions import Change
+
+__all__ = ["Watch", "parse_watch"]
+
+_BOOKMARK_SECONDS = 60.0
+_DEFAULT_SECONDS = 1800.0
+_INITIAL_END = {"k8s.io/initial-events-end": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """One watch as it was asked for."""
+
+    kind: Kind
+    selection: Selection
+    version: int
+    """After which changes are told."""
+    initial: bool
+    """Whether what exists is told first."""
+    initial_end: bool
+    """Whether a bookmark says where it ends."""
+    bookmarks: bool
+    seconds: float
+
+    async def lines(self, cluster: Cluster, second: float) -> AsyncIterator[bytes]:
+        """The events, one or several lines of JSON at a time.
+
+        Args:
+            cluster: What is watched.
+            second: How long a second of the watch's times lasts, in seconds.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.seconds * second
+        bookmark = loop.time() + _BOOKMARK_SECONDS * second
+        history = cluster.store.collection(self.kind).history
+        version = self.version
+        if self.initial:
+            version = cluster.store.version
+            yield b"".join(self._event(b"ADDED", entry) for entry in selected(cluster, self.kind, self.selection))
+            if self.initial_end:
+                yield self._bookmark(version, _INITIAL_END)
+        while True:
+            try:
+                changes = history.after(version)
+            except TooOldError as error:
+                yield b'{"type":"ERROR","object":' + orjson.dumps(expired(str(error)).status) + b"}\n"
+                return
+            version = max(version, cluster.store.version)
+            if lines := b"".join(self._told(change) for change in changes):
+                yield lines
+                # Writing took time, in which more may have changed.
+                continue
+            if loop.time() >= end:
+                break
+            if loop.time() >= bookmark:
+                bookmark = loop.time() + _BOOKMARK_SECONDS * second
+                # Also who wants no bookmarks has a turn, in which it is seen whether the client is still there.
+                yield self._bookmark(version) if self.bookmarks else b""
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(min(end, bookmark)):
+                    await history.changed()
+        if self.bookmarks:
+            yield self._bookmark(version)
+
+    def _told(self, change: Change) -> bytes:
+        """A change as this watch sees it: what comes into its selection is new to it, and what leaves it is gone."""
+        was = change.before is not None and self.selection.covers(change.before)
+        remains = change.type != "DELETED" and self.selection.covers(change.entry)
+        if was and remains:
+            return self._event(b"MODIFIED", change.entry)
+        if remains:
+            return self._event(b"ADDED", change.entry)
+        return self._event(b"DELETED", change.entry) if was else b""
+
+    def _event(self, event: bytes, entry: Entry) -> bytes:
+        return b'{"type":"' + event + b'","object":' + entry.encode(self.kind) + b"}\n"
+
+    def _bookmark(self, version: int, annotations: Mapping[str, str] | None = None) -> bytes:
+        metadata = {"resourceVersion": str(version), "creationTimestamp": None}
+        shown = {**metadata, **({"annotations": annotations} if annotations else {})}
+        resource = self.kind.resource
+        marked = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": shown}
+        return b'{"type":"BOOKMARK","object":' + orjson.dumps(marked) + b"}\n"
+
+
+def parse_watch(cluster: Cluster, target: Target, query: Mapping[str, str]) -> Watch:
+    """The watch that a query asks for.
+
+    Raises:
+        Refused: it cannot be had.
+    """
+    selection = parse_selection(target.kind, target.namespace, query)
+    version = asked_version(cluster, query)
+    listed = query.get("sendInitialEvents") == "true"
+    if listed and query.get("resourceVersionMatch") != "NotOlderThan":
+        cause = Cause(
+            "resourceVersionMatch",
+            "Forbidden",
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        )
+        raise invalid("ListOptions", "meta.k8s.io", "", [cause])
+    return Watch(
+        target.kind,
+        selection,
+        version,
+        initial=listed or (version == 0 and query.get("sendInitialEvents") != "false"),
+        initial_end=listed and query.get("allowWatchBookmarks") == "true",
+        bookmarks=query.get("allowWatchBookmarks") == "true",
+        seconds=whole_number(query, "timeoutSeconds") or _DEFAULT_SECONDS,
+    )

@@ -1,0 +1,221 @@
+"""Effects: what must be in the cluster before an answer is sent.
+
+A converted pod refers to a template. Validation asks about it 2 ms later, perhaps another replica, and the claim is made
+as soon as the pod is stored; so the replica that converts a pod creates its template before it answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from policies.conversion.sweep import UNUSED_SINCE, unmark
+from policies.dra.templates import as_written
+from policies.kubernetes.paths import lookup
+from webhook.cluster.errors import APIError, Unreachable
+from webhook.cluster.resources import RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from policies.conversion.sweep import Key
+    from policies.decision import Template
+    from policies.kubernetes.objects import Object
+    from policies.view import ClusterView, Unknown
+    from webhook.cluster.client import APIClient
+    from webhook.server.deadlines import Deadline
+
+__all__ = ["FIELD_MANAGER", "REMEMBERED_SECONDS", "Outcome", "RefusedTemplate", "TemplateKeeper", "TemplatesSeen"]
+
+T = TypeVar("T")
+
+FIELD_MANAGER = {"fieldManager": "gpu-admission"}
+"""Who writes, for `metadata.managedFields`."""
+
+REMEMBERED_SECONDS = 60.0
+"""For how long a template that was seen is not looked at again. Much shorter than it takes to sweep one."""
+
+_RESOURCE = RESOURCES["ResourceClaimTemplate"]
+_MOST_REMEMBERED = 4096
+_CALL_SECONDS = 10.0
+_MORE_TURNS = 2
+"""How often something may come between, such as a deletion between two calls, or a connection that was closed."""
+
+_TOLD = (403, 404, 422, 429)
+"""What the API server refuses for a reason that its user or administrator can do something about: rights, quotas, a
+namespace that is going or gone, an API that is not served, policies of others, too many requests."""
+
+Outcome = Literal["created", "found", "unmarked", "foreign", "failed"]
+
+
+class RefusedTemplate(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
+    """The API server refuses a template, for a reason that people can do something about."""
+
+    def __init__(self, template: Template, error: APIError) -> None:
+        super().__init__(error.message)
+        self.template = template
+        self.error = error
+
+
+class TemplateKeeper:
+    """Sees to it that templates exist.
+
+    Calls may come in any number at once: a template that several pods wait for is created once, by a task of its own,
+    so that the caller with the shortest deadline does not decide for the others.
+    """
+
+    def __init__(
+        self,
+        client: APIClient,
+        view: ClusterView,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        count: Callable[[Outcome], None] = lambda _: None,
+    ) -> None:
+        """Prepare; nothing is asked before `ensure`.
+
+        Args:
+            client: Talks to the API server.
+            view: The cluster; a template that it shows is not asked for.
+            clock: Tells seconds that never go back.
+            count: Called for each template that the API server was asked for.
+        """
+        self._client = client
+        self._view = view
+        self._clock = clock
+        self._count = count
+        self._remembered: OrderedDict[Key, float] = OrderedDict()
+        self._under_way: dict[Key, asyncio.Task[Object]] = {}
+
+    async def ensure(self, templates: Iterable[Template], deadline: Deadline) -> dict[Key, Object]:
+        """Create the templates that do not exist.
+
+        Returns:
+            Those that exist with another spec, as they are; empty when all are as they must be.
+
+        Raises:
+            TimeoutError: The deadline passed; what was begun goes on.
+            RefusedTemplate: The API server refuses one, for a reason to be told.
+            APIError: It failed.
+            Unreachable: It did not answer.
+        """
+        foreign: dict[Key, Object] = {}
+        async with asyncio.timeout(max(deadline.remaining, 0)):
+            for template in templates:
+                key = template.namespace, template.name
+                if key in foreign or self._knows(template):
+                    continue
+                stored = await self._brought(template)
+                if as_written(stored.get("spec")) == template.spec:
+                    self._remember(key)
+                else:
+                    foreign[key] = stored
+        return foreign
+
+    def _knows(self, template: Template) -> bool:
+        key = template.namespace, template.name
+        shown = self._view.get(_RESOURCE.kind, template.name, template.namespace)
+        if isinstance(shown, dict) and not _is_marked(shown):
+            return True
+        # What was created a moment ago the view does not show yet.
+        return self._clock() - self._remembered.get(key, -REMEMBERED_SECONDS) < REMEMBERED_SECONDS
+
+    def _remember(self, key: Key) -> None:
+        self._remembered[key] = self._clock()
+        self._remembered.move_to_end(key)
+        if len(self._remembered) > _MOST_REMEMBERED:
+            self._remembered.popitem(last=False)
+
+    async def _brought(self, template: Template) -> Object:
+        try:
+            return await asyncio.shield(self._begun(template))
+        except APIError as error:
+            if error.code in _TOLD:
+                raise RefusedTemplate(template, error) from error
+            raise
+
+    def _begun(self, template: Template) -> asyncio.Task[Object]:
+        key = template.namespace, template.name
+        task = self._under_way.get(key)
+        if task is None:
+            task = asyncio.create_task(self._bring(template), name=f"template {template.namespace}/{template.name}")
+            self._under_way[key] = task
+            task.add_done_callback(lambda ended: self._ended(key, ended))
+        return task
+
+    def _ended(self, key: Key, task: asyncio.Task[Object]) -> None:
+        del self._under_way[key]
+        # Everybody who waited may have gone; then nobody else asks for the error, and asyncio would complain.
+        if task.cancelled() or task.exception() is not None:
+            self._count("failed")
+
+    async def _bring(self, template: Template, more_turns: int = _MORE_TURNS) -> Object:
+        """The template as it is stored, created if it was not."""
+        try:
+            return await self._create(template)
+        except Unreachable:
+            # A connection that was kept alive may have been closed meanwhile; creating twice changes nothing.
+            if not more_turns:
+                raise
+        except APIError as error:
+            if not error.already_exists:
+                raise
+            try:
+                return await self._adopt(template)
+            except APIError as gone:
+                if not (more_turns and gone.not_found):
+                    raise
+        return await self._bring(template, more_turns - 1)
+
+    async def _create(self, template: Template) -> Object:
+        path = _RESOURCE.path(template.namespace)
+        stored: Object = await self._client.post(path, template.manifest(), FIELD_MANAGER, timeout=_CALL_SECONDS)
+        self._count("created")
+        return stored
+
+    async def _adopt(self, template: Template) -> Object:
+        """The template that exists; if it is ours and was to be swept, it stays now."""
+        path = _RESOURCE.path(template.namespace, template.name)
+        stored: Object = await self._client.get(path, timeout=_CALL_SECONDS)
+        if as_written(stored.get("spec")) != template.spec:
+            self._count("foreign")
+        elif _is_marked(stored):
+            body = {"metadata": {"annotations": unmark()}}
+            stored = await self._client.patch(
+                path, body, FIELD_MANAGER, content_type="application/merge-patch+json", timeout=_CALL_SECONDS
+            )
+            self._count("unmarked")
+        else:
+            self._count("found")
+        return stored
+
+
+class TemplatesSeen:
+    """A view in which some templates are as the API server has just shown them."""
+
+    def __init__(self, view: ClusterView, seen: Mapping[Key, Object]) -> None:
+        self._view = view
+        self._seen = seen
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None when it certainly does not exist."""
+        seen = self._seen.get((namespace, name)) if kind == _RESOURCE.kind else None
+        return self._view.get(kind, name, namespace) if seen is None else seen
+
+    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
+        """All objects of a kind."""
+        return self._view.list(kind, namespace)
+
+    def server_version(self) -> tuple[int, int] | Unknown:
+        """Major and minor version of the API server."""
+        return self._view.server_version()
+
+    def derive(self, function: Callable[[ClusterView], T]) -> T:
+        """`function` of the view; nothing that is derived rests on templates."""
+        return self._view.derive(function)
+
+
+def _is_marked(template: Object) -> bool:
+    return lookup(template, ("metadata", "annotations", UNUSED_SINCE)) is not None
