@@ -330,16 +330,21 @@ def digests(view: ClusterView) -> Iterator[tuple[str, float]]:
     yield "gpu_nodes", (time.perf_counter() - begun) * 1000
 
 
+def kubeconfig(folder: str, port: int) -> str:
+    """A kubeconfig for the server, written into a folder."""
+    written = Path(folder, "config")
+    cluster = {"name": "large", "cluster": {"server": f"http://127.0.0.1:{port}"}}
+    context = {"name": "large", "context": {"cluster": "large", "user": "nobody"}}
+    config = {"clusters": [cluster], "contexts": [context], "users": [{"name": "nobody", "user": {}}]}
+    written.write_text(json.dumps({"current-context": "large", "kind": "Config", "apiVersion": "v1", **config}))
+    return str(written)
+
+
 async def measure(port: int) -> None:
     """Read the cluster, and print what that cost."""
     before = resident()
     with tempfile.TemporaryDirectory() as folder:
-        kubeconfig = Path(folder, "config")
-        cluster = {"name": "large", "cluster": {"server": f"http://127.0.0.1:{port}"}}
-        context = {"name": "large", "context": {"cluster": "large", "user": "nobody"}}
-        config = {"clusters": [cluster], "contexts": [context], "users": [{"name": "nobody", "user": {}}]}
-        kubeconfig.write_text(json.dumps({"current-context": "large", "kind": "Config", "apiVersion": "v1", **config}))
-        client = await APIClient.connect(str(kubeconfig))
+        client = await APIClient.connect(kubeconfig(folder, port))
     sync = Sync(client)
     begun, cpu = time.perf_counter(), time.process_time()
     sync.start(DEFAULTS.configuration.operator_namespaces)
@@ -348,9 +353,9 @@ async def measure(port: int) -> None:
     print(f"before                 {before:7.0f} MiB")
     print(f"synced                 {resident():7.0f} MiB, at most {highest():.0f} MiB")
     print(f"time to readiness      {seconds:7.1f} s, of which {used:.1f} s of our CPU")
-    for cache in sync.caches:
-        if len(cache.store):
-            print(f"  {cache.watched.words:30} {len(cache.store):7} objects")
+    for kept in sync.caches:
+        if len(kept.store):
+            print(f"  {kept.watched.words:30} {len(kept.store):7} objects")
     for name, milliseconds in digests(sync.view):
         print(f"digest {name:15} {milliseconds:7.0f} ms")
     print(f"with digests           {resident():7.0f} MiB, at most {highest():.0f} MiB")
@@ -364,15 +369,13 @@ async def measure(port: int) -> None:
     begun = time.perf_counter()
     gc.collect()
     print(f"a full collection      {(time.perf_counter() - begun) * 1000:7.1f} ms")
-    versions = [(cache, cache.store.version) for cache in sync.caches]
+    versions = [(kept, kept.store.version) for kept in sync.caches]
     await client.get("/steady")
     cpu = time.process_time()
     await asyncio.sleep(STEADY)
     share = (time.process_time() - cpu) / STEADY * 100
     print(f"{HEARTBEATS} + {RESTARTS} events a second {share:5.1f} % of one core, {resident():.0f} MiB")
-    print(
-        "changed by them       ", [cache.watched.kind for cache, version in versions if cache.store.version != version]
-    )
+    print("changed by them       ", [kept.watched.kind for kept, version in versions if kept.store.version != version])
     assert sync.view.list("Pod") is not UNKNOWN  # noqa: S101 - a benchmark that measured nothing must not say so
     await sync.close()
     await client.close()

@@ -11,7 +11,6 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import policies.review  # registers every rule
 from policies.explanation import explain, questions
 from policies.request import Request
 from policies.review import review

@@ -25,7 +25,7 @@ class Contact:
         self.lists = 0
         """Lists that were begun; one of many pages is one."""
 
-    async def get(self, path: str, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
+    async def get(self, path: str, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:  # noqa: ASYNC109 - as the client's
         """As the client's."""
         self.lists += "continue" not in (query or {})
         answer = await self._client.get(path, query, timeout=timeout)

@@ -21,7 +21,7 @@ from webhook.cluster.sync_words import notes_of, reason_of
 from webhook.cluster.trimmed import trim_for
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Iterable
 
     from webhook.cluster.kinds import Watched
     from webhook.cluster.reflector import Reader
@@ -127,7 +127,7 @@ class Sync:
             on_state=self._entered,
             pace=self._pace,
         )
-        task = asyncio.create_task(_for_ever(reflector.run()), name=f"watch {each.words}")
+        task = asyncio.create_task(_for_ever(reflector), name=f"watch {each.words}")
         task.add_done_callback(_log_end)
         return Cache(each, store, contact, task)
 
@@ -142,8 +142,8 @@ class Sync:
         _logger.info("the cluster was read: %d objects", sum(len(cache.store) for cache in self.caches))
 
 
-async def _for_ever(run: Coroutine[None, None, object]) -> None:
-    await run
+async def _for_ever(reflector: Reflector) -> None:
+    await reflector.run()
 
 
 def _log_end(task: asyncio.Task[None]) -> None:
