@@ -1,5 +1,8 @@
 """What a store keeps, and when its answers count as new."""
 
+import sys
+import threading
+
 import pytest
 
 from webhook.cluster.resources import RESOURCES
@@ -157,3 +160,35 @@ def test_since_tells_when_the_state_began():
 )
 def test_versions_are_compared_as_numbers(version, than, older):
     assert is_older(version, than) is older
+
+
+@pytest.fixture
+def often():
+    """Threads take turns so often that they meet in the middle of things."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("often")
+def test_list_while_another_thread_changes_the_store_is_whole(store):
+    stop, failures = threading.Event(), []
+
+    def ask():
+        while not stop.is_set():
+            try:
+                store.list()
+            except RuntimeError as error:
+                failures.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    for number in range(3_000):
+        item = pod(f"x-{number % 50}", number + 1, f"n-{number % 7}", number=number)
+        store.apply(event("DELETED" if number % 3 == 2 else "MODIFIED", item))
+    stop.set()
+    asking.join()
+    assert failures == []
+    assert all(store.get(item["metadata"]["namespace"], item["metadata"]["name"]) is item for item in store.list())
+    assert len(store.list()) == len(store)

@@ -73,12 +73,17 @@ class Store:
         return kept[1] if kept else None
 
     def list(self, namespace: str = "") -> Sequence[Object]:
-        """All objects, of one namespace where one is given."""
-        found = self._listed.get(namespace)
+        """All objects, of one namespace where one is given.
+
+        Other threads may ask as well, while the loop takes events: each dict is copied in one step, and what was
+        gathered is remembered where a change that came meanwhile has thrown it away already.
+        """
+        listed = self._listed
+        found = listed.get(namespace)
         if found is None:
-            where = (self._namespaces.get(namespace, {}),) if namespace else self._namespaces.values()
-            found = tuple(kept for named in where for _, kept in named.values())
-            self._listed[namespace] = found
+            where = [self._namespaces.get(namespace, {})] if namespace else [*self._namespaces.values()]
+            found = tuple(kept for named in where for _, kept in [*named.values()])
+            listed[namespace] = found
         return found
 
     def listing(self) -> Listing:
@@ -149,9 +154,10 @@ class Store:
         self._listed = {}
 
     def _replace(self, namespaces: dict[str, _Namespace], resource_version: str) -> None:
-        if not _same(namespaces, self._namespaces):
-            self._changed()
+        same = _same(namespaces, self._namespaces)
         self._namespaces, self.resource_version = namespaces, resource_version
+        if not same:
+            self._changed()
         self.mark("synced")
 
 
