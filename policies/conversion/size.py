@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from policies.conversion.amounts import gpu_resources, limit_path
 from policies.conversion.rules import TOO_LARGE
 from policies.kubernetes.nodes import REQUIRED
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import SPEC
+from policies.kubernetes.selection_size import MOST_EXPRESSIONS, MOST_VALUES, SelectionSize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["size_problems"]
 
 MOST_CONTAINERS = 1_000
-MOST_EXPRESSIONS = 1_000
-"""Expressions of the required node affinity, and labels of the node selector."""
-MOST_VALUES = 10_000
-"""Values in these expressions."""
 MOST_RESOURCES = 200
 """GPU resources over all containers, asked for zero times or more."""
 
@@ -51,20 +48,13 @@ def size_problems(pod: Pod) -> Iterator[Finding]:
 
 
 def _selector_problems(pod: Pod) -> Iterator[Finding]:
-    labels = len(pod.spec.get("nodeSelector") or {})
-    if labels > MOST_EXPRESSIONS:
-        text = f"has {labels} labels, and {MOST_EXPRESSIONS} can be judged in time"
+    size = SelectionSize.of(pod.spec)
+    if size.labels > MOST_EXPRESSIONS:
+        text = f"has {size.labels} labels, and {MOST_EXPRESSIONS} can be judged in time"
         yield TOO_LARGE.finding(_SELECTOR, text, _OWN_LABEL)
-    expressions = [
-        expression
-        for term in lookup(pod.document, _TERMS) or []
-        for field in ("matchExpressions", "matchFields")
-        for expression in term.get(field) or []
-    ]
-    if len(expressions) > MOST_EXPRESSIONS:
-        text = f"has {len(expressions)} expressions, and {MOST_EXPRESSIONS} can be judged in time"
+    if size.expressions > MOST_EXPRESSIONS:
+        text = f"has {size.expressions} expressions, and {MOST_EXPRESSIONS} can be judged in time"
         yield TOO_LARGE.finding(_TERMS, text, _OWN_LABEL)
-    values = sum(len(expression.get("values") or []) for expression in expressions)
-    if values > MOST_VALUES:
-        text = f"has {values} values in its expressions, and {MOST_VALUES} can be judged in time"
+    if size.values > MOST_VALUES:
+        text = f"has {size.values} values in its expressions, and {MOST_VALUES} can be judged in time"
         yield TOO_LARGE.finding(_TERMS, text, _OWN_LABEL)

@@ -14,6 +14,7 @@ from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import printable
+from policies.kubernetes.selection_size import MOST_EXPRESSIONS, MOST_VALUES, SelectionSize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,10 +26,6 @@ __all__ = ["MOST_TERMS", "Contradiction", "TooManyTermsError", "contradiction", 
 
 MOST_TERMS = 200
 """Terms that alternatives multiply a pod's terms to."""
-_MOST_EXPRESSIONS = 1_000
-"""Terms of a pod, expressions in them, and labels of its node selector, that are compared in time."""
-_MOST_VALUES = 10_000
-"""Values in these expressions."""
 
 _SELECTOR = SPEC / "nodeSelector"
 _TERMS = FieldPath([*SPEC, *REQUIRED, "nodeSelectorTerms"])
@@ -121,9 +118,9 @@ class _Own:
 
     @classmethod
     def read(cls, spec: Mapping[str, Any]) -> _Own:
+        _check_size(spec)
         labels, required = spec.get("nodeSelector") or {}, lookup(spec, REQUIRED)
         terms: list[dict[str, Any]] | None = None if required is None else required.get("nodeSelectorTerms") or []
-        _check_size(labels, terms or [])
         selector = {key: NodeRequirement(key, "In", (value,)) for key, value in labels.items()}
         own = cls(selector, terms, {})
         readable = {place: term for place, item in enumerate(terms or []) if (term := _read(item)) is not None}
@@ -228,17 +225,13 @@ def _check_terms(count: int) -> None:
         raise TooManyTermsError(_TERMS, f"would have {count} terms, and {MOST_TERMS} are the most that a pod is given")
 
 
-def _check_size(selector: Mapping[str, str], terms: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse what takes longer than others can wait; the API server lets megabytes pass."""
-    _check(_SELECTOR, len(selector), "labels", _MOST_EXPRESSIONS)
-    _check(_TERMS, len(terms), "terms", _MOST_EXPRESSIONS)
-    expressions = [
-        item for term in terms for field in ("matchExpressions", "matchFields") for item in term.get(field) or []
-    ]
-    _check(_TERMS, len(expressions), "expressions", _MOST_EXPRESSIONS)
-    _check(
-        _TERMS, sum(len(item.get("values") or []) for item in expressions), "values in its expressions", _MOST_VALUES
-    )
+def _check_size(spec: Mapping[str, Any]) -> None:
+    """Refuse what takes longer than others can wait."""
+    size = SelectionSize.of(spec)
+    _check(_SELECTOR, size.labels, "labels", MOST_EXPRESSIONS)
+    _check(_TERMS, size.terms, "terms", MOST_EXPRESSIONS)
+    _check(_TERMS, size.expressions, "expressions", MOST_EXPRESSIONS)
+    _check(_TERMS, size.values, "values in its expressions", MOST_VALUES)
 
 
 def _check(path: FieldPath, count: int, what: str, most: int) -> None:
