@@ -25,7 +25,9 @@ from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.config import SelfSigned, ServerConfig
 from webhook.server.logs import configure
-from webhook.server.service import Ready, serve
+from webhook.server.lifecycle import run
+from webhook.server.listeners import Ready
+from webhook.server.service import Service
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -59,7 +61,7 @@ async def run_server() -> None:
         for document in yaml.load_all(file.read_text(), yaml.CSafeLoader)
     )
     config = ServerConfig(certificate=SelfSigned(), port=0, probe_port=0, drain_delay=0)
-    await serve(config, ManifestsView(document for document in documents if document), DEFAULTS, tell)
+    await run(Service(config, ManifestsView(document for document in documents if document), DEFAULTS), tell)
 
 
 async def measure() -> None:

@@ -99,10 +99,62 @@ def test_options_that_do_not_go_together_are_usage_errors(invoke, cluster, argum
     assert done.stderr.endswith(f"Error: {sentence}\n")
 
 
-def test_cluster_is_required(invoke):
-    done = invoke("serve")
+@pytest.mark.parametrize("option", ["--kubeconfig", "--context", "--url"])
+def test_option_of_a_running_cluster_is_refused_beside_files(invoke, cluster, option):
+    done = invoke("serve", "--cluster", cluster, option, "x")
     assert done.exit_code == 2
-    assert done.stderr.endswith("Error: Missing option '--cluster'.\n")
+    assert done.stderr.endswith(
+        f"Error: {option} is for a cluster that runs, and --cluster is for one in files; leave one of them out\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["--settings", "policy.yaml"],
+            "--settings goes with --cluster; the settings of a cluster that runs are its GPUAdmissionPolicy",
+        ),
+        (
+            ["--ca-out", "ca.pem"],
+            "--ca-out goes with --cluster; in a cluster that runs, the authority is written into the webhook "
+            "configurations",
+        ),
+        (
+            ["--url", "https://localhost", "--tls-cert", "tls.crt", "--tls-key", "tls.key"],
+            "--url comes with a certificate that is made for it; leave --tls-cert and --tls-key out",
+        ),
+        (
+            ["--url", "http://localhost:8443"],
+            "--url must begin with https:// and a host; write https://HOST:PORT, where the API server can reach this "
+            "process",
+        ),
+        (
+            ["--url", "https://me:secret@localhost"],
+            "--url must not name a user; write https://HOST:PORT, where the API server can reach this process",
+        ),
+        (
+            ["--url", "https://localhost/webhooks"],
+            "--url must end with the host or its port; the paths of the webhooks come behind it; write "
+            "https://HOST:PORT, where the API server can reach this process",
+        ),
+        (
+            ["--url", "https://localhost:no"],
+            "--url is no URL: Port could not be cast to integer value as 'no'; write https://HOST:PORT, where the API "
+            "server can reach this process",
+        ),
+    ],
+)
+def test_options_that_do_not_suit_a_running_cluster_are_usage_errors(invoke, arguments, sentence):
+    done = invoke("serve", *arguments)
+    assert done.exit_code == 2
+    assert done.stderr.endswith(f"Error: {sentence}\n")
+
+
+def test_kubeconfig_that_is_missing_is_told_in_a_sentence(run):
+    done = run("serve", "--kubeconfig", "missing.yaml")
+    assert done.returncode == 1
+    assert done.stderr == "Error: there is no kubeconfig file missing.yaml\n"
 
 
 def test_problems_of_cluster_and_settings_are_shown_at_once(invoke, write):

@@ -21,6 +21,7 @@ from webhook.server.admission import Admission
 from webhook.server.app import create_app
 from webhook.server.callers import Callers
 from webhook.server.connections import create_runner
+from webhook.server.explain_gate import NamedClients
 from webhook.server.explainer import Explainer
 from webhook.server.metrics import Metrics
 from webhook.server.tls import server_context
@@ -180,10 +181,15 @@ async def start_webhook(cluster, authority, client_authority, client_of):
     """Serve the application over TLS; everything it depends on can be chosen."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(view=cluster, settings=DEFAULTS, allowed=None, **admission):
+        async def start(view=cluster, settings=DEFAULTS, allowed=None, gate=None, **admission):
             metrics = Metrics()
             callers = Callers(None if allowed is None else frozenset(allowed))
-            app = create_app(Admission(view, settings, metrics, **admission), callers, Explainer(view, settings))
+            app = create_app(
+                Admission(view, lambda: settings, metrics, **admission),
+                callers,
+                Explainer(view, lambda: settings),
+                gate or NamedClients(callers.allowed),
+            )
             pair = issue_serving(authority, ["localhost"], now=datetime.now(UTC))
             trusted = None if allowed is None else client_authority.certificate_pem
             runner = create_runner(app)

@@ -50,3 +50,23 @@ async def test_label_of_a_node_is_judged_where_it_comes_with_the_status(start_we
     written = {"operation": "UPDATE", "subResource": "status", "oldObject": before, "namespace": ""}
     response = await webhook.client.ask("nodes", review_of(after, **written))
     assert "vm-passthru" in str(response.get("status") or response.get("warnings"))
+
+
+async def test_invalid_settings_are_refused_field_by_field(start_webhook, review_of):
+    webhook = await start_webhook(view=ManifestsView())
+    policy = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUAdmissionPolicy",
+        "metadata": {"name": "default"},
+        "spec": {"access": {"mode": "audit"}},
+    }
+    kind = {"group": "gpu-admission.io", "version": "v1alpha1", "kind": "GPUAdmissionPolicy"}
+    status = (await webhook.client.ask("configuration", review_of(policy, kind=kind)))["status"]
+    assert (status["code"], status["reason"], status["details"]["group"]) == (422, "Invalid", "gpu-admission.io")
+    assert status["details"]["causes"] == [
+        {
+            "reason": "FieldValueInvalid",
+            "field": "spec.access.mode",
+            "message": 'is "audit"; write warn or deny [GA701]',
+        }
+    ]

@@ -44,6 +44,9 @@ class Gated:
     def derive(self, function):
         return self._view.derive(function)
 
+    def derive_each(self, kind, function):
+        return self._view.derive_each(kind, function)
+
 
 @pytest.fixture
 def gated(cluster):
@@ -426,14 +429,14 @@ async def test_mistake_of_ours_shows_no_traceback(start_webhook, client_of, clie
 
 async def test_work_ends_with_the_time_of_its_call(cluster):
     clock = itertools.count()
-    explainer = Explainer(cluster, DEFAULTS, clock=lambda: next(clock))
+    explainer = Explainer(cluster, lambda: DEFAULTS, clock=lambda: next(clock))
     with pytest.raises(UnavailableError, match=r"^The explanation took longer than the call's timeout; ask"):
         await explainer.answer(PostedObject(CLAIM, ""), explainer.deadline("9s"), lambda: True)
     assert next(clock) == 10
 
 
 async def test_work_ends_when_its_caller_has_gone(cluster):
-    explainer = Explainer(cluster, DEFAULTS)
+    explainer = Explainer(cluster, lambda: DEFAULTS)
     there = iter([True] * 5 + [False])
     with pytest.raises(UnavailableError, match=r"^The caller has gone\.$"):
         await explainer.answer(PostedObject(CLAIM, ""), explainer.deadline(None), lambda: next(there))

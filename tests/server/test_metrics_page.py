@@ -4,6 +4,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from policies.entries import ENTRIES
 from policies.rules import all_rules
+from policies.settings import Exemption, GPUAdmissionPolicy
 
 
 def samples(webhook):
@@ -32,6 +33,18 @@ async def test_findings_are_counted_by_rule(webhook, pod, review_of):
     for _ in range(2):
         await webhook.client.ask("conversion", review_of(pod("0.5")))
     assert value(webhook, "findings_total", webhook="conversion", rule="GA302", severity="deny") == 2
+
+
+async def test_uses_of_exemptions_are_counted_by_rule(start_webhook, cluster, pod, review_of):
+    settings = GPUAdmissionPolicy(exemptions=(Exemption(("GA601", "conversion"), users=("alice",)),))
+    webhook = await start_webhook(view=cluster, settings=settings)
+    document = pod(0)
+    document["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    for user in ("alice", "alice", "bob"):
+        assert (await webhook.client.ask("access", review_of(document, userInfo={"username": user})))["allowed"]
+    await webhook.client.ask("conversion", review_of(pod()))
+    assert value(webhook, "exempted_total", webhook="access", rule="GA601") == 2
+    assert value(webhook, "exempted_total", webhook="conversion", rule="GA334") == 1
 
 
 async def test_time_is_measured_up_to_ten_seconds(webhook, pod, review_of):

@@ -23,7 +23,7 @@ def problems():
 @pytest.fixture
 def readiness(problems):
     checks = [lambda: problems["certificate"], lambda: problems["view"]]
-    return Readiness(checks, [Callers().note, Callers(frozenset({"kube-apiserver"})).note])
+    return Readiness(checks, [Callers().notes, Callers(frozenset({"kube-apiserver"})).notes])
 
 
 @pytest.fixture

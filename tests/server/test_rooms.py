@@ -8,7 +8,7 @@ CODE = """\
 import json, sys
 from types import SimpleNamespace
 from webhook.server.app import create_app
-create_app(SimpleNamespace(metrics=SimpleNamespace(set_in_flight=None)), None, None)
+create_app(SimpleNamespace(metrics=SimpleNamespace(set_in_flight=None)), None, None, None)
 print(json.dumps(sorted(sys.modules)))
 """
 

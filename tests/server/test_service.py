@@ -103,7 +103,7 @@ async def test_changed_files_are_served_and_connections_kept(start, put, files, 
     changed = put()
     await until(lambda: service._certificate.reloading.pair == changed)
     await client.ask("conversion", review_of(pod()))
-    assert len(service._webhook.server.connections) == 1
+    assert len(service._listeners._webhook.server.connections) == 1
 
 
 async def test_expiry_is_a_metric(start, put, files, client_of):
@@ -134,7 +134,7 @@ async def test_expired_certificate_is_not_ready(start, put, files, client_of):
 async def test_idle_connections_are_kept_longer_than_the_api_server_keeps_them(start, client_of, client_context):
     service, ready = await start()
     await (await client_of(ready.port, client_context(ca=ready.ca_pem))).get("/")
-    (connection,) = service._webhook.server.connections
+    (connection,) = service._listeners._webhook.server.connections
     assert connection.keepalive_timeout == KEEP_ALIVE > 90
 
 
@@ -232,14 +232,15 @@ from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.config import SelfSigned, ServerConfig
 from webhook.server.logs import configure
-from webhook.server.service import serve
+from webhook.server.lifecycle import run
+from webhook.server.service import Service
 
 def tell(ready):
     print(json.dumps({"port": ready.port, "probe_port": ready.probe_port, "ca": ready.ca_pem.decode()}), flush=True)
 
 configure()
 config = ServerConfig(certificate=SelfSigned(), port=0, probe_port=0, drain_delay=float(sys.argv[1]))
-asyncio.run(serve(config, ManifestsView(), DEFAULTS, tell))
+asyncio.run(run(Service(config, ManifestsView(), DEFAULTS), tell))
 """
 
 

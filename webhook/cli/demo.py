@@ -3,45 +3,56 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-import ssl
+from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import aiohttp
 import click
 
-from policies.kubernetes.printable import printable
-from policies.review import review
-from policies.settings import Access, GPUAdmissionPolicy
-from webhook.cli import kubectl
-from webhook.cli.api_server import admit
+from policies.decision import MANAGED
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import lookup
+from webhook.cli.apply import apply
 from webhook.cli.diff import diff, styled
-from webhook.cli.documents import Reader
-from webhook.cli.subjects import Circumstances, subjects_of
-from webhook.cluster.manifests import ManifestsView
-from webhook.server.config import SelfSigned, ServerConfig
-from webhook.server.service import Service
+from webhook.cli.documents import Reader, UnreadableInputError
+from webhook.cli.load import load, sandbox_of
+from webhook.cli.stored import as_written
+from webhook.cluster.client import APIClient
+from webhook.cluster.resources import RESOURCES
+from webhook.replica.config import NAMESPACE, SERVICE, ReplicaConfig
+from webhook.replica.replica import Replica
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
-    from webhook.cli.api_server import Admission
-    from webhook.cli.subjects import Subject
-    from webhook.server.service import Ready
+    from policies.kubernetes.objects import Object
+    from webhook.cli.apply import Applied
+    from webhook.cli.documents import Manifest
+    from webhook.sandbox.server import Sandbox
 
 __all__ = ["command"]
 
-_SETTINGS = GPUAdmissionPolicy(access=Access(mode="deny"))
+_POD = RESOURCES["Pod"]
+_SETTINGS = Path("bypass") / "settings.yaml"
 """The defaults, but that GPUs taken behind the scheduler's back are refused and not only warned about."""
+_USER = "alice"
+_CLAIMS_SECONDS = 10.0
 
 _LISTED = re.compile(r"^- \[(.+?)\]\((\S+?)\)", re.MULTILINE)
 
+_BEGIN = """\
+An API server in memory holds the cluster of {examples}/cluster and what {deploy}/install.yaml installs.
+The webhook watches it, and it asks the webhook over TLS. Settings: the defaults, but access.mode: deny.
+"""
 _TRY_NEXT = """\
 Try next, with .venv/bin on your PATH:
   gpu-admission review --cluster {examples}/cluster -n team-a POD.yaml   the same for your own manifests
   gpu-admission rules                                                what is refused, and why
-  gpu-admission serve --cluster {examples}/cluster                       the webhook itself, to ask with curl"""
+  gpu-admission sandbox --help                                       the same API server, for kubectl and curl"""
 
 
 @click.command("demo")
@@ -52,35 +63,36 @@ Try next, with .venv/bin on your PATH:
     show_default=True,
     help="The folder of examples, with a folder `cluster` in it.",
 )
-def command(examples: Path) -> None:
-    """Show the main job from end to end, on a cluster made of files.
+@click.option(
+    "--deploy",
+    type=click.Path(path_type=Path),
+    default=Path("deploy"),
+    show_default=True,
+    help="The folder with what a cluster installs, `install.yaml`.",
+)
+def command(examples: Path, deploy: Path) -> None:
+    """Show the main job from end to end, with no cluster but one in memory.
 
-    Starts the webhook on a port of this machine, posts AdmissionReviews for the pods of the examples to it over TLS as
-    an API server would, and shows for each what `kubectl apply` would print and how the pod is stored. Ends by itself.
+    Starts an API server in memory with the cluster of the examples, and the webhook beside it. Applies the pods of the
+    examples as `kubectl apply` would, and shows for each what kubectl prints, how the pod is stored, and the claims
+    that are made for it. Ends by itself.
     """
     if not ((examples / "cluster").is_dir() and (examples / "README.md").is_file()):
         raise click.UsageError(f"{examples} is no folder of examples; run the demo where they are, or name the folder")
-    asyncio.run(_demo(examples))
-
-
-async def _demo(examples: Path) -> None:
+    if not (deploy / "install.yaml").is_file():
+        raise click.UsageError(f"{deploy} has no install.yaml; run the demo where it is, or name the folder")
     reader = Reader()
-    view = ManifestsView(reader.cluster([str(examples / "cluster")]))
+    sandbox, _ = sandbox_of([str(examples / "cluster")], reader)
     pods = list(_pods(examples, reader))
+    installed = reader.manifests([str(deploy / "install.yaml"), str(examples / _SETTINGS)])
     if reader.problems:
         reader.fail()
-    service = Service(ServerConfig(certificate=SelfSigned(), port=0, probe_port=0), view, _SETTINGS)
-    ready = await service.start()
-    try:
-        click.echo(f"The webhook serves the cluster of {examples}/cluster at https://localhost:{ready.port}, with")
-        click.echo("the default settings, but access.mode: deny.\n")
-        await _show_all(ready, pods, view)
-    finally:
-        await service.close()
+    click.echo(_BEGIN.format(examples=examples, deploy=deploy))
+    asyncio.run(_show(sandbox, pods, installed))
     click.echo(_TRY_NEXT.format(examples=examples))
 
 
-def _pods(examples: Path, reader: Reader) -> Iterator[tuple[str, Subject]]:
+def _pods(examples: Path, reader: Reader) -> Iterator[tuple[str, Manifest]]:
     """The pods of the examples, each with the title of its example, in the order of the list in their README.
 
     Some examples have no manifests: they ask about what runs on the cluster already.
@@ -89,50 +101,137 @@ def _pods(examples: Path, reader: Reader) -> Iterator[tuple[str, Subject]]:
         folder = examples / name
         if folder.is_dir() and not any(file.suffix in (".yaml", ".json") for file in folder.glob("*")):
             continue
-        manifests = reader.manifests([str(folder)])
-        for subject in subjects_of(manifests, [], Circumstances(), reader):
-            if (subject.request.group, subject.request.kind) == ("", "Pod"):
-                yield title, subject
+        for manifest in reader.manifests([str(folder)]):
+            if (manifest.object["apiVersion"], manifest.object["kind"]) == (_POD.api_version, _POD.kind):
+                yield title, manifest
 
 
-async def _show_all(ready: Ready, pods: list[tuple[str, Subject]], view: ManifestsView) -> None:
-    verified = ssl.create_default_context(cadata=(ready.ca_pem or b"").decode())
-    connector = aiohttp.TCPConnector(ssl=verified)
-    url = f"https://localhost:{ready.port}"
-    verdicts = []
-    async with aiohttp.ClientSession(connector=connector, raise_for_status=True) as session:
-        for title, subject in pods:
-            admission = await admit(session, url, subject.request, view)
-            verdicts.append("refused" if admission.denied_by else "stored")
-            for line in _lines(title, subject, admission):
-                click.echo(line)
-            if not admission.denied_by:
-                for line in _claims(subject, view):
-                    click.echo(line)
-            click.echo()
-    calls = f"{len(pods)} pods: {verdicts.count('stored')} stored, {verdicts.count('refused')} refused"
-    click.echo(f"{click.style(calls, bold=True)}. Each was asked about over TLS, in the API server's order.\n")
+async def _show(sandbox: Sandbox, pods: Sequence[tuple[str, Manifest]], installed: Sequence[Manifest]) -> None:
+    """Install the webhook, apply every pod, and show what comes of it."""
+    await sandbox.start()
+    try:
+        async with aiohttp.ClientSession(sandbox.url, headers={"Authorization": f"Bearer {_USER}"}) as session:
+            plain = [await _without_webhooks(session, manifest.object) for _, manifest in pods]
+            if problems := load(sandbox, installed):
+                raise UnreadableInputError(problems)
+            async with _webhook_beside(sandbox):
+                applied = [
+                    await _show_one(sandbox, session, title, manifest, before)
+                    for (title, manifest), before in zip(pods, plain, strict=True)
+                ]
+                await _show_again(sandbox, session, pods[0][1])
+    finally:
+        await sandbox.stop()
+    refused = sum(one.refused for one in applied)
+    counted = click.style(f"{len(pods)} pods: {len(pods) - refused} stored, {refused} refused", bold=True)
+    click.echo(f"{counted}. Each was asked about over TLS, in the API server's order.\n")
 
 
-def _lines(title: str, subject: Subject, admission: Admission) -> Iterator[str]:
-    file = subject.manifest.file
-    yield click.style(f"━━ {title} ", fg="cyan", bold=True)
-    yield click.style(f"$ kubectl -n {subject.request.namespace} apply -f {file}", bold=True)
-    yield from map(kubectl.warning, admission.warnings)
-    if admission.denied_by:
-        message = "\n".join(printable(line) for line in admission.status["message"].splitlines())
-        yield kubectl.forbidden(file, "CREATE", kubectl.denied(admission.denied_by, message))
-    else:
-        yield f"pod/{subject.name} created"
-        yield from map(styled, diff(subject.document, admission.object, f"pod/{subject.name}"))
-    yield click.style(f"asked: {', '.join(admission.calls)}", dim=True)
+async def _without_webhooks(session: aiohttp.ClientSession, pod: Object) -> Object:
+    """A pod as it would be stored; asked before there are any webhooks."""
+    path = _POD.path(namespace_of(pod))
+    async with session.post(path, json=pod, params={"dryRun": "All"}, raise_for_status=True) as answer:
+        stored: Object = await answer.json()
+        return stored
 
 
-def _claims(subject: Subject, view: ManifestsView) -> Iterator[str]:
-    """What the pod's template asks for; the webhook tells the API server its name only."""
-    for template in review(subject.request, view, _SETTINGS).templates:
-        yield f"ResourceClaimTemplate {template.name}"
-        for request in template.spec["spec"]["devices"]["requests"]:
+@asynccontextmanager
+async def _webhook_beside(sandbox: Sandbox) -> AsyncIterator[None]:
+    """One replica of the service, which finds the API server as a pod in a cluster would, and is found as one."""
+    replica = Replica(await _client(sandbox), ReplicaConfig(port=0, probe_port=0))
+    try:
+        ready = await replica.start()
+        sandbox.services[NAMESPACE, SERVICE] = (ready.host, ready.port)
+        yield
+    finally:
+        await replica.close()
+
+
+async def _client(sandbox: Sandbox) -> APIClient:
+    """A client with the ServiceAccount that the service has in a cluster."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "kubeconfig"
+        file.write_text(sandbox.kubeconfig(f"system:serviceaccount:{NAMESPACE}:{SERVICE}"))
+        return await APIClient.connect(str(file))
+
+
+async def _show_one(
+    sandbox: Sandbox, session: aiohttp.ClientSession, title: str, manifest: Manifest, plain: Object
+) -> Applied:
+    """Apply one pod; unless it is refused, show how it is stored and what its claims ask for."""
+    click.secho(f"━━ {title} ", fg="cyan", bold=True)
+    await _make_room(sandbox, session, manifest.object)
+    applied = await _apply(session, manifest)
+    if not applied.refused:
+        pod = applied.answer
+        for line in diff(manifest.object, as_written(pod, manifest.object, plain), f"pod/{name_of(pod)}"):
+            click.echo(styled(line))
+        await _show_claims(sandbox, session, pod)
+    click.echo()
+    return applied
+
+
+async def _make_room(sandbox: Sandbox, session: aiohttp.ClientSession, pod: Object) -> None:
+    """Delete the pod of an earlier example that has the same name."""
+    name, namespace = name_of(pod), namespace_of(pod)
+    if sandbox.get(_POD.kind, name, namespace) is None:
+        return
+    _echo_command(f"kubectl -n {namespace} delete pod {name}")
+    async with session.delete(_POD.path(namespace, name), raise_for_status=True):
+        click.echo(f'pod "{name}" deleted')
+
+
+async def _apply(session: aiohttp.ClientSession, manifest: Manifest) -> Applied:
+    """Apply a pod, and show what kubectl prints."""
+    pod = manifest.object
+    _echo_command(f"kubectl -n {namespace_of(pod)} apply -f {manifest.file}")
+    applied = await apply(session, _POD, namespace_of(pod), pod)
+    for line in applied.lines(manifest.file, name_of(pod)):
+        click.echo(line)
+    return applied
+
+
+async def _show_claims(sandbox: Sandbox, session: aiohttp.ClientSession, pod: Object) -> None:
+    """Show the claims of a converted pod, once they were made from their templates."""
+    if lookup(pod, ("metadata", "labels", MANAGED)) is None:
+        return
+    templates = {claim["name"]: claim.get("resourceClaimTemplateName") for claim in pod["spec"]["resourceClaims"]}
+    for made in await _made_claims(session, pod):
+        claim = sandbox.get("ResourceClaim", made["resourceClaimName"], namespace_of(pod)) or {}
+        click.echo(f"ResourceClaim {name_of(claim)}, made from ResourceClaimTemplate {templates[made['name']]}")
+        for request in claim["spec"]["devices"]["requests"]:
             exactly = request["exactly"]
-            yield f"  {request['name']}: {exactly['count']} x {exactly['deviceClassName']}"
-            yield from (f"    {selector['cel']['expression']}" for selector in exactly.get("selectors", []))
+            click.echo(f"  {request['name']}: {exactly['count']} x {exactly['deviceClassName']}")
+            for selector in exactly.get("selectors", []):
+                click.echo(f"    {selector['cel']['expression']}")
+
+
+async def _made_claims(session: aiohttp.ClientSession, pod: Object) -> Sequence[Object]:
+    """What the status of a new pod says of its claims, watched until it says anything."""
+    query = {
+        "watch": "true",
+        "fieldSelector": f"metadata.name={name_of(pod)}",
+        "resourceVersion": pod["metadata"]["resourceVersion"],
+    }
+    path = _POD.path(namespace_of(pod))
+    async with asyncio.timeout(_CLAIMS_SECONDS), session.get(path, params=query, raise_for_status=True) as events:
+        async for event in events.content:
+            statuses: Sequence[Object] | None = lookup(json.loads(event), ("object", "status", "resourceClaimStatuses"))
+            if statuses:
+                return statuses
+    return ()
+
+
+async def _show_again(sandbox: Sandbox, session: aiohttp.ClientSession, manifest: Manifest) -> None:
+    """Apply a converted pod once more: its manifest asks for what it was created with."""
+    name, namespace = name_of(manifest.object), namespace_of(manifest.object)
+    before = sandbox.get(_POD.kind, name, namespace) or {}
+    click.secho("━━ The first manifest again ", fg="cyan", bold=True)
+    await _apply(session, manifest)
+    if sandbox.get(_POD.kind, name, namespace) == before:
+        click.echo(f"pod/{name} is stored as before, with its claim.")
+    click.echo()
+
+
+def _echo_command(command_line: str) -> None:
+    click.secho(f"$ {command_line}", bold=True)

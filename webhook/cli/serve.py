@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import logging
-from math import isfinite
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from webhook.cli.documents import Reader
+from webhook.cli.serve_options import ServeOptions
 from webhook.cli.settings import read_settings
 from webhook.cluster.manifests import ManifestsView
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from webhook.server.lifecycle import Server
 
 __all__ = ["command"]
 
@@ -22,19 +29,40 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--cluster",
     multiple=True,
-    required=True,
     metavar="PATH",
-    help="Files or folders that tell of the cluster, as for review. Can be repeated.",
+    help="Files or folders that tell of a cluster that does not run, as for review. Can be repeated.",
 )
-@click.option("--settings", metavar="FILE", help="A GPUAdmissionPolicy; its defaults where absent.")
+@click.option("--settings", metavar="FILE", help="With --cluster: a GPUAdmissionPolicy; its defaults where absent.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="How to reach the running cluster; else KUBECONFIG, the pod's ServiceAccount, or ~/.kube/config.",
+)
+@click.option("--context", metavar="NAME", help="Which context of the kubeconfig; its current one where not given.")
+@click.option(
+    "--namespace",
+    envvar="POD_NAMESPACE",
+    metavar="NAME",
+    help="Where the Lease and the Secret of the service are; else POD_NAMESPACE, or gpu-admission.",
+)
+@click.option(
+    "--url",
+    metavar="https://HOST:PORT",
+    help="Where the API server can reach this process, if it runs outside of the cluster. It is written into the "
+    "webhook configurations named gpu-admission, with the authority of the certificate.",
+)
 @click.option(
     "--tls-cert",
     type=_FILE,
-    help="The serving certificate with its chain, PEM. Read again when it changes. Without it, a certificate is made "
-    "at start, with an authority that exists in memory only.",
+    help="The serving certificate with its chain, PEM. Read again when it changes. Without it, certificates are made "
+    "and rotated in a Secret of the running cluster; with --cluster, one is made at start.",
 )
 @click.option("--tls-key", type=_FILE, help="The key of --tls-cert, PEM.")
-@click.option("--ca-out", type=_FILE, help="Where to write the authority of the certificate that is made at start.")
+@click.option(
+    "--ca-out",
+    type=_FILE,
+    help="With --cluster: where to write the authority of the certificate that is made at start.",
+)
 @click.option(
     "--client-ca",
     type=_FILE,
@@ -46,7 +74,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     metavar="NAME",
     help="The common name of a client that may call; needs --client-ca. Can be repeated.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0 for all.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; empty for all.")
 @click.option("--port", type=_PORT, default=8443, show_default=True, help="The port of the webhook.")
 @click.option("--probe-port", type=_PORT, default=8080, show_default=True, help="The port of probes and metrics, HTTP.")
 @click.option(
@@ -64,22 +92,10 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     show_default=True,
     help="debug logs the objects under review too, without the values of their environment.",
 )
-def command(
-    *,
-    cluster: tuple[str, ...],
-    settings: str | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    ca_out: Path | None,
-    client_ca: Path | None,
-    client_name: tuple[str, ...],
-    host: str,
-    port: int,
-    probe_port: int,
-    drain_delay: float,
-    log_level: str,
-) -> None:
+def command(**given: Any) -> None:
     """Serve the webhook over HTTPS, until SIGTERM or Ctrl-C.
+
+    Watches the cluster that it runs in, or that a kubeconfig names; with --cluster, it answers about one in files.
 
     Answers AdmissionReviews at one path for each entry, such as /conversion, /placement and /configuration. Probes
     (/livez, /readyz) and /metrics are on a second port. The log is one line of JSON for each decision. With --client-ca,
@@ -90,44 +106,55 @@ def command(
       gpu-admission serve --cluster examples/cluster --ca-out ca.pem
       curl --cacert ca.pem -H 'Content-Type: application/json' \\
         -d @review.json https://localhost:8443/conversion
+
+    \b
+    Beside a cluster, such as that of gpu-admission sandbox:
+      kubectl apply -k deploy/overlays/dev-by-url
+      gpu-admission serve --url https://localhost:8443
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    if (tls_cert is None) != (tls_key is None):
-        raise click.UsageError("--tls-cert and --tls-key go together")
-    if ca_out is not None and tls_cert is not None:
-        raise click.UsageError("--ca-out is for the certificate that is made where --tls-cert is not given")
-    if bool(client_name) != (client_ca is not None):
-        raise click.UsageError("--client-ca and --client-name go together: an authority issues certificates to many")
-    files = {"--tls-cert": tls_cert, "--tls-key": tls_key, "--ca-out": ca_out, "--client-ca": client_ca}
-    for option, file in files.items():
-        if file == Path():
-            raise click.UsageError(f"{option} is empty; name a file")
-    if not all(name.strip() for name in client_name):
-        raise click.UsageError("--client-name is empty; give the common name in the client's certificate")
-    if not isfinite(drain_delay):
-        raise click.UsageError(f"--drain-delay is {drain_delay}; give a number of seconds")
-    reader = Reader()
-    policy = read_settings(settings, reader)
-    facts = reader.cluster(cluster)
-    if reader.problems:
-        reader.fail()
+    options = ServeOptions(**given)
+    options.check()
+    make = _of_files(options) if options.cluster else partial(_of_running, options)
     # Here, so that help and mistakes do not wait for a server's libraries.
     import asyncio  # noqa: PLC0415
 
-    from certs import KeyPairFiles  # noqa: PLC0415
+    from webhook.cluster.errors import NoCluster  # noqa: PLC0415
     from webhook.server import logs  # noqa: PLC0415
-    from webhook.server.config import CannotServe, ClientCertificates, SelfSigned, ServerConfig  # noqa: PLC0415
-    from webhook.server.service import serve  # noqa: PLC0415
+    from webhook.server.config import CannotServe  # noqa: PLC0415
 
-    config = ServerConfig(
-        certificate=KeyPairFiles(tls_cert, tls_key) if tls_cert and tls_key else SelfSigned(ca_file=ca_out),
-        host=host,
-        port=port,
-        probe_port=probe_port,
-        clients=ClientCertificates(client_ca, frozenset(client_name)) if client_ca else None,
-        drain_delay=drain_delay,
-    )
-    logs.configure(logging.getLevelNamesMapping()[log_level.upper()])
+    logs.configure(logging.getLevelNamesMapping()[options.log_level.upper()])
     try:
-        asyncio.run(serve(config, ManifestsView(facts), policy))
-    except CannotServe as error:
+        asyncio.run(_run(make))
+    except (CannotServe, NoCluster) as error:
         raise click.ClickException(str(error)) from error
+
+
+async def _run(make: Callable[[], Awaitable[Server]]) -> None:
+    from webhook.server.lifecycle import run  # noqa: PLC0415
+
+    await run(await make())
+
+
+def _of_files(options: ServeOptions) -> Callable[[], Awaitable[Server]]:
+    """Makes the server for a cluster in files, which are read at once."""
+    reader = Reader()
+    policy = read_settings(options.settings, reader)
+    facts = reader.cluster(options.cluster)
+    if reader.problems:
+        reader.fail()
+
+    async def make() -> Server:
+        from webhook.server.service import Service  # noqa: PLC0415
+
+        return Service(options.server_config(), ManifestsView(facts), policy)
+
+    return make
+
+
+async def _of_running(options: ServeOptions) -> Server:
+    """The server for a cluster that runs."""
+    from webhook.cluster.client import APIClient  # noqa: PLC0415
+    from webhook.replica.replica import Replica  # noqa: PLC0415
+
+    client = await APIClient.connect(options.kubeconfig, options.context)
+    return Replica(client, options.replica_config())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.view import UNKNOWN, ClusterView, Unknown
 from webhook.cluster.known import KnownKind
+from webhook.cluster.parts import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,6 +39,7 @@ class LiveView:
         self._version: tuple[int, int] | Unknown = UNKNOWN
         self._changes = 0
         self._derived: dict[Any, tuple[Any, Mapping[str, int]]] = {}
+        self._parts = Parts()
         self._kinds: dict[str, KnownKind] = {}
         self.show(stores)
 
@@ -47,7 +49,7 @@ class LiveView:
         for watched, store in stores:
             kinds.setdefault(watched.kind, []).append((watched, store))
         found = {kind: KnownKind(pairs, self, self._clock) for kind, pairs in kinds.items()}
-        self._kinds, self._derived = found, {}
+        self._kinds, self._derived, self._parts = found, {}, Parts()
 
     def set_server_version(self, version: tuple[int, int] | Unknown) -> None:
         """Take the API server's version, as it is from now on."""
@@ -82,6 +84,14 @@ class LiveView:
         """
         derived: T = self._remembered(function)[0]
         return derived
+
+    def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
+        """`function` of every object of a kind; of each only once for as long as the store keeps it."""
+        parts, objects = self._parts, self.list(kind)
+        if objects is UNKNOWN:
+            parts.forget(kind)
+            return UNKNOWN
+        return parts.of(kind, function, objects)
 
     def _remembered(self, function: Callable[[ClusterView], Any]) -> tuple[Any, Mapping[str, int]]:
         """What a function made of the view, and the kinds that it read, each with its generation before that."""
@@ -122,6 +132,10 @@ class _Reading:
             self.generations.setdefault(kind, generation)
         found: T = derived
         return found
+
+    def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
+        self._note(kind)
+        return self._view.derive_each(kind, function)
 
     def _note(self, kind: str) -> None:
         if kind not in self.generations:

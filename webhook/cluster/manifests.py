@@ -94,6 +94,15 @@ class ManifestsView:
         derived: T = self._derived[function]
         return derived
 
+    def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
+        """`function` of every object of a kind, computed once."""
+        if kind not in self._known:
+            return UNKNOWN
+        if (kind, function) not in self._derived:
+            self._derived[kind, function] = [function(item) for item in self._objects[kind].values()]
+        parts: Sequence[T] = self._derived[kind, function]
+        return parts
+
     def _add_known(self, document: Object) -> None:
         version = lookup(document, ("serverVersion", "gitVersion"))
         if isinstance(version, str) and (match := _VERSION.match(version)):

@@ -173,7 +173,11 @@ class Listing:
         for item in objects:
             kept = self._store.kept(item)
             if kept is not None:
-                self._namespaces.setdefault(namespace_of(item), {})[name_of(item)] = (_version_of(item), kept)
+                namespace, name = namespace_of(item), name_of(item)
+                before = self._store.get(namespace, name)
+                # One object for what did not change: twice a cluster would be too much, and parts are known by it.
+                same = before if before == kept else kept
+                self._namespaces.setdefault(namespace, {})[name] = (_version_of(item), same)
 
     def finish(self, resource_version: str) -> None:
         """Put the list in place of everything that the store has, and the store is synced.

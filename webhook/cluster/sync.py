@@ -85,6 +85,8 @@ class Sync:
     def look_into(self, operator_namespaces: Iterable[str]) -> None:
         """Watch these namespaces of the GPU Operator from now on, and no longer what was watched in others."""
         wanted = watched(operator_namespaces)
+        if self._caches.keys() == set(wanted):
+            return
         for gone in self._caches.keys() - set(wanted):
             self._caches.pop(gone).task.cancel()
         for each in wanted:

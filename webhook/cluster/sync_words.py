@@ -18,7 +18,7 @@ __all__ = ["notes_of", "reason_of"]
 _SHOWN = 3
 _DRA = "resource.k8s.io"
 _GROUPS = {
-    "gpu-admission.io": "our own CRDs are not installed, so settings are those of the command line",
+    "gpu-admission.io": "our own CRDs are not installed, so all settings have their defaults",
     "monitoring.coreos.com": "the Prometheus Operator is not installed",
     "nvidia.com": "the GPU Operator is not installed",
     "resource.nvidia.com": "NVIDIA's DRA driver is not installed, or runs without ComputeDomains",

@@ -88,7 +88,7 @@ _FIELDS: Mapping[str, _Fields] = {
         "spec": {"template": {"spec": {"containers": {"name": _OWN, "image": _OWN, "env": _OWN}}}},
     },
     "DeviceClass": {"metadata": _METADATA, "spec": _OWN},
-    "GPUAdmissionPolicy": _WHOLE,
+    "GPUAdmissionPolicy": {**_WHOLE, "metadata": {**_METADATA, "generation": _OWN}},
     "GPUCluster": _WHOLE,
     "LimitRange": {"metadata": _NAMED, "spec": _SHARED},
     "NVIDIADriver": _WHOLE,

@@ -1,4 +1,4 @@
-"""The caBundle of our webhook configurations: what API servers verify us with.
+"""The caBundle of our webhook configurations: what API servers verify us with; and their URL, where they call one.
 
 Any replica publishes, with no lock. A replica that was asleep cannot bring back an old bundle: it reads the
 configurations first, then the state, which is therefore at least as new as what the configurations hold, and its patch
@@ -11,15 +11,20 @@ import base64
 import binascii
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
+from certs.bundle import refusal
 from webhook.cluster.client import JSON_PATCH
 from webhook.cluster.errors import APIError, BadAnswer
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
-__all__ = ["CABundles", "Configuration", "LostRace", "PatchAPI", "Webhook"]
+    from certs.keypair import KeyPair
+
+__all__ = ["CABundles", "Configuration", "LostRace", "PatchAPI", "Webhook", "verdict"]
 
 
 class LostRace(Exception):  # noqa: N818 - it says what happened, and is no error
@@ -43,6 +48,10 @@ class Webhook:
     name: str
     bundle: bytes
     """Empty where there is none, or no base64."""
+    url: str
+    """Where API servers call it; empty where they call a Service."""
+    path: str
+    """The path that they call there: `/conversion`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +70,22 @@ class Configuration:
 class CABundles:
     """The bundles of named configurations. Needs `get` and `patch` for them, by their names."""
 
-    def __init__(self, api: PatchAPI, configurations: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, api: PatchAPI, configurations: Sequence[tuple[str, str]], url: str = "") -> None:
         """Read nothing yet.
 
         Args:
             api: The API server.
             configurations: Kind and name of each. All their webhooks have to be ours.
+            url: Where API servers are to call us, `https://host:port`; empty where they are to call what is written.
         """
         self._api = api
         self._configurations = configurations
+        self._url = url
+        self._missing: list[str] = []
+
+    def notes(self) -> list[str]:
+        """Which configurations did not exist when they were last read."""
+        return [f"there is no {missing}, so API servers call none of its webhooks" for missing in self._missing]
 
     async def read(self) -> list[Configuration]:
         """Read the configurations that exist; one that does not has no API server call us.
@@ -77,15 +93,17 @@ class CABundles:
         Raises:
             ClusterError: One cannot be read.
         """
-        found = []
+        found, missing = [], []
         for kind, name in self._configurations:
             try:
                 answer = await self._api.get(RESOURCES[kind].path(name=name))
             except APIError as error:
-                if error.not_found:
-                    continue
-                raise
-            found.append(_configuration(kind, name, answer))
+                if not error.not_found:
+                    raise
+                missing.append(f"{kind} {name}")
+            else:
+                found.append(_configuration(kind, name, answer))
+        self._missing = missing
         return found
 
     async def publish(self, configuration: Configuration, bundle: bytes) -> Configuration:
@@ -98,7 +116,7 @@ class CABundles:
             LostRace: It changed since it was read.
             ClusterError: It cannot be written.
         """
-        patch = list(_patch(configuration, bundle))
+        patch = list(_patch(configuration, bundle, self._url))
         if not patch:
             return configuration
         path = RESOURCES[configuration.kind].path(name=configuration.name)
@@ -113,12 +131,38 @@ class CABundles:
         return _configuration(configuration.kind, configuration.name, answer)
 
 
-def _patch(configuration: Configuration, bundle: bytes) -> Iterator[dict[str, str]]:
+def verdict(configurations: Sequence[Configuration], pair: KeyPair, names: Sequence[str], now: datetime) -> str:
+    """Why API servers would refuse what is served, by what the configurations say; empty when they would not.
+
+    Args:
+        configurations: As they were read or written last.
+        pair: What is served.
+        names: Under which names API servers know the server.
+        now: The present moment, with a time zone.
+    """
+    said: dict[bytes, str] = {}
+    for configuration in configurations:
+        for webhook in configuration.webhooks:
+            if webhook.bundle not in said:
+                said[webhook.bundle] = refusal(webhook.bundle, pair, names, now)
+            if said[webhook.bundle]:
+                return (
+                    f"the caBundle of webhook {webhook.name} in {configuration} does not verify the serving"
+                    f" certificate: {said[webhook.bundle]}"
+                )
+    return ""
+
+
+def _patch(configuration: Configuration, bundle: bytes, base: str) -> Iterator[dict[str, Any]]:
     value = base64.b64encode(bundle).decode()
     for number, webhook in enumerate(configuration.webhooks):
-        if webhook.bundle != bundle:
+        path, url = f"/webhooks/{number}/clientConfig", base and f"{base}{webhook.path}"
+        if webhook.url != url and base:
+            # All of it: a Service beside a URL is refused.
+            yield {"op": "replace", "path": path, "value": {"url": url, "caBundle": value}}
+        elif webhook.bundle != bundle:
             # "add" replaces what is there, and needs nothing to be there.
-            yield {"op": "add", "path": f"/webhooks/{number}/clientConfig/caBundle", "value": value}
+            yield {"op": "add", "path": f"{path}/caBundle", "value": value}
 
 
 def _configuration(kind: str, name: str, answer: Any) -> Configuration:
@@ -130,7 +174,11 @@ def _configuration(kind: str, name: str, answer: Any) -> Configuration:
 
 
 def _webhook(answer: Any) -> Webhook:
-    return Webhook(answer["name"], decoded(answer["clientConfig"].get("caBundle") or ""))
+    client = answer["clientConfig"]
+    url = client.get("url") or ""
+    # The API server calls a Service at "/" where no path is written.
+    path = urlsplit(url).path if url else client["service"].get("path") or "/"
+    return Webhook(answer["name"], decoded(client.get("caBundle") or ""), url, path)
 
 
 def decoded(written: str) -> bytes:

@@ -12,12 +12,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from certs.bundle import refusal
 from certs.keypair import BadKeyPair
 from certs.rotation import Observed, next_state
 from certs.secret import BadSecret, NewerSecret, parse_secret
 from webhook.cluster.errors import ClusterError
-from webhook.controllers.ca_bundles import LostRace
+from webhook.controllers.ca_bundles import LostRace, verdict
 from webhook.controllers.clockwork import Clockwork
 
 if TYPE_CHECKING:
@@ -203,19 +202,7 @@ class Certificates:
         if self._reloading is None:
             return self._problem
         self._judged = True
-        pair = self._reloading.pair
-        now = self._clockwork.now()
-        said: dict[bytes, str] = {}
-        for configuration in configurations:
-            for webhook in configuration.webhooks:
-                if webhook.bundle not in said:
-                    said[webhook.bundle] = refusal(webhook.bundle, pair, self._policy.names, now)
-                if said[webhook.bundle]:
-                    return (
-                        f"the caBundle of webhook {webhook.name} in {configuration} does not verify the serving"
-                        f" certificate: {said[webhook.bundle]}"
-                    )
-        return ""
+        return verdict(configurations, self._reloading.pair, self._policy.names, self._clockwork.now())
 
     def _failed(self, reason: Failure, text: str) -> float:
         self._metrics.count_failure(reason)

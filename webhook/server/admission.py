@@ -39,7 +39,7 @@ class Admission:
     def __init__(
         self,
         view: ClusterView,
-        settings: GPUAdmissionPolicy,
+        settings: Callable[[], GPUAdmissionPolicy],
         metrics: Metrics,
         *,
         templates: TemplateKeeper | None = None,
@@ -49,7 +49,7 @@ class Admission:
 
         Args:
             view: The cluster.
-            settings: The administrator's choices.
+            settings: Gives the administrator's choices as they are now.
             metrics: Counts.
             templates: Creates what answers refer to; without it no answer has effects.
             clock: Tells seconds that never go back.
@@ -76,7 +76,7 @@ class Admission:
         """
         request = decode(body, entry.name)
         try:
-            return self._answered(entry, request, review(request, self._view, self._settings), deadline)
+            return self._answered(entry, request, review(request, self._view, self._settings()), deadline)
         except Exception as error:  # noqa: BLE001 - whatever a rule stumbles over, its caller waits for an answer
             return self._failure(entry, request, deadline, "failed", error)
 
@@ -88,7 +88,8 @@ class Admission:
         """
         request = decode(body, entry.name)
         try:
-            decision = await self._effected(request, review(request, self._view, self._settings), deadline)
+            settings = self._settings()
+            decision = await self._effected(request, review(request, self._view, settings), settings, deadline)
             return self._answered(entry, request, decision, deadline)
         except RefusedTemplate as refused:
             return self._refused(entry, request, deadline, refused)
@@ -97,12 +98,14 @@ class Admission:
         except Exception as error:  # noqa: BLE001 - as in `answer`
             return self._failure(entry, request, deadline, "failed", error)
 
-    async def _effected(self, request: Request, decision: Decision, deadline: Deadline) -> Decision:
+    async def _effected(
+        self, request: Request, decision: Decision, settings: GPUAdmissionPolicy, deadline: Deadline
+    ) -> Decision:
         """The decision when its templates exist; another one where one of them turns out to be somebody else's."""
         if self._templates is None or request.dry_run or not decision.allowed or not decision.templates:
             return decision
         foreign = await self._templates.ensure(decision.templates, deadline)
-        return review(request, TemplatesSeen(self._view, foreign), self._settings) if foreign else decision
+        return review(request, TemplatesSeen(self._view, foreign), settings) if foreign else decision
 
     def _answered(self, entry: Entry, request: Request, decision: Decision, deadline: Deadline) -> bytes:
         answer = orjson.dumps(encode(decision, entry, request))

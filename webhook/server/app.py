@@ -14,7 +14,8 @@ from webhook.server.admission_review import BadReview
 from webhook.server.bodies import JSON, Form
 from webhook.server.callers import Callers
 from webhook.server.deadlines import BadDuration
-from webhook.server.explain import PATH, ROUTE, ExplainCalls
+from webhook.server.explain import ROUTE, ExplainCalls
+from webhook.server.explain_gate import PATH
 from webhook.server.logs import log_crash, log_refusal
 from webhook.server.traffic import Traffic
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
 
     from policies.entries import Entry
+    from webhook.server.explain_gate import ExplainGate
     from webhook.server.explainer import Explainer
 
 __all__ = ["ADMISSION", "CALLERS", "LARGEST_BODY", "TRAFFIC", "create_app"]
@@ -44,17 +46,18 @@ _NO_PATH = (
 )
 _NO_METHOD = "This path answers POST only; what is posted is an AdmissionReview."
 _NO_METHOD_TO_EXPLAIN = "This path answers POST only; what is posted is a question about an object."
-_KEPT = (hdrs.ALLOW, hdrs.RETRY_AFTER)
+_KEPT = (hdrs.ALLOW, hdrs.RETRY_AFTER, hdrs.WWW_AUTHENTICATE)
 """Headers of refusals that say what else to do."""
 
 
-def create_app(admission: Admission, callers: Callers, explainer: Explainer) -> web.Application:
+def create_app(admission: Admission, callers: Callers, explainer: Explainer, gate: ExplainGate) -> web.Application:
     """The application that answers `POST /<entry>` for every webhook entry, and `POST /v1/explain`.
 
     Args:
         admission: Answers the reviews.
-        callers: Says who may call entries with effects, and who gets explanations.
+        callers: Says who may call entries with effects.
         explainer: Explains.
+        gate: Says who gets explanations.
     """
     load_rooms()
     app = web.Application(middlewares=[_answered], client_max_size=LARGEST_BODY)
@@ -63,7 +66,7 @@ def create_app(admission: Admission, callers: Callers, explainer: Explainer) -> 
     app[TRAFFIC] = Traffic(admission.metrics.set_in_flight)
     for name in ENTRIES:
         app.router.add_post(f"/{name}", _handle, name=name)
-    app.router.add_post(PATH, ExplainCalls(explainer, callers, admission.metrics).handle, name=ROUTE)
+    app.router.add_post(PATH, ExplainCalls(explainer, gate, admission.metrics).handle, name=ROUTE)
     return app
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,37 +16,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from certs import KeyPair
-    from webhook.server.config import SelfSigned, ServerConfig
+    from webhook.server.config import ListenConfig, SelfSigned
 
-__all__ = ["ServingCertificate"]
+__all__ = ["ServingCertificate", "certificate_of", "client_ca_of"]
 
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServingCertificate:
     """What a server shows its clients, and what it knows about it."""
 
-    def __init__(self, config: ServerConfig, *, now: Callable[[], datetime]) -> None:
-        """Read or make the certificate.
-
-        Raises:
-            BadKeyPair: The files hold nothing that can be served.
-            BadClientCA: The client CAs cannot be used.
-            CannotServe: The client CAs cannot be read, or the authority's certificate cannot be written.
-        """
-        self._now = now
-        client_ca = _read(config.clients.ca_file) if config.clients else None
-        self.ca_pem: bytes | None = None
-        """The authority's certificate, where the certificate was made at start."""
-        self.watcher: FileWatcher | None = None
-        """Brings changed files into service, where the certificate lies in files."""
-        if isinstance(config.certificate, KeyPairFiles):
-            pair = config.certificate.load(now())
-        else:
-            pair, self.ca_pem = _make(config.certificate, now())
-        self.reloading = ReloadingContext(pair, client_ca, clock=now)
-        if isinstance(config.certificate, KeyPairFiles):
-            self.watcher = FileWatcher(config.certificate, self.reloading)
+    reloading: ReloadingContext
+    ca_pem: bytes | None = None
+    """The authority's certificate, where the certificate was made at start."""
+    watcher: FileWatcher | None = None
+    """Brings changed files into service, where the certificate lies in files."""
+    now: Callable[[], datetime]
 
     def expiry(self) -> float:
         """When the certificate being served, or one of its chain, expires, in seconds since 1970."""
@@ -54,9 +41,40 @@ class ServingCertificate:
     def problem(self) -> str:
         """Why clients would refuse it; empty when they would not."""
         end = self.reloading.pair.not_after
-        if self._now() <= end:
+        if self.now() <= end:
             return ""
         return f"the serving certificate expired at {end.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def certificate_of(
+    source: KeyPairFiles | SelfSigned, client_ca: bytes | None, *, now: Callable[[], datetime]
+) -> ServingCertificate:
+    """Read or make a certificate.
+
+    Args:
+        source: Where it comes from.
+        client_ca: As `client_ca_of` reads it.
+        now: Tells the present moment, with a time zone.
+
+    Raises:
+        BadKeyPair: The files hold nothing that can be served.
+        BadClientCA: The client CAs cannot be used.
+        CannotServe: The authority's certificate cannot be written.
+    """
+    if isinstance(source, KeyPairFiles):
+        reloading = ReloadingContext(source.load(now()), client_ca, clock=now)
+        return ServingCertificate(reloading=reloading, watcher=FileWatcher(source, reloading), now=now)
+    pair, ca_pem = _make(source, now())
+    return ServingCertificate(reloading=ReloadingContext(pair, client_ca, clock=now), ca_pem=ca_pem, now=now)
+
+
+def client_ca_of(config: ListenConfig) -> bytes | None:
+    """The authorities of client certificates, PEM; None where nobody has to show one.
+
+    Raises:
+        CannotServe: They cannot be read.
+    """
+    return _read(config.clients.ca_file) if config.clients else None
 
 
 def _make(wanted: SelfSigned, now: datetime) -> tuple[KeyPair, bytes]:

@@ -1,4 +1,4 @@
-"""ServerConfig: where a server listens, with which certificate, for whom, and how it stops."""
+"""Where a server listens, with which certificate, for whom, and how it stops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from certs import KeyPairFiles
 
-__all__ = ["CannotServe", "ClientCertificates", "SelfSigned", "ServerConfig"]
+__all__ = ["CannotServe", "ClientCertificates", "ListenConfig", "SelfSigned", "ServerConfig"]
 
 
 class CannotServe(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
@@ -44,10 +44,9 @@ class ClientCertificates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerConfig:
-    """How to run a server."""
+class ListenConfig:
+    """Where a server listens, for whom, and how it stops."""
 
-    certificate: KeyPairFiles | SelfSigned
     host: str = "127.0.0.1"
     """The address to listen on; empty for all of them."""
     port: int = 8443
@@ -62,3 +61,10 @@ class ServerConfig:
     """Seconds for which to serve on after being told to stop: until then, endpoints still send callers here."""
     drain_timeout: float = 10.0
     """Seconds to wait after that for the calls under way; the API server gives none of them longer by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig(ListenConfig):
+    """How to run a server that no cluster gives a certificate."""
+
+    certificate: KeyPairFiles | SelfSigned

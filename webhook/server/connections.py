@@ -15,6 +15,9 @@ KEEP_ALIVE = 180.0
 """Seconds that an idle connection is kept. The API server closes its own after 90; it must be the one who does, or
 calls would meet a connection that is being closed."""
 
+_LARGEST_HEADER = 20 * 1024
+"""Bytes of one header; the longest that somebody needs holds a token of 16 KiB."""
+
 _logger = logging.getLogger("gpu_admission.connections")
 
 
@@ -30,6 +33,7 @@ def create_runner(app: web.Application) -> web.AppRunner:
         auto_decompress=False,
         keepalive_timeout=KEEP_ALIVE,
         logger=_logger,
+        max_field_size=_LARGEST_HEADER,
         shutdown_timeout=1.0,
     )
 

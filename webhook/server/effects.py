@@ -216,6 +216,10 @@ class TemplatesSeen:
         """`function` of the view; nothing that is derived rests on templates."""
         return self._view.derive(function)
 
+    def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
+        """`function` of every object of a kind."""
+        return self._view.derive_each(kind, function)
+
 
 def _is_marked(template: Object) -> bool:
     return lookup(template, ("metadata", "annotations", UNUSED_SINCE)) is not None

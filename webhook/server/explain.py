@@ -1,7 +1,8 @@
-"""`POST /v1/explain`: where something would fit, why not elsewhere, and what to change, for known callers."""
+"""`POST /v1/explain`: where something would fit, why not elsewhere, and what to change, for callers who may know."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from aiohttp import hdrs, web
@@ -9,19 +10,19 @@ from aiohttp import hdrs, web
 from webhook.cluster.lookups import NotFoundError
 from webhook.server.bodies import JSON, Form
 from webhook.server.deadlines import BadDuration
+from webhook.server.explain_gate import NotAdmitted
 from webhook.server.explain_question import BadQuestion, decode_question, ended
 from webhook.server.explainer import UnavailableError
 from webhook.server.logs import log_explanation
-from webhook.server.tls import peer_name
 
 if TYPE_CHECKING:
-    from webhook.server.callers import Callers
+    from webhook.server.deadlines import Deadline
+    from webhook.server.explain_gate import ExplainGate
     from webhook.server.explainer import Explainer
     from webhook.server.metrics import Metrics
 
-__all__ = ["LARGEST_QUESTION", "PATH", "ROUTE", "ExplainCalls"]
+__all__ = ["LARGEST_QUESTION", "ROUTE", "ExplainCalls"]
 
-PATH = "/v1/explain"
 ROUTE = "explain"
 
 LARGEST_QUESTION = 2 * 1024 * 1024
@@ -36,14 +37,12 @@ _RETRY = {hdrs.RETRY_AFTER: "1"}
 
 
 class ExplainCalls:
-    """The calls of `/v1/explain`.
+    """The calls of `/v1/explain`; nothing is read or looked at for callers that the gate does not admit."""
 
-    Answers tell who holds which devices in every namespace, so there are none for callers that are not known.
-    """
-
-    def __init__(self, explainer: Explainer, callers: Callers, metrics: Metrics) -> None:
+    def __init__(self, explainer: Explainer, gate: ExplainGate, metrics: Metrics) -> None:
+        """Args: who explains, and to whom; what counts."""
         self._explainer = explainer
-        self._callers = callers
+        self._gate = gate
         self._metrics = metrics
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -52,12 +51,10 @@ class ExplainCalls:
         Raises:
             web.HTTPException: with one plain sentence, when there is no answer.
         """
-        if refusal := self._callers.refusal_to_explain(request.transport):
-            raise web.HTTPForbidden(text=refusal)
-        _FORM.check(request)
-        caller = peer_name(request.transport)
         try:
             deadline = self._explainer.deadline(request.query.get("timeout"))
+            caller = await self._admit(request, deadline)
+            _FORM.check(request)
             asked = decode_question(await _FORM.read(request, deadline))
             answer = await self._explainer.answer(asked, deadline, lambda: request.transport is not None)
         except (BadDuration, BadQuestion) as error:
@@ -68,8 +65,29 @@ class ExplainCalls:
             raise web.HTTPServiceUnavailable(text=str(error), headers=_RETRY) from error
         self._metrics.count_explanation("answered")
         self._metrics.time_explanation(deadline.elapsed)
-        log_explanation(caller or "", asked, answer.verdicts, deadline.elapsed)
+        log_explanation(caller, asked, answer.verdicts, deadline.elapsed)
         return web.Response(body=answer.body, content_type=JSON)
+
+    async def _admit(self, request: web.Request, deadline: Deadline) -> str:
+        """The caller's name, once the gate has said that it may know."""
+        try:
+            caller = await self._gate.admit(request, deadline)
+        except NotAdmitted as error:
+            self._metrics.count_explain_caller(error.outcome)
+            raise _refusal(error) from error
+        self._metrics.count_explain_caller("allowed")
+        return caller
+
+
+def _refusal(error: NotAdmitted) -> web.HTTPException:
+    match error.outcome:
+        case "unauthenticated":
+            return web.HTTPUnauthorized(text=str(error), headers={hdrs.WWW_AUTHENTICATE: "Bearer"})
+        case "forbidden":
+            return web.HTTPForbidden(text=str(error))
+        case "unavailable":
+            seconds = str(math.ceil(error.retry_after))
+            return web.HTTPServiceUnavailable(text=str(error), headers={hdrs.RETRY_AFTER: seconds})
 
 
 def _not_found(error: NotFoundError) -> str:

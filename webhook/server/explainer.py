@@ -53,7 +53,11 @@ class Explainer:
     """
 
     def __init__(
-        self, view: ClusterView, settings: GPUAdmissionPolicy, *, clock: Callable[[], float] = time.monotonic
+        self,
+        view: ClusterView,
+        settings: Callable[[], GPUAdmissionPolicy],
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._view = view
         self._settings = settings
@@ -116,13 +120,14 @@ class Explainer:
     def _explained(self, asked: PostedObject | NamedObject, keep_on: KeepOn) -> Answer:
         keep_on()
         namespace, stored = asked.namespace or _DEFAULT_NAMESPACE, isinstance(asked, NamedObject)
-        found = questions(self._object(asked), namespace, self._view, self._settings, found=stored)
+        settings = self._settings()
+        found = questions(self._object(asked), namespace, self._view, settings, found=stored)
         if not found:
             raise BadQuestion(
                 "The object finds no place on nodes; ask about a Pod, a workload with pod templates, a ResourceClaim or "
                 "a ResourceClaimTemplate."
             )
-        explanations = [explain(question, self._view, self._settings, keep_on) for question in found]
+        explanations = [explain(question, self._view, settings, keep_on) for question in found]
         body = json.dumps([explanation.as_json() for explanation in explanations])
         return Answer(body.encode(), tuple(str(explanation.verdict) for explanation in explanations))
 

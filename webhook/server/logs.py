@@ -32,6 +32,7 @@ __all__ = [
     "log_failure",
     "log_refusal",
     "log_refused_template",
+    "log_unknown_caller",
 ]
 
 _LONGEST_VALUE = 512
@@ -134,7 +135,7 @@ def log_explanation(caller: str, asked: PostedObject | NamedObject, verdicts: Se
     """Log who was explained what; the object itself is not logged.
 
     Args:
-        caller: The common name of the client's certificate.
+        caller: The name of the user, or of the client's certificate.
         asked: The question.
         verdicts: What the explanations come to.
         seconds: How long it took.
@@ -157,6 +158,19 @@ def log_refusal(path: str, remote: str | None, status: int, sentence: str) -> No
     """Log a call that was turned down before there was anything to review."""
     fields = {"path": _clipped(path), "remote": remote, "status": status}
     _decisions.warning("turned down: %s", sentence, extra={"fields": fields})
+
+
+def log_unknown_caller(remote: str | None, error: Exception) -> None:
+    """Log why nobody knows who asks for an explanation, or whether they may have it; the caller is not told that much.
+
+    Args:
+        remote: The caller's address.
+        error: What the API server said, or why it did not say anything.
+    """
+    fields = {"remote": remote}
+    _decisions.warning(
+        "the API server was asked about a caller in vain: %s", _clipped(str(error)), extra={"fields": fields}
+    )
 
 
 def log_broken_call(remote: str | None, reason: str) -> None:

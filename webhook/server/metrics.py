@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
     from policies.decision import Decision
 
-__all__ = ["EXPLAINED", "TEMPLATES", "VERDICTS", "Metrics"]
+__all__ = ["EXPLAINED", "EXPLAIN_CALLERS", "TEMPLATES", "VERDICTS", "Metrics"]
 
 VERDICTS = ("allowed", "changed", "denied", "failed", "turned_down")
 """How a call can end: with a decision (the first three), without one, or before there was anything to decide."""
 
 EXPLAINED = ("answered", "unavailable", "failed", "turned_down")
 """How a call for an explanation can end; unavailable where others were being answered, or the time was up."""
+
+EXPLAIN_CALLERS = ("allowed", "unauthenticated", "forbidden", "unavailable")
+"""What can be found out about who asks for an explanation; unavailable where the API server did not say."""
 
 TEMPLATES = ("created", "found", "unmarked", "foreign", "failed")
 """What can come of a template that must exist; unmarked where it was about to be swept, foreign with another spec."""
@@ -47,6 +50,9 @@ class Metrics:
             registry=self.registry,
         )
         self._findings = self._counter("findings", "What rules found.", "webhook", "rule", "severity")
+        self._exempted = self._counter(
+            "exempted", "Findings that an exemption kept from refusing or warning.", "webhook", "rule"
+        )
         conversions = self._counter(
             "conversions", "Pods that asked for conversion, by what became of it; dry runs not counted.", "outcome"
         )
@@ -54,6 +60,9 @@ class Metrics:
             "templates", "ResourceClaimTemplates that answers waited for, by what came of it.", "outcome"
         )
         explanations = self._counter("explanations", "Calls for explanations, by how they ended.", "outcome")
+        explain_callers = self._counter(
+            "explanation_callers", "Calls for explanations, by whether their caller may have one.", "outcome"
+        )
         explaining = Histogram(
             "gpu_admission_explanation_duration_seconds",
             "Time from the arrival of a call for an explanation to its answer.",
@@ -76,6 +85,7 @@ class Metrics:
         }
         self._templates = {outcome: templates.labels(outcome) for outcome in TEMPLATES}
         self._explanations = {outcome: explanations.labels(outcome) for outcome in EXPLAINED}
+        self._explain_callers = {outcome: explain_callers.labels(outcome) for outcome in EXPLAIN_CALLERS}
         self.time_explanation = explaining.observe
         self.set_in_flight = in_flight.set
 
@@ -92,6 +102,8 @@ class Metrics:
         """Count what the rules found, and what became of a pod that was to be converted."""
         for finding in decision.findings:
             self._findings.labels(entry, finding.rule, finding.severity.value).inc()
+            if finding.exempt:
+                self._exempted.labels(entry, finding.rule).inc()
         if entry == _CONVERSION and not dry_run and (outcome := _outcome(decision)):
             self._conversions[outcome].inc()
 
@@ -106,6 +118,10 @@ class Metrics:
     def count_explanation(self, outcome: str) -> None:
         """Count a call for an explanation by how it ended, one of `EXPLAINED`."""
         self._explanations[outcome].inc()
+
+    def count_explain_caller(self, outcome: str) -> None:
+        """Count a call for an explanation by what was found out about its caller, one of `EXPLAIN_CALLERS`."""
+        self._explain_callers[outcome].inc()
 
     def watch_certificate(self, expiry: Callable[[], float]) -> None:
         """Show a certificate's end, asked for at every scrape, in seconds since 1970."""

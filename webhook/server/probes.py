@@ -15,7 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from webhook.server.metrics import Metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = ["METRICS", "READINESS", "Readiness", "create_probes"]
 
@@ -23,15 +23,15 @@ __all__ = ["METRICS", "READINESS", "Readiness", "create_probes"]
 class Readiness:
     """Whether callers should be sent here, with the reasons why not."""
 
-    def __init__(self, checks: Sequence[Callable[[], str]], notes: Sequence[str] = ()) -> None:
+    def __init__(self, checks: Sequence[Callable[[], str]], notes: Sequence[Callable[[], Iterable[str]]] = ()) -> None:
         """Begin as not ready, since nothing listens yet.
 
         Args:
             checks: Asked at every probe; each gives a reason for not being ready, or an empty text.
-            notes: What an administrator should know, and what keeps nobody from being ready.
+            notes: Asked at every probe; what an administrator should know, and what keeps nobody from being ready.
         """
         self._checks = checks
-        self._notes = [note for note in notes if note]
+        self._notes = notes
         self.phase: Literal["starting", "serving", "stopping"] = "starting"
 
     def reasons(self) -> list[str]:
@@ -41,7 +41,7 @@ class Readiness:
 
     def notes(self) -> list[str]:
         """What an administrator should know."""
-        return self._notes
+        return [note for notes in self._notes for note in notes()]
 
 
 READINESS = web.AppKey("readiness", Readiness)

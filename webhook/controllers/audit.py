@@ -1,0 +1,118 @@
+"""The audit by the leader: again and again, aside from the reviews."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from policies.audit import Survey, audit
+from webhook.controllers.audit_metrics import AuditMetrics
+from webhook.controllers.clockwork import Clockwork
+from webhook.controllers.surveying import survey_cluster
+from webhook.server.aside import run_aside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from policies.audit import AuditReport
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+    from webhook.cluster.client import APIClient
+
+__all__ = ["AuditRound"]
+
+T = TypeVar("T")
+
+_logger = logging.getLogger("gpu_admission.controllers")
+
+_SECONDS = 600.0
+"""For how long one part of a round may compute. A page takes milliseconds, the audit of a large cluster seconds."""
+_WORK, _REST = 0.005, 0.005
+"""Seconds. Python computes in one thread at a time, so work rests as long as it lasts, and reviews come in between."""
+
+
+class AuditRound:
+    """Audits the cluster, and keeps what was found last for metrics and the status of the settings."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        view: ClusterView,
+        settings: Callable[[], GPUAdmissionPolicy],
+        *,
+        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
+    ) -> None:
+        """Args: who lists, what to look at, the choices of the administrator as they are now, time."""
+        self._client = client
+        self._view = view
+        self._settings = settings
+        self._clockwork = clockwork
+        self._last: tuple[AuditReport, datetime] | None = None
+
+    @property
+    def metrics(self) -> AuditMetrics:
+        """What to register with the metrics of the server."""
+        return AuditMetrics(lambda: self._last)
+
+    @property
+    def report(self) -> AuditReport | None:
+        """What the last round found; None before the first."""
+        return None if self._last is None else self._last[0]
+
+    def summary(self) -> dict[str, Any] | None:
+        """What the last round found, as `status.audit` of the GPUAdmissionPolicy has it; None before the first."""
+        if self._last is None:
+            return None
+        report, now = self._last
+        return {"time": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "summary": report.summary, "counts": report.counts}
+
+    def forget(self) -> None:
+        """Forget what was found: another replica leads now, and tells what it finds."""
+        self._last = None
+
+    async def round(self) -> None:
+        """Audit the cluster once.
+
+        Raises:
+            ClusterError: The API server did not answer, or stopped within a list.
+        """
+        settings = self._settings()
+        survey = Survey(self._view, settings)
+        breath = _Breath()
+        try:
+            await survey_cluster(self._client, survey, lambda page: _aside(lambda: survey.add(page, breath)))
+            report = await _aside(lambda: audit(self._view, settings, survey, breath))
+        finally:
+            breath.stop()
+        self._last = report, self._clockwork.now()
+        _logger.info("audited: %s", report.summary)
+
+
+class _Breath:
+    """Rests between the steps of work in a thread, and ends it when nobody waits for it any more."""
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+        self._since = time.monotonic()
+
+    def stop(self) -> None:
+        """Let the work end at its next step."""
+        self._stopped.set()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._since >= _WORK:
+            self._stopped.wait(_REST)
+            self._since = time.monotonic()
+        if self._stopped.is_set():
+            raise _StoppedError
+
+
+class _StoppedError(Exception):
+    """Nobody waits for the result."""
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    return await run_aside(work, _SECONDS, lambda: None)

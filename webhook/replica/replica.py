@@ -1,0 +1,155 @@
+"""The replica: watches, certificate, controllers and webhook, started and stopped in the order that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from certs.rotation import RotationPolicy
+from webhook.cluster.access_reviews import SubjectAccess
+from webhook.cluster.live_settings import LiveSettings
+from webhook.cluster.sync import Sync
+from webhook.cluster.token_reviews import TokenAuthenticator
+from webhook.controllers.ca_bundles import CABundles
+from webhook.controllers.certificate_metrics import CertificateMetrics
+from webhook.controllers.certificate_secret import CertificateSecret
+from webhook.controllers.certificates import Certificates
+from webhook.controllers.clockwork import Clockwork
+from webhook.controllers.elector import Elector, new_identity
+from webhook.controllers.metrics import ControllerMetrics
+from webhook.controllers.run import run_tasks
+from webhook.replica.background import Background
+from webhook.replica.certificate import CertificateInFiles, CertificateInSecret
+from webhook.replica.config import CONFIGURATIONS, LEASE, SECRET
+from webhook.replica.leading import leading_tasks
+from webhook.server.admission import Admission
+from webhook.server.app import create_app
+from webhook.server.callers import Callers
+from webhook.server.delegated_gate import DelegatedGate
+from webhook.server.effects import TemplateKeeper
+from webhook.server.explainer import Explainer
+from webhook.server.listeners import Listeners
+from webhook.server.metrics import Metrics
+from webhook.server.probes import Readiness
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from webhook.cluster.client import APIClient
+    from webhook.replica.certificate import CertificateSource
+    from webhook.replica.config import ReplicaConfig
+    from webhook.server.listeners import Ready
+
+__all__ = ["Replica"]
+
+_FOLLOW_SECONDS = 1.0
+"""How often it is seen that settings name other namespaces of the GPU Operator."""
+
+_logger = logging.getLogger("gpu_admission.replica")
+
+
+class Replica:
+    """One replica in a running cluster. Any number of them share a Lease, a Secret and two webhook configurations."""
+
+    def __init__(self, client: APIClient, config: ReplicaConfig, *, rotation: RotationPolicy | None = None) -> None:
+        """Put everything together; nothing is asked and nothing listens yet.
+
+        Args:
+            client: Talks to the API server; it is closed with the replica.
+            config: How to run.
+            rotation: How certificates of our own rotate; for the names of `config`, if not given.
+
+        Raises:
+            CannotServe: The files of the certificate hold nothing that can be served.
+        """
+        self._client = client
+        self._metrics = metrics = Metrics()
+        clockwork = Clockwork()
+        bundles = CABundles(client, CONFIGURATIONS, config.url)
+        policy = rotation or RotationPolicy(names=config.names)
+        self._certificate = _certificate_source(client, config, bundles, policy, metrics, clockwork)
+
+        self._sync = sync = Sync(client)
+        self._settings = LiveSettings(sync.view)
+        keeper = TemplateKeeper(client, sync.view, count=metrics.count_template)
+        callers = Callers(config.clients.names if config.clients else None)
+        self._app = create_app(
+            Admission(sync.view, self._settings, metrics, templates=keeper),
+            callers,
+            Explainer(sync.view, self._settings),
+            DelegatedGate(TokenAuthenticator(client), SubjectAccess(client)),
+        )
+
+        controller_metrics = ControllerMetrics(metrics.registry)
+        tasks = leading_tasks(client, sync.view, self._settings, keeper, controller_metrics)
+        identity = new_identity(config.host_name)
+        self._elector = Elector(
+            client, (config.namespace, LEASE), identity, lambda: run_tasks(tasks, controller_metrics)
+        )
+        controller_metrics.watch_leader(lambda: self._elector.leading)
+        metrics.registry.register(sync.metrics)
+
+        self._background = Background()
+        self._election: asyncio.Task[None] | None = None
+        checks = [sync.reason, self._certificate.problem]
+        notes = [callers.notes, sync.notes, bundles.notes, self._settings.notes, self._notes, self._background.notes]
+        self._listeners = Listeners(config, Readiness(checks, notes), metrics)
+
+    async def start(self) -> Ready:
+        """Answer probes from the beginning, and reviews once the cluster was read.
+
+        Raises:
+            CannotServe: A port is taken or not allowed, or there is no certificate that can be served.
+        """
+        await self._listeners.answer_probes()
+        self._sync.start(self._operator_namespaces)
+        certificate, _ = await asyncio.gather(self._certificate.obtain(), self._sync.first())
+        self._metrics.watch_certificate(certificate.expiry)
+        self._background.begin("the upkeep of certificates", self._certificate.run())
+        self._background.begin("the reading of settings", self._follow_settings())
+        self._election = self._background.begin("the election", self._elector.run())
+        return await self._listeners.answer_calls(self._app, certificate)
+
+    async def drain(self, hurry: asyncio.Event) -> None:
+        """Give the lease back, send callers elsewhere, and come back when the last call is answered and all is closed."""
+        if self._election is not None:
+            # Another leads sooner than this one has drained; it goes on answering meanwhile.
+            self._election.cancel()
+        await self._listeners.drain(hurry)
+        await self.close()
+        _logger.info("stopped")
+
+    async def close(self) -> None:
+        """Close everything now."""
+        await self._listeners.close()
+        await self._background.close()
+        await self._sync.close()
+        await self._client.close()
+
+    @property
+    def _operator_namespaces(self) -> tuple[str, ...]:
+        return self._settings().configuration.operator_namespaces
+
+    async def _follow_settings(self) -> NoReturn:
+        while True:
+            self._sync.look_into(self._operator_namespaces)
+            await asyncio.sleep(_FOLLOW_SECONDS)
+
+    def _notes(self) -> list[str]:
+        return [self._elector.note]
+
+
+def _certificate_source(
+    client: APIClient,
+    config: ReplicaConfig,
+    bundles: CABundles,
+    policy: RotationPolicy,
+    metrics: Metrics,
+    clockwork: Clockwork,
+) -> CertificateSource:
+    if config.certificate is not None:
+        return CertificateInFiles(config.certificate, bundles, config, clockwork)
+    secret = CertificateSecret(client, config.namespace, SECRET)
+    certificates = Certificates(secret, bundles, policy, CertificateMetrics(metrics.registry), clockwork=clockwork)
+    return CertificateInSecret(certificates, config, clockwork)

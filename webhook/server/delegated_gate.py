@@ -1,0 +1,118 @@
+"""The gate of a live server: the API server says who asks, and whether RBAC lets them.
+
+As components of Kubernetes do it, a TokenReview says whose bearer token it is, and a SubjectAccessReview whether that
+user may `post` to the path. The source of who a client certificate stands for, and that it goes before a token: apiserver,
+pkg/authentication/authenticatorfactory/delegating.go and pkg/authentication/request/x509.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from typing import TYPE_CHECKING
+
+from webhook.cluster.errors import ClusterError
+from webhook.cluster.shared_reviews import TooManyReviews
+from webhook.cluster.token_reviews import AuthenticatedUser
+from webhook.server.bearer_tokens import BadToken, bearer_token
+from webhook.server.explain_gate import PATH, NotAdmitted
+from webhook.server.logs import log_unknown_caller
+from webhook.server.tls import peer_name, peer_organizations
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from webhook.cluster.access_reviews import SubjectAccess
+    from webhook.cluster.token_reviews import TokenAuthenticator
+    from webhook.server.deadlines import Deadline
+
+__all__ = ["CLUSTER_ROLE", "DelegatedGate"]
+
+CLUSTER_ROLE = "gpu-admission-explain"
+"""The ClusterRole of deploy/base/service/rbac.yaml that allows it."""
+
+_VERB = "post"
+_AUTHENTICATED = "system:authenticated"
+_SERVICE_ACCOUNT = "system:serviceaccount:"
+_LONGEST_RETRY_AFTER = 30.0
+_LONGEST_NAME = 253
+"""Characters of a user's name that are told; people who are known by more exist in no cluster we know of."""
+_NO_CREDENTIALS = (
+    f"{PATH} tells who holds which devices and answers only to users of the cluster; call with a token, as in "
+    'curl -H "Authorization: Bearer $(kubectl create token NAME)" with the name of a service account.'
+)
+_UNKNOWN_TOKEN = (
+    "The API server does not know the bearer token, or it has expired; get another one, as from "  # noqa: S105 - no token
+    "kubectl create token NAME."
+)
+_LATE = "The API server did not say before the call's timeout who you are and what you may; ask again in a moment."
+_AWAY = (
+    "The API server could not be asked who you are and what you may; ask again in a moment, or look for the reason in "
+    "this server's log."
+)
+
+
+class DelegatedGate:
+    """Admits whom the API server knows, and whom RBAC allows to `post` to the path of explanations."""
+
+    def __init__(self, authenticator: TokenAuthenticator, access: SubjectAccess) -> None:
+        """Args: who says whose tokens are; who says what users may do."""
+        self._authenticator = authenticator
+        self._access = access
+
+    async def admit(self, request: web.Request, deadline: Deadline) -> str:
+        """As `ExplainGate.admit`."""
+        try:
+            async with asyncio.timeout(max(deadline.remaining, 0)):
+                user = _certified(request) or await self._authenticated(request)
+                is_allowed = await self._access.allows(user, PATH, _VERB)
+        except TimeoutError as error:
+            raise NotAdmitted("unavailable", _LATE) from error
+        except TooManyReviews as error:
+            raise NotAdmitted("unavailable", str(error)) from error
+        except ClusterError as error:
+            log_unknown_caller(request.remote, error)
+            retry_after = min(error.retry_after or 1.0, _LONGEST_RETRY_AFTER)
+            raise NotAdmitted("unavailable", _AWAY, retry_after) from error
+        if not is_allowed:
+            raise NotAdmitted("forbidden", _forbidden(user.name))
+        return user.name
+
+    async def _authenticated(self, request: web.Request) -> AuthenticatedUser:
+        try:
+            token = bearer_token(request)
+        except BadToken as error:
+            raise NotAdmitted("unauthenticated", str(error)) from error
+        if not token:
+            raise NotAdmitted("unauthenticated", _NO_CREDENTIALS)
+        user = await self._authenticator.authenticate(token)
+        if user is None:
+            raise NotAdmitted("unauthenticated", _UNKNOWN_TOKEN)
+        return user
+
+
+def _certified(request: web.Request) -> AuthenticatedUser | None:
+    """Who showed a client certificate; None where nobody did."""
+    name = peer_name(request.transport)
+    if name is None:
+        return None
+    groups = (*peer_organizations(request.transport), _AUTHENTICATED)
+    return AuthenticatedUser(name, tuple(dict.fromkeys(groups)))
+
+
+def _forbidden(name: str) -> str:
+    shown = json.dumps(name) if len(name) <= _LONGEST_NAME else json.dumps(f"{name[:_LONGEST_NAME]}...")
+    return (
+        f"The user {shown} may not be told who holds which devices; an administrator allows it with kubectl create "
+        f"clusterrolebinding explain --clusterrole={CLUSTER_ROLE} {_subject(name)}."
+    )
+
+
+def _subject(name: str) -> str:
+    """The option of `kubectl create clusterrolebinding` that names a user."""
+    match name.removeprefix(_SERVICE_ACCOUNT).split(":"):
+        case [namespace, account] if name.startswith(_SERVICE_ACCOUNT):
+            return f"--serviceaccount={shlex.quote(f'{namespace}:{account}')}"
+    fits = name.isprintable() and len(name) <= _LONGEST_NAME
+    return f"--user={shlex.quote(name)}" if fits else "--user=NAME"

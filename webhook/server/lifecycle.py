@@ -1,0 +1,85 @@
+"""Lifecycle: a server runs until a signal tells it to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webhook.server.listeners import Ready
+
+__all__ = ["Server", "run"]
+
+_SWITCH_SECONDS = 0.0005
+"""After how long a thread that computes lets the others have a turn. Python's own 5 ms, several times in each review,
+are tens of milliseconds while something is explained."""
+
+
+class Server(Protocol):
+    """What is started, drained and closed."""
+
+    async def start(self) -> Ready:
+        """Come back when calls can come; cancelled, it leaves what `close` closes."""
+        ...
+
+    async def drain(self, hurry: asyncio.Event) -> None:
+        """Answer everything that still comes, then come back; sooner when `hurry` is set."""
+        ...
+
+    async def close(self) -> None:
+        """Close everything now; more than once is no mistake."""
+        ...
+
+
+async def run(server: Server, on_ready: Callable[[Ready], None] = lambda _: None) -> None:
+    """Run a server until SIGTERM or SIGINT, then drain it and come back; a second signal ends the delay of draining.
+
+    A server that is told to stop before it has started is closed at once.
+
+    Args:
+        server: What to run; it is closed in the end.
+        on_ready: Called once, when calls can come.
+
+    Raises:
+        CannotServe: There is no certificate to serve with, a file cannot be read or written, or a port is taken.
+    """
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def stop_or_hurry() -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop_or_hurry)
+    try:
+        ready = await _start(server, stop)
+        if ready is None:
+            return
+        # What is there now stays; the collector need not look at it again, which spares the slowest calls milliseconds.
+        gc.collect()
+        gc.freeze()
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        on_ready(ready)
+        await stop.wait()
+        await server.drain(hurry)
+    finally:
+        await server.close()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def _start(server: Server, stop: asyncio.Event) -> Ready | None:
+    """Start it; None where it was told to stop first."""
+    starting, stopping = asyncio.create_task(server.start()), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return await starting if starting.done() else None
+    finally:
+        for task in (starting, stopping):
+            task.cancel()
+        await asyncio.wait({starting, stopping})

@@ -1,0 +1,128 @@
+"""Listeners: the two ports of a server, and how they close without losing a call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from webhook.server.app import TRAFFIC
+from webhook.server.config import CannotServe
+from webhook.server.connections import create_runner
+from webhook.server.probes import create_probes
+
+if TYPE_CHECKING:
+    import ssl
+
+    from webhook.server.certificates import ServingCertificate
+    from webhook.server.config import ListenConfig
+    from webhook.server.metrics import Metrics
+    from webhook.server.probes import Readiness
+
+__all__ = ["Listeners", "Ready"]
+
+_logger = logging.getLogger("gpu_admission.service")
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What callers need to know of a server that has started."""
+
+    host: str
+    port: int
+    probe_port: int
+    ca_pem: bytes | None
+    """The certificate to verify the server with, where the server made its own."""
+
+
+class Listeners:
+    """The webhook over TLS, and its probes over plain HTTP."""
+
+    def __init__(self, config: ListenConfig, readiness: Readiness, metrics: Metrics) -> None:
+        """Prepare; nothing listens yet."""
+        self._config = config
+        self._readiness = readiness
+        self._probes = create_runner(create_probes(readiness, metrics))
+        self._probe_port = 0
+        self._webhook: web.AppRunner | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    async def answer_probes(self) -> None:
+        """Listen for probes: from here on they are told why calls should not come yet.
+
+        Raises:
+            CannotServe: The port is taken or not allowed.
+        """
+        self._probe_port = await _listen(self._probes, self._config.host, self._config.probe_port)
+
+    async def answer_calls(self, app: web.Application, certificate: ServingCertificate) -> Ready:
+        """Listen for calls too.
+
+        Raises:
+            CannotServe: The port is taken or not allowed.
+        """
+        config = self._config
+        self._webhook = create_runner(app)
+        port = await _listen(self._webhook, config.host, config.port, certificate.reloading.context)
+        if certificate.watcher is not None:
+            self._watching = asyncio.create_task(certificate.watcher.watch(config.reload_seconds))
+            self._watching.add_done_callback(_log_end)
+        self._readiness.phase = "serving"
+        _logger.info("serving on port %d, probes and metrics on port %d", port, self._probe_port)
+        return Ready(config.host, port, self._probe_port, certificate.ca_pem)
+
+    async def drain(self, hurry: asyncio.Event) -> None:
+        """Send callers elsewhere, and come back when the last call is answered.
+
+        Readiness fails at once, but endpoints take seconds to learn of it, and connections that are open stay open
+        until an answer says `Connection: close`. So calls are answered as ever for `drain_delay`.
+
+        Args:
+            hurry: Ends that delay when it is set.
+        """
+        self._readiness.phase = "stopping"
+        if self._webhook is None:
+            return
+        traffic = self._webhook.app[TRAFFIC]
+        traffic.draining = True
+        _logger.info("stopping: serving on for %g seconds", self._config.drain_delay)
+        try:
+            async with asyncio.timeout(self._config.drain_delay):
+                await hurry.wait()
+        except TimeoutError:
+            pass
+        for site in self._webhook.sites:
+            await site.stop()
+        if not await traffic.quiet(self._config.drain_timeout):
+            _logger.warning("calls are still under way after %g seconds and are cut off", self._config.drain_timeout)
+
+    async def close(self) -> None:
+        """Close everything now."""
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._webhook is not None:
+            await self._webhook.cleanup()
+        await self._probes.cleanup()
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
+    await runner.setup()
+    site = web.TCPSite(runner, host or None, port, ssl_context=context)
+    try:
+        await site.start()
+    except (OSError, UnicodeError) as error:
+        # asyncio wraps the reason into words that change with its version; a name that is none at all is a UnicodeError.
+        number = error.errno if isinstance(error, OSError) else None
+        reason = os.strerror(number) if number and number > 0 else str(error)
+        where = f"port {port} of {host or 'this machine'}"
+        raise CannotServe(f"The server cannot listen on {where}: {reason}; choose another one.") from error
+    return site.port
+
+
+def _log_end(watching: asyncio.Task[None]) -> None:
+    if not watching.cancelled():
+        _logger.critical("certificate files are no longer watched", exc_info=watching.exception())
