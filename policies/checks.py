@@ -62,11 +62,13 @@ class Checks(Generic[T]):
         right: str,
         rows: tuple[str, ...] = (),
         setting: str = "",
+        fixed: bool = False,
     ) -> Callable[[Callable[[T], Iterable[Problem]]], Callable[[T], Iterable[Problem]]]:
         """Register a function as the check of a rule; its docstring is the rule's reason.
 
         `wrong` and `right` are YAML documents: the object, and after it, separated by `---`, what the cluster has.
-        `rows` are the ids of the misconfigurations in docs/catalogue.md that the rule catches.
+        `rows` are the ids of the misconfigurations in docs/catalogue.md that the rule catches; `fixed` says that no
+        setting changes its severity, which whoever runs the checks sees to.
         """
 
         def register(check: Callable[[T], Iterable[Problem]]) -> Callable[[T], Iterable[Problem]]:
@@ -81,6 +83,7 @@ class Checks(Generic[T]):
                 right=right,
                 setting=setting,
                 rows=rows,
+                fixed=fixed,
             )
             self._checks.append((made, check))
             return check

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
 from policies.decision import Finding, Severity
+from policies.kubernetes.paths import FieldPath
+from policies.settings.exemptions import ACCESS, CONVERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from policies.decision import Place
-    from policies.kubernetes.paths import FieldPath
+    from policies.settings import GPUAdmissionPolicy
 
-__all__ = ["Rule", "all_rules", "get_rule", "rule", "told_by_field"]
+__all__ = ["Rule", "all_rules", "get_rule", "rule", "rules_on_demand", "told_by_field", "without_effect"]
 
 _RULES: dict[str, Rule] = {}
 _ON_DEMAND: list[Callable[[], None]] = []
@@ -43,6 +46,8 @@ class Rule:
     """The setting that names this rule's severity, beside `spec.rules`."""
     rows: tuple[str, ...] = ()
     """The rows of docs/catalogue.md that the rule catches."""
+    fixed: bool = False
+    """Whether no setting changes its severity, and nobody is exempt from it."""
 
     def finding(
         self,
@@ -70,6 +75,7 @@ def rule(
     right: str,
     setting: str = "",
     rows: tuple[str, ...] = (),
+    fixed: bool = False,
 ) -> Rule:
     """Register a rule under its id.
 
@@ -87,6 +93,7 @@ def rule(
         source=source,
         setting=setting,
         rows=rows,
+        fixed=fixed,
         **{name: dedent(text).strip() for name, text in texts.items()},
     )
     _RULES[rule_id] = made
@@ -107,8 +114,8 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def told_by_field(rule_id: str) -> bool:
-    """Whether refusals by a rule are worded field by field, as a schema's are: those of configuration and claims."""
-    return rule_id.startswith(("GA1", "GA2"))
+    """Whether refusals by a rule are worded field by field, as a schema's are: configuration, claims, settings."""
+    return rule_id.startswith(("GA1", "GA2", "GA7"))
 
 
 def get_rule(rule_id: str) -> Rule | None:
@@ -116,3 +123,33 @@ def get_rule(rule_id: str) -> Rule | None:
     if rule_id in _RULES:
         return _RULES[rule_id]
     return next((rule for rule in all_rules() if rule.id == rule_id), None)
+
+
+def without_effect(settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
+    """Where settings name rules that do not exist or that settings do not change, and a sentence about it.
+
+    It makes no settings invalid: they may have been written for another version.
+    """
+    for index, override in enumerate(settings.rules):
+        named = get_rule(override.rule)
+        path = FieldPath(["spec", "rules", index, "rule"])
+        if named is None:
+            yield path, f"there is no rule {override.rule} in this version, so its severity changes nothing"
+        elif named.fixed:
+            yield path, f"{named.id} is about the settings themselves, so its severity stays {named.default}"
+    for index, exemption in enumerate(settings.exemptions):
+        for number, pattern in enumerate(exemption.from_):
+            if said := _spares_nobody(pattern):
+                yield FieldPath(["spec", "exemptions", index, "from", number]), said
+
+
+def _spares_nobody(pattern: str) -> str:
+    """Why nobody is exempt from anything by what an exemption names; empty where somebody is."""
+    if pattern in (CONVERSION, ACCESS):
+        return ""
+    named = [rule for rule in all_rules() if fnmatchcase(rule.id, pattern)]
+    if any(not rule.fixed for rule in named):
+        return ""
+    if named:
+        return f"{pattern} is about the settings themselves, and nobody is exempt from that"
+    return f"there is no rule {pattern} in this version, so nobody is exempt from it"

@@ -16,6 +16,7 @@ from policies.configuration.kinds import ANY_KIND
 from policies.configuration.nodes import NODE
 from policies.configuration.nvidia_driver import NVIDIA_DRIVER
 from policies.configuration.schema_checks import SCHEMA
+from policies.configuration.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +45,8 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
             yield from SCHEMA.run(change)
             yield from COMPONENTS.run(change)
             yield from _NVIDIA[kind].run(change)
+        case "gpu-admission.io", "GPUAdmissionPolicy" if not change.deleted:
+            yield from SETTINGS.run(change)
         case "", "ConfigMap":
             yield from REFERENCES.run(change)
             for role in sorted(roles_of(change, by_content=not request.entry)):

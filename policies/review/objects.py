@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.decision import Decision
+from policies.settings import DEFAULTS
 
 if TYPE_CHECKING:
     from policies.request import Request
@@ -13,14 +14,20 @@ if TYPE_CHECKING:
 
 __all__ = ["claims", "configuration"]
 
+_SETTINGS = ("gpu-admission.io", "GPUAdmissionPolicy")
+
 
 def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Configuration of GPU clusters; labels of nodes also where somebody writes them with the status."""
+    """Configuration of GPU clusters; labels of nodes also where somebody writes them with the status.
+
+    Settings are judged by the defaults: none may say that others need not be readable.
+    """
     from policies.configuration import lenient, validate  # noqa: PLC0415 - see policies.review
 
     if request.subresource and (request.kind, request.subresource) != ("Node", "status"):
         return Decision(object=request.object)
-    findings = settings.judge(validate(request, view, settings), request.namespace)
+    judge = (DEFAULTS if (request.group, request.kind) == _SETTINGS else settings).judge
+    findings = judge(validate(request, view, settings), request.namespace)
     return Decision(findings=tuple(lenient(finding, request, view) for finding in findings), object=request.object)
 
 

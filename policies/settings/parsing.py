@@ -38,7 +38,7 @@ _NO_EXECUTE = (
 class SettingsError(ValueError):
     """A document that is no valid GPUAdmissionPolicy; `problems` holds (field path, sentence) pairs."""
 
-    def __init__(self, problems: list[tuple[str, str]]) -> None:
+    def __init__(self, problems: list[tuple[FieldPath, str]]) -> None:
         self.problems = problems
         super().__init__("; ".join(f"{path}: {sentence}" if path else sentence for path, sentence in problems))
 
@@ -52,7 +52,8 @@ def parse_settings(document: Any) -> GPUAdmissionPolicy:
     from pydantic import ValidationError  # noqa: PLC0415 - costs more than reviewing a pod
 
     if not isinstance(document, dict):
-        raise SettingsError([("", "a GPUAdmissionPolicy is a mapping with apiVersion, kind, metadata and spec")])
+        said = "a GPUAdmissionPolicy is a mapping with apiVersion, kind, metadata and spec"
+        raise SettingsError([(FieldPath(), said)])
     problems = list(_envelope_problems(document))
     spec = {} if document.get("spec") is None else document["spec"]
     try:
@@ -60,10 +61,13 @@ def parse_settings(document: Any) -> GPUAdmissionPolicy:
         policy = _adapter().validate_json(json.dumps(spec, default=str), strict=True)
     except ValidationError as error:
         problems += [_type_problem(detail) for detail in error.errors(include_url=False)]
-    problems += [(str(FieldPath((*_SPEC, *steps))), said) for steps, said in spec_problems(spec)]
+    except RecursionError as error:
+        raise SettingsError([(_SPEC, "is nested more deeply than any setting is")]) from error
+    problems += [(FieldPath((*_SPEC, *steps)), said) for steps, said in spec_problems(spec)]
     if not problems:
         problems = [
-            (f"spec.placement.wishes[{index}].wish", said) for index, said in joint_problems(policy.placement.wishes)
+            (FieldPath((*_SPEC, "placement", "wishes", index, "wish")), said)
+            for index, said in joint_problems(policy.placement.wishes)
         ]
     if problems:
         raise SettingsError(problems)
@@ -77,27 +81,28 @@ def _adapter() -> TypeAdapter[GPUAdmissionPolicy]:
     return TypeAdapter(GPUAdmissionPolicy)
 
 
-def _envelope_problems(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _envelope_problems(document: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
     if document.get("apiVersion") != API_VERSION:
-        yield "apiVersion", f'is {_shown(document.get("apiVersion"))}; write "{API_VERSION}"'
+        yield FieldPath(["apiVersion"]), f'is {_shown(document.get("apiVersion"))}; write "{API_VERSION}"'
     if document.get("kind") != "GPUAdmissionPolicy":
-        yield "kind", f'is {_shown(document.get("kind"))}; write "GPUAdmissionPolicy"'
+        yield FieldPath(["kind"]), f'is {_shown(document.get("kind"))}; write "GPUAdmissionPolicy"'
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if name != "default":
-        yield "metadata.name", f'is {_shown(name)}; a cluster has one GPUAdmissionPolicy, named "default"'
+        said = f'is {_shown(name)}; a cluster has one GPUAdmissionPolicy, named "default"'
+        yield FieldPath(["metadata", "name"]), said
     for key in document:
         if key not in _FIELDS:
-            yield key, "is no field of a GPUAdmissionPolicy; settings are under spec"
+            yield FieldPath([key]), "is no field of a GPUAdmissionPolicy; settings are under spec"
 
 
 def _shown(value: Any) -> str:
     return "missing" if value is None else f'"{value}"' if isinstance(value, str) else "not text"
 
 
-def _type_problem(detail: Any) -> tuple[str, str]:
+def _type_problem(detail: Any) -> tuple[FieldPath, str]:
     """Where and what, in our words: pydantic speaks of Python's types."""
-    path, kind, value = str(FieldPath((*_SPEC, *detail["loc"]))), detail["type"], detail["input"]
+    path, kind, value = FieldPath((*_SPEC, *detail["loc"])), detail["type"], detail["input"]
     shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str | int | float | None) else _shape(value)
     if kind == "missing":
         return path, "is missing"

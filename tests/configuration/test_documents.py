@@ -18,6 +18,7 @@ SECTIONS = {
     "GA3": "Conversion",
     "GA4": "Placement",
     "GA6": "Access behind the scheduler's back",
+    "GA7": "Settings",
 }
 
 
@@ -33,7 +34,8 @@ def rules_page():
         lines += ["", f"## {name}", "", "| rule | severity | what holds |", "|---|---|---|"]
         lines += [f"| [{rule.id}](#{rule.id.lower()}) | {rule.default} | {cell(rule.title)} |" for rule in rules]
         for rule in rules:
-            lines += ["", f"### {rule.id}", "", f"**{rule.title}** ({rule.default})", "", rule.why, ""]
+            severity = f"{rule.default}, whatever the settings say" if rule.fixed else rule.default
+            lines += ["", f"### {rule.id}", "", f"**{rule.title}** ({severity})", "", rule.why, ""]
             lines += [f"What to do: {rule.remedy}.", "", "Wrong:", "", "```yaml", rule.wrong, "```", "", "Right:", ""]
             lines += ["```yaml", rule.right, "```", "", f"Source: {rule.source}."]
     return "\n".join(lines) + "\n"

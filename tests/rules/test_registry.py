@@ -23,7 +23,7 @@ def test_there_are_rules_in_the_order_of_their_ids():
 
 @by_id
 def test_id_is_ga_and_three_digits(checked):
-    assert re.fullmatch(r"GA[1-6][0-9]{2}", checked.id)
+    assert re.fullmatch(r"GA[1-7][0-9]{2}", checked.id)
 
 
 @by_id

@@ -17,7 +17,7 @@ def problems_of():
         try:
             parse_settings({**document, "spec": spec})
         except SettingsError as error:
-            return error.problems
+            return [(str(path), said) for path, said in error.problems]
         return []
 
     return problems_of

@@ -35,7 +35,7 @@ def document(*exemptions):
 def problems(*exemptions):
     with pytest.raises(SettingsError) as refusal:
         parse_settings(document(*exemptions))
-    return refusal.value.problems
+    return [(str(path), said) for path, said in refusal.value.problems]
 
 
 def test_settings_without_exemptions_are_the_same_for_everybody():

@@ -43,7 +43,7 @@ def document(spec=None, **fields):
 def problems(policy):
     with pytest.raises(SettingsError) as refusal:
         parse_settings(policy)
-    return refusal.value.problems
+    return [(str(path), said) for path, said in refusal.value.problems]
 
 
 def problems_of(spec):
@@ -317,7 +317,7 @@ def test_any_spec_is_read_or_refused_with_places_and_sentences(spec):
     try:
         policy = parse_settings(document(spec))
     except SettingsError as refusal:
-        told = refusal.problems
+        told = [(str(path), said) for path, said in refusal.problems]
     else:
         told = [("spec", "read")]
         assert isinstance(policy, GPUAdmissionPolicy)

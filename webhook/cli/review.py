@@ -59,10 +59,11 @@ def command(
 
     Reads YAML and JSON: one or more objects, lists, whole AdmissionReviews; folders with all *.yaml, *.yml and *.json
     in them; and - for standard input. Reviews configuration of GPUs (ClusterPolicy, NVIDIADriver, GPUCluster, their
-    ConfigMaps, Nodes), claims and what belongs to them (ResourceClaims, their templates, DeviceClasses,
-    ComputeDomains), pods, and the pods that workloads would make: those of Deployments, StatefulSets, DaemonSets,
-    ReplicaSets, ReplicationControllers, Jobs, CronJobs, PodTemplates, JobSets, LeaderWorkerSets, RayClusters, RayJobs,
-    RayServices, PyTorchJobs and MPIJobs. A Namespace among the files decides like one of the cluster.
+    ConfigMaps, Nodes) and of gpu-admission (GPUAdmissionPolicy), claims and what belongs to them (ResourceClaims, their
+    templates, DeviceClasses, ComputeDomains), pods, and the pods that workloads would make: those of Deployments,
+    StatefulSets, DaemonSets, ReplicaSets, ReplicationControllers, Jobs, CronJobs, PodTemplates, JobSets,
+    LeaderWorkerSets, RayClusters, RayJobs, RayServices, PyTorchJobs and MPIJobs. A Namespace among the files decides
+    like one of the cluster.
 
     Shown is what a webhook sees and makes of it: limits are copied to missing requests first, as the API server does.
     Of a workload, the pod templates are shown as their pods would be admitted; in the cluster the workload itself stays

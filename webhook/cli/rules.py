@@ -59,9 +59,10 @@ def _table(rules: Sequence[Rule]) -> str:
 
 def _in_full(rule: Rule) -> str:
     setting = f"{rule.setting}, or spec.rules" if rule.setting else "spec.rules"
+    held = "whatever the settings say" if rule.fixed else f"unless {setting} of the GPUAdmissionPolicy says otherwise"
     parts = [
         click.style(f"{rule.id}: {rule.title}", bold=True),
-        f"Severity: {_severity(rule)}, unless {setting} of the GPUAdmissionPolicy says otherwise",
+        f"Severity: {_severity(rule)}, {held}",
         _filled(" ".join(rule.why.split())),
         _filled(f"What to do: {rule.remedy}."),
         "Wrong:\n" + indent(rule.wrong, "    "),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import click
 
 # Registers every rule, so that a mistyped id is seen.
 import policies.review  # noqa: F401
-from policies.rules import get_rule
+from policies.rules import without_effect
 from policies.settings import DEFAULTS, SettingsError, parse_settings
 from webhook.cli.documents import Problem
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from webhook.cli.documents import Reader
 
 __all__ = ["read_settings"]
-
-_STEP = re.compile(r"\[([^\]]+)\]|([^.\[\]]+)")
 
 
 def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
@@ -38,20 +35,10 @@ def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
         policy = parse_settings(document.value)
     except SettingsError as error:
         reader.problems += [
-            Problem(name, f"{path}: {sentence}" if path else sentence, document.position(_steps(path)))
+            Problem(name, f"{path}: {sentence}" if path else sentence, document.position(path))
             for path, sentence in error.problems
         ]
         return DEFAULTS
-    for index, override in enumerate(policy.rules):
-        if get_rule(override.rule) is None:
-            place = Problem(
-                name,
-                f"there is no rule {override.rule} in this version, so its severity changes nothing",
-                document.position(("spec", "rules", index, "rule")),
-            )
-            click.echo(f"Warning: {place}", err=True)
+    for path, sentence in without_effect(policy):
+        click.echo(f"Warning: {Problem(name, sentence, document.position(path))}", err=True)
     return policy
-
-
-def _steps(path: str) -> list[str | int]:
-    return [int(held) if held.isdigit() else held or key for held, key in _STEP.findall(path)]

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import lookup
 from webhook.cluster.client import MERGE_PATCH
+from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError
 from webhook.cluster.live_settings import generation_of
 from webhook.cluster.resources import RESOURCES
-from webhook.controllers.clockwork import Clockwork
 from webhook.server.effects import FIELD_MANAGER
 
 if TYPE_CHECKING:

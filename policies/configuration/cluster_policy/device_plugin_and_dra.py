@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
@@ -10,7 +11,7 @@ from policies.configuration.usage import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.resourceslices import devices_of
+from policies.kubernetes.resourceslices import PoolPart, devices_in, newest
 from policies.nvidia.drivers import DRIVER
 from policies.view import UNKNOWN
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change
+    from policies.kubernetes.objects import Object
     from policies.view import ClusterView
+
+_TYPE = f"{DRIVER}/type"
 
 
 @CLUSTER_POLICY.rule(
@@ -93,11 +97,16 @@ def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
 
 def _nodes_of_driver(view: ClusterView) -> frozenset[str]:
     """The nodes whose GPUs or MIG devices NVIDIA's DRA driver publishes; none where ResourceSlices are unknown."""
-    slices = view.list("ResourceSlice")
+    slices = view.derive_each("ResourceSlice", _of_driver)
     if slices is UNKNOWN:
         return frozenset()
-    return frozenset(
-        device.node
-        for device in devices_of(slices)
-        if device.driver == DRIVER and device.attributes.get(f"{DRIVER}/type") in ("gpu", "mig")
-    )
+    return frozenset(chain.from_iterable(newest(each for each in slices if each is not None)))
+
+
+def _of_driver(resource_slice: Object) -> tuple[PoolPart, frozenset[str]] | None:
+    """The nodes of the GPUs and MIG devices of one slice; None where it is not of NVIDIA's driver."""
+    part = PoolPart.of(resource_slice)
+    if part is None or part.pool[0] != DRIVER:
+        return None
+    devices = devices_in(resource_slice)
+    return part, frozenset(device.node for device in devices if device.attributes.get(_TYPE) in ("gpu", "mig"))

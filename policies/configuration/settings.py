@@ -1,0 +1,92 @@
+"""Settings: a GPUAdmissionPolicy that could never hold, and what it says without effect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.checks import Checks, Problem, problem
+from policies.decision import Severity
+from policies.rules import without_effect
+from policies.settings import SettingsError, parse_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+
+__all__ = ["SETTINGS"]
+
+SETTINGS: Checks[Change] = Checks()
+"""Of what settings are to be judged by, no settings decide: `policies.review` judges these findings by the defaults."""
+
+
+@SETTINGS.rule(
+    "GA701",
+    "Settings can be read and can hold",
+    default=Severity.DENY,
+    remedy="put right what is named; docs/settings.md describes every setting",
+    source="docs/settings.md",
+    wrong="""
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUAdmissionPolicy
+    metadata: {name: default}
+    spec:
+      rules:
+      - {rule: GA307, severity: never}""",
+    right="""
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUAdmissionPolicy
+    metadata: {name: default}
+    spec:
+      rules:
+      - {rule: GA307, severity: warn}""",
+    fixed=True,
+)
+def readable_settings(change: Change) -> Iterator[Problem]:
+    """Settings with one mistake do not hold at all: the ones before stay, and nobody would notice.
+
+    So nobody can store them, whatever severities and exemptions there are. Labels and annotations of what is stored
+    already can be changed all the same, and it can be deleted.
+    """
+    try:
+        parse_settings(change.object)
+    except SettingsError as error:
+        # What is stored may be invalid only since a newer version runs: who labels it has not written it.
+        kept = change.old is not None and change.before() == change.object.get("spec")
+        for path, sentence in error.problems:
+            yield problem(path, sentence, "", severity=Severity.WARN if kept else None)
+
+
+@SETTINGS.rule(
+    "GA702",
+    "Settings name rules that exist and can be set",
+    default=Severity.WARN,
+    remedy="take it out, or name one that gpu-admission rules lists",
+    source="docs/settings.md",
+    wrong="""
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUAdmissionPolicy
+    metadata: {name: default}
+    spec:
+      rules:
+      - {rule: GA999, severity: warn}""",
+    right="""
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUAdmissionPolicy
+    metadata: {name: default}
+    spec:
+      rules:
+      - {rule: GA307, severity: warn}""",
+    fixed=True,
+)
+def effective_rules(change: Change) -> Iterator[Problem]:
+    """A severity for a rule that does not exist changes nothing, and neither does an exemption from one.
+
+    It is no mistake for certain, because settings can be written before the version that knows the rule is installed.
+    """
+    try:
+        settings = parse_settings(change.object)
+    except SettingsError:
+        return  # GA701 has told
+    for path, sentence in without_effect(settings):
+        yield problem(path, sentence)

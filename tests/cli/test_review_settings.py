@@ -1,0 +1,39 @@
+"""`gpu-admission review` of a GPUAdmissionPolicy, before it is applied."""
+
+POLICY = """\
+apiVersion: gpu-admission.io/v1alpha1
+kind: GPUAdmissionPolicy
+metadata: {name: default}
+spec:
+  rules:
+  - rule: GA307
+    severity: off
+  acces: {}
+"""
+
+
+def test_problems_have_their_lines(invoke, write):
+    done = invoke("review", write("policy.yaml", POLICY))
+    assert done.exit_code == 1
+    assert (
+        done.stdout
+        == """\
+policy.yaml:1  GPUAdmissionPolicy default  refused
+The GPUAdmissionPolicy "default" is invalid: 
+* spec.rules[0].severity: is false, which is how YAML reads off; write "off" in quotes [GA701]
+* spec.acces: is no setting; see docs/settings.md for those there are [GA701]
+  GA701 deny  policy.yaml:7:15  Settings can be read and can hold
+  GA701 deny  policy.yaml:8:10  Settings can be read and can hold
+
+1 object: 1 refused
+"""  # noqa: W291 - as kubectl prints it
+    )
+
+
+def test_rule_that_does_not_exist_is_a_warning_in_both_ways(invoke, write):
+    text = POLICY.replace("severity: off", "severity: warn").replace("GA307", "GA999").replace("  acces: {}\n", "")
+    file = write("policy.yaml", text)
+    said = "there is no rule GA999 in this version, so its severity changes nothing"
+    done = invoke("review", "-o", "json", file)
+    assert (done.exit_code, said in done.stdout, '"line": 6' in done.stdout) == (0, True, True)
+    assert f"Warning: policy.yaml:6:11: {said}\n" in invoke("review", "--settings", file, file).stderr
