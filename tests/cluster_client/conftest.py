@@ -10,6 +10,7 @@ import yaml
 from aiohttp import web
 
 from webhook.cluster.client import APIClient
+from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.pace import Pace
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.resources import RESOURCES
@@ -279,7 +280,7 @@ class Clock:
 
     @property
     def pace(self):
-        return Pace(clock=self, sleep=self.sleep, jitter=lambda: 1.0, brief=0.0)
+        return Pace(clockwork=Clockwork(clock=self, sleep=self.sleep, random=lambda: 1.0), brief=0.0)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ NODE = RESOURCES["Node"]
 
 @pytest.fixture
 def small_pages(monkeypatch):
-    monkeypatch.setattr(module, "_PAGE", 2)
+    monkeypatch.setattr(module, "PAGE", 2)
 
 
 def names(store):
@@ -362,9 +362,9 @@ async def test_run_sleeps_between_turns_until_cancelled(api, client, store, cloc
             await asyncio.Event().wait()
 
     api.faults.extend([faults.html, faults.html])
-    running = asyncio.create_task(
-        Reflector(client, NODE, store, pace=dataclasses.replace(clock.pace, sleep=sleep)).run()
-    )
+    clockwork = dataclasses.replace(clock.pace.clockwork, sleep=sleep)
+    pace = dataclasses.replace(clock.pace, clockwork=clockwork)
+    running = asyncio.create_task(Reflector(client, NODE, store, pace=pace).run())
     await rested.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

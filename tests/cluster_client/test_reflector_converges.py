@@ -93,5 +93,5 @@ def test_store_equals_the_server_once_it_is_quiet(changes, faults, api_serving, 
             assert store.state == "synced"
             assert shown(store) == {name: item["metadata"]["labels"] for name, item in api.objects.items()}
 
-    with tempfile.TemporaryDirectory() as folder, patch.object(module, "_PAGE", 2):
+    with tempfile.TemporaryDirectory() as folder, patch.object(module, "PAGE", 2):
         asyncio.run(story())

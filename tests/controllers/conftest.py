@@ -12,9 +12,9 @@ from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cluster.client import APIClient
+from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError
 from webhook.cluster.manifests import ManifestsView
-from webhook.controllers.clockwork import Clockwork
 
 
 class _Selector(selectors.DefaultSelector):
@@ -203,8 +203,8 @@ class API:
             return _status(404, "NotFound", f"{request.path} not found")
         items = [item for path, item in sorted(self.objects.items()) if path.rpartition("/")[0] == request.path]
         start, limit = int(request.query.get("continue", 0)), int(request.query["limit"])
-        more = {"continue": str(start + limit)} if start + limit < len(items) else {}
-        return web.json_response({"metadata": more, "items": items[start : start + limit]})
+        metadata = {"resourceVersion": "1"} | ({"continue": str(start + limit)} if start + limit < len(items) else {})
+        return web.json_response({"metadata": metadata, "items": items[start : start + limit]})
 
     def _post(self, request, body):
         path = f"{request.path}/{body['metadata']['name']}"

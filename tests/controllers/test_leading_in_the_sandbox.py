@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry
 from policies.conversion.sweep import UNUSED_SINCE
 from policies.settings import DEFAULTS
 from webhook.cluster.client import APIClient
+from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
-from webhook.controllers.clockwork import Clockwork
 from webhook.controllers.elector import Elector, Timing
 from webhook.controllers.metrics import ControllerMetrics
 from webhook.controllers.run import PeriodicTask, run_tasks

@@ -10,7 +10,7 @@ from policies.conversion.sweep import UNUSED_SINCE
 from policies.decision import MANAGED, RECORD
 from policies.review.upkeep import missing_templates, needed_by_workloads
 from policies.settings import DEFAULTS
-from webhook.controllers.clockwork import Clockwork
+from webhook.cluster.clockwork import Clockwork
 from webhook.controllers.metrics import ControllerMetrics
 from webhook.controllers.templates import IncompleteRound, TemplateRepair, TemplateSweep
 from webhook.server.effects import TemplateKeeper
@@ -175,7 +175,7 @@ async def test_pod_that_the_view_does_not_show_yet_keeps_its_template(
 
 
 async def test_pods_are_read_page_by_page(api, sweep_of, view_of, stored_template, converted, monkeypatch):
-    monkeypatch.setattr("webhook.controllers.lists._PAGE", "1")
+    monkeypatch.setattr("webhook.cluster.lists.PAGE", 1)
     stored = stored_template(OLD)
     for name in ("a", "b"):
         api.put(f"{PODS}/{name}", {"metadata": {"name": name, "namespace": "team-a"}, "spec": {}})

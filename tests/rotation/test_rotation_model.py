@@ -19,12 +19,12 @@ from certs import BadKeyPair
 from certs.bundle import bundle_holds, refusal
 from certs.rotation import RotationPolicy
 from certs.secret import parse_secret
+from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError, Unreachable
 from webhook.controllers.ca_bundles import CABundles, LostRace
 from webhook.controllers.certificate_metrics import CertificateMetrics
 from webhook.controllers.certificate_secret import ROTATE_ANNOTATION, CertificateSecret
 from webhook.controllers.certificates import LOOK_LIMIT, Certificates
-from webhook.controllers.clockwork import Clockwork
 
 pytestmark = pytest.mark.timeout(300)  # it takes a dozen seconds where nobody else computes
 
@@ -38,6 +38,7 @@ SECRET = "/api/v1/namespaces/ours/secrets/certificates"
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 PATHS = [f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s/gpu-admission" for kind in KINDS]
 REPLICAS = st.integers(0, 2)
+CLIENT = {"service": {"namespace": "ours", "name": "gpu-admission"}}
 
 
 @types.coroutine
@@ -167,7 +168,7 @@ class Rotation(RuleBasedStateMachine):
         self.now = datetime(2026, 3, 1, 12, tzinfo=UTC)
         self.api, self.damaged, self.requests = StandIn(), False, 0
         for kind, path in zip(KINDS, PATHS, strict=True):
-            webhooks = [{"name": f"{number}.gpu-admission.io", "clientConfig": {}} for number in range(2)]
+            webhooks = [{"name": f"{number}.gpu-admission.io", "clientConfig": CLIENT} for number in range(2)]
             self.api.store(path, {"kind": kind, "metadata": {"name": "gpu-admission"}, "webhooks": webhooks})
         self.replicas = [Replica(self.api, self.clock(skew * POLICY.skew)) for skew in skews]
         for replica in [*self.replicas, *self.replicas]:
@@ -255,7 +256,7 @@ class Rotation(RuleBasedStateMachine):
         in_use = [*self.served(), self.stored.leaf] if not self.damaged else self.served()
         if all(refusal(old, pair, POLICY.names, self.now) == "" for pair in in_use):
             webhooks = [
-                {**webhook, "clientConfig": {"caBundle": base64.b64encode(old).decode()}}
+                {**webhook, "clientConfig": {**CLIENT, "caBundle": base64.b64encode(old).decode()}}
                 for webhook in self.api.objects[path]["webhooks"]
             ]
             self.api.store(path, {**self.api.objects[path], "webhooks": webhooks})

@@ -260,7 +260,7 @@ async def test_object_that_does_not_exist_is_told_what_is_like_it(start_webhook,
 
 
 async def test_object_of_a_kind_that_the_server_does_not_know_is_not_said_to_be_missing(caller):
-    assert plain(await ask(caller, {"kind": "pod", "name": "train"}), 404) == "No Pods are known to this server."
+    assert plain(await ask(caller, {"kind": "pod", "name": "train"}), 404) == "No Pods are known; post the object itself."
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
@@ -316,7 +316,7 @@ async def test_reviews_go_on_while_something_is_explained(slow, gated, until_rea
     assert (await webhook.client.ask("placement", review_of(pod())))["allowed"] is True
     assert not explaining.done()
     gated.gate.set()
-    assert plain(await explaining, 404) == "No Pods are known to this server."
+    assert plain(await explaining, 404) == "No Pods are known; post the object itself."
 
 
 async def test_explanation_that_takes_too_long_is_not_waited_for(slow, gated):
@@ -332,7 +332,7 @@ async def test_next_question_is_answered_when_one_that_took_too_long_is_done(slo
     _, client = slow
     assert (await ask(client, NAMED, "?timeout=50ms")).status == 503
     gated.gate.set()
-    assert plain(await ask(client, NAMED), 404) == "No Pods are known to this server."
+    assert plain(await ask(client, NAMED), 404) == "No Pods are known; post the object itself."
 
 
 async def test_questions_wait_for_each_other_until_their_timeout(slow, until_reached):

@@ -26,6 +26,8 @@ class Watched:
     """The only namespace that is looked into; empty for all of them."""
     name: str = ""
     """The only object that is looked at; empty for all of them."""
+    fields: tuple[str, ...] = ()
+    """Which objects are looked at, by terms of a field selector beside the name."""
     part: bool = False
     """Whether only some of the objects are kept, so that one that is not there may exist nevertheless."""
 
@@ -42,7 +44,8 @@ class Watched:
     @property
     def query(self) -> dict[str, str]:
         """What the list and the watch are narrowed by, beside the path."""
-        return {"fieldSelector": f"metadata.name={self.name}"} if self.name else {}
+        terms = (*((f"metadata.name={self.name}",) if self.name else ()), *self.fields)
+        return {"fieldSelector": ",".join(terms)} if terms else {}
 
     @property
     def words(self) -> str:
@@ -74,6 +77,9 @@ _EVERYWHERE = (
     "Prometheus",
     "ServiceMonitor",
 )
+_RUNNING = ("status.phase!=Succeeded", "status.phase!=Failed")
+"""Pods that have ended hold nothing, and where jobs run they are most of all; Kubernetes' scheduler asks for the others
+by the same selector."""
 _MONITORS = "servicemonitors.monitoring.coreos.com"
 """The one CRD that rules ask about; all CRDs together are tens of megabytes."""
 
@@ -81,7 +87,8 @@ _MONITORS = "servicemonitors.monitoring.coreos.com"
 def watched(operator_namespaces: Iterable[str]) -> tuple[Watched, ...]:
     """Everything that is watched.
 
-    Pods are listed all, since no selector of fields tells which get GPUs, and kept where they may. What the GPU Operator
+    Pods are listed all that have not ended, since no selector of fields tells which get GPUs, and kept where they may.
+    What the GPU Operator
     reads is looked for where it may run: nobody needs to let us read the ConfigMaps and Secrets of other namespaces.
 
     Args:
@@ -98,4 +105,4 @@ def watched(operator_namespaces: Iterable[str]) -> tuple[Watched, ...]:
         )
     ]
     crd = Watched(RESOURCES["CustomResourceDefinition"], name=_MONITORS)
-    return (*everywhere, Watched(RESOURCES["Pod"], part=True), crd, *operators)
+    return (*everywhere, Watched(RESOURCES["Pod"], fields=_RUNNING, part=True), crd, *operators)

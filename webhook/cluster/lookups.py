@@ -26,10 +26,13 @@ class KindUnknownError(ValueError):
 class NotFoundError(LookupError):
     """An object that the view does not show. Its text says so, without a full stop."""
 
-    def __init__(self, sentence: str, *, kind_is_known: bool) -> None:
-        super().__init__(sentence)
-        self.kind_is_known = kind_is_known
-        """Whether the object does not exist; otherwise nothing is known of any object of its kind."""
+    def __init__(self, sentence: str, hint: str = "", *, is_certain: bool) -> None:
+        super().__init__(f"{sentence}{hint}")
+        self.sentence = sentence
+        self.hint = hint
+        """What else may have been meant; begins with a semicolon where there is anything."""
+        self.is_certain = is_certain
+        """Whether the object does not exist; otherwise nobody here knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ _KINDS = (
     Kind("ResourceClaimTemplate", "resource.k8s.io", alias="template"),
     *(Kind(name, group, _SHORT.get(name, "")) for group, name in WORKLOAD_KINDS),
 )
+_KEPT = {"Pod": "only pods that may get GPUs, and have not ended, are watched"}
+"""What is known of kinds of which a live view does not know all objects."""
 _CALLED = {word: kind for kind in _KINDS for word in kind.words}
 
 
@@ -108,13 +113,17 @@ def look_up(view: ClusterView, kind: Kind, name: str, namespace: str = "") -> Ob
         return found
     listed = view.list(kind.name)
     if listed is UNKNOWN:
-        raise NotFoundError(f"no {kind.name}s are known", kind_is_known=False)
+        raise NotFoundError(f"no {kind.name}s are known", is_certain=False)
     objects = [item for item in listed if group_of(item) == kind.group]
     for item in objects:
         if name_of(item) == name and _home_of(item) == where:
             return item
     hint = _hint(objects, name, where)
-    raise NotFoundError(f"there is no {kind.name} {name[:253]} in namespace {where[:63]}{hint}", kind_is_known=True)
+    called = f"{kind.name} {name[:253]} in namespace {where[:63]}"
+    if found is UNKNOWN:
+        because = f": {_KEPT[kind.name]}" if kind.name in _KEPT else ""
+        raise NotFoundError(f"{called} is not known{because}", hint, is_certain=False)
+    raise NotFoundError(f"there is no {called}", hint, is_certain=True)
 
 
 def _hint(objects: list[Object], name: str, namespace: str) -> str:

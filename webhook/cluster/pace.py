@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+from webhook.cluster.clockwork import Clockwork
 
 __all__ = ["Pace"]
 
@@ -33,10 +28,7 @@ class Pace:
     """A watch that is ended sooner counts as failed: a server that ends each at once would be asked without a pause."""
     steady: float = 10.0
     """After a watch that lasted as long, a failure counts as the first."""
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    jitter: Callable[[], float] = random.random
-    """Gives numbers from 0 to 1."""
+    clockwork: Clockwork = field(default_factory=Clockwork)
 
     def pause(self, failures: int, retry_after: float | None = None) -> float:
         """How long to wait after so many failures in a row: half of it for certain, half by chance.
@@ -47,12 +39,12 @@ class Pace:
         """
         longest = min(self.longest_pause, self.first_pause * 2.0 ** min(failures - 1, 30))
         asked = min(retry_after or 0.0, self.longest_retry_after)
-        return asked + longest * (0.5 + 0.5 * self.jitter())
+        return asked + longest * (0.5 + 0.5 * self.clockwork.random())
 
     def missing(self) -> float:
         """How long to wait before asking again for what cannot be had."""
-        return self.missing_pause * (0.75 + 0.5 * self.jitter())
+        return self.missing_pause * (0.75 + 0.5 * self.clockwork.random())
 
     def watch(self) -> int:
         """How long the next watch is to last."""
-        return round(self.shortest_watch + (self.longest_watch - self.shortest_watch) * self.jitter())
+        return round(self.shortest_watch + (self.longest_watch - self.shortest_watch) * self.clockwork.random())

@@ -16,6 +16,7 @@ from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from webhook.cluster.answers import status_error
 from webhook.cluster.errors import APIError, BadAnswer, ClusterError
+from webhook.cluster.lists import PAGE, raw_pages
 from webhook.cluster.pace import Pace
 from webhook.cluster.store import is_older
 
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Reader", "Reflector"]
 
-_PAGE = 500
-"""Objects in one page of a list; client-go's tools/pager asks for as many."""
-_LIST_TIMEOUT = 60.0
-"""Seconds for one page."""
 _MOST_REFUSALS = 3
 _INTERNAL = 500
 
@@ -83,6 +80,7 @@ class Reflector:
         self.resource = resource
         self.store = store
         self._client = client
+        self._namespace = namespace
         self._path = resource.path(namespace)
         self._query = dict(query or {})
         self._on_state = on_state
@@ -97,7 +95,7 @@ class Reflector:
     async def run(self) -> NoReturn:
         """List and watch until cancelled."""
         while True:
-            await self._pace.sleep(await self.turn())
+            await self._pace.clockwork.sleep(await self.turn())
 
     async def turn(self) -> float:
         """List if need be, watch once, and say how many seconds to wait before the next turn."""
@@ -122,7 +120,7 @@ class Reflector:
     async def _list(self) -> None:
         before = self.store.resource_version
         try:
-            self._resume = await self._list_by(_PAGE)
+            self._resume = await self._list_by(PAGE)
         except APIError as error:
             if not error.gone:
                 raise
@@ -138,24 +136,15 @@ class Reflector:
         self._tell()
 
     async def _list_by(self, limit: int) -> str:
-        """Put a list into the store, in pages of `limit`, or at once for 0; its resourceVersion.
-
-        No resourceVersion is asked for, which means the newest by quorum: never older than what anybody has seen.
-        """
-        listing, token = self.store.listing(), ""
-        while True:
-            paging = {**({"limit": str(limit)} if limit else {}), **({"continue": token} if token else {})}
-            page = await self._client.get(self._path, {**self._query, **paging}, timeout=_LIST_TIMEOUT)
-            version, items = lookup(page, ("metadata", "resourceVersion")), lookup(page, ("items",)) or []
-            if not (isinstance(version, str) and version and isinstance(items, list) and all(map(name_of, items))):
-                raise BadAnswer(f"GET {self._path}: the answer is no list of {self.resource.plural}")
-            listing.add(items)
-            before, token = token, lookup(page, ("metadata", "continue")) or ""
-            if not token:
-                listing.finish(version)
-                return version
-            if token == before or not isinstance(token, str):
-                raise BadAnswer(f"GET {self._path}: the list of {self.resource.plural} does not come to an end")
+        """Put a list into the store, in pages of `limit`, or at once for 0; its resourceVersion."""
+        listing, version = self.store.listing(), ""
+        pages = raw_pages(self._client, self.resource, self._namespace, self._query, limit=limit)
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                listing.add(page.items)
+                version = page.resource_version
+        listing.finish(version)
+        return version
 
     async def _watch(self) -> None:
         seconds = self._pace.watch()
@@ -172,12 +161,12 @@ class Reflector:
 
     def _agreed(self) -> None:
         """The server goes on from where we are."""
-        self._opened = self._pace.clock()
+        self._opened = self._pace.clockwork.clock()
         self._enter("synced")
 
     def _watched(self) -> float:
         """For how many seconds the watch of this turn has been open; less than none where it was not."""
-        return self._pace.clock() - self._opened
+        return self._pace.clockwork.clock() - self._opened
 
     def _take(self, event: dict[str, Any]) -> None:
         kind, item = event.get("type"), event.get("object")

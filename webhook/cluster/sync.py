@@ -53,10 +53,10 @@ class Sync:
         """Args: whom to ask, and how long to wait for what."""
         self._client = client
         self._pace = pace or Pace()
-        self._clock = self._pace.clock
+        self._clock = self._pace.clockwork.clock
         self._collector = PausedCollector()
         self._caches: dict[Watched, Cache] = {}
-        self._version = ServerVersion(client, sleep=self._pace.sleep)
+        self._version = ServerVersion(client, sleep=self._pace.clockwork.sleep)
         self._asking: asyncio.Task[None] | None = None
         self._complete = asyncio.Event()
         self.view = LiveView(clock=self._clock)

@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.audit import Survey, audit
+from webhook.cluster.clockwork import Clockwork
 from webhook.controllers.audit_metrics import AuditMetrics
-from webhook.controllers.clockwork import Clockwork
 from webhook.controllers.surveying import survey_cluster
 from webhook.server.aside import run_aside
 

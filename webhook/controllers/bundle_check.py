@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import ClusterError
 from webhook.controllers.ca_bundles import verdict
-from webhook.controllers.clockwork import Clockwork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from certs.keypair import BadKeyPair
 from certs.rotation import Observed, next_state
 from certs.secret import BadSecret, NewerSecret, parse_secret
+from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import ClusterError
 from webhook.controllers.ca_bundles import LostRace, verdict
-from webhook.controllers.clockwork import Clockwork
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -20,8 +20,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError
-from webhook.controllers.clockwork import Clockwork
 from webhook.controllers.lease import LEASE, held_by, holder_of, released, seconds_of, unheld, version_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from webhook.controllers.clockwork import Clockwork
+from webhook.cluster.clockwork import Clockwork
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

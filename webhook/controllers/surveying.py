@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from policies.audit import SURVEYED
 from webhook.cluster.errors import APIError
+from webhook.cluster.lists import pages
 from webhook.cluster.resources import RESOURCES
-from webhook.controllers.lists import pages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -11,10 +11,10 @@ from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.workloads import WORKLOAD_KINDS
 from policies.review.upkeep import missing_templates, needed_by_workloads
 from policies.view import UNKNOWN
+from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError
+from webhook.cluster.lists import list_all
 from webhook.cluster.resources import RESOURCES
-from webhook.controllers.clockwork import Clockwork
-from webhook.controllers.lists import list_all
 from webhook.server.deadlines import Deadline
 from webhook.server.effects import FIELD_MANAGER, REMEMBERED_SECONDS, RefusedTemplate
 
@@ -79,6 +79,8 @@ class TemplateRepair:
 
     async def _make(self, template: Template) -> str:
         """Make one; what went wrong, or an empty text."""
+        # That it was seen a moment ago is no reason to believe that it is there.
+        self._keeper.forget(template)
         try:
             deadline = Deadline.start(self._clockwork.clock, _CREATE_SECONDS)
             foreign = await self._keeper.ensure([template], deadline)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from certs import KeyPairFiles
+    from webhook.cluster.clockwork import Clockwork
     from webhook.controllers.ca_bundles import CABundles
     from webhook.controllers.certificates import Certificates
-    from webhook.controllers.clockwork import Clockwork
     from webhook.replica.config import ReplicaConfig
 
 __all__ = ["CertificateInFiles", "CertificateInSecret", "CertificateSource"]

@@ -5,38 +5,59 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from webhook.controllers.audit import AuditRound
+from webhook.controllers.metrics import ControllerMetrics
 from webhook.controllers.policy_status import PolicyStatus
-from webhook.controllers.run import PeriodicTask
+from webhook.controllers.run import PeriodicTask, run_tasks
 from webhook.controllers.templates import TemplateRepair, TemplateSweep
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from prometheus_client import CollectorRegistry
 
     from policies.view import ClusterView
     from webhook.cluster.client import APIClient
     from webhook.cluster.live_settings import LiveSettings
-    from webhook.controllers.metrics import ControllerMetrics
     from webhook.server.effects import TemplateKeeper
 
-__all__ = ["leading_tasks"]
+__all__ = ["Leading"]
 
+_STATUS_SECONDS = 5.0
 _REPAIR_SECONDS = 30.0
 _SWEEP_SECONDS = 600.0
 _GRACE = timedelta(hours=1)
 """For how long a template stays that nothing needs: a Job that is created again within the hour finds it there."""
-_STATUS_SECONDS = 5.0
 _AUDIT_SECONDS = 600.0
 
 
-def leading_tasks(
-    client: APIClient, view: ClusterView, settings: LiveSettings, keeper: TemplateKeeper, metrics: ControllerMetrics
-) -> Sequence[PeriodicTask]:
+class Leading:
     """The tasks of a replica for as long as it leads."""
-    repair = TemplateRepair(keeper, view, settings, metrics)
-    sweep = TemplateSweep(client, view, settings, metrics, _GRACE)
-    status = PolicyStatus(client, settings, lambda: None)
-    return (
-        PeriodicTask("policy-status", status.round, _STATUS_SECONDS),
-        PeriodicTask("templates-repair", repair.round, _REPAIR_SECONDS),
-        PeriodicTask("templates-sweep", sweep.round, _SWEEP_SECONDS),
-    )
+
+    def __init__(
+        self,
+        client: APIClient,
+        view: ClusterView,
+        settings: LiveSettings,
+        keeper: TemplateKeeper,
+        registry: CollectorRegistry,
+    ) -> None:
+        """Args: who writes, what to look at, the settings as they are now, who makes templates, where metrics go."""
+        self.metrics = ControllerMetrics(registry)
+        self._audit = AuditRound(client, view, settings)
+        registry.register(self._audit.metrics)
+        status = PolicyStatus(client, settings, self._audit.summary)
+        repair = TemplateRepair(keeper, view, settings, self.metrics)
+        sweep = TemplateSweep(client, view, settings, self.metrics, _GRACE)
+        self._tasks = (
+            PeriodicTask("policy-status", status.round, _STATUS_SECONDS),
+            PeriodicTask("templates-repair", repair.round, _REPAIR_SECONDS),
+            PeriodicTask("templates-sweep", sweep.round, _SWEEP_SECONDS),
+            PeriodicTask("audit", self._audit.round, _AUDIT_SECONDS),
+        )
+
+    async def run(self) -> None:
+        """Do all of them until cancelled."""
+        try:
+            await run_tasks(self._tasks, self.metrics)
+        finally:
+            # Whoever leads next tells what it finds; two replicas would tell it twice.
+            self._audit.forget()

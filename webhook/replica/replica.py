@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from certs.rotation import RotationPolicy
 from webhook.cluster.access_reviews import SubjectAccess
+from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.live_settings import LiveSettings
 from webhook.cluster.sync import Sync
 from webhook.cluster.token_reviews import TokenAuthenticator
@@ -15,14 +16,11 @@ from webhook.controllers.ca_bundles import CABundles
 from webhook.controllers.certificate_metrics import CertificateMetrics
 from webhook.controllers.certificate_secret import CertificateSecret
 from webhook.controllers.certificates import Certificates
-from webhook.controllers.clockwork import Clockwork
 from webhook.controllers.elector import Elector, new_identity
-from webhook.controllers.metrics import ControllerMetrics
-from webhook.controllers.run import run_tasks
 from webhook.replica.background import Background
 from webhook.replica.certificate import CertificateInFiles, CertificateInSecret
 from webhook.replica.config import CONFIGURATIONS, LEASE, SECRET
-from webhook.replica.leading import leading_tasks
+from webhook.replica.leading import Leading
 from webhook.server.admission import Admission
 from webhook.server.app import create_app
 from webhook.server.callers import Callers
@@ -81,13 +79,11 @@ class Replica:
             DelegatedGate(TokenAuthenticator(client), SubjectAccess(client)),
         )
 
-        controller_metrics = ControllerMetrics(metrics.registry)
-        tasks = leading_tasks(client, sync.view, self._settings, keeper, controller_metrics)
+        leading = Leading(client, sync.view, self._settings, keeper, metrics.registry)
         identity = new_identity(config.host_name)
-        self._elector = Elector(
-            client, (config.namespace, LEASE), identity, lambda: run_tasks(tasks, controller_metrics)
-        )
-        controller_metrics.watch_leader(lambda: self._elector.leading)
+        self._elector = Elector(client, (config.namespace, LEASE), identity, leading.run)
+        leading.metrics.watch_leader(lambda: self._elector.leading)
+        metrics.watch_settings(lambda: not self._settings.state.problems)
         metrics.registry.register(sync.metrics)
 
         self._background = Background()

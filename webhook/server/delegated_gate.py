@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["CLUSTER_ROLE", "DelegatedGate"]
 
 CLUSTER_ROLE = "gpu-admission-explain"
-"""The ClusterRole of deploy/base/service/rbac.yaml that allows it."""
+"""The ClusterRole of deploy/base/api/explain.yaml that allows it."""
 
 _VERB = "post"
 _AUTHENTICATED = "system:authenticated"

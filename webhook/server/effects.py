@@ -114,6 +114,10 @@ class TemplateKeeper:
                     foreign[key] = stored
         return foreign
 
+    def forget(self, template: Template) -> None:
+        """Ask the API server about a template the next time, though it was seen a moment ago."""
+        self._remembered.pop((template.namespace, template.name), None)
+
     def _knows(self, template: Template) -> bool:
         key = template.namespace, template.name
         shown = self._view.get(_RESOURCE.kind, template.name, template.namespace)

@@ -91,6 +91,6 @@ def _refusal(error: NotAdmitted) -> web.HTTPException:
 
 
 def _not_found(error: NotFoundError) -> str:
-    sentence = str(error)
-    known = "" if error.kind_is_known else " to this server"
-    return ended(f"{sentence[0].upper()}{sentence[1:]}{known}")
+    sentence = f"{error.sentence[0].upper()}{error.sentence[1:]}"
+    remedy = "" if error.is_certain else "; post the object itself"
+    return ended(f"{sentence}{remedy}{error.hint}")

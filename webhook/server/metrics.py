@@ -127,6 +127,13 @@ class Metrics:
         """Show a certificate's end, asked for at every scrape, in seconds since 1970."""
         self._certificate.set_function(expiry)
 
+    def watch_settings(self, accepted: Callable[[], bool]) -> None:
+        """Show whether the stored settings hold, asked for at every scrape."""
+        gauge = self._gauge(
+            "settings_accepted", "1 where the stored GPUAdmissionPolicy holds, or none is stored; 0 where others hold."
+        )
+        gauge.set_function(accepted)
+
     def text(self) -> bytes:
         """Everything in the text format of Prometheus."""
         return generate_latest(self.registry)

@@ -1,0 +1,200 @@
+"""RBAC is what the service needs, no less and no more: it does all it does under the rules of `deploy/`, enforced."""
+
+import asyncio
+import base64
+import copy
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+from aiohttp import web
+
+from certs.rotation import RotationPolicy
+from policies.conversion.sweep import UNUSED_SINCE, mark
+from policies.decision import Template
+from policies.dra.templates import as_written, content_name
+from policies.settings import DEFAULTS
+from tests.deploy.grants import USER, grants_of
+from webhook.cluster.manifests import ManifestsView
+from webhook.cluster.resources import RESOURCES
+from webhook.controllers.certificate_secret import ROTATE_ANNOTATION
+from webhook.sandbox.records import record_of
+from webhook.sandbox.routing import parse_path
+from webhook.sandbox.users import user_of
+from webhook.server.deadlines import Deadline
+from webhook.server.effects import TemplateKeeper
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+OPERATOR, *OTHERS = DEFAULTS.configuration.operator_namespaces
+POD, SECRET, POLICY = RESOURCES["Pod"], RESOURCES["Secret"], RESOURCES["GPUAdmissionPolicy"]
+QUICK = RotationPolicy(
+    names=("localhost",), settle=timedelta(seconds=0.5), look_every=timedelta(seconds=0.1), skew=timedelta(0)
+)
+
+REFUSED = {("list", "secrets", namespace): "nobody's Secrets are read" for namespace in (OPERATOR, *OTHERS)} | {
+    (verb, resource, namespace): "bound only in the namespace that the GPU Operator runs in"
+    for verb, resource in (("list", "configmaps"), ("watch", "deployments"))
+    for namespace in OTHERS
+}
+"""What is asked for although it is not allowed, and why; rules that would read it say that it is unknown."""
+
+
+class Authorizer:
+    """Refuses what RBAC does not grant, and remembers what our account asked for."""
+
+    def __init__(self, sandbox, grants):
+        self.grants, self.granted, self.refused = grants, set(), set()
+        self._kinds = sandbox._cluster.kinds
+        sandbox.faults.add(_forbidden, when=self._refuses)
+
+    def unused(self):
+        return [grant for grant in self.grants if not any(grant.covers(request) for request in self.granted)]
+
+    def _refuses(self, request):
+        user, target = user_of(request.headers.get("Authorization")), parse_path(self._kinds, request.path)
+        if user.name != USER or target is None:
+            return False
+        record = record_of(user, request.method, target, request.query)
+        is_granted = any(grant.covers(record) for grant in self.grants)
+        (self.granted if is_granted else self.refused).add(record)
+        return not is_granted
+
+
+async def _forbidden(request, handler):
+    status = {"kind": "Status", "apiVersion": "v1", "code": 403, "reason": "Forbidden", "message": "RBAC says no"}
+    return web.json_response(status, status=403)
+
+
+def definition(resource):
+    """A CustomResourceDefinition that takes anything."""
+    version = {"name": resource.version, "served": True, "storage": True, "subresources": {"status": {}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": resource.name},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "names": {"plural": resource.plural, "kind": resource.kind},
+            "versions": [version],
+        },
+    }
+
+
+def another(template, driver, **annotations):
+    """A template of ours with another content, and the name that goes with it."""
+    spec = copy.deepcopy(template["spec"])
+    spec["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [{"cel": {"expression": f"'{driver}' != ''"}}]
+    metadata = {"namespace": template["metadata"]["namespace"], "labels": template["metadata"]["labels"]}
+    metadata |= {"name": content_name(as_written(spec)), "annotations": annotations}
+    return {"apiVersion": template["apiVersion"], "kind": template["kind"], "metadata": metadata, "spec": spec}
+
+
+@pytest.fixture
+async def authorizer(sandbox, installation):
+    """A cluster in which everything is installed that we know of, and RBAC holds."""
+    for resource in RESOURCES.values():
+        if sandbox._cluster.kinds.called(resource.kind) is None:
+            sandbox.create(definition(resource))
+    binding = yaml.safe_load((DEPLOY / "components" / "gpu-operator" / "role-binding.yaml").read_text())
+    assert binding["metadata"]["namespace"] == OPERATOR
+    return Authorizer(sandbox, grants_of([*installation, binding]))
+
+
+class Story:
+    """What the service does, one thing after the other."""
+
+    def __init__(self, sandbox, authorizer, until, admin, alice):
+        self.sandbox, self.authorizer, self.until, self.admin, self.alice = sandbox, authorizer, until, admin, alice
+
+    def template(self, name):
+        return self.sandbox.get("ResourceClaimTemplate", name, "team-a")
+
+    async def choose_settings(self):
+        document = {"apiVersion": POLICY.api_version, "kind": POLICY.kind, "metadata": {"name": "default"}}
+        await self.admin.post(POLICY.path(), document)
+
+    async def convert(self, pod):
+        stored = await self.alice.post(POD.path("team-a"), pod)
+        (claim,) = stored["spec"]["resourceClaims"]
+        return self.template(claim["resourceClaimTemplateName"])
+
+    def hand_over(self, needed):
+        """Leave a successor something to repair, to mark and to sweep, and the lease."""
+        long_ago = mark(datetime(2020, 1, 1, tzinfo=UTC))
+        unneeded, forgotten = another(needed, "a"), another(needed, "b", **long_ago)
+        self.sandbox.remove("ResourceClaimTemplate", needed["metadata"]["name"], "team-a")
+        self.sandbox.create(unneeded)
+        self.sandbox.create(forgotten)
+        lease = self.sandbox.get("Lease", "gpu-admission", "gpu-admission")
+        self.sandbox.replace({**lease, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
+        return unneeded["metadata"]["name"], forgotten["metadata"]["name"]
+
+    async def upkeep(self, needed, unneeded, forgotten):
+        def is_done():
+            repaired = self.template(needed["metadata"]["name"]) is not None
+            marked = UNUSED_SINCE in self.template(unneeded)["metadata"]["annotations"]
+            swept = self.template(forgotten) is None
+            judged = "status" in self.sandbox.get(POLICY.kind, "default")
+            audited = any(request.resource == "nodepools" for request in self.authorizer.granted)
+            return repaired and marked and swept and judged and audited
+
+        await self.until(is_done, bool)
+
+    async def find_and_unmark(self, client, *names):
+        """As a replica whose view is behind, of which one is needed again."""
+        keeper = TemplateKeeper(client, ManifestsView())
+        templates = [Template("team-a", name, self.template(name)["spec"]) for name in names]
+        await keeper.ensure(templates, Deadline.start(lambda: 0.0, "10s"))
+        assert not any(UNUSED_SINCE in self.template(name)["metadata"].get("annotations", {}) for name in names)
+
+    async def rotate(self):
+        def authority():
+            return self.sandbox.get("Secret", "gpu-admission-certificates", "gpu-admission")["data"]["ca.crt"]
+
+        before = authority()
+        annotations = {"metadata": {"annotations": {ROTATE_ANNOTATION: "now"}}}
+        await self.admin.patch(SECRET.path("gpu-admission", "gpu-admission-certificates"), annotations)
+        await self.until(lambda: authority() != before, bool)
+
+    async def explain(self, port, pod):
+        (webhook, *_) = self.sandbox.get("MutatingWebhookConfiguration", "gpu-admission")["webhooks"]
+        bundle = base64.b64decode(webhook["clientConfig"]["caBundle"]).decode()
+        asked = {"object": pod, "namespace": "team-a"}
+        headers, context = {"Authorization": "Bearer alice"}, ssl.create_default_context(cadata=bundle)
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.post(f"https://localhost:{port}/v1/explain", json=asked, ssl=context) as answer,
+        ):
+            assert answer.status == 200, await answer.text()
+
+
+@pytest.fixture
+async def told(authorizer, sandbox, make, client_of, gpu_pod, until):
+    """The whole story under these rules; gives who watched over them."""
+    story = Story(sandbox, authorizer, until, await client_of("admin"), await client_of("alice"))
+    await story.choose_settings()
+    first = await make(rotation=QUICK)
+    await first.start()
+    needed = await story.convert(gpu_pod())
+    await first.drain(asyncio.Event())
+    leftovers = story.hand_over(needed)
+    second = await make(rotation=QUICK)
+    ready = await second.start()
+    await story.upkeep(needed, *leftovers)
+    await story.find_and_unmark(await client_of(), needed["metadata"]["name"], leftovers[0])
+    await story.explain(ready.port, gpu_pod())
+    await story.rotate()
+    return authorizer
+
+
+async def test_nothing_is_refused_but_what_is_not_needed(told):
+    refused = {(request.verb, request.resource, request.namespace) for request in told.refused}
+    assert refused == REFUSED.keys()
+
+
+async def test_nothing_is_granted_that_is_not_used(told):
+    assert [str(grant) for grant in told.unused()] == []

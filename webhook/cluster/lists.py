@@ -1,0 +1,81 @@
+"""Lists: all objects of a collection, read from the API server page by page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import lookup
+from webhook.cluster.errors import BadAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+
+    from policies.kubernetes.objects import Object
+    from webhook.cluster.reflector import Reader
+    from webhook.cluster.resources import Resource
+
+__all__ = ["PAGE", "Page", "list_all", "pages", "raw_pages"]
+
+PAGE = 500
+"""Objects in one page of a list; client-go's tools/pager asks for as many."""
+_PAGE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list, as the API server sent it."""
+
+    items: list[Object]
+    """They have names, but do not say what they are."""
+    resource_version: str
+    """Of the whole list; the same in all of its pages."""
+
+
+async def list_all(client: Reader, resource: Resource, namespace: str = "") -> list[Object]:
+    """The objects of a collection as they were at one moment, as the API server's storage has them.
+
+    Items of lists do not say what they are; here they do.
+
+    Raises:
+        APIError: It may not be read, or nobody has installed it (404).
+        Unreachable: The API server did not answer, or what came is no list.
+    """
+    return [item async for page in pages(client, resource, namespace) for item in page]
+
+
+async def pages(client: Reader, resource: Resource, namespace: str = "") -> AsyncIterator[list[Object]]:
+    """The same a page at a time, for collections that are too large to be held; errors as for `list_all`."""
+    head = {"apiVersion": resource.api_version, "kind": resource.kind}
+    async for page in raw_pages(client, resource, namespace, limit=PAGE):
+        yield [{**head, **item} for item in page.items]
+
+
+async def raw_pages(
+    client: Reader, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None, *, limit: int
+) -> AsyncGenerator[Page]:
+    """The pages of a list as they come; errors as for `list_all`.
+
+    No resourceVersion is asked for, which means the newest by quorum: never older than what anybody has seen.
+
+    Args:
+        client: Whom to ask.
+        resource: What to list.
+        namespace: The one namespace to look at; empty for all.
+        query: `labelSelector`, `fieldSelector`.
+        limit: Objects in a page; 0 for all at once.
+    """
+    path, token = resource.path(namespace), ""
+    while True:
+        paging = {**({"limit": str(limit)} if limit else {}), **({"continue": token} if token else {})}
+        page = await client.get(path, {**(query or {}), **paging}, timeout=_PAGE_SECONDS)
+        version, items = lookup(page, ("metadata", "resourceVersion")), lookup(page, ("items",)) or []
+        if not (isinstance(version, str) and version and isinstance(items, list) and all(map(name_of, items))):
+            raise BadAnswer(f"GET {path}: the answer is no list of {resource.plural}")
+        before, token = token, lookup(page, ("metadata", "continue")) or ""
+        yield Page(items, version)
+        if not token:
+            return
+        if token == before or not isinstance(token, str):
+            raise BadAnswer(f"GET {path}: the list of {resource.plural} does not come to an end")
