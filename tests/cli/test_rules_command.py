@@ -76,10 +76,12 @@ def test_id_unlike_any_other_gets_the_list(invoke):
 def test_rules_as_json_have_every_field(invoke):
     documents = json.loads(invoke("rules", "-o", "json").stdout)
     assert [document["id"] for document in documents] == [rule.id for rule in all_rules()]
-    assert all(
-        document.keys() == {"id", "title", "default", "why", "remedy", "source", "wrong", "right", "setting", "rows"}
-        for document in documents
-    )
+    texts = {"id", "title", "default", "why", "remedy", "source", "wrong", "right", "setting"}
+    assert all(document.keys() == {*texts, "rows", "fixed"} for document in documents)
+
+
+def test_rule_that_no_setting_changes_says_so(invoke):
+    assert "Severity: deny, whatever the settings say\n" in invoke("rules", "GA701").stdout
 
 
 def test_one_rule_as_json_is_one_mapping(invoke):

@@ -136,9 +136,12 @@ Options:
 Commands:
   review   Review manifests as the webhook would, without a cluster.
   explain  Tell where a pod or claim fits, and why not elsewhere.
+  audit    Tell what is wrong with what a cluster holds, and which namespaces
+           are ready.
   rules    List the rules, or tell all about one.
   serve    Serve the webhook over HTTPS.
-  demo     Show the main job from end to end, on a cluster made of files.
+  sandbox  Serve a Kubernetes API of manifests, for tests and for trying out.
+  demo     Show the main job from end to end, on a cluster in memory.
 """
     )
 
@@ -160,3 +163,7 @@ def test_unknown_command_is_a_usage_error(invoke):
 def test_version_is_that_of_the_distribution(run):
     done = run("--version")
     assert done.stdout == f"gpu-admission {importlib.metadata.version('gpu-admission')}\n"
+
+
+def test_help_of_the_sandbox_imports_no_server(folder):
+    assert not imported(folder, "sandbox", "--help") & {*HEAVY, "orjson", "asyncio", "ssl"}

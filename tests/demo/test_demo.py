@@ -31,9 +31,17 @@ def shown():
     return done.stdout
 
 
+def test_demo_begins_with_what_is_there(shown):
+    assert shown.startswith(
+        "An API server in memory holds the cluster of examples/cluster and what deploy/install.yaml installs.\n"
+        "The webhook watches it, and it asks the webhook over TLS. Settings: the defaults, but access.mode: deny.\n"
+    )
+
+
 def test_demo_counts_what_it_showed(shown):
-    count = len(re.findall(r"^\$ kubectl", shown, re.MULTILINE))
-    stored, refused = (len(re.findall(text, shown)) for text in (r"\npod/\S+ created\n", r"\nError from server"))
+    first = shown.partition("━━ The first manifest again")[0]
+    count = len(re.findall(r"^\$ kubectl -n \S+ apply", first, re.MULTILINE))
+    stored, refused = (len(re.findall(text, first)) for text in (r"\npod/\S+ created\n", r"\nError from server"))
     assert f"{count} pods: {stored} stored, {refused} refused." in shown
     assert count == stored + refused
     assert count >= 10
@@ -44,17 +52,41 @@ def test_demo_shows_a_conversion_whole(shown):
     assert "pod/fine-tune created" in part
     assert re.search(r"^-        nvidia.com/gpu: 1$", part, re.MULTILINE)
     assert re.search(r"^\+      claims:\n\+      - name: gpu\n\+        request: train$", part, re.MULTILINE)
-    assert re.search(r"^ResourceClaimTemplate gpu-[0-9a-f]{16}\n  train: 1 x gpu.nvidia.com$", part, re.MULTILINE)
-    assert "asked: conversion.gpu-admission.io, placement.gpu-admission.io, conversion-check.gpu-admission.io" in part
+    assert "uid" not in part
+    assert "terminationMessagePath" not in part
+
+
+def test_demo_shows_the_claim_that_was_made(shown):
+    part = shown.partition("━━ One GPU")[2].partition("━━")[0]
+    assert re.search(
+        r"^ResourceClaim fine-tune-gpu-[0-9a-z]{5}, made from ResourceClaimTemplate gpu-[0-9a-f]{16}\n"
+        r"  train: 1 x gpu\.nvidia\.com$",
+        part,
+        re.MULTILINE,
+    )
+
+
+def test_demo_applies_a_converted_pod_again(shown):
+    part = shown.partition("━━ The first manifest again")[2]
+    assert part.partition("\n\n")[0] == (
+        " \n$ kubectl -n team-a apply -f examples/single-gpu/pod.yaml\npod/fine-tune configured\n"
+        "pod/fine-tune is stored as before, with its claim."
+    )
 
 
 def test_demo_shows_a_refusal_in_kubectls_words(shown):
     assert (
         'Error from server (Forbidden): error when creating "examples/fractional/pod.yaml": admission webhook '
-        '"conversion.gpu-admission.io" denied the request: spec.containers[0].resources.limits[nvidia.com/gpu]: 0.5 is '
+        '"conversion.gpu-admission.io" denied the request: spec.containers[0].resources.limits[nvidia.com/gpu]: "500m" is '
         "not a whole number of devices; ask for a whole number of GPUs, or for a MIG device such as "
         "nvidia.com/mig-1g.10gb [GA302]"
     ) in shown
+
+
+def test_demo_ends_with_an_audit(shown):
+    part = shown.partition("\n$ gpu-admission audit\n")[2]
+    assert re.search(r"^team-a +enabled +no +10 +7 +0 +3$", part, re.MULTILINE)
+    assert "  GA317  Pod team-a/legacy-render\n" in part
 
 
 def test_demo_says_what_to_try_next(shown):
@@ -65,6 +97,12 @@ def test_demo_elsewhere_says_what_it_needs(tmp_path):
     done = demo(cwd=tmp_path)
     assert done.returncode == 2
     assert "examples is no folder of examples; run the demo where they are, or name the folder" in done.stderr
+
+
+def test_demo_without_what_it_installs_says_so():
+    done = demo("--deploy", "docs")
+    assert done.returncode == 2
+    assert "docs has no install.yaml; run the demo where it is, or name the folder" in done.stderr
 
 
 def test_list_of_examples_names_every_folder():

@@ -266,3 +266,13 @@ async def test_server_that_is_started_again_serves_what_it_had(sandbox, config_m
     await sandbox.start()
     async with aiohttp.ClientSession(sandbox.url) as session, session.get(f"{CONFIG_MAPS}/settings") as response:
         assert response.status == 200
+
+
+async def test_protobuf_is_415_with_a_way_out(api):
+    kind = "application/vnd.kubernetes.protobuf"
+    answer = await api("POST", "/api/v1/namespaces", data=b"k8s", content_type=kind)
+    assert answer.code == 415
+    assert answer.message == (
+        "the sandbox reads JSON and no protobuf, which kubectl sends for a few of its commands; have them print the object"
+        " (--dry-run=client -o yaml) and pipe it into kubectl apply -f -"
+    )

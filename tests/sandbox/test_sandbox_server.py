@@ -1,3 +1,4 @@
+import asyncio
 import base64
 import ssl
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ import yaml
 from certs import issue_serving, make_authority
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.attempt import Refused
+from webhook.sandbox.faults import failing
 from webhook.sandbox.records import Request
 from webhook.sandbox.server import Sandbox
 
@@ -232,3 +234,35 @@ def test_objects_given_out_are_copies(config_map):
     sandbox.create(config_map())["metadata"]["name"] = "changed"
     sandbox.objects("ConfigMap")[0]["metadata"]["name"] = "changed"
     assert sandbox.get("ConfigMap", "settings", "default")["metadata"]["name"] == "settings"
+
+
+async def test_end_of_the_maker_of_claims_is_logged(sandbox, pod, caplog):
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "empty", "namespace": "default"},
+    }
+    sandbox.create(template)
+    document = pod()
+    document["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "empty"}]
+    sandbox.create(document)
+    await asyncio.wait([sandbox._controller], timeout=5)
+    await asyncio.sleep(0)
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("CRITICAL", "the maker of claims has ended, and makes no more")
+    ]
+    assert caplog.records[0].exc_info[0] is KeyError
+
+
+async def test_stopping_ends_all_faults(sandbox):
+    sandbox.faults.add(failing())
+    await sandbox.stop()
+    await sandbox.start()
+    async with aiohttp.ClientSession(sandbox.url) as session, session.get("/version") as response:
+        assert response.status == 200
+
+
+async def test_object_that_is_not_valid_cannot_be_put_in(sandbox, config_map):
+    with pytest.raises(Refused) as refused:
+        sandbox.create(config_map("Settings"))
+    assert refused.value.status["details"]["causes"][0]["field"] == "metadata.name"

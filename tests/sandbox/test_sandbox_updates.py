@@ -102,28 +102,6 @@ async def test_server_side_apply_is_415(api, sandbox, config_map):
     )
 
 
-async def test_strategic_merge_patch_without_lists_merges(api, sandbox, config_map):
-    sandbox.create(config_map(data={"a": "1"}))
-    content_type = "application/strategic-merge-patch+json"
-    answer = await api("PATCH", CONFIG_MAP, {"data": {"a": None, "b": "2"}}, content_type=content_type)
-    assert (answer.code, answer.body["data"]) == (200, {"b": "2"})
-
-
-@pytest.mark.parametrize(
-    "patch", [{"spec": {"containers": []}}, {"spec": {"$patch": "replace"}}], ids=["list", "directive"]
-)
-async def test_strategic_merge_patch_with_more_is_415(api, sandbox, pod, patch):
-    sandbox.create(pod())
-    answer = await api("PATCH", POD, patch, content_type="application/strategic-merge-patch+json")
-    assert (answer.code, answer.message) == (
-        415,
-        (
-            "the sandbox reads no strategic merge patch that holds lists or directives; send it as"
-            " application/merge-patch+json or application/json-patch+json"
-        ),
-    )
-
-
 async def test_dry_run_of_a_patch_stores_nothing(api, sandbox, config_map):
     made = sandbox.create(config_map())
     answer = await api.merge(CONFIG_MAP, {"data": {"a": "1"}}, dryRun="All")

@@ -23,9 +23,11 @@ _TRACE = "GPU_ADMISSION_TRACE"
 _COMMANDS = {
     "review": "Review manifests as the webhook would, without a cluster.",
     "explain": "Tell where a pod or claim fits, and why not elsewhere.",
+    "audit": "Tell what is wrong with what a cluster holds, and which namespaces are ready.",
     "rules": "List the rules, or tell all about one.",
     "serve": "Serve the webhook over HTTPS.",
-    "demo": "Show the main job from end to end, on a cluster made of files.",
+    "sandbox": "Serve a Kubernetes API of manifests, for tests and for trying out.",
+    "demo": "Show the main job from end to end, on a cluster in memory.",
 }
 
 

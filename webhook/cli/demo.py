@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -17,17 +14,17 @@ from policies.decision import MANAGED
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from webhook.cli.apply import apply
+from webhook.cli.audit_text import text
+from webhook.cli.audits import audit_running
+from webhook.cli.demo_cluster import kubeconfig, made_claims, webhook_beside, without_webhooks
 from webhook.cli.diff import diff, styled
 from webhook.cli.documents import Reader, UnreadableInputError
 from webhook.cli.load import load, sandbox_of
 from webhook.cli.stored import as_written
-from webhook.cluster.client import APIClient
 from webhook.cluster.resources import RESOURCES
-from webhook.replica.config import NAMESPACE, SERVICE, ReplicaConfig
-from webhook.replica.replica import Replica
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from policies.kubernetes.objects import Object
     from webhook.cli.apply import Applied
@@ -40,7 +37,6 @@ _POD = RESOURCES["Pod"]
 _SETTINGS = Path("bypass") / "settings.yaml"
 """The defaults, but that GPUs taken behind the scheduler's back are refused and not only warned about."""
 _USER = "alice"
-_CLAIMS_SECONDS = 10.0
 
 _LISTED = re.compile(r"^- \[(.+?)\]\((\S+?)\)", re.MULTILINE)
 
@@ -75,7 +71,7 @@ def command(examples: Path, deploy: Path) -> None:
 
     Starts an API server in memory with the cluster of the examples, and the webhook beside it. Applies the pods of the
     examples as `kubectl apply` would, and shows for each what kubectl prints, how the pod is stored, and the claims
-    that are made for it. Ends by itself.
+    that are made for it; in the end, what an audit tells of it all. Ends by itself.
     """
     if not ((examples / "cluster").is_dir() and (examples / "README.md").is_file()):
         raise click.UsageError(f"{examples} is no folder of examples; run the demo where they are, or name the folder")
@@ -111,48 +107,21 @@ async def _show(sandbox: Sandbox, pods: Sequence[tuple[str, Manifest]], installe
     await sandbox.start()
     try:
         async with aiohttp.ClientSession(sandbox.url, headers={"Authorization": f"Bearer {_USER}"}) as session:
-            plain = [await _without_webhooks(session, manifest.object) for _, manifest in pods]
+            plain = [await without_webhooks(session, manifest.object) for _, manifest in pods]
             if problems := load(sandbox, installed):
                 raise UnreadableInputError(problems)
-            async with _webhook_beside(sandbox):
+            async with webhook_beside(sandbox):
                 applied = [
                     await _show_one(sandbox, session, title, manifest, before)
                     for (title, manifest), before in zip(pods, plain, strict=True)
                 ]
                 await _show_again(sandbox, session, pods[0][1])
+        refused = sum(one.refused for one in applied)
+        counted = click.style(f"{len(pods)} pods: {len(pods) - refused} stored, {refused} refused", bold=True)
+        click.echo(f"{counted}. Each was asked about over TLS, in the API server's order.\n")
+        await _show_audit(sandbox)
     finally:
         await sandbox.stop()
-    refused = sum(one.refused for one in applied)
-    counted = click.style(f"{len(pods)} pods: {len(pods) - refused} stored, {refused} refused", bold=True)
-    click.echo(f"{counted}. Each was asked about over TLS, in the API server's order.\n")
-
-
-async def _without_webhooks(session: aiohttp.ClientSession, pod: Object) -> Object:
-    """A pod as it would be stored; asked before there are any webhooks."""
-    path = _POD.path(namespace_of(pod))
-    async with session.post(path, json=pod, params={"dryRun": "All"}, raise_for_status=True) as answer:
-        stored: Object = await answer.json()
-        return stored
-
-
-@asynccontextmanager
-async def _webhook_beside(sandbox: Sandbox) -> AsyncIterator[None]:
-    """One replica of the service, which finds the API server as a pod in a cluster would, and is found as one."""
-    replica = Replica(await _client(sandbox), ReplicaConfig(port=0, probe_port=0))
-    try:
-        ready = await replica.start()
-        sandbox.services[NAMESPACE, SERVICE] = (ready.host, ready.port)
-        yield
-    finally:
-        await replica.close()
-
-
-async def _client(sandbox: Sandbox) -> APIClient:
-    """A client with the ServiceAccount that the service has in a cluster."""
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "kubeconfig"
-        file.write_text(sandbox.kubeconfig(f"system:serviceaccount:{NAMESPACE}:{SERVICE}"))
-        return await APIClient.connect(str(file))
 
 
 async def _show_one(
@@ -196,7 +165,7 @@ async def _show_claims(sandbox: Sandbox, session: aiohttp.ClientSession, pod: Ob
     if lookup(pod, ("metadata", "labels", MANAGED)) is None:
         return
     templates = {claim["name"]: claim.get("resourceClaimTemplateName") for claim in pod["spec"]["resourceClaims"]}
-    for made in await _made_claims(session, pod):
+    for made in await made_claims(session, pod):
         claim = sandbox.get("ResourceClaim", made["resourceClaimName"], namespace_of(pod)) or {}
         click.echo(f"ResourceClaim {name_of(claim)}, made from ResourceClaimTemplate {templates[made['name']]}")
         for request in claim["spec"]["devices"]["requests"]:
@@ -204,22 +173,6 @@ async def _show_claims(sandbox: Sandbox, session: aiohttp.ClientSession, pod: Ob
             click.echo(f"  {request['name']}: {exactly['count']} x {exactly['deviceClassName']}")
             for selector in exactly.get("selectors", []):
                 click.echo(f"    {selector['cel']['expression']}")
-
-
-async def _made_claims(session: aiohttp.ClientSession, pod: Object) -> Sequence[Object]:
-    """What the status of a new pod says of its claims, watched until it says anything."""
-    query = {
-        "watch": "true",
-        "fieldSelector": f"metadata.name={name_of(pod)}",
-        "resourceVersion": pod["metadata"]["resourceVersion"],
-    }
-    path = _POD.path(namespace_of(pod))
-    async with asyncio.timeout(_CLAIMS_SECONDS), session.get(path, params=query, raise_for_status=True) as events:
-        async for event in events.content:
-            statuses: Sequence[Object] | None = lookup(json.loads(event), ("object", "status", "resourceClaimStatuses"))
-            if statuses:
-                return statuses
-    return ()
 
 
 async def _show_again(sandbox: Sandbox, session: aiohttp.ClientSession, manifest: Manifest) -> None:
@@ -230,6 +183,17 @@ async def _show_again(sandbox: Sandbox, session: aiohttp.ClientSession, manifest
     await _apply(session, manifest)
     if sandbox.get(_POD.kind, name, namespace) == before:
         click.echo(f"pod/{name} is stored as before, with its claim.")
+    click.echo()
+
+
+async def _show_audit(sandbox: Sandbox) -> None:
+    """Show what an administrator is told of the cluster as it is now."""
+    click.secho("━━ What is there by now ", fg="cyan", bold=True)
+    _echo_command("gpu-admission audit")
+    with kubeconfig(sandbox.kubeconfig()) as file:
+        # In a thread, since it has a loop of its own.
+        audited = await asyncio.to_thread(audit_running, file, None, "", None)
+    click.echo(text(audited))
     click.echo()
 
 

@@ -124,6 +124,18 @@ class Reader:
             facts += found
         return facts
 
+    def contents(self, paths: Iterable[str]) -> tuple[list[Manifest], list[Object]]:
+        """Like `cluster`, but the objects with their places, and apart from the outputs of `kubectl version`."""
+        manifests, versions = [], []
+        for file, document in self.documents(paths):
+            if _is_version(document.value):
+                versions.append(document.value)
+                continue
+            for manifest in self._objects(document.value, file, document, FieldPath()):
+                self._check_labels(manifest)
+                manifests.append(manifest)
+        return manifests, versions
+
     def documents(self, paths: Iterable[str]) -> Iterator[tuple[str, Document]]:
         """The documents of files and folders, in the order of their names, with the file of each."""
         for file, content in self._contents(paths):
@@ -146,7 +158,7 @@ class Reader:
         facts = []
         for document in documents:
             value = document.value
-            if isinstance(value, dict) and "serverVersion" in value and "kind" not in value:
+            if _is_version(value):
                 facts.append(value)
                 continue
             known = len(self.problems)
@@ -215,6 +227,11 @@ class Reader:
 
     def _problem(self, message: str, file: str, document: Document, path: FieldPath) -> None:
         self.problems.append(Problem(file, message, document.position(path)))
+
+
+def _is_version(value: Any) -> bool:
+    """Whether it is the output of `kubectl version`, the one thing without a kind that tells of a cluster."""
+    return isinstance(value, dict) and "serverVersion" in value and "kind" not in value
 
 
 def _is_document(file: str) -> bool:

@@ -133,5 +133,5 @@ def _found(source: list[Object] | _Name, view: ClusterView, namespace: str, read
         return [look_up(view, source.kind, source.name, namespace)]
     except NotFoundError as error:
         bring = f"; kubectl get {source.kind.resource} -A -o yaml prints them for a file of --cluster"
-        reader.problems.append(Problem(source.argument, f"{error}{'' if error.kind_is_known else bring}"))
+        reader.problems.append(Problem(source.argument, f"{error}{'' if error.is_certain else bring}"))
         return []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from policies.request import Operation
 
-__all__ = ["denied", "failed_create", "forbidden", "invalid", "warning"]
+__all__ = ["denied", "failed_create", "forbidden", "invalid", "refused", "warning"]
 
 _DOING: dict[Operation, str] = {
     "CREATE": "creating",
@@ -37,8 +37,13 @@ def denied(webhook: str, message: str) -> str:
 
 
 def forbidden(file: str, operation: Operation, message: str) -> str:
-    """A refusal of a file's object."""
-    return f'Error from server (Forbidden): error when {_DOING[operation]} "{file}": {message}'
+    """A refusal of a file's object by a webhook."""
+    return refused("Forbidden", file, operation, message)
+
+
+def refused(reason: str, file: str, operation: Operation, message: str) -> str:
+    """A refusal of a file's object, for the reason of a Status."""
+    return f'Error from server ({reason}): error when {_DOING[operation]} "{file}": {message}'
 
 
 def failed_create(message: str) -> str:

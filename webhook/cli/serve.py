@@ -98,8 +98,9 @@ def command(**given: Any) -> None:
     Watches the cluster that it runs in, or that a kubeconfig names; with --cluster, it answers about one in files.
 
     Answers AdmissionReviews at one path for each entry, such as /conversion, /placement and /configuration. Probes
-    (/livez, /readyz) and /metrics are on a second port. The log is one line of JSON for each decision. With --client-ca,
-    known clients are told at /v1/explain where something fits, and why not elsewhere.
+    (/livez, /readyz) and /metrics are on a second port. The log is one line of JSON for each decision. At /v1/explain,
+    users whom RBAC allows it are told where something fits, and why not elsewhere; with --cluster, clients that
+    --client-name names.
 
     \b
     Try it out, and ask it something:

@@ -89,10 +89,10 @@ def _check_namespace(cluster: Cluster, kind: Kind, namespace: str, name: str) ->
 
 
 def seed(cluster: Cluster, kind: Kind, document: Object) -> Object:
-    """Store an object as it is, past admission and validation, with its status, and with its uid if it has one.
+    """Store an object as it is, past admission, with its status, and with its uid if it has one.
 
     Raises:
-        Refused: it has no shape of an object, or there is one of its name.
+        Refused: it has no shape of an object, is not valid, or there is one of its name.
     """
     given = with_defaults(kind.resource, check_shape(kind, document))
     namespace = given["metadata"].get("namespace") or "default" if kind.resource.namespaced else ""
@@ -100,8 +100,8 @@ def seed(cluster: Cluster, kind: Kind, document: Object) -> Object:
     own = {key: given["metadata"][key] for key in _OWN if given["metadata"].get(key)}
     status = {"status": given["status"]} if "status" in given else {}
     seeded = {**made, "metadata": {**made["metadata"], **own}, **status}
-    name = seeded["metadata"].get("name", "")
-    if not name or cluster.store.get(kind, namespace, name) is not None:
-        strategies.check(kind, seeded)
+    strategies.check(kind, seeded)
+    name = seeded["metadata"]["name"]
+    if cluster.store.get(kind, namespace, name) is not None:
         raise already_exists(kind.resource, name)
     return cluster.commit(kind, seeded)

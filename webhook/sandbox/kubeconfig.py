@@ -6,7 +6,7 @@ import base64
 
 import yaml
 
-__all__ = ["kubeconfig"]
+__all__ = ["is_of_a_sandbox", "kubeconfig"]
 
 _NAME = "gpu-admission-sandbox"
 
@@ -31,3 +31,18 @@ def kubeconfig(url: str, certificate_authority: bytes | None, token: str) -> str
         "current-context": _NAME,
     }
     return yaml.safe_dump(document, sort_keys=False)
+
+
+def is_of_a_sandbox(text: str) -> bool:
+    """Whether a file holds a kubeconfig as it is written here and nothing else, so that nothing is lost with it."""
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return False
+    if not isinstance(document, dict):
+        return False
+    return all(_names(document.get(part)) == [_NAME] for part in ("clusters", "users", "contexts"))
+
+
+def _names(entries: object) -> list[object]:
+    return [entry.get("name") for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import hdrs, web
 
 from webhook.sandbox.cluster import Call
-from webhook.sandbox.statuses import Cause, bad_request, invalid, too_large, unsupported_media_type
+from webhook.sandbox.statuses import Cause, bad_request, failure, invalid, too_large, unsupported_media_type
 from webhook.server.strict_json import BadJSON, read_json
 
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ LARGEST_BODY = 3 * 1024 * 1024
 
 _META = "meta.k8s.io/v1"
 _TEXTS = ("fieldManager", "fieldValidation")
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+_NO_PROTOBUF = (
+    "the sandbox reads JSON and no protobuf, which kubectl sends for a few of its commands; have them print the object"
+    " (--dry-run=client -o yaml) and pipe it into kubectl apply -f -"
+)
 
 
 async def read_body(request: web.Request, *accepted: str) -> Any:
@@ -38,6 +43,8 @@ async def read_body(request: web.Request, *accepted: str) -> Any:
     """
     accepted = accepted or (JSON,)
     # A body without a type is taken for JSON, as the API server does; aiohttp calls it octet-stream.
+    if request.content_type == _PROTOBUF:
+        raise failure(415, "UnsupportedMediaType", _NO_PROTOBUF)
     if hdrs.CONTENT_TYPE in request.headers and request.content_type not in accepted:
         raise unsupported_media_type(*accepted)
     try:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from webhook.sandbox.patches import BadPatch, PatchFailed, apply_json_patch, apply_merge_patch
 from webhook.sandbox.statuses import bad_request, failure, patch_rejected
+from webhook.sandbox.strategic import apply_strategic_patch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,17 +28,12 @@ def change_of(content_type: str, patch: Any) -> Callable[[Object], Any]:
     Raises:
         Refused: it is no patch; the result raises it where the patch does not fit.
     """
-    if content_type == STRATEGIC_PATCH and not _is_plain(patch):
-        raise failure(
-            415,
-            "UnsupportedMediaType",
-            "the sandbox reads no strategic merge patch that holds lists or directives; send it as"
-            f" {MERGE_PATCH} or {JSON_PATCH}",
-        )
     if content_type in (MERGE_PATCH, STRATEGIC_PATCH):
         if not isinstance(patch, dict):
             raise bad_request("error decoding patch: a merge patch is a JSON object")
-        return lambda document: apply_merge_patch(document, patch)
+        if content_type == MERGE_PATCH:
+            return lambda document: apply_merge_patch(document, patch)
+        return lambda document: _strategically_patched(document, patch)
     if isinstance(patch, list) and len(patch) > _MOST_OPERATIONS:
         raise failure(
             413,
@@ -48,11 +44,11 @@ def change_of(content_type: str, patch: Any) -> Callable[[Object], Any]:
     return lambda document: _json_patched(document, patch)
 
 
-def _is_plain(patch: Any) -> bool:
-    """Whether a strategic merge patch does what the same merge patch would do, whatever the schema says of lists."""
-    if not isinstance(patch, dict):
-        return not isinstance(patch, list)
-    return all(not key.startswith("$") and _is_plain(value) for key, value in patch.items())
+def _strategically_patched(document: Object, patch: Object) -> Any:
+    try:
+        return apply_strategic_patch(document, patch)
+    except BadPatch as error:
+        raise bad_request(f"error decoding patch: {error}") from error
 
 
 def _json_patched(document: Object, patch: Any) -> Any:

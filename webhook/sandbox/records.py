@@ -37,4 +37,17 @@ def record_of(user: User, method: str, target: Target, query: Mapping[str, str])
     if verb == "delete" and not target.name:
         verb = "deletecollection"
     resource = target.resource
-    return Request(user.name, verb, resource.group, resource.plural, target.subresource, target.namespace, target.name)
+    name = target.name or (_selected(query) if verb in ("list", "watch") else "")
+    return Request(user.name, verb, resource.group, resource.plural, target.subresource, target.namespace, name)
+
+
+def _selected(query: Mapping[str, str]) -> str:
+    """The one name that a list is narrowed to, which RBAC takes for the name that is asked for.
+
+    Source: k8s.io/apiserver pkg/endpoints/request/requestinfo.go.
+    """
+    for term in query.get("fieldSelector", "").split(","):
+        field, _, name = term.partition("=")
+        if field == "metadata.name":
+            return name.removeprefix("=")
+    return ""

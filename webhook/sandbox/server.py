@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from certs import KeyPair
     from policies.kubernetes.objects import Object
+    from webhook.cluster.resources import Resource
     from webhook.sandbox.attempt import Admission
     from webhook.sandbox.kinds import Kind
     from webhook.sandbox.records import Request
@@ -126,10 +127,12 @@ class Sandbox:
         self.url = f"http{'' if tls is None else 's'}://{shown}:{bound}"
         self._authority = None if tls is None else authority or tls.certificate_pem
         self._controller = asyncio.create_task(ClaimController(self._cluster).run())
+        self._controller.add_done_callback(_log_end)
         return self.url
 
     async def stop(self) -> None:
-        """Close every connection. What is stored stays, and a server that is started again serves it."""
+        """Close every connection and end all faults. What is stored stays, and a server that is started again serves it."""
+        self.faults.clear()
         if self._controller is not None:
             self._controller.cancel()
             await asyncio.wait([self._controller])
@@ -150,13 +153,21 @@ class Sandbox:
         """One object, if it exists."""
         return self._cluster.get(kind, name, namespace)
 
+    def resource(self, document: Object) -> Resource:
+        """The resource that a document with `apiVersion` and `kind` is one of.
+
+        Raises:
+            LookupError: its kind is not served.
+        """
+        return self._kind(document).resource
+
     def create(self, document: Object) -> Object:
-        """Put an object in as it is, past admission and validation; returns it as stored.
+        """Put an object in as it is, past admission; returns it as stored.
 
         Its status stays, and its uid if it has one. In no namespace, it comes into `default`.
 
         Raises:
-            Refused: there is one of this name already.
+            Refused: it is not valid, or there is one of this name already.
             LookupError: its kind is not served.
         """
         return seed(self._cluster, self._kind(document), document)
@@ -231,6 +242,12 @@ class Sandbox:
         record = record_of(user, request.method, target, request.query)
         self.requests.append(record)
         return await self._handlers.answer(Asked(request, target, record.verb, user, warnings.add))
+
+
+def _log_end(controller: asyncio.Task[None]) -> None:
+    """From here on no claim is made, and pods wait for theirs without a word; so it is said here."""
+    if not controller.cancelled():
+        _logger.critical("the maker of claims has ended, and makes no more", exc_info=controller.exception())
 
 
 def _document(document: Object) -> web.Response:

@@ -1,0 +1,131 @@
+"""Audits: of a cluster in files, or of a running one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from policies.audit import SURVEYED, Survey, audit
+from policies.kubernetes.paths import lookup
+from policies.view import UNKNOWN
+from webhook.cli.connection import connected
+from webhook.cli.documents import Reader
+from webhook.cli.settings import read_settings
+from webhook.cluster.live_settings import LiveSettings
+from webhook.cluster.manifests import ManifestsView, unwrap_lists
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.audit import AuditReport
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["Audited", "as_json", "audit_files", "audit_running"]
+
+_DEFAULT_NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """A report, and what there is to say about how it came about."""
+
+    report: AuditReport
+    notes: tuple[str, ...]
+    """Sentences without full stops."""
+
+
+def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) -> Audited:
+    """Audit a cluster as its manifests tell it.
+
+    Args:
+        cluster: Files and folders.
+        namespace: The only one to look into; empty for all.
+        settings: The file with the administrator's choices; if None, the GPUAdmissionPolicy among the manifests.
+
+    Raises:
+        UnreadableInputError: with the problems of all files.
+        click.UsageError: they hold nothing.
+    """
+    reader = Reader()
+    chosen = read_settings(settings, reader)
+    facts = reader.cluster(cluster)
+    if reader.problems:
+        reader.fail()
+    objects = [_in_namespace(item) for fact in facts for item in unwrap_lists(fact)]
+    if not objects:
+        raise click.UsageError(f"nothing to audit: no objects in {', '.join(cluster)}")
+    view = ManifestsView(facts)
+    policy, notes = (chosen, []) if settings else _own_settings(view)
+    survey = Survey(view, policy, namespace)
+    survey.add(objects)
+    for _, kind in SURVEYED:
+        if view.list(kind) is UNKNOWN:
+            survey.miss(kind)
+    return Audited(audit(view, policy, survey), (*_unknown_namespace(view, namespace), *notes))
+
+
+def audit_running(kubeconfig: str | None, context: str | None, namespace: str, settings: str | None) -> Audited:
+    """Audit a running cluster.
+
+    Args:
+        kubeconfig: The file that says which; None for what kubectl would take.
+        context: The context in it.
+        namespace: The only one to look into; empty for all.
+        settings: The file with the administrator's choices; if None, the cluster's own hold.
+
+    Raises:
+        NoClusterError: there is none, or it does not answer.
+        UnreadableInputError: with the problems of the settings.
+    """
+    reader = Reader()
+    chosen = read_settings(settings, reader)
+    if reader.problems:
+        reader.fail()
+    return asyncio.run(_audit_running(kubeconfig, context, namespace, chosen if settings else None))
+
+
+def as_json(audited: Audited) -> str:
+    """Everything, as one mapping."""
+    return json.dumps({**audited.report.as_json(), "notes": list(audited.notes)}, indent=2, ensure_ascii=False) + "\n"
+
+
+async def _audit_running(
+    kubeconfig: str | None, context: str | None, namespace: str, chosen: GPUAdmissionPolicy | None
+) -> Audited:
+    from webhook.controllers.surveying import survey_cluster  # noqa: PLC0415 - files need no client
+
+    async with connected(kubeconfig, context) as cluster:
+        policy = chosen or cluster.settings
+        survey = Survey(cluster.view, policy, namespace)
+
+        async def take(page: list[Object]) -> None:
+            survey.add(page)
+
+        await survey_cluster(cluster.client, survey, take)
+        report = audit(cluster.view, policy, survey)
+        return Audited(report, (*_unknown_namespace(cluster.view, namespace), *cluster.notes))
+
+
+def _own_settings(view: ClusterView) -> tuple[GPUAdmissionPolicy, list[str]]:
+    settings = LiveSettings(view)
+    known = view.list("GPUAdmissionPolicy") is not UNKNOWN
+    return settings(), settings.notes() if known else []
+
+
+def _unknown_namespace(view: ClusterView, namespace: str) -> list[str]:
+    if namespace and view.get("Namespace", namespace) is None:
+        return [f"there is no namespace {namespace}"]
+    return []
+
+
+def _in_namespace(item: Object) -> Object:
+    """The object with the namespace that kubectl would give it, were it a manifest that names none."""
+    if lookup(item, ("metadata", "namespace")) or not isinstance(item.get("metadata"), dict):
+        return item
+    return {**item, "metadata": {**item["metadata"], "namespace": _DEFAULT_NAMESPACE}}
