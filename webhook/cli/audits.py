@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["Audited", "as_json", "audit_files", "audit_running"]
 
 _DEFAULT_NAMESPACE = "default"
+
+# What goes wrong is told in the report, or as an error; without a handler, Python would print it as well.
+logging.getLogger("gpu_admission").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,128 @@
+"""Forms of pods: what the pods of one template have in common, so that they are judged once.
+
+A stored pod is not as it was created: the API server, controllers, the scheduler and the kubelet have written into it
+what is each pod's own. That is left out where forms are compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.paths import lookup
+
+if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
+
+__all__ = ["as_created", "controller_of", "form_of", "slim"]
+
+_OWN_TO_PODS = frozenset({"nodeName", "hostname", "resourceClaimStatuses", "ephemeralContainers"})
+"""Fields of a spec that differ between the pods of one template, or that are added to a pod that runs."""
+_TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - the name of a volume
+_LABELS_READ = ("gpu-admission.io/", "kueue.x-k8s.io/")
+_ANNOTATIONS_READ = ("gpu-admission.io/", "nvidia.cdi.k8s.io/")
+"""Beginnings of the keys that decisions read; the others say what networks and controllers did."""
+_PARTS_ASKING = ("name", "resources", "restartPolicy")
+"""What decisions on conversion read of a container."""
+
+
+def as_created(pod: Object) -> Object:
+    """The pod as the webhook was asked about it: without a node, a status, and containers that debug it."""
+    spec = pod.get("spec")
+    if not isinstance(spec, dict):
+        return pod
+    created = {field: value for field, value in spec.items() if field not in ("nodeName", "ephemeralContainers")}
+    return {field: value for field, value in pod.items() if field != "status"} | {"spec": created}
+
+
+def form_of(pod: Object) -> bytes:
+    """The same for pods that all decisions on them are the same for, in one namespace; 16 bytes."""
+    spec = pod.get("spec")
+    metadata = {
+        "labels": _read(lookup(pod, ("metadata", "labels")), _LABELS_READ),
+        "annotations": _read(lookup(pod, ("metadata", "annotations")), _ANNOTATIONS_READ),
+        "controller": controller_of(pod).partition(" ")[0],
+    }
+    common = _common(spec) if isinstance(spec, dict) else spec
+    text = json.dumps([metadata, common], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).digest()[:16]
+
+
+def controller_of(document: Object) -> str:
+    """Kind and name of the controller that made an object, `ReplicaSet train-5d8f`; empty where none did."""
+    owners = lookup(document, ("metadata", "ownerReferences"))
+    for owner in owners if isinstance(owners, list) else ():
+        if lookup(owner, ("controller",)) is True:
+            return f"{lookup(owner, ('kind',))} {lookup(owner, ('name',))}"
+    return ""
+
+
+def slim(pod: Object) -> Object:
+    """The pod with what conversion reads of it; most of a pod is environment, mounts and probes."""
+    spec = pod.get("spec")
+    if not isinstance(spec, dict):
+        return pod
+    kept = {field: value for field, value in spec.items() if field != "volumes"}
+    for field in ("containers", "initContainers"):
+        if isinstance(spec.get(field), list):
+            kept[field] = [_asking(container) for container in spec[field]]
+    metadata = pod.get("metadata")
+    if isinstance(metadata, dict):
+        metadata = {field: value for field, value in metadata.items() if field != "managedFields"}
+    return {**pod, "metadata": metadata, "spec": kept}
+
+
+def _asking(container: Any) -> Any:
+    if not isinstance(container, dict):
+        return container
+    return {part: container[part] for part in _PARTS_ASKING if part in container}
+
+
+def _common(spec: dict[str, Any]) -> dict[str, Any]:
+    common = {field: value for field, value in spec.items() if field not in _OWN_TO_PODS}
+    if isinstance(spec.get("volumes"), list):
+        common["volumes"] = [_volume(volume) for volume in spec["volumes"] if not _is_token(volume)]
+    for field in ("containers", "initContainers"):
+        if isinstance(spec.get(field), list):
+            common[field] = [_container(container) for container in spec[field]]
+    if lookup(spec, ("affinity", "nodeAffinity")) is not None:
+        # A DaemonSet's pod names its node.
+        common["affinity"] = _without_node(spec["affinity"])
+    return common
+
+
+def _container(container: Any) -> Any:
+    mounts = lookup(container, ("volumeMounts",))
+    if not isinstance(mounts, list):
+        return container
+    return {**container, "volumeMounts": [mount for mount in mounts if not _is_token(mount)]}
+
+
+def _is_token(volume: Any) -> bool:
+    name = volume.get("name") if isinstance(volume, dict) else None
+    return isinstance(name, str) and name.startswith(_TOKEN_VOLUME)
+
+
+def _volume(volume: Any) -> Any:
+    """A volume; a StatefulSet gives each pod a claim of its own."""
+    if lookup(volume, ("persistentVolumeClaim", "claimName")) is None:
+        return volume
+    return {**volume, "persistentVolumeClaim": {**volume["persistentVolumeClaim"], "claimName": ""}}
+
+
+def _without_node(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_node(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("key") == "metadata.name" and value.get("operator") == "In":
+        return {**value, "values": []}
+    return {field: _without_node(item) for field, item in value.items()}
+
+
+def _read(texts: Any, beginnings: tuple[str, ...]) -> dict[str, Any]:
+    """The labels or annotations that decisions read."""
+    if not isinstance(texts, dict):
+        return {}
+    return {key: value for key, value in texts.items() if key.startswith(beginnings)}

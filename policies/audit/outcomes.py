@@ -1,0 +1,105 @@
+"""Outcomes: what conversion would make of a pod, asked once for pods that are alike."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.conversion.opt_in import strategy_of
+from policies.conversion.record import converted_by
+from policies.conversion.rules import CHOSEN
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.nvidia.resources import parse_resource
+from policies.request import Request
+from policies.review import review
+
+if TYPE_CHECKING:
+    from policies.decision import Finding
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["Outcome", "Outcomes", "Verdict", "asks_device_plugin", "is_converted"]
+
+
+class Verdict(Enum):
+    """What becomes of a pod in a namespace that converts."""
+
+    CONVERTS = "converts"
+    """It is converted."""
+    STAYS = "stays"
+    """It stays as it is and gets its GPUs by DRA: a DeviceClass stands for what it asks for."""
+    LEFT = "left"
+    """It stays with the device plugin."""
+    REFUSED = "refused"
+
+
+class Outcome(NamedTuple):
+    """A verdict, and what was said."""
+
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    """What refuses the pod or keeps it from being converted."""
+
+
+class Outcomes:
+    """Asks the entry `conversion`, whatever the namespaces have chosen."""
+
+    def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
+        self._view = view
+        self._settings = settings
+        self._known: dict[tuple[str, bytes], Outcome] = {}
+
+    def of(self, namespace: str, form: bytes, pod: Object) -> Outcome:
+        """What becomes of a pod as it is created, known by its form."""
+        known = self._known.get((namespace, form))
+        if known is None:
+            known = self._known[namespace, form] = self._asked(namespace, pod)
+        return known
+
+    def _asked(self, namespace: str, pod: Object) -> Outcome:
+        decision = review(Request(pod, namespace=namespace, entry="conversion"), self._view, self._settings)
+        if not decision.allowed:
+            return Outcome(Verdict.REFUSED, decision.denials)
+        if decision.patch:
+            return Outcome(Verdict.CONVERTS, ())
+        leaves = strategy_of(namespace, self._view) in ("leave", "auto")
+        if leaves and all(finding.rule == CHOSEN.id for finding in decision.findings):
+            return Outcome(Verdict.STAYS, ())
+        return Outcome(Verdict.LEFT, decision.findings)
+
+
+def asks_device_plugin(pod: Object) -> bool:
+    """Whether a pod of any shape asks the device plugin for one GPU at least, or for something that is no amount."""
+    return any(
+        isinstance(name, str) and parse_resource(name) is not None and not _is_zero(amount)
+        for field in ("initContainers", "containers")
+        for container in _list(lookup(pod, ("spec", field)))
+        for section in ("limits", "requests")
+        for name, amount in _mapping(lookup(container, ("resources", section))).items()
+    )
+
+
+def is_converted(pod: Object, namespace: str) -> bool:
+    """Whether a pod was converted, as far as its marks prove themselves."""
+    try:
+        return converted_by(Pod.read(pod), namespace) is not None
+    except MalformedPodError:
+        return False
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _mapping(value: Any) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _is_zero(amount: object) -> bool:
+    try:
+        return parse_quantity(amount) == 0
+    except QuantityError:
+        return False

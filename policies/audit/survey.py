@@ -1,0 +1,173 @@
+"""The survey: what an audit looks at that no view keeps, read page by page and kept as little as can be.
+
+Of thousands of pods of one template one is kept, and of that what decides. How pods get at GPUs behind the scheduler's
+back is judged while their page is at hand, for it takes what is dropped afterwards: environment, mounts and images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from policies.audit.forms import as_created, controller_of, form_of, slim
+from policies.audit.outcomes import asks_device_plugin
+from policies.conversion.sweep import has_ended
+from policies.dra.keeping_on import for_ever
+from policies.kubernetes.defaults import with_defaults
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.kubernetes.workload_pods import pod_of
+from policies.kubernetes.workloads import WORKLOAD_KINDS, group_of, pod_templates
+from policies.placement import may_get_gpu
+from policies.request import Request
+from policies.review import review
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.decision import Finding
+    from policies.dra.keeping_on import KeepOn
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["SURVEYED", "PodForm", "Survey", "Workload"]
+
+_KARPENTER = ("karpenter.sh", "NodePool")
+
+SURVEYED = (("", "Pod"), *WORKLOAD_KINDS, _KARPENTER)
+"""Group and kind of everything that a survey has to be told of."""
+
+
+@dataclass(slots=True)
+class PodForm:
+    """Pods of one namespace that are alike in everything that decides."""
+
+    namespace: str
+    form: bytes
+    pod: Object | None
+    """One of them as it was created, with what conversion reads; None where it asks for nothing that could be a GPU."""
+    access: tuple[Finding, ...]
+    """How they get at GPUs behind the scheduler's back."""
+    is_made: bool
+    """Whether a workload made them that the survey is told of."""
+    name: str
+    """The first of their names."""
+    count: int = 0
+    waiting: int = 0
+    """How many have no node yet."""
+    waits: str = ""
+    """The first name of those."""
+    owners: set[str] = field(default_factory=set)
+    """The controllers that made them: `ReplicaSet train-5d8f`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """An object with pod templates, those among them that may ask for GPUs."""
+
+    namespace: str
+    kind: str
+    name: str
+    forms: tuple[tuple[bytes, Object], ...]
+    """Pods as they would be created, with what conversion reads, each with its form."""
+
+
+class Survey:
+    """Takes in pods, workloads and Karpenter's pools in any order; the order changes nothing."""
+
+    def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy, namespace: str = "") -> None:
+        """Args: the cluster; the administrator's choices; the only namespace to look into, empty for all."""
+        self._view = view
+        self._settings = settings
+        self.namespace = namespace
+        self.pods: dict[tuple[str, bytes], PodForm] = {}
+        self.workloads: list[Workload] = []
+        self.node_pools: list[Object] = []
+        self.missing: dict[str, str] = {}
+        """Kinds that nothing is known of, and why."""
+
+    def add(self, objects: Iterable[Object], keep_on: KeepOn = for_ever) -> None:
+        """Take in objects; those of other kinds are left out.
+
+        Args:
+            objects: They name their `apiVersion` and `kind`.
+            keep_on: Called between them.
+        """
+        for document in objects:
+            keep_on()
+            if self.namespace not in ("", namespace_of(document)) and document.get("kind") != _KARPENTER[1]:
+                continue
+            match group_of(document), document.get("kind"):
+                case "", "Pod":
+                    self._add_pod(document)
+                case kind if kind == _KARPENTER:
+                    self.node_pools.append(document)
+                case kind if kind in WORKLOAD_KINDS:
+                    self._add_workload(document)
+
+    def miss(self, kind: str, reason: str = "") -> None:
+        """Note that nothing is known of a kind; `reason` without a full stop."""
+        self.missing[kind] = reason
+
+    def _add_pod(self, pod: Object) -> None:
+        if has_ended(pod) or lookup(pod, ("metadata", "deletionTimestamp")) is not None:
+            return
+        namespace, name = namespace_of(pod), name_of(pod)
+        form = form_of(pod)
+        known = self.pods.get((namespace, form))
+        if known is None:
+            known = self.pods[namespace, form] = self._first(pod, form)
+        known.count += 1
+        known.name = min(known.name, name)
+        if not lookup(pod, ("spec", "nodeName")):
+            known.waits = min(known.waits or name, name)
+            known.waiting += 1
+        if owner := controller_of(pod):
+            known.owners.add(owner)
+
+    def _first(self, pod: Object, form: bytes) -> PodForm:
+        # Of a file that somebody wrote by hand; the API server has filled this in.
+        namespace, created = namespace_of(pod), with_defaults(as_created(pod))
+        request = Request(created, namespace=namespace, entry="access")
+        access = review(request, self._view, self._settings).findings
+        kept = slim(created) if _may_get_gpu(created) else None
+        return PodForm(namespace, form, kept, access, _is_made(pod), name_of(pod))
+
+    def _add_workload(self, workload: Object) -> None:
+        if _is_made(workload) or _has_finished(workload):
+            return
+        namespace = namespace_of(workload)
+        pods = [pod_of(with_defaults(template), workload, namespace) for _, template in pod_templates(workload)]
+        forms = {form_of(pod): pod for pod in map(slim, pods) if _may_get_gpu(pod)}
+        if forms:
+            kept = tuple(forms.items())
+            self.workloads.append(Workload(namespace, workload["kind"], name_of(workload), kept))
+
+
+def _has_finished(workload: Object) -> bool:
+    """Whether a workload makes no pods any more: it is going away, or is a Job that has come to its end."""
+    if lookup(workload, ("metadata", "deletionTimestamp")) is not None:
+        return True
+    conditions = lookup(workload, ("status", "conditions")) if workload.get("kind") == "Job" else None
+    return isinstance(conditions, list) and any(
+        lookup(each, ("type",)) in ("Complete", "Failed") and lookup(each, ("status",)) == "True" for each in conditions
+    )
+
+
+def _is_made(document: Object) -> bool:
+    """Whether a workload of a kind that the survey knows made an object, which speaks for it."""
+    owners = lookup(document, ("metadata", "ownerReferences"))
+    return isinstance(owners, list) and any(
+        lookup(owner, ("controller",)) is True and (group_of(owner), lookup(owner, ("kind",))) in WORKLOAD_KINDS
+        for owner in owners
+    )
+
+
+def _may_get_gpu(pod: Object) -> bool:
+    try:
+        return may_get_gpu(Pod.read(pod))
+    except MalformedPodError:
+        # The API server stores no such pod, but whatever stands in the templates of custom resources.
+        return asks_device_plugin(pod)

@@ -1,0 +1,36 @@
+"""docs/audit.md says what is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from policies.audit import MOST_FINDINGS
+from policies.audit.karpenter import KARPENTER
+from policies.audit.pods import TEMPLATE_MISSING
+from policies.rules import get_rule
+from webhook.controllers.audit_metrics import AuditMetrics
+
+PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
+
+
+@pytest.mark.parametrize("code", [KARPENTER, TEMPLATE_MISSING])
+def test_page_names_what_only_an_audit_looks_at(code):
+    assert f"| `{code}` |" in PAGE
+
+
+def test_rules_that_the_page_names_exist():
+    named = set(re.findall(r"GA\d{3}", PAGE))
+    assert named
+    assert all(get_rule(rule) for rule in named)
+
+
+def test_page_has_every_metric_with_its_labels():
+    told = {name: re.findall(r"`(\w+)`", labels) for name, labels in re.findall(r"\| `(gpu_\w+)` \| (.*?) ?\|", PAGE)}
+    assert told == {family.name: list(family._labelnames) for family in AuditMetrics(lambda: None).collect()}
+
+
+def test_page_tells_how_long_a_report_can_be():
+    assert f"at most {MOST_FINDINGS} findings" in PAGE

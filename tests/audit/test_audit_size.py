@@ -1,0 +1,187 @@
+"""Size and order: what is the same is asked once and told once, and the order of things changes nothing."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.audit import MOST_FINDINGS, Survey, audit
+from policies.audit.forms import form_of
+from policies.decision import Severity
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+
+
+class CountingView(ManifestsView):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def get(self, kind, name, namespace=""):
+        self.asked += 1
+        return super().get(kind, name, namespace)
+
+    def list(self, kind, namespace=""):
+        self.asked += 1
+        return super().list(kind, namespace)
+
+
+def replicas(k8s, count):
+    owners = k8s.owner("ReplicaSet", "train-5d8f")
+    pods = [k8s.pod(f"train-5d8f-{number:05}", owners=owners, node=f"node-{number}") for number in range(count)]
+    for number, pod in enumerate(pods):
+        token = f"kube-api-access-{number:05}"
+        pod["spec"]["volumes"] = [{"name": token, "projected": {"sources": []}}]
+        pod["spec"]["containers"][0]["volumeMounts"] = [{"name": token, "mountPath": "/var/run/secrets"}]
+    return pods
+
+
+def questions(k8s, count):
+    view = CountingView([*k8s.BASE, *map(k8s.listed, ("Pod", "Node", "ResourceQuota")), k8s.namespace()])
+    survey = Survey(view, DEFAULTS)
+    survey.add(replicas(k8s, count))
+    audit(view, DEFAULTS, survey)
+    return view.asked
+
+
+def test_pods_of_one_template_are_asked_about_once(k8s):
+    assert questions(k8s, 2) == questions(k8s, 300)
+
+
+def test_survey_keeps_one_pod_of_a_template(k8s):
+    survey = k8s.surveyed(k8s.view_of(k8s.namespace()), replicas(k8s, 100))
+    assert [form.count for form in survey.pods.values()] == [100]
+
+
+def test_survey_keeps_of_a_pod_what_decides(k8s):
+    pod = k8s.pod()
+    pod["spec"]["containers"][0]["env"] = [{"name": "SECRET", "value": "x"}]
+    (form,) = k8s.surveyed(k8s.view_of(), [pod]).pods.values()
+    assert form.pod["spec"]["containers"] == [
+        {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}}
+    ]
+
+
+def changed(pod, *path, value):
+    other = copy.deepcopy(pod)
+    place = other
+    for step in path[:-1]:
+        place = place[step] if isinstance(step, int) else place.setdefault(step, {})
+    place[path[-1]] = value
+    return other
+
+
+CLAIMED = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}]
+TERM = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}
+REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "second"),
+    [
+        (("metadata", "name"), "a", "b"),
+        (("metadata", "labels", "pod-index"), "0", "1"),
+        (("metadata", "annotations", "k8s.v1.cni.cncf.io/network-status"), "10.0.0.1", "10.0.0.2"),
+        (("spec", "nodeName"), "node-1", "node-2"),
+        (("spec", "hostname"), "web-0", "web-1"),
+        (("spec", "volumes"), CLAIMED, [{"name": "data", "persistentVolumeClaim": {"claimName": "data-1"}}]),
+        (
+            ("spec", *REQUIRED),
+            {"nodeSelectorTerms": [TERM]},
+            {"nodeSelectorTerms": [{"matchFields": [TERM["matchFields"][0] | {"values": ["node-2"]}]}]},
+        ),
+        (("status", "podIP"), "10.0.0.1", "10.0.0.2"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+)
+def test_what_is_each_pods_own_does_not_tell_them_apart(k8s, path, first, second):
+    pod = k8s.pod()
+    assert form_of(changed(pod, *path, value=first)) == form_of(changed(pod, *path, value=second))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("metadata", "labels", "gpu-admission.io/dra"), "disabled"),
+        (("metadata", "labels", "kueue.x-k8s.io/queue-name"), "a"),
+        (("metadata", "annotations", "gpu-admission.io/product"), "H100*"),
+        (("metadata", "annotations", "nvidia.cdi.k8s.io/container.main"), "nvidia.com/gpu=all"),
+        (("metadata", "ownerReferences"), [{"kind": "Job", "name": "train", "controller": True}]),
+        (("spec", "nodeSelector"), {"nvidia.com/gpu.product": "NVIDIA-L4"}),
+        (("spec", "schedulerName"), "volcano"),
+        (("spec", "containers", 0, "image"), "nvcr.io/nvidia/cuda:13.0.0"),
+        (("spec", "volumes"), [{"name": "dev", "hostPath": {"path": "/dev"}}]),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+)
+def test_what_decides_tells_pods_apart(k8s, path, value):
+    pod = k8s.pod()
+    assert form_of(changed(pod, *path, value=value)) != form_of(pod)
+
+
+@pytest.fixture(scope="module")
+def cluster(k8s):
+    """A bit of everything."""
+    return [
+        k8s.namespace(),
+        k8s.namespace("team-b", ""),
+        *replicas(k8s, 3),
+        k8s.pod("alone", nodeSelector={"nvidia.com/gpu.count": "8"}),
+        *(k8s.pod(f"etl-{number}", "team-b", owners=k8s.owner("Spark", "etl", "x/v1")) for number in range(3)),
+        k8s.workload(),
+        k8s.workload(name="other", namespace="team-b", schedulerName="volcano"),
+        k8s.quota(),
+        k8s.quota(namespace="team-b"),
+        *(k8s.node_pool(name) for name in "ab"),
+        *(k8s.thing("Node", f"n-{number}", labels={"nvidia.com/gpu.workload.config": "x"}) for number in range(3)),
+    ]
+
+
+@given(seed=st.integers(0, 2**32))
+def test_order_of_objects_changes_nothing(cluster, audited, seed):
+    shuffled = random.Random(seed).sample(cluster, len(cluster))
+    assert audited(*shuffled).as_json() == audited(*cluster).as_json()
+
+
+def test_gravest_findings_come_first(cluster, audited):
+    severities = [finding.severity for finding in audited(*cluster).findings]
+    assert severities == sorted(severities, key=list(Severity).index)
+    assert set(severities) == {Severity.DENY, Severity.WARN, Severity.AUDIT}
+
+
+def test_report_is_bounded_and_says_what_it_left_out(k8s, audited):
+    nodes = [
+        k8s.thing("Node", f"n-{number:04}", labels={"nvidia.com/gpu.workload.config": f"x-{number}"})
+        for number in range(MOST_FINDINGS + 7)
+    ]
+    report = audited(*nodes)
+    assert (len(report.findings), report.left_out) == (MOST_FINDINGS, 7)
+
+
+def test_counts_are_a_few_numbers(cluster, audited):
+    assert audited(*cluster).counts == {
+        "deny": 8,
+        "warn": 2,
+        "audit": 1,
+        "unknownKinds": 0,
+        "namespaces": 2,
+        "namespacesReady": 0,
+        "namespacesOptedIn": 1,
+        "workloads": 4,
+        "workloadsConvert": 0,
+    }
+
+
+def test_work_can_be_stopped_between_its_steps(k8s):
+    def stop():
+        raise InterruptedError
+
+    view = k8s.view_of(k8s.namespace())
+    with pytest.raises(InterruptedError):
+        Survey(view, DEFAULTS).add([k8s.pod()], stop)
+    with pytest.raises(InterruptedError):
+        audit(view, DEFAULTS, k8s.surveyed(view, [k8s.pod()]), stop)

@@ -1,0 +1,153 @@
+"""Pods that are there: escaped, taking GPUs without asking, waiting in vain."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from policies.decision import Severity
+from policies.settings import parse_settings
+
+ESCAPED = (
+    "asks the device plugin for GPUs in a namespace that converts: it is older than that, came while the webhook was "
+    "away, or was made by somebody exempt"
+)
+AGAIN = "create it again (kubectl rollout restart, where a workload makes it)"
+
+
+def told(report):
+    return [(each.rule, str(each.severity), each.kind, each.name, each.count) for each in report.findings]
+
+
+def settings(**spec):
+    policy = {"apiVersion": "gpu-admission.io/v1alpha1", "kind": "GPUAdmissionPolicy", "metadata": {"name": "default"}}
+    return parse_settings({**policy, "spec": spec})
+
+
+def test_pod_that_escaped_is_told_in_full(k8s, audited):
+    (finding,) = audited(k8s.namespace(), k8s.pod()).findings
+    assert (finding.rule, finding.severity, finding.kind) == ("GA321", Severity.DENY, "Pod")
+    assert (finding.namespace, finding.name, str(finding.path)) == ("team-a", "train", "spec.containers")
+    assert (finding.message, finding.remedy) == (ESCAPED, AGAIN)
+
+
+def test_pods_of_one_replica_set_are_one_finding(k8s, audited):
+    owners = k8s.owner("ReplicaSet", "train-5d8f")
+    pods = [k8s.pod(f"train-5d8f-{number:03}", owners=owners, node=f"node-{number}") for number in range(40)]
+    (finding,) = audited(k8s.namespace(), *pods).findings
+    assert (finding.name, finding.count, finding.owners) == ("train-5d8f-000", 40, ("ReplicaSet train-5d8f",))
+
+
+def test_pods_of_several_owners_are_one_finding_where_the_same_is_said(k8s, audited):
+    pods = [
+        k8s.pod(f"p-{name}", owners=k8s.owner("ReplicaSet", name), gpus=gpus) for name, gpus in (("b", 1), ("a", 2))
+    ]
+    (finding,) = audited(k8s.namespace(), *pods).findings
+    assert (finding.name, finding.count, finding.owners) == ("p-a", 2, ("ReplicaSet a", "ReplicaSet b"))
+
+
+@pytest.mark.parametrize("mode", ["", "preview", "disabled"])
+def test_pod_escapes_nothing_where_the_namespace_does_not_convert(k8s, audited, mode):
+    assert audited(k8s.namespace(mode=mode), k8s.pod()).findings == ()
+
+
+def test_severity_of_an_escaped_pod_is_that_of_its_rule(k8s, audited):
+    chosen = settings(rules=[{"rule": "GA321", "severity": "audit"}])
+    assert told(audited(k8s.namespace(), k8s.pod(), settings=chosen)) == [("GA321", "audit", "Pod", "train", 1)]
+
+
+def test_pod_that_would_be_refused_is_told_with_the_reason(k8s, audited):
+    report = audited(k8s.namespace(), k8s.pod(nodeSelector={"nvidia.com/gpu.count": "8"}))
+    assert told(report) == [("GA307", "deny", "Pod", "train", 1)]
+    assert str(report.findings[0].path) == "spec.nodeSelector[nvidia.com/gpu.count]"
+
+
+def test_pod_that_conversion_leaves_alone_is_told_as_the_webhook_tells_it(k8s, audited):
+    report = audited(k8s.namespace(), k8s.pod(labels={"gpu-admission.io/dra": "disabled"}))
+    assert told(report) == [("GA317", "warn", "Pod", "train", 1)]
+    assert report.findings[0].message == 'is "disabled", so the pod is not converted'
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_pod_that_ended_is_nothing_to_audit(k8s, audited, phase):
+    pod = k8s.pod() | {"status": {"phase": phase}}
+    assert audited(k8s.namespace(), pod).findings == ()
+
+
+def test_pod_that_is_being_deleted_is_nothing_to_audit(k8s, audited):
+    pod = k8s.pod()
+    pod["metadata"]["deletionTimestamp"] = "2026-11-01T00:00:00Z"
+    assert audited(k8s.namespace(), pod).findings == ()
+
+
+def test_pod_without_gpus_is_nothing_to_audit(k8s, audited):
+    assert audited(k8s.namespace(), k8s.pod(gpus=0)).findings == ()
+
+
+def test_pods_of_kube_system_are_never_converted(k8s, audited):
+    assert audited(k8s.namespace("kube-system"), k8s.pod(namespace="kube-system")).findings == ()
+
+
+def test_converted_pod_with_its_template_is_as_it_should_be(k8s, audited, converted):
+    pod, template = converted(k8s.pod(node=""))
+    assert audited(k8s.namespace(), pod, template).findings == ()
+
+
+def test_converted_pod_that_still_asks_is_told(k8s, audited, converted):
+    pod, template = converted(k8s.pod(node=""))
+    pod = copy.deepcopy(pod)
+    pod["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"}
+    assert told(audited(k8s.namespace(), pod, template)) == [("GA320", "deny", "Pod", "train", 1)]
+
+
+def test_converted_pod_that_waits_for_a_lost_template_is_told(k8s, audited, converted):
+    pod, template = converted(k8s.pod(node=""))
+    (finding,) = audited(k8s.namespace(), pod).findings
+    assert (finding.rule, finding.severity, finding.name) == ("template-missing", Severity.DENY, "train")
+    name = template["metadata"]["name"]
+    assert finding.message == f'refer to ResourceClaimTemplate "{name}", which does not exist'
+    assert (
+        finding.remedy
+        == "wait for the leader, which makes it again every few minutes; if it does not, its log says why"
+    )
+
+
+def test_template_that_cannot_be_made_again_needs_another_remedy(k8s, audited, converted):
+    pod, _ = converted(k8s.pod(node=""))
+    del pod["metadata"]["annotations"]
+    (finding,) = audited(k8s.namespace(), pod).findings
+    text = "create the pod again: what it asked for cannot be told from it, or its namespace converts no more"
+    assert (finding.rule, finding.remedy) == ("template-missing", text)
+
+
+def test_only_pods_that_wait_are_counted_for_a_lost_template(k8s, audited, converted):
+    pod, _ = converted(k8s.pod(node=""))
+    pods = []
+    for number in range(5):
+        replica = copy.deepcopy(pod)
+        replica["metadata"]["name"] = f"train-{number}"
+        if number < 2:
+            replica["spec"]["nodeName"] = "node-1"
+        pods.append(replica)
+    assert told(audited(k8s.namespace(), *pods)) == [("template-missing", "deny", "Pod", "train-2", 3)]
+
+
+def test_pod_that_runs_has_its_claim_and_needs_no_template(k8s, audited, converted):
+    pod, _ = converted(k8s.pod(node=""))
+    pod["spec"]["nodeName"] = "node-1"
+    assert audited(k8s.namespace(), pod).findings == ()
+
+
+def test_pod_that_takes_gpus_without_asking_is_told_in_any_namespace(k8s, audited):
+    pod = k8s.pod(gpus=0)
+    pod["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    report = audited(k8s.namespace(mode=""), pod)
+    assert [(rule, kind, name) for rule, _, kind, name, _ in told(report)] == [("GA601", "Pod", "train")]
+
+
+def test_debugging_containers_are_not_asked_to_have_been_there_at_creation(k8s, audited):
+    pod = k8s.pod(gpus=0)
+    variable = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+    pod["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "debug", "env": [variable]}]
+    assert audited(k8s.namespace(mode=""), pod).findings == ()

@@ -1,0 +1,113 @@
+"""What conversion switches off or is not seen by: quotas and Karpenter; and what is not known."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.decision import Severity
+from policies.kubernetes.workloads import WORKLOAD_KINDS
+
+
+def test_quota_that_is_switched_off_is_told(k8s, audited):
+    (finding,) = audited(k8s.namespace(), k8s.quota()).findings
+    assert (finding.rule, finding.severity, finding.kind, finding.name) == (
+        "GA312",
+        Severity.DENY,
+        "ResourceQuota",
+        "gpus",
+    )
+    assert str(finding.path) == "spec.hard[requests.nvidia.com/gpu]"
+    assert finding.message == (
+        'is "8", and claims of DeviceClass "gpu.nvidia.com", by which converted pods ask, do not count; '
+        "the namespace converts, so the quota is switched off"
+    )
+
+
+@pytest.mark.parametrize("mode", ["", "preview"])
+def test_quota_that_opting_in_would_switch_off_is_worth_knowing(k8s, audited, mode):
+    (finding,) = audited(k8s.namespace(mode=mode), k8s.quota()).findings
+    assert finding.severity is Severity.AUDIT
+    assert finding.message.endswith("opting the namespace in would switch the quota off")
+
+
+def test_quota_on_other_resources_is_not_told(k8s, audited):
+    assert audited(k8s.namespace(), k8s.quota(**{"requests.cpu": "8"})).findings == ()
+
+
+def test_quota_that_the_class_keeps_counting_is_not_told(k8s, audited):
+    counting = k8s.device_class(extendedResourceName="nvidia.com/gpu")
+    base = ({"serverVersion": {"gitVersion": "v1.36.0"}}, counting, k8s.gpu_node())
+    assert audited(k8s.namespace(), k8s.quota(), base=base).findings == ()
+
+
+def test_quota_stays_where_pods_stay_as_they_are(k8s, audited):
+    namespace = k8s.namespace(**{"gpu-admission.io/dra-strategy": "leave"})
+    assert audited(namespace, k8s.quota()).findings == ()
+
+
+def test_pool_of_gpu_nodes_is_a_warning_where_namespaces_convert(k8s, audited):
+    namespaces = [k8s.namespace(f"team-{letter}") for letter in "abcde"]
+    (finding,) = audited(*namespaces, k8s.node_pool()).findings
+    assert (finding.rule, finding.severity, finding.kind, finding.name) == (
+        "karpenter",
+        Severity.WARN,
+        "NodePool",
+        "gpus",
+    )
+    assert finding.message == (
+        "makes GPU nodes, and Karpenter makes none for pods with claims while its support of DRA, which is alpha, is off; "
+        "namespaces that convert: team-a, team-b, team-c and 2 more"
+    )
+
+
+def test_pool_of_gpu_nodes_is_worth_knowing_before_namespaces_convert(k8s, audited):
+    (finding,) = audited(k8s.namespace(mode=""), k8s.node_pool()).findings
+    assert finding.severity is Severity.AUDIT
+    assert finding.message.endswith("is off; no namespace converts yet")
+
+
+def test_pool_that_names_no_gpus_is_worth_knowing(k8s, audited):
+    (finding,) = audited(k8s.namespace(), k8s.node_pool(key="kubernetes.io/arch")).findings
+    assert finding.severity is Severity.AUDIT
+    assert finding.message.startswith("names no GPUs; where it may make GPU nodes, Karpenter makes none for pods")
+
+
+def test_static_pool_has_its_nodes_whatever_pods_ask_for(k8s, audited):
+    assert audited(k8s.namespace(), k8s.node_pool(replicas=3)).findings == ()
+
+
+def test_pool_of_another_group_is_not_karpenters(k8s, audited):
+    pool = k8s.node_pool() | {"apiVersion": "container.example.com/v1"}
+    assert audited(k8s.namespace(), pool).findings == ()
+
+
+def test_facts_that_the_view_does_not_have_are_told_as_unknown(k8s, audited):
+    known = {kind: version for kind, version in k8s.KNOWN.items() if kind != "ResourceQuota"}
+    report = audited(k8s.namespace(), known=known)
+    assert [str(gap) for gap in report.gaps] == ["ResourceQuotas: whether opting in switches one off is not told"]
+    assert (report.counts["unknownKinds"], report.findings) == (1, ())
+
+
+def test_kinds_with_the_same_consequence_are_told_together(k8s, audited):
+    known = {kind: version for kind, version in k8s.KNOWN.items() if kind not in ("ClusterPolicy", "GPUCluster")}
+    report = audited(k8s.namespace(), known=known)
+    assert [str(gap) for gap in report.gaps] == ["ClusterPolicies, GPUClusters: what is wrong with them is not told"]
+
+
+@pytest.mark.parametrize("kind", ["Pod", "NodePool", *(kind for _, kind in WORKLOAD_KINDS)])
+def test_what_could_not_be_surveyed_is_told_with_the_reason(k8s, kind):
+    from policies.audit import audit
+    from policies.settings import DEFAULTS
+
+    view = k8s.view_of(k8s.namespace())
+    survey = k8s.surveyed(view, [])
+    survey.miss(kind, "forbidden: list them")
+    (gap,) = audit(view, DEFAULTS, survey).gaps
+    assert (gap.kinds, gap.reason) == ((kind,), "forbidden: list them")
+    assert str(gap).startswith(f"{kind}s (forbidden: list them): ")
+
+
+def test_cluster_without_anything_is_all_right(audited):
+    report = audited()
+    assert (report.findings, report.readiness, report.gaps, report.denied) == ((), (), (), False)
+    assert report.summary == "0 to be refused, 0 warned about; 0 of 0 namespaces ready to convert"
