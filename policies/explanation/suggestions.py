@@ -16,6 +16,7 @@ from policies.explanation.relaxations import Relaxation, relaxations
 from policies.explanation.report import Change, ReasonKind, Suggestion
 from policies.explanation.solver import Solver, State
 from policies.explanation.wish_changes import WishChange, wish_changes
+from policies.kubernetes.node_taints import node_taint
 from policies.kubernetes.pods import Pod
 
 if TYPE_CHECKING:
@@ -37,13 +38,6 @@ _MOST_BOUNDS = 3
 _MOST_SHAPES = 512
 """Shapes of nodes that one change is tried on, those of most nodes first."""
 _MOST_TOLD = 3
-_OURS_TO_KEEP = (
-    "node.kubernetes.io/",
-    "node.cloudprovider.kubernetes.io/",
-    "node-role.kubernetes.io/",
-    "ToBeDeletedByClusterAutoscaler",
-)
-"""Taints that say that something is wrong with a node, or that it is not for workloads; tolerating them helps nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +157,8 @@ def _of_pod(facts: Facts) -> Iterator[Suggestion]:
     missed = [like for like in facts.survey.likes if like.miss is not None]
     for like in sorted(missed, key=lambda like: -len(like.positions)):
         taint = like.miss.key if like.miss else None
-        if isinstance(taint, Taint) and not taint.key.startswith(_OURS_TO_KEEP):
+        # Where something is wrong with a node, or it is not for workloads, tolerating that helps nobody.
+        if isinstance(taint, Taint) and node_taint(taint.key) is None:
             sentence = f"add a toleration for the node taint {short(str(taint))} to the pod"
             ask = replace(facts.ask, question=_tolerating(facts.ask.question, taint))
             yield from _if_it_helps(facts, Change.TOLERATION, sentence, ask, [like])

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.names import is_label_key, is_label_value
+from policies.kubernetes.node_taints import NodeTaint, node_taint
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
@@ -28,46 +29,35 @@ _EVERYBODYS = (
     "another key"
 )
 _NOT_RUNNING = "pods that tolerate it would be sent where they cannot run"
-_AUTOSCALED = (
-    f"with which an autoscaler marks nodes that it is about to start or to remove; {_NOT_RUNNING}, so leave it out"
-)
-_STARTING = (
-    "which is on nodes that are not set up yet, and tells the cluster autoscaler so; "
-    f"{_NOT_RUNNING}, so leave it out and wait for the nodes"
-)
 _NOT_TOLERATED = {
-    "node.kubernetes.io/": (
+    NodeTaint.CONDITION: (
         "which Kubernetes sets on nodes that are not ready, cordoned, or short of memory, disk or processes; "
         f"{_NOT_RUNNING}, so leave it out and have the nodes repaired"
     ),
-    "node.cloudprovider.kubernetes.io/": (
+    NodeTaint.CLOUD: (
         "which is on nodes that their cloud has not set up yet or has shut down; "
         f"{_NOT_RUNNING}, so leave it out and wait for the nodes"
     ),
-    "node-role.kubernetes.io/": (
+    NodeTaint.ROLE: (
         "which sets nodes apart for a role, such as the control plane, and not for GPUs; "
         f"taint GPU nodes with {_GPU} or a key of your own, and leave this one out"
     ),
-    "karpenter.sh/": _AUTOSCALED,
-    "startup-taint.cluster-autoscaler.kubernetes.io/": _STARTING,
-    "ignore-taint.cluster-autoscaler.kubernetes.io/": _STARTING,
-    "status-taint.cluster-autoscaler.kubernetes.io/": (
+    NodeTaint.AUTOSCALED: (
+        f"with which an autoscaler marks nodes that it is about to start or to remove; {_NOT_RUNNING}, so leave it out"
+    ),
+    NodeTaint.STARTING: (
+        "which is on nodes that are not set up yet, and tells the cluster autoscaler so; "
+        f"{_NOT_RUNNING}, so leave it out and wait for the nodes"
+    ),
+    NodeTaint.PAUSED: (
         "which is on nodes that take no pods for a while, and tells the cluster autoscaler so; "
         f"{_NOT_RUNNING}, so leave it out and wait for the nodes"
     ),
-    "node.cilium.io/agent-not-ready": (
+    NodeTaint.NETWORK: (
         "which is on nodes where Cilium has not set up the network yet; "
         f"{_NOT_RUNNING}, so leave it out and wait for the nodes"
     ),
-    "ToBeDeletedByClusterAutoscaler": _AUTOSCALED,
-    "DeletionCandidateOfClusterAutoscaler": _AUTOSCALED,
 }
-"""How keys begin that are not for GPU pods, and why.
-
-Source: https://kubernetes.io/docs/reference/labels-annotations-taints/, github.com/kubernetes/autoscaler
-cluster-autoscaler/utils/taints, karpenter.sh/docs/concepts/disruption, github.com/cilium/cilium
-Documentation/installation/taints.rst.
-"""
 
 
 def taint_problems(taint: Any) -> Iterator[tuple[tuple[str], str]]:
@@ -85,8 +75,8 @@ def _key_problem(key: str) -> str:
     if not key:
         return "is empty, which would stand for every taint; write the key of one"
     if is_label_key(key):
-        why = next((why for prefix, why in _NOT_TOLERATED.items() if key.startswith(prefix)), "")
-        return f"is {_quoted(key)}, {why}" if why else ""
+        kind = node_taint(key)
+        return "" if kind is None else f"is {_quoted(key)}, {_NOT_TOLERATED[kind]}"
     parts = _KUBECTL.fullmatch(key)
     if parts and is_label_key(parts["key"]):
         written = ", ".join(f"{name}: {text}" for name, text in parts.groupdict().items() if text)

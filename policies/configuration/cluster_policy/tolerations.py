@@ -10,6 +10,7 @@ from policies.configuration.usage import counted, listed
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.names import is_label_key, is_label_value
+from policies.kubernetes.node_taints import node_taint
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -30,9 +31,6 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS = ("Exists", "Equal")
 _COMPARING = ("Lt", "Gt")
 """Operators of newer versions of Kubernetes, which taints of GPU nodes hardly have."""
-_PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/")
-_PASSING_NAMES = ("ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler")
-"""Taints that come and go with the life of a node, or that every DaemonSet tolerates."""
 
 
 @COMPONENTS.rule(
@@ -100,8 +98,9 @@ def _taints(nodes: list[Object]) -> Mapping[tuple[str, str, str], list[str]]:
         taints = lookup(node, ("spec", "taints"))
         for taint in taints if isinstance(taints, list) else []:
             key, value, effect = (_text(taint, field) for field in ("key", "value", "effect"))
-            lasting = key and not key.startswith(_PASSING) and key not in _PASSING_NAMES
-            if lasting and effect in ("NoSchedule", "NoExecute"):
+            told = node_taint(key)
+            # What comes and goes with the life of a node is no reason, and every DaemonSet tolerates some of it.
+            if key and not (told and told.passes) and effect in ("NoSchedule", "NoExecute"):
                 found.setdefault((key, value, effect), []).append(name_of(node))
     return found
 
