@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["UNKNOWN", "ClusterView", "Unknown"]
+__all__ = ["UNKNOWN", "ClusterView", "Unknown", "knows_all"]
 
 T = TypeVar("T")
 
@@ -51,3 +51,20 @@ class ClusterView(Protocol):
         every pod would not do.
         """
         ...
+
+    def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
+        """`function` of every object of a kind, in the order of `list`; unknown while the kind is.
+
+        A digest of many objects that is made of such parts costs little to make anew when one of them has changed: the
+        parts of all others are remembered.
+
+        Args:
+            kind: Whose objects.
+            function: One that a module defines. It reads nothing but the object, and does not raise.
+        """
+        ...
+
+
+def knows_all(view: ClusterView, kind: str) -> bool:
+    """Whether `list` shows every object of a kind: who knows them all knows that there is none without a name."""
+    return view.get(kind, "") is None

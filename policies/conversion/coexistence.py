@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.decision import Finding
+    from policies.kubernetes.objects import Object
 
 __all__ = ["twice"]
 
@@ -33,15 +34,17 @@ def twice(view: ClusterView, path: FieldPath) -> Iterator[Finding]:
 
 
 def _nodes_with_both(view: ClusterView) -> list[str] | Unknown:
-    nodes, groups = view.list("Node"), view.derive(inventory)
+    nodes, groups = view.derive_each("Node", _offering_by_plugin), view.derive(inventory)
     if nodes is UNKNOWN or groups is UNKNOWN:
         return UNKNOWN
     with_devices = {node for group in groups for node in group.nodes}
-    return sorted(name_of(node) for node in nodes if name_of(node) in with_devices and _offers_by_plugin(node))
+    return sorted(name for name in nodes if name is not None and name in with_devices)
 
 
-def _offers_by_plugin(node: dict[str, object]) -> bool:
+def _offering_by_plugin(node: Object) -> str | None:
+    """The name of a node that hands out GPUs by a device plugin, None of any other."""
     resources = lookup(node, ("status", "allocatable"))
-    return isinstance(resources, dict) and any(
+    offers = isinstance(resources, dict) and any(
         parse_resource(name) is not None and allocatable(node, name) != "0" for name in resources
     )
+    return name_of(node) if offers else None

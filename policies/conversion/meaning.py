@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from policies.conversion.rules import AMBIGUOUS
 from policies.kubernetes.nodes import REQUIRED, NodeIndex, allocatable, labels_of
+from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.nvidia.products import PRODUCT, Product
 from policies.view import UNKNOWN, ClusterView, Unknown
@@ -131,10 +133,25 @@ def _nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
 
 
-def _plugin_nodes(view: ClusterView) -> list[tuple[Object, Product]]:
-    """The nodes whose device plugin hands out GPUs as `nvidia.com/gpu`, and what they say these are."""
-    nodes = view.list("Node")
-    return [] if nodes is UNKNOWN else [(node, _product(node)) for node in nodes if allocatable(node, GPU) != "0"]
+class _PluginNode(NamedTuple):
+    """A node whose device plugin hands out GPUs as `nvidia.com/gpu`."""
+
+    name: str
+    labels: Mapping[str, str]
+    product: Product
+    """What it says these are."""
+
+
+def _plugin_node(node: Object) -> _PluginNode | None:
+    if allocatable(node, GPU) == "0":
+        return None
+    labels = labels_of(node)
+    return _PluginNode(name_of(node), labels, _product(str(labels.get(PRODUCT, "")), str(labels.get(_SHARING, ""))))
+
+
+def _plugin_nodes(view: ClusterView) -> list[_PluginNode] | Unknown:
+    nodes = view.derive_each("Node", _plugin_node)
+    return UNKNOWN if nodes is UNKNOWN else [node for node in nodes if node is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +164,22 @@ class _PluginIndex:
 
 
 def _plugin_index(view: ClusterView) -> _PluginIndex:
-    nodes = view.derive(_plugin_nodes)
+    found = view.derive(_plugin_nodes)
+    nodes = [] if found is UNKNOWN else found
     of: dict[Product, int] = {}
-    for position, (_, product) in enumerate(nodes):
-        of[product] = of.get(product, 0) | 1 << position
-    return _PluginIndex(NodeIndex([node for node, _ in nodes]), of)
+    for position, node in enumerate(nodes):
+        of[node.product] = of.get(node.product, 0) | 1 << position
+    return _PluginIndex(NodeIndex.of((node.name, node.labels) for node in nodes), of)
 
 
 def _plugin_products(view: ClusterView) -> Counter[Product] | Unknown:
     """How many such nodes there are of each product: in most clusters enough to answer for every pod."""
-    if view.list("Node") is UNKNOWN:
-        return UNKNOWN
-    return Counter(product for _, product in view.derive(_plugin_nodes))
+    nodes = view.derive(_plugin_nodes)
+    return UNKNOWN if nodes is UNKNOWN else Counter(node.product for node in nodes)
 
 
-def _product(node: Object) -> Product:
-    labels = labels_of(node)
-    product = Product.parse(str(labels.get(PRODUCT, "")))
-    shared = product.shared or labels.get(_SHARING) in ("time-slicing", "mps")
+@lru_cache(maxsize=1024)
+def _product(label: str, sharing: str) -> Product:
+    product = Product.parse(label)
+    shared = product.shared or sharing in ("time-slicing", "mps")
     return Product(product.name, product.profile, shared, product.invalid)

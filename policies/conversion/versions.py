@@ -61,21 +61,23 @@ class _Kubelet(NamedTuple):
 
     node: str
     version: str
-    by_dra: bool
     by_plugin: bool
     """Whether the node has GPUs by its labels, or hands them out by a device plugin."""
+    by_dra: bool = False
 
 
 def _old_kubelets(view: ClusterView) -> tuple[_Kubelet, ...] | Unknown:
-    nodes, groups = view.list("Node"), view.derive(inventory)
+    nodes, groups = view.derive_each("Node", _old_kubelet), view.derive(inventory)
     if nodes is UNKNOWN:
         return UNKNOWN
-    with_devices = {node for group in ([] if groups is UNKNOWN else groups) for node in group.nodes}
-    return tuple(
-        _Kubelet(name_of(node), _text(node), name_of(node) in with_devices, _has_gpu(node))
-        for node in nodes
-        if not _is_recent(_text(node))
-    )
+    old = [kubelet for kubelet in nodes if kubelet is not None]
+    with_devices = {node for group in ([] if groups is UNKNOWN or not old else groups) for node in group.nodes}
+    return tuple(kubelet._replace(by_dra=True) if kubelet.node in with_devices else kubelet for kubelet in old)
+
+
+def _old_kubelet(node: Object) -> _Kubelet | None:
+    version = _text(node)
+    return None if _is_recent(version) else _Kubelet(name_of(node), version, _has_gpu(node))
 
 
 def _text(node: Object) -> str:

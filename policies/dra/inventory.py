@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
-from policies.kubernetes.resourceslices import Device, devices_of
+from policies.kubernetes.resourceslices import Device, PoolPart, devices_in, newest
 from policies.nvidia.drivers import DRIVER
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+
+    from policies.kubernetes.objects import Object
 
 __all__ = ["DeviceGroup", "inventory"]
 
@@ -44,17 +48,51 @@ class DeviceGroup:
 
 def inventory(view: ClusterView) -> tuple[DeviceGroup, ...] | Unknown:
     """All GPUs in ResourceSlices, grouped; unknown while slices are. Use it by `view.derive(inventory)`."""
-    slices = view.list("ResourceSlice")
+    slices = view.derive_each("ResourceSlice", _of_slice)
     if slices is UNKNOWN:
         return UNKNOWN
-    groups: defaultdict[Hashable, list[Device]] = defaultdict(list)
-    for device in devices_of(slices):
-        if device.driver == DRIVER:
-            groups[_likeness(device)].append(device)
+    groups: defaultdict[Hashable, list[_Alike]] = defaultdict(list)
+    for alikes in newest(each for each in slices if each is not None):
+        for alike in alikes:
+            groups[alike.likeness].append(alike)
     return tuple(
-        DeviceGroup(devices[0], len(devices), frozenset(device.node for device in devices))
-        for devices in groups.values()
+        DeviceGroup(
+            alikes[0].device,
+            sum(alike.number for alike in alikes),
+            frozenset(chain.from_iterable(alike.nodes for alike in alikes)),
+        )
+        for alikes in groups.values()
     )
+
+
+class _Alike(NamedTuple):
+    """Devices of one slice that are alike."""
+
+    likeness: Hashable
+    device: Device
+    """The first of them."""
+    number: int
+    nodes: tuple[str, ...]
+
+
+def _of_slice(resource_slice: Object) -> tuple[PoolPart, tuple[_Alike, ...]] | None:
+    """The GPUs of one slice, grouped; None where it is not of NVIDIA's driver."""
+    part = PoolPart.of(resource_slice)
+    if part is None or part.pool[0] != DRIVER:
+        return None
+    groups: defaultdict[Hashable, list[Device]] = defaultdict(list)
+    for device in devices_in(resource_slice):
+        groups[_likeness(device)].append(device)
+    return part, tuple(
+        _Alike(_once(likeness), devices[0], len(devices), tuple({device.node for device in devices}))
+        for likeness, devices in groups.items()
+    )
+
+
+@lru_cache(maxsize=1024)
+def _once(likeness: Hashable) -> Hashable:
+    """The same object for what is equal: thousands of slices have devices of a few kinds."""
+    return likeness
 
 
 def _likeness(device: Device) -> Hashable:

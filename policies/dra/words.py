@@ -74,11 +74,13 @@ def _plural(text: str) -> str:
 def _runs(names: Iterable[str]) -> list[list[str]]:
     """Names in the order of their numbers, those together that follow each other."""
     runs: list[list[str]] = []
-    for name in sorted(names, key=_numbered):
-        if runs and _follows(runs[-1][-1], name):
+    following: tuple[str, int] | None = None
+    for (stem, number, _), name in sorted((_numbered(name), name) for name in names):
+        if following == (stem, number):
             runs[-1].append(name)
         else:
             runs.append([name])
+        following = (stem, number + 1) if number >= 0 else None
     return runs
 
 
@@ -91,8 +93,3 @@ def _range(run: list[str]) -> list[str]:
 def _numbered(name: str) -> tuple[str, int, str]:
     match = _NUMBERED.fullmatch(name)
     return (match[1], int(match[2]), "") if match else (name, -1, name)
-
-
-def _follows(before: str, name: str) -> bool:
-    (stem, number, _), (next_stem, next_number, _) = _numbered(before), _numbered(name)
-    return number >= 0 and stem == next_stem and next_number == number + 1

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.index import SliceIndex
-from policies.dra.allocation.usage import NONE, Usage
+from policies.dra.allocation.slices import Slice
+from policies.dra.allocation.usage import NONE, Held, Usage
 from policies.explanation.amounts import pod_amounts
 from policies.explanation.versions import slice_as_v1
 from policies.kubernetes.objects import name_of, namespace_of
@@ -51,68 +53,105 @@ class Cluster:
 
 def read_cluster(view: ClusterView) -> Cluster:
     """Digest the view. Use it by `view.derive(read_cluster)`."""
-    slices, nodes, claims = view.list("ResourceSlice"), view.list("Node"), view.list("ResourceClaim")
-    known_claims = [] if claims is UNKNOWN else [_with_results(claim) for claim in claims]
+    nodes, claims = view.list("Node"), view.derive_each("ResourceClaim", _holding)
+    holding = [] if claims is UNKNOWN else [each for each in claims if each is not None]
     index, usage, problem = None, NONE, ""
     try:
-        if slices is not UNKNOWN:
-            index = SliceIndex(map(slice_as_v1, slices))
-        usage = Usage.of_claims(known_claims)
+        index = _index(view)
+        usage = Usage.together(each.held for each in holding)
     except AllocationError as error:
         problem = str(error)
+    slices = view.list("ResourceSlice") if nodes is UNKNOWN else ()
     return Cluster(
         nodes=_guessed(() if slices is UNKNOWN else slices) if nodes is UNKNOWN else nodes,
         nodes_known=nodes is not UNKNOWN,
         index=index,
         usage=usage,
         claims_known=claims is not UNKNOWN,
-        holders=_holders(known_claims),
+        holders=_holders(holding),
         problem=problem,
     )
 
 
 def used_amounts(view: ClusterView) -> Mapping[str, Mapping[str, int]] | None:
     """What running pods take of each node, in billionths; None where pods are unknown. Use it by `view.derive`."""
-    pods = view.list("Pod")
+    pods = view.derive_each("Pod", _taken)
     if pods is UNKNOWN:
         return None
     used: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for pod in pods:
-        node = lookup(pod, ("spec", "nodeName"))
-        if not isinstance(node, str) or lookup(pod, ("status", "phase")) in ("Succeeded", "Failed"):
+    for taken in pods:
+        if taken is None:
             continue
+        node, amounts = taken
         of_node = used[node]
-        for name, amount in pod_amounts(pod.get("spec")).items():
+        for name, amount in amounts:
             of_node[name] = of_node.get(name, 0) + amount
     return used
 
 
-def _with_results(claim: Object) -> Object:
-    """The claim with those results of its allocation that have the shape of one."""
+_Amounts = tuple[tuple[str, int], ...]
+
+
+def _taken(pod: Object) -> tuple[str, _Amounts] | None:
+    """A pod's node, and what it takes of it."""
+    node = lookup(pod, ("spec", "nodeName"))
+    if not isinstance(node, str) or lookup(pod, ("status", "phase")) in ("Succeeded", "Failed"):
+        return None
+    return node, _once(tuple(pod_amounts(pod.get("spec")).items()))
+
+
+@lru_cache(maxsize=1024)
+def _once(amounts: _Amounts) -> _Amounts:
+    """The same object for what is equal: many pods have the same template."""
+    return amounts
+
+
+def _index(view: ClusterView) -> SliceIndex | None:
+    """The slices; None where they are unknown. Raises AllocationError as `SliceIndex` does."""
+    slices = view.derive_each("ResourceSlice", _slice)
+    if slices is UNKNOWN:
+        return None
+    problem = next((each for each in slices if isinstance(each, str)), None)
+    if problem is not None:
+        raise AllocationError(problem)
+    return SliceIndex(each for each in slices if not isinstance(each, str))
+
+
+def _slice(document: Object) -> Slice | str:
+    """A slice, or why it cannot be read."""
+    try:
+        return Slice(slice_as_v1(document))
+    except AllocationError as error:
+        return str(error)
+
+
+class _Holding(NamedTuple):
+    """A claim that holds devices."""
+
+    held: Held
+    words: str
+    """Who holds them."""
+
+
+def _holding(claim: Object) -> _Holding | None:
+    """What a claim holds, by those results of its allocation that have the shape of one; None for nothing."""
     results = lookup(claim, ("status", "allocation", "devices", "results"))
-    kept = [result for result in results if isinstance(result, dict)] if isinstance(results, list) else []
-    reserved = lookup(claim, ("status", "reservedFor"))
-    return {
-        "metadata": claim.get("metadata"),
-        "status": {"allocation": {"devices": {"results": kept}}, "reservedFor": reserved},
-    }
+    shaped = [result for result in results if isinstance(result, dict)] if isinstance(results, list) else []
+    held = Held.by(shaped)
+    return _Holding(held, _holder(claim)) if any(held) else None
 
 
-def _holders(claims: Iterable[Object]) -> dict[str, tuple[str, ...]]:
+def _holders(claims: Iterable[_Holding]) -> dict[str, tuple[str, ...]]:
     holders: defaultdict[str, list[str]] = defaultdict(list)
     for claim in claims:
-        words = ""
-        for result in claim["status"]["allocation"]["devices"]["results"]:
-            if result.get("adminAccess"):
-                continue
-            words = words or _holder(claim)
-            holders["/".join(str(result.get(part) or "") for part in ("driver", "pool", "device"))].append(words)
-    return {device: tuple(dict.fromkeys(words)) for device, words in holders.items()}
+        for device in (*claim.held.devices, *(shared for shared, _ in claim.held.shares)):
+            holders[device].append(claim.words)
+    return {device: (*dict.fromkeys(words),) for device, words in holders.items()}
 
 
 def _holder(claim: Object) -> str:
     """Who holds a claim's devices: the pods that it is reserved for, or the claim itself."""
-    namespace, reserved = namespace_of(claim), claim["status"]["reservedFor"]
+    namespace, reserved = namespace_of(claim), lookup(claim, ("status", "reservedFor"))
     pods = [
         str(consumer.get("name"))
         for consumer in (reserved if isinstance(reserved, list) else [])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.words import short
 from policies.kubernetes.paths import lookup
+from policies.view import knows_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,8 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, *, pods_kno
         )
     if question.pod is not None and cluster.nodes_known and not pods_known:
         yield "no Pods are known, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
+    if question.pod is not None and cluster.nodes_known and pods_known and not knows_all(view, "Pod"):
+        yield "only pods that may get GPUs are known, so cpu and memory that other pods take of nodes count as free"
     if question.pod is None:
         yield "a claim alone has no tolerations and no node selector, so taints and labels of nodes are left aside"
     tainted = {key for node in cluster.nodes for key in _tainted_with(node)} if question.tolerations_added else set()

@@ -6,13 +6,13 @@ from bisect import bisect_left, bisect_right
 from functools import cached_property, reduce
 from itertools import accumulate
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from policies.kubernetes.integers import parse_integer
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from policies.kubernetes.objects import Object
 
@@ -45,12 +45,27 @@ class NodeIndex:
     in a tenth of a microsecond. So an answer takes as long as the pod's selectors are, however many nodes there are.
     """
 
-    def __init__(self, nodes: Sequence[Object]) -> None:
-        self._all = (1 << len(nodes)) - 1
-        self._nodes = [labels_of(node) for node in nodes]
+    def __init__(self, nodes: Iterable[Object]) -> None:
+        self._read((lookup(node, ("metadata", "name")) or "", labels_of(node)) for node in nodes)
+
+    @classmethod
+    def of(cls, nodes: Iterable[tuple[str, Mapping[str, str]]]) -> Self:
+        """The index of nodes whose names and labels have been read."""
+        made = cls(())
+        made._read(nodes)
+        return made
+
+    def _read(self, nodes: Iterable[tuple[str, Mapping[str, str]]]) -> None:
+        named = [*nodes]
+        self._all = (1 << len(named)) - 1
+        self._names_in_order = [name for name, _ in named]
+        self._nodes = [labels for _, labels in named]
         self._keys = frozenset[str]().union(*self._nodes)
         self._labels: dict[str, _Label] = {}
-        self._names = _Label(lookup(node, ("metadata", "name")) or "" for node in nodes)
+
+    @cached_property
+    def _names(self) -> _Label:
+        return _Label(self._names_in_order)
 
     def selected(self, spec: Mapping[str, Any]) -> int:
         """The nodes that a pod's node selector and required node affinity let it run on.

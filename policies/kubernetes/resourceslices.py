@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -15,10 +17,14 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Attribute", "Device", "devices_of"]
+__all__ = ["Attribute", "Device", "PoolPart", "devices_in", "devices_of", "newest"]
+
+T = TypeVar("T")
 
 Attribute = str | int | bool
 """The value of a device attribute; versions are text, `9.0.0`."""
+
+_ATTRIBUTES = (("string", str), ("version", str), ("bool", bool), ("int", int))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,38 +46,71 @@ class Device:
     """Whether several claims can hold it at once (`allowMultipleAllocations`)."""
 
 
-def devices_of(slices: Iterable[Object]) -> Iterator[Device]:
-    """The devices of the newest generation of every pool.
+class PoolPart(NamedTuple):
+    """Of which pool a slice is a part."""
 
-    A pool that is being rewritten is half there; what is there is reported, since this answers "which devices exist"
-    and not "which can be allocated". Parts that are no device are passed over: slices are written by drivers, and one
-    broken driver must not blind the view.
+    pool: tuple[str, str]
+    """Driver, and name of the pool."""
+    generation: int
+    name: str
+    """The slice's own."""
 
-    Source: k8s.io/api/resource/v1/types.go; v1beta1 keeps attributes and capacity under `basic`.
-    """
-    newest: dict[tuple[str, str], tuple[int, list[Object]]] = {}
-    for resource_slice in slices:
+    @classmethod
+    def of(cls, resource_slice: Object) -> PoolPart | None:
+        """What a slice says; None where that makes it part of no pool."""
         spec = resource_slice.get("spec")
         driver, pool = lookup(spec, ("driver",)), lookup(spec, ("pool", "name"))
         generation = lookup(spec, ("pool", "generation")) or 0
         if not isinstance(driver, str) or not isinstance(pool, str) or not isinstance(generation, int):
-            continue
-        key = (driver, pool)
-        known = newest.get(key)
-        if known is None or generation > known[0]:
-            newest[key] = (generation, [resource_slice])
-        elif generation == known[0]:
-            known[1].append(resource_slice)
-    for (driver, pool), (_, members) in sorted(newest.items(), key=lambda item: item[0]):
-        for resource_slice in sorted(members, key=name_of):
-            devices = lookup(resource_slice, ("spec", "devices"))
-            node = lookup(resource_slice, ("spec", "nodeName"))
-            for device in devices if isinstance(devices, list) else []:
-                if isinstance(device, dict) and isinstance(device.get("name"), str):
-                    yield _device(driver, pool, node if isinstance(node, str) else "", device)
+            return None
+        return cls((driver, pool), generation, name_of(resource_slice))
 
 
-def _device(driver: str, pool: str, node: str, document: dict[str, Any]) -> Device:
+def newest(parts: Iterable[tuple[PoolPart, T]]) -> Iterator[T]:
+    """What comes with the parts of the newest generation of every pool, in the order of pools and names.
+
+    A pool that is being rewritten is half there; what is there is reported, since this answers "which devices exist"
+    and not "which can be allocated".
+    """
+    pools: dict[tuple[str, str], tuple[int, list[tuple[str, T]]]] = {}
+    for part, found in parts:
+        known = pools.get(part.pool)
+        if known is None or part.generation > known[0]:
+            pools[part.pool] = (part.generation, [(part.name, found)])
+        elif part.generation == known[0]:
+            known[1].append((part.name, found))
+    for pool in sorted(pools):
+        _, members = pools[pool]
+        for _, found in sorted(members, key=itemgetter(0)) if len(members) > 1 else members:
+            yield found
+
+
+def devices_of(slices: Iterable[Object]) -> Iterator[Device]:
+    """The devices of the newest generation of every pool."""
+    placed = ((PoolPart.of(each), each) for each in slices)
+    for each in newest((part, each) for part, each in placed if part is not None):
+        yield from devices_in(each)
+
+
+def devices_in(resource_slice: Object) -> Iterator[Device]:
+    """The devices of one slice, of whatever generation of its pool.
+
+    Parts that are no device are passed over: slices are written by drivers, and one broken driver must not blind the
+    view.
+
+    Source: k8s.io/api/resource/v1/types.go; v1beta1 keeps attributes and capacity under `basic`.
+    """
+    part = PoolPart.of(resource_slice)
+    node, devices = lookup(resource_slice, ("spec", "nodeName")), lookup(resource_slice, ("spec", "devices"))
+    if part is None or not isinstance(devices, list):
+        return
+    for device in devices:
+        if isinstance(device, dict) and isinstance(device.get("name"), str):
+            yield _device(part.pool, node if isinstance(node, str) else "", device)
+
+
+def _device(owner: tuple[str, str], node: str, document: dict[str, Any]) -> Device:
+    driver, pool = owner
     basic = document.get("basic")
     body = basic if isinstance(basic, dict) else document
     own_node = body.get("nodeName")
@@ -88,8 +127,10 @@ def _device(driver: str, pool: str, node: str, document: dict[str, Any]) -> Devi
 
 def _attributes(driver: str, document: Any) -> Iterator[tuple[str, Attribute]]:
     for name, value in document.items() if isinstance(document, dict) else ():
-        for kind, kind_type in (("string", str), ("version", str), ("bool", bool), ("int", int)):
-            if isinstance(value, dict) and type(value.get(kind)) is kind_type:
+        if not isinstance(value, dict):
+            continue
+        for kind, kind_type in _ATTRIBUTES:
+            if kind in value and type(value[kind]) is kind_type:
                 yield _qualified(driver, name), value[kind]
 
 
@@ -101,5 +142,6 @@ def _capacity(driver: str, document: Any) -> Iterator[tuple[str, Fraction]]:
             continue
 
 
+@lru_cache(maxsize=4096)
 def _qualified(driver: str, name: str) -> str:
     return name if "/" in name else f"{driver}/{name}"

@@ -17,11 +17,11 @@ from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["GPU", "PRESENT", "VENDOR", "GPUNode", "GPUNodes", "gpu_nodes"]
+__all__ = ["GPU", "PRESENT", "VENDOR", "GPUNode", "GPUNodes", "gpu_node", "gpu_nodes"]
 
 VENDOR = "nvidia.com/"
 """The prefix of the resources of NVIDIA's device plugins, and of their labels."""
@@ -78,7 +78,7 @@ class GPUNodes:
 
     @cached_property
     def _index(self) -> NodeIndex:
-        return NodeIndex([{"metadata": {"name": node.name, "labels": node.labels}} for node in self.nodes])
+        return NodeIndex.of((node.name, node.labels) for node in self.nodes)
 
 
 def gpu_nodes(view: ClusterView) -> GPUNodes | Unknown:
@@ -87,18 +87,19 @@ def gpu_nodes(view: ClusterView) -> GPUNodes | Unknown:
 
 
 def _read(view: ClusterView) -> GPUNodes | Unknown:
-    nodes = view.list("Node")
+    nodes = view.derive_each("Node", gpu_node)
     if nodes is UNKNOWN:
         return UNKNOWN
-    read = tuple(_gpu_nodes(nodes))
-    return GPUNodes(read, len(nodes) - len(read))
+    found = tuple(node for node in nodes if node is not None)
+    return GPUNodes(found, len(nodes) - len(found))
 
 
-def _gpu_nodes(nodes: Sequence[Object]) -> Iterator[GPUNode]:
-    for node in nodes:
-        labels, offers = labels_of(node), dict(_offers(node))
-        if offers or PRODUCT in labels or labels.get(PRESENT) == "true":
-            yield GPUNode(name_of(node), labels, offers)
+def gpu_node(node: Object) -> GPUNode | None:
+    """What a node offers; None where it has no GPU, nor anything else of NVIDIA's. Use it by `view.derive_each`."""
+    labels, offers = labels_of(node), dict(_offers(node))
+    if offers or PRODUCT in labels or labels.get(PRESENT) == "true":
+        return GPUNode(name_of(node), labels, offers)
+    return None
 
 
 def _offers(node: Object) -> Iterator[tuple[str, int]]:

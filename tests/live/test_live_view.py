@@ -240,6 +240,15 @@ def test_digest_that_was_outdated_while_it_was_made_is_made_anew(cluster):
     assert cluster.view.derive(digest) == ("a", "new-1")
 
 
+def test_digest_outlives_being_shown_the_same_stores(cluster):
+    cluster.fill("Node", node("a"))
+    digest = Counted(node_names)
+    cluster.view.derive(digest)
+    cluster.view.show(cluster.stores.items())
+    cluster.view.derive(digest)
+    assert digest.made == 1
+
+
 def test_digests_are_forgotten_with_the_stores_they_are_of(cluster):
     cluster.fill("Node", node("a"))
     assert cluster.view.derive(node_names) == ("a",)

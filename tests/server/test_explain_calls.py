@@ -260,7 +260,30 @@ async def test_object_that_does_not_exist_is_told_what_is_like_it(start_webhook,
 
 
 async def test_object_of_a_kind_that_the_server_does_not_know_is_not_said_to_be_missing(caller):
-    assert plain(await ask(caller, {"kind": "pod", "name": "train"}), 404) == "No Pods are known; post the object itself."
+    assert (
+        plain(await ask(caller, {"kind": "pod", "name": "train"}), 404) == "No Pods are known; post the object itself."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("web", "."), ("trian", "; did you mean train?")], ids=["without GPUs", "misspelt"]
+)
+async def test_pod_that_a_running_cluster_may_have_is_to_be_posted(
+    start_webhook, client_of, client_context, name, hint
+):
+    from webhook.cluster.kinds import watched
+    from webhook.cluster.live import LiveView
+    from webhook.cluster.store import Store
+
+    (pods,) = [each for each in watched(()) if each.kind == "Pod"]
+    store = Store(pods.resource)
+    store.replace_all([{"metadata": {"name": "train", "namespace": "default"}}], "1")
+    webhook = await start_webhook(view=LiveView([(pods, store)]), allowed=["dashboard"])
+    client = await client_of(webhook.port, client_context("dashboard"))
+    assert plain(await ask(client, {"kind": "pod", "name": name}), 404) == (
+        f"Pod {name} in namespace default is not known: only pods that may get GPUs, and have not ended, are watched; "
+        f"post the object itself{hint}"
+    )
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])

@@ -99,10 +99,10 @@ def test_object_is_found_by_kind_name_and_namespace(word, name, namespace):
 def test_object_that_is_not_there_is_told_what_is(word, name, namespace, sentence):
     with pytest.raises(NotFoundError) as told:
         look_up(CLUSTER, kind_called(word), name, namespace)
-    assert (str(told.value), told.value.kind_is_known) == (sentence, True)
+    assert (str(told.value), told.value.is_certain) == (sentence, True)
 
 
 def test_object_of_a_kind_of_which_nothing_is_known_is_not_said_to_be_missing():
     with pytest.raises(NotFoundError) as told:
         look_up(CLUSTER, kind_called("claim"), "gpu", "team-a")
-    assert (str(told.value), told.value.kind_is_known) == ("no ResourceClaims are known", False)
+    assert (str(told.value), told.value.is_certain) == ("no ResourceClaims are known", False)

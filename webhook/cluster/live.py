@@ -40,13 +40,18 @@ class LiveView:
         self._changes = 0
         self._derived: dict[Any, tuple[Any, Mapping[str, int]]] = {}
         self._parts = Parts()
+        self._shown: list[tuple[Watched, Store]] = []
         self._kinds: dict[str, KnownKind] = {}
         self.show(stores)
 
     def show(self, stores: Iterable[tuple[Watched, Store]]) -> None:
-        """Look at these stores from now on."""
+        """Look at these stores from now on; what was made of others is forgotten."""
+        shown = [*stores]
+        if shown == self._shown:
+            return
+        self._shown = shown
         kinds: dict[str, list[tuple[Watched, Store]]] = {}
-        for watched, store in stores:
+        for watched, store in shown:
             kinds.setdefault(watched.kind, []).append((watched, store))
         found = {kind: KnownKind(pairs, self, self._clock) for kind, pairs in kinds.items()}
         self._kinds, self._derived, self._parts = found, {}, Parts()

@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from certs.rotation import RotationPolicy
+from policies.review.warm import warm
 from webhook.cluster.access_reviews import SubjectAccess
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.live_settings import LiveSettings
@@ -101,6 +102,7 @@ class Replica:
         await self._listeners.answer_probes()
         self._sync.start(self._operator_namespaces)
         certificate, _ = await asyncio.gather(self._certificate.obtain(), self._sync.first())
+        await asyncio.to_thread(warm, self._sync.view)
         self._metrics.watch_certificate(certificate.expiry)
         self._background.begin("the upkeep of certificates", self._certificate.run())
         self._background.begin("the reading of settings", self._follow_settings())

@@ -24,8 +24,8 @@ class SliceIndex:
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating, NewAllocator.
     """
 
-    def __init__(self, slices: Iterable[Object]) -> None:
-        """Args: ResourceSlices in the shape of resource.k8s.io/v1.
+    def __init__(self, slices: Iterable[Object | Slice]) -> None:
+        """Args: ResourceSlices in the shape of resource.k8s.io/v1, or read already.
 
         Raises:
             AllocationError: one of them does not say properly to which pool it belongs.
@@ -38,7 +38,7 @@ class SliceIndex:
         self.with_counters: dict[PoolId, list[Slice]] = {}
         """Those with shared counters, by pool."""
         for document in slices:
-            self._add(Slice(document))
+            self._add(document if isinstance(document, Slice) else Slice(document))
 
     def _add(self, found: Slice) -> None:
         self._by_pool[found.pool_id].append(found)

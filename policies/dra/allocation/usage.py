@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from policies.dra.allocation.amounts import nanos
 from policies.dra.allocation.errors import AllocationError
 
-__all__ = ["NONE", "Usage"]
+__all__ = ["NONE", "Held", "Usage"]
+
+
+class Held(NamedTuple):
+    """What the results of one allocation hold."""
+
+    devices: tuple[str, ...]
+    """Devices that the claim has alone, by `driver/pool/device`."""
+    shares: tuple[tuple[str, Mapping[str, Any]], ...]
+    """Devices of which it has shares, with what these take of each capacity, as quantities."""
+
+    @classmethod
+    def by(cls, results: Iterable[Mapping[str, Any]]) -> Held:
+        """Read results; those with admin access hold nothing."""
+        holding = [result for result in results if not result.get("adminAccess")]
+        return cls(
+            tuple(_device(result) for result in holding if not result.get("shareID")),
+            tuple((_device(each), each.get("consumedCapacity") or {}) for each in holding if each.get("shareID")),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +63,29 @@ class Usage:
     def of_claims(cls, claims: Iterable[Mapping[str, Any]]) -> Usage:
         """What the allocations in claims' status hold.
 
+        Raises:
+            AllocationError: a capacity is no quantity.
+
         Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go.
         """
+        return cls.together(map(Held.by, _results(claims)))
+
+    @classmethod
+    def together(cls, allocations: Iterable[Held]) -> Usage:
+        """What several allocations hold.
+
+        Raises:
+            AllocationError: a capacity is no quantity.
+        """
         devices: set[str] = set()
-        shared: set[str] = set()
         capacity: dict[str, dict[str, int]] = {}
-        for result in _results(claims):
-            device = "/".join(str(result.get(part) or "") for part in ("driver", "pool", "device"))
-            if result.get("adminAccess"):
-                continue
-            if not result.get("shareID"):
-                devices.add(device)
-                continue
-            shared.add(device)
-            sums = capacity.setdefault(device, {})
-            for name, amount in _amounts(device, result.get("consumedCapacity") or {}).items():
-                sums[name] = sums.get(name, 0) + amount
-        return cls(frozenset(devices), frozenset(shared), capacity)
+        for held in allocations:
+            devices.update(held.devices)
+            for device, share in held.shares:
+                sums = capacity.setdefault(device, {})
+                for name, amount in _amounts(device, share).items():
+                    sums[name] = sums.get(name, 0) + amount
+        return cls(frozenset(devices), frozenset(capacity), capacity)
 
     def taken(self, device: str) -> Mapping[str, int] | None:
         """What shares take of the device's capacities; None where there are none."""
@@ -81,7 +105,11 @@ def _amounts(device: str, amounts: Mapping[str, Any]) -> dict[str, int]:
     return {name: nanos(amount, f"allocated capacity {name} of device {device}") for name, amount in amounts.items()}
 
 
-def _results(claims: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+def _device(result: Mapping[str, Any]) -> str:
+    return "/".join([str(result.get(part) or "") for part in ("driver", "pool", "device")])
+
+
+def _results(claims: Iterable[Mapping[str, Any]]) -> Iterable[Sequence[Mapping[str, Any]]]:
     for claim in claims:
         allocation = (claim.get("status") or {}).get("allocation") or {}
-        yield from (allocation.get("devices") or {}).get("results") or []
+        yield (allocation.get("devices") or {}).get("results") or ()

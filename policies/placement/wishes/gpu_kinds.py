@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.inventory import inventory
 from policies.nvidia.products import PRODUCT
-from policies.placement.gpu_nodes import gpu_nodes
+from policies.placement.gpu_nodes import gpu_node
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.kubernetes.objects import Object
     from policies.placement.wishes.asked_gpus import AskedGPU
 
 __all__ = ["GPUKind", "gpu_kinds", "offering"]
@@ -41,16 +43,44 @@ class GPUKind:
 
 def gpu_kinds(view: ClusterView) -> tuple[GPUKind, ...] | Unknown:
     """The kinds of GPUs that labels tell of. Use it by `view.derive(gpu_kinds)`."""
-    nodes = gpu_nodes(view)
+    nodes = view.derive_each("Node", _told_by)
     if nodes is UNKNOWN:
         return UNKNOWN
     types = _types_by_node(view)
-    wished = {key for key in {key for node in nodes.nodes for key in node.labels} if _WISHED.fullmatch(key)}
-    counts: Counter[tuple[frozenset[tuple[str, str]], frozenset[str], frozenset[str]]] = Counter()
-    for node in nodes.nodes:
-        labels = frozenset((key, node.labels[key]) for key in wished & node.labels.keys())
-        counts[labels, frozenset(node.offers), frozenset(types.get(node.name, ()))] += 1
-    return tuple(GPUKind(dict(labels), offers, found, count) for (labels, offers, found), count in counts.items())
+    counts = Counter((each.told, types.get(each.name, frozenset())) for each in nodes if each is not None)
+    return tuple(GPUKind(dict(told.labels), told.offers, found, count) for (told, found), count in counts.items())
+
+
+class _Told(NamedTuple):
+    """What a node tells of its GPUs."""
+
+    labels: frozenset[tuple[str, str]]
+    offers: frozenset[str]
+
+
+class _GPUNode(NamedTuple):
+    name: str
+    told: _Told
+
+
+def _told_by(node: Object) -> _GPUNode | None:
+    """What a node tells of its GPUs; None where it has none."""
+    known = gpu_node(node)
+    if known is None:
+        return None
+    labels = frozenset((key, value) for key, value in known.labels.items() if _is_wished(key))
+    return _GPUNode(known.name, _once(_Told(labels, frozenset(known.offers))))
+
+
+@lru_cache(maxsize=4096)
+def _is_wished(key: str) -> bool:
+    return _WISHED.fullmatch(key) is not None
+
+
+@lru_cache(maxsize=1024)
+def _once(told: _Told) -> _Told:
+    """The same object for what is equal: thousands of nodes tell the same."""
+    return told
 
 
 def offering(kinds: tuple[GPUKind, ...], asked: AskedGPU) -> list[GPUKind]:
@@ -63,10 +93,16 @@ def offering(kinds: tuple[GPUKind, ...], asked: AskedGPU) -> list[GPUKind]:
     ]
 
 
-def _types_by_node(view: ClusterView) -> Mapping[str, set[str]]:
+def _types_by_node(view: ClusterView) -> Mapping[str, frozenset[str]]:
     groups = view.derive(inventory)
-    types: defaultdict[str, set[str]] = defaultdict(set)
+    nodes: defaultdict[str, set[str]] = defaultdict(set)
     for group in () if groups is UNKNOWN else groups:
-        for node in group.nodes:
-            types[node].add(group.type)
+        nodes[group.type] |= group.nodes
+    types: dict[str, frozenset[str]] = {}
+    for name, having in nodes.items():
+        alone = frozenset({name})
+        united: dict[frozenset[str], frozenset[str]] = {}
+        for node in having:
+            before = types.get(node)
+            types[node] = alone if before is None else united.setdefault(before, before | alone)
     return types

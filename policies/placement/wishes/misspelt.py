@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from policies.dra.inventory import inventory
@@ -76,7 +77,12 @@ class _Products:
 
 
 def _products(view: ClusterView) -> _Products:
-    labels = set(KNOWN_PRODUCTS).union(mig_labels(), _seen(view))
+    return _with_known(frozenset(_seen(view)))
+
+
+@lru_cache(maxsize=4)
+def _with_known(seen: frozenset[str]) -> _Products:
+    labels = seen.union(KNOWN_PRODUCTS, mig_labels())
     products = [Product.parse(label) for label in labels]
     names = sorted({product.name.removeprefix(_BRAND) for product in products})
     return _Products(

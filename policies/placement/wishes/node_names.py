@@ -7,7 +7,7 @@ devices of any profile, as `deviceclass.resource.kubernetes.io/mig.nvidia.com` h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.inventory import inventory
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement
@@ -18,13 +18,13 @@ from policies.nvidia.products import PRODUCT
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from policies.dra.inventory import DeviceGroup
     from policies.kubernetes.objects import Object
     from policies.nvidia.wishes import Wish
     from policies.placement.wishes.asked_gpus import AskedGPU
-    from policies.view import ClusterView
+    from policies.view import ClusterView, Unknown
 
 __all__ = ["HOSTNAME", "MOST_NAMES", "UnlabelledGPUs", "is_as_wished", "named_nodes", "unlabelled_gpus"]
 
@@ -76,18 +76,30 @@ def is_as_wished(group: DeviceGroup, wish: Wish, asked: AskedGPU) -> bool:
 
 
 def _gpus(view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
-    nodes = view.list("Node")
-    return () if nodes is UNKNOWN else _on(nodes, view)
+    return _on(view.derive_each("Node", _host), view)
 
 
 def _gpus_without_gfd(view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
-    nodes = view.list("Node")
-    return () if nodes is UNKNOWN else _on([node for node in nodes if PRODUCT not in labels_of(node)], view)
+    hosts = view.derive_each("Node", _host)
+    return _on(hosts if hosts is UNKNOWN else [host for host in hosts if not host.has_product], view)
 
 
-def _on(nodes: Iterable[Object], view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
+class _Host(NamedTuple):
+    name: str
+    hostname: str | None
+    has_product: bool
+
+
+def _host(node: Object) -> _Host:
+    labels = labels_of(node)
+    return _Host(name_of(node), labels.get(HOSTNAME), PRODUCT in labels)
+
+
+def _on(hosts: Sequence[_Host] | Unknown, view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
+    if hosts is UNKNOWN:
+        return ()
     groups = view.derive(inventory)
-    hostnames = {name_of(node): labels[HOSTNAME] for node in nodes if HOSTNAME in (labels := labels_of(node))}
+    hostnames = {host.name: host.hostname for host in hosts if host.hostname is not None}
     gpus = [
         UnlabelledGPUs(group, frozenset(hostnames[node] for node in group.nodes if node in hostnames))
         for group in (() if groups is UNKNOWN else groups)

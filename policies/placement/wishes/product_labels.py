@@ -13,10 +13,11 @@ from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import product_named
 from policies.nvidia.product_globs import folded, matching, spellings
 from policies.nvidia.products import Product
-from policies.placement.gpu_nodes import VENDOR, gpu_nodes
+from policies.placement.gpu_nodes import VENDOR, gpu_node
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
     from policies.nvidia.resources import GPUResource
     from policies.view import ClusterView
 
@@ -46,13 +47,28 @@ def label_prefix(resource: GPUResource) -> str:
 
 def seen_products(view: ClusterView) -> SeenProducts:
     """The products on the nodes of a cluster; none while nodes are unknown. Use it by `view.derive(seen_products)`."""
-    nodes = gpu_nodes(view)
+    nodes = view.derive_each("Node", _products_of)
     seen: defaultdict[str, set[str]] = defaultdict(set)
-    for node in () if nodes is UNKNOWN else nodes.nodes:
-        for key, value in node.labels.items():
-            if key.endswith(PRODUCT_SUFFIX) and key.startswith(VENDOR):
-                seen[key].add(value)
+    for products in dict.fromkeys(() if nodes is UNKNOWN else nodes):
+        for key, value in products:
+            seen[key].add(value)
     return {key: frozenset(values) for key, values in seen.items()}
+
+
+def _products_of(node: Object) -> tuple[tuple[str, str], ...]:
+    """The labels of products on a GPU node."""
+    known = gpu_node(node)
+    if known is None:
+        return ()
+    return _once(
+        tuple(item for item in known.labels.items() if item[0].endswith(PRODUCT_SUFFIX) and item[0].startswith(VENDOR))
+    )
+
+
+@lru_cache(maxsize=1024)
+def _once(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The same object for what is equal: thousands of nodes have a few products."""
+    return labels
 
 
 def known_labels(resource: GPUResource) -> tuple[str, ...]:

@@ -1,54 +1,56 @@
 """The devices of a cluster, those that are alike together."""
 
 from policies.dra.cel import compile_selector
-from policies.dra.claims.cluster.fleet import Fleet, Member, fleet
+from policies.dra.claims.cluster.fleet import Fleet, Member, SliceMembers, fleet
 from policies.dra.claims.cluster.matching import chosen
 from policies.dra.claims.effort import Effort
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
 
 
-def members(count, **attributes):
-    return [
+def devices(count, **attributes):
+    """The fleet of so many devices, eight of each slice."""
+    members = [
         Member(
             "d", f"node-{n // 8}", f"gpu-{n % 8}", {"attributes": {name: make(n) for name, make in attributes.items()}}
         )
         for n in range(count)
     ]
+    return Fleet([SliceMembers(members[first : first + 8]) for first in range(0, count, 8)])
 
 
 def test_devices_that_only_their_uuid_tells_apart_are_one_group():
-    known = Fleet(members(80, uuid=lambda n: {"string": str(n)}, model=lambda n: {"string": "ab"[n % 2]}))
+    known = devices(80, uuid=lambda n: {"string": str(n)}, model=lambda n: {"string": "ab"[n % 2]})
     assert sorted(len(group.members) for group in known.groups) == [40, 40]
 
 
 def test_attribute_with_many_values_is_taken_for_one_that_tells_apart():
-    assert len(Fleet(members(80, serial=lambda n: {"int": n})).groups) == 1
-    assert len(Fleet(members(80, port=lambda n: {"int": n % 4})).groups) == 4
+    assert len(devices(80, serial=lambda n: {"int": n}).groups) == 1
+    assert len(devices(80, port=lambda n: {"int": n % 4}).groups) == 4
 
 
 def test_selector_on_what_tells_apart_is_asked_about_each():
-    known = Fleet(members(80, serial=lambda n: {"int": n}))
+    known = devices(80, serial=lambda n: {"int": n})
     choice = chosen(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')], Effort())
     assert [member.name for group in choice.matched for member in group.members] == ["gpu-0", "gpu-1", "gpu-2"]
 
 
 def test_selector_on_very_many_is_not_asked():
-    known = Fleet(members(5000, serial=lambda n: {"int": n}))
+    known = devices(5000, serial=lambda n: {"int": n})
     choice = chosen(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')], Effort())
     assert (choice.matched, choice.complete) == ((), False)
     assert chosen(known, known.groups, [compile_selector('device.driver == "d"')], Effort()).complete
 
 
 def test_selector_that_costs_much_is_not_asked_about_many():
-    known = Fleet(members(80, port=lambda n: {"int": n % 4}))
+    known = devices(80, port=lambda n: {"int": n % 4})
     numbers = f"[{', '.join(map(str, range(50)))}]"
     dear = compile_selector(f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c < 1000)))")
     assert not chosen(known, known.groups, [dear], Effort()).complete
 
 
 def test_devices_are_counted_by_node():
-    (group,) = Fleet(members(20)).groups
+    (group,) = devices(20).groups
     assert (dict(group.by_node), group.most_on_a_node) == ({"node-0": 8, "node-1": 8, "node-2": 4}, 8)
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.dra.cel import Device
-from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.resourceslices import PoolPart, newest
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from policies.dra.cel.reads import Read
     from policies.kubernetes.objects import Object
 
-__all__ = ["Fleet", "Group", "Member", "fleet", "shown_value"]
+__all__ = ["Fleet", "Group", "Member", "SliceMembers", "fleet", "shown_value"]
 
 _PARTS = ("attributes", "capacity")
 _INDIVIDUAL = frozenset({"uuid", "parentUUID", "pciBusID", "pcieBusID", "pcieRoot", "gpuModuleID", "index", "minor"})
@@ -102,16 +102,37 @@ class Group:
         return frozenset(self.sample.attributes if part == "attributes" else self.sample.capacity)
 
 
+class SliceMembers:
+    """The devices of one slice, and what each is like so far as that can be said without those of other slices."""
+
+    __slots__ = ("kinds", "members", "of")
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        """Args: the devices, in their order."""
+        self.members = tuple(members)
+        found = [_kind(member) for member in self.members]
+        self.kinds: tuple[_Kind, ...] = tuple(dict.fromkeys(found))
+        """Each kind once, the first device's first."""
+        self.of: Sequence[_Kind] = self.kinds if len(self.kinds) == 1 else found
+        """The kind of each device; one for all where they have only one."""
+
+
 class Fleet:
     """The devices of all ResourceSlices, grouped."""
 
-    def __init__(self, members: Iterable[Member]) -> None:
-        """Args: the devices."""
-        everything = list(members)
-        self._individual = _individual(everything)
+    def __init__(self, slices: Sequence[SliceMembers]) -> None:
+        """Args: the devices of each slice."""
+        kinds = dict.fromkeys(kind for each in slices for kind in each.kinds)
+        self._individual = _individual(kinds)
         grouped: defaultdict[Hashable, list[Member]] = defaultdict(list)
-        for member in everything:
-            grouped[self._likeness(member)].append(member)
+        group_of = {kind: grouped[_likeness(kind, self._individual)] for kind in kinds}
+        for each in slices:
+            groups = {id(group_of[kind]): group_of[kind] for kind in each.kinds}
+            if len(groups) == 1:
+                group_of[each.kinds[0]].extend(each.members)
+                continue
+            for member, kind in zip(each.members, each.of, strict=True):
+                group_of[kind].append(member)
         self.groups = tuple(map(Group, grouped.values()))
         self._parts: dict[tuple[Group, tuple[tuple[str, str], ...]], Sequence[Group]] = {}
 
@@ -148,20 +169,11 @@ class Fleet:
             known = self._parts[group, names] = _parted(group, names)
         return known
 
-    def _likeness(self, member: Member) -> Hashable:
-        driver, individual = member.driver, self._individual
-        key: list[Hashable] = [driver, member.body.get("allowMultipleAllocations") is True]
-        for part in _PARTS:
-            for name, item in _items(member, part).items():
-                key.append(name)
-                key.append(None if (part, driver, name) in individual else repr(item))
-        return tuple(key)
-
 
 def fleet(view: ClusterView) -> Fleet | Unknown:
     """All devices; unknown while ResourceSlices are. Use it by `view.derive(fleet)`."""
-    slices = view.list("ResourceSlice")
-    return UNKNOWN if slices is UNKNOWN else Fleet(_members(slices))
+    slices = view.derive_each("ResourceSlice", _of_slice)
+    return UNKNOWN if slices is UNKNOWN else Fleet([*newest(each for each in slices if each is not None)])
 
 
 def _parted(group: Group, names: tuple[tuple[str, str], ...]) -> Sequence[Group]:
@@ -180,26 +192,14 @@ def shown_value(item: Any) -> str:
     return str(item)
 
 
-def _members(slices: Iterable[Object]) -> Iterator[Member]:
-    """The devices of the newest generation of every pool; v1beta1 keeps what they have under `basic`."""
-    newest: dict[tuple[str, str], tuple[int, list[Object]]] = {}
-    for document in slices:
-        spec = document.get("spec")
-        driver, pool = lookup(spec, ("driver",)), lookup(spec, ("pool", "name"))
-        generation = lookup(spec, ("pool", "generation")) or 0
-        if not isinstance(driver, str) or not isinstance(pool, str) or not isinstance(generation, int):
-            continue
-        known = newest.get((driver, pool))
-        if known is None or generation > known[0]:
-            newest[driver, pool] = (generation, [document])
-        elif generation == known[0]:
-            known[1].append(document)
-    for (driver, _), (_, members) in sorted(newest.items(), key=lambda item: item[0]):
-        for document in sorted(members, key=name_of):
-            yield from _of_slice(driver, document)
+def _of_slice(document: Object) -> tuple[PoolPart, SliceMembers] | None:
+    """The devices of one slice; None where it is part of no pool."""
+    part = PoolPart.of(document)
+    return None if part is None else (part, SliceMembers(_members(part.pool[0], document)))
 
 
-def _of_slice(driver: str, document: Object) -> Iterator[Member]:
+def _members(driver: str, document: Object) -> Iterator[Member]:
+    """The devices of a slice; v1beta1 keeps what they have under `basic`."""
     node = lookup(document, ("spec", "nodeName"))
     devices = lookup(document, ("spec", "devices"))
     for device in devices if isinstance(devices, list) else ():
@@ -212,21 +212,45 @@ def _of_slice(driver: str, document: Object) -> Iterator[Member]:
         yield Member(driver, where, device["name"], body)
 
 
-def _individual(members: Iterable[Member]) -> frozenset[tuple[str, str, str]]:
+_Item = tuple[str, str, str | None]
+"""Part, name as it is written, and the value as text; None for the value of what always tells like devices apart."""
+_Kind = tuple[str, bool, tuple[_Item, ...]]
+"""Driver, whether several claims can hold a device at once, and what it has."""
+
+
+def _kind(member: Member) -> _Kind:
+    items = tuple(
+        _once((part, name, None if _is_individual(name) else repr(item)))
+        for part in _PARTS
+        for name, item in _items(member, part).items()
+    )
+    return member.driver, member.body.get("allowMultipleAllocations") is True, items
+
+
+@lru_cache(maxsize=4096)
+def _once(item: _Item) -> _Item:
+    """The same object for what is equal: thousands of devices have the same attributes."""
+    return item
+
+
+@lru_cache(maxsize=1024)
+def _is_individual(name: str) -> bool:
+    return name.rpartition("/")[2] in _INDIVIDUAL
+
+
+def _individual(kinds: Iterable[_Kind]) -> frozenset[tuple[str, str, str]]:
     """What is not alike in like devices: part, driver, and the name as it is written."""
-    found: set[tuple[str, str, str]] = set()
-    values: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
-    for member in members:
-        for part in _PARTS:
-            for name, item in _items(member, part).items():
-                key = (part, member.driver, name)
-                if key in found:
-                    continue
-                known = values[key]
-                known.add(repr(item))
-                if len(known) > _FEW or name.rpartition("/")[2] in _INDIVIDUAL:
-                    found.add(key)
-    return frozenset(found)
+    values: defaultdict[tuple[str, str, str], set[str | None]] = defaultdict(set)
+    for driver, _, items in kinds:
+        for part, name, value in items:
+            values[part, driver, name].add(value)
+    return frozenset(key for key, known in values.items() if len(known) > _FEW or None in known)
+
+
+def _likeness(kind: _Kind, individual: Container[tuple[str, str, str]]) -> _Kind:
+    driver, shareable, items = kind
+    masked = ((part, name, None if (part, driver, name) in individual else value) for part, name, value in items)
+    return driver, shareable, tuple(masked)
 
 
 def _items(member: Member, part: str) -> Mapping[str, Any]:

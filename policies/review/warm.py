@@ -1,0 +1,25 @@
+"""Warming up: what reviews make of a whole cluster, made before the first of them waits for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.claims.cluster.fleet import fleet
+from policies.dra.inventory import inventory
+from policies.placement.gpu_nodes import gpu_nodes
+from policies.placement.wishes.gpu_kinds import gpu_kinds
+from policies.placement.wishes.product_labels import seen_products
+
+if TYPE_CHECKING:
+    from policies.view import ClusterView
+
+__all__ = ["warm"]
+
+
+def warm(view: ClusterView) -> None:
+    """Make the digests that take longest: a second for 5,000 nodes with 40,000 GPUs, and after changes hundredths of it.
+
+    A view that can be asked from several threads can be warmed up in one of them.
+    """
+    for digest in (inventory, gpu_nodes, gpu_kinds, seen_products, fleet):
+        view.derive(digest)
