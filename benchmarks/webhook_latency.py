@@ -24,14 +24,15 @@ import yaml
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.config import SelfSigned, ServerConfig
-from webhook.server.logs import configure
 from webhook.server.lifecycle import run
-from webhook.server.listeners import Ready
+from webhook.server.logs import configure
 from webhook.server.service import Service
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from asyncio.subprocess import Process
+
+    from webhook.server.listeners import Ready
 
 CLUSTER = Path(__file__).parents[1] / "examples" / "cluster"
 POD_BYTES = 8000

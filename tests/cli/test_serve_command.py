@@ -117,8 +117,10 @@ def test_option_of_a_running_cluster_is_refused_beside_files(invoke, cluster, op
         ),
         (
             ["--ca-out", "ca.pem"],
-            "--ca-out goes with --cluster; in a cluster that runs, the authority is written into the webhook "
-            "configurations",
+            (
+                "--ca-out goes with --cluster; in a cluster that runs, the authority is written into the webhook "
+                "configurations"
+            ),
         ),
         (
             ["--url", "https://localhost", "--tls-cert", "tls.crt", "--tls-key", "tls.key"],
@@ -126,8 +128,10 @@ def test_option_of_a_running_cluster_is_refused_beside_files(invoke, cluster, op
         ),
         (
             ["--url", "http://localhost:8443"],
-            "--url must begin with https:// and a host; write https://HOST:PORT, where the API server can reach this "
-            "process",
+            (
+                "--url must begin with https:// and a host; write https://HOST:PORT, where the API server can reach this "
+                "process"
+            ),
         ),
         (
             ["--url", "https://me:secret@localhost"],
@@ -135,13 +139,17 @@ def test_option_of_a_running_cluster_is_refused_beside_files(invoke, cluster, op
         ),
         (
             ["--url", "https://localhost/webhooks"],
-            "--url must end with the host or its port; the paths of the webhooks come behind it; write "
-            "https://HOST:PORT, where the API server can reach this process",
+            (
+                "--url must end with the host or its port; the paths of the webhooks come behind it; write "
+                "https://HOST:PORT, where the API server can reach this process"
+            ),
         ),
         (
             ["--url", "https://localhost:no"],
-            "--url is no URL: Port could not be cast to integer value as 'no'; write https://HOST:PORT, where the API "
-            "server can reach this process",
+            (
+                "--url is no URL: Port could not be cast to integer value as 'no'; write https://HOST:PORT, where the API "
+                "server can reach this process"
+            ),
         ),
     ],
 )
