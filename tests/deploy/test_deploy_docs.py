@@ -19,8 +19,7 @@ PAGES = {
     for name in ("install", "upgrade", "uninstall", "troubleshooting", "security", "failure-modes", "break-glass")
 }
 TEXTS = {name: page.read_text() for name, page in PAGES.items()}
-NOT_YET = {"audit"}
-"""Commands of issue 6 that are still to come."""
+OF_KUBERNETES = {"--admission-control-config-file", "--dry-run"}
 
 
 def anchors(text):
@@ -46,14 +45,14 @@ def test_files_that_are_named_exist(text):
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_commands_that_are_named_exist(text):
     named = set(re.findall(r"(?:^|`)gpu-admission ([a-z]+)", text, re.MULTILINE))
-    assert named <= {*main.list_commands(click.Context(main)), *NOT_YET}
+    assert named <= {*main.list_commands(click.Context(main))}
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_flags_that_are_named_exist(text):
-    known = {option for each in serve.params for option in each.opts} | {"--url"}
-    for flag in re.findall(r"`(--[a-z-]+)", text):
-        assert flag in known | {"--admission-control-config-file", "--dry-run"}, flag
+    known = {option for each in serve.params for option in each.opts} | OF_KUBERNETES
+    for flag in re.findall(r"(?:`| value: )(--[a-z-]+)", text):
+        assert flag in known, flag
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
@@ -93,6 +92,18 @@ def test_patches_of_break_glass_meet_the_webhooks_that_fail_closed(one):
     assert named == {
         each["name"] for kind in kinds for each in one(kind)["webhooks"] if each["failurePolicy"] == "Fail"
     }
+
+
+def test_readiness_is_quoted_in_the_words_of_the_program():
+    """What stands between dots is somewhere in its source."""
+    source = "\n".join(file.read_text() for file in (ROOT / "webhook").rglob("*.py"))
+    section = TEXTS["troubleshooting"].partition("\n## Not ready\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    quoted = [quote for row in rows for quote in re.findall(r"`([^`]+)`", row) if quote != "/readyz"]
+    assert len(quoted) > 8
+    for quote in quoted:
+        for part in quote.removeprefix("GPUAdmissionPolicy default").split("..."):
+            assert part.strip(" ,:") in source, quote
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, for kubectl kustomize")

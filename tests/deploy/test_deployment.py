@@ -1,5 +1,6 @@
 """The Deployment and what surrounds it: flags that exist, ports that meet, time to drain."""
 
+import re
 import tomllib
 
 import click
@@ -39,6 +40,11 @@ def test_every_flag_exists_and_takes_its_value(flags):
     options = {option.removeprefix("--"): each for each in command.params for option in each.opts}
     for flag, value in flags.items():
         options[flag].type_cast_value(click.Context(command), value)
+
+
+def test_every_variable_is_read(container):
+    read = {option.envvar for option in command.params} | set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
+    assert {each["name"] for each in container["env"]} <= read
 
 
 def test_ports_meet(one, container, flags):

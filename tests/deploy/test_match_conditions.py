@@ -251,6 +251,8 @@ LABEL = {"gpu-admission.io/config": "device-plugin"}
 CONFIGURATION = {
     "cluster policy": (labelled("ClusterPolicy"), labelled("ClusterPolicy"), True),
     "deleted cluster policy": (None, labelled("ClusterPolicy"), True),
+    "settings": (labelled("GPUAdmissionPolicy"), None, True),
+    "settings put right": (labelled("GPUAdmissionPolicy"), labelled("GPUAdmissionPolicy"), True),
     "config map elsewhere": (config_map("a", data={"a": "b"}), None, False),
     "with our label": (config_map("a", LABEL, data={}), None, True),
     "of the operator": (config_map("gpu-operator"), None, True),

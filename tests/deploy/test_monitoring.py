@@ -1,12 +1,20 @@
 """Alerts and dashboard: only metrics that exist, with values of labels that occur."""
 
+import asyncio
 import json
 import re
+from typing import get_args
 
 import pytest
 import yaml
 
-from webhook.server.metrics import Metrics
+from policies.decision import Severity
+from webhook.cluster.client import APIClient
+from webhook.cluster.store import State
+from webhook.replica.config import ReplicaConfig
+from webhook.replica.replica import Replica
+from webhook.sandbox.kubeconfig import kubeconfig
+from webhook.server.metrics import TEMPLATES, VERDICTS
 
 API_SERVERS = {
     "apiserver_admission_webhook_fail_open_count",
@@ -14,13 +22,30 @@ API_SERVERS = {
     "apiserver_admission_match_condition_evaluation_errors_total",
 }
 """Source: k8s.io/apiserver pkg/admission/metrics, pkg/admission/cel/metrics."""
-_WORDS = {"sum", "by", "rate", "increase", "histogram_quantile", "min", "count", "topk", "absent", "time"}
+_WORDS = {"rate", "increase", "histogram_quantile", "count", "topk", "absent", "time", "unless"}
+VALUES = {
+    ("gpu_admission_requests_total", "verdict"): VERDICTS,
+    ("gpu_admission_cache_state", "state"): get_args(State),
+    ("gpu_admission_controller_rounds_total", "outcome"): ("done", "failed"),
+    ("gpu_admission_templates_total", "outcome"): TEMPLATES,
+    ("gpu_admission_audit_findings", "severity"): tuple(Severity),
+}
+"""What labels can be; that a namespace is empty is no value."""
+
+
+async def _families(file):
+    file.write_text(kubeconfig("http://127.0.0.1:1", None, ""))  # nobody asks it
+    replica = Replica(await APIClient.connect(str(file), environ={}), ReplicaConfig())
+    try:
+        return list(replica._metrics.registry.collect())
+    finally:
+        await replica.close()
 
 
 @pytest.fixture(scope="module")
-def known():
-    """The names of the samples that /metrics has."""
-    families = list(Metrics().registry.collect())
+def known(tmp_path_factory):
+    """The names of the samples that /metrics of a replica has."""
+    families = asyncio.run(_families(tmp_path_factory.mktemp("replica") / "kubeconfig.yaml"))
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
     return {f"{each.name}{suffix}" for each in families for suffix in suffixes.get(each.type, ("",))} | API_SERVERS
 
@@ -64,10 +89,13 @@ def test_panels_do_not_lie_upon_each_other(dashboard):
         taken |= cells
 
 
-def test_verdicts_of_alerts_occur(alerts):
-    text = Metrics().text().decode()
-    for verdict in re.findall(r'verdict="(\w+)"', " ".join(alert["expr"] for alert in alerts)):
-        assert f'verdict="{verdict}"' in text
+def test_values_of_labels_occur(alerts, dashboard):
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    for metric, labels in re.findall(
+        r"(gpu_admission_\w+)\{(.*?)\}", " ".join(asked + [each["expr"] for each in alerts])
+    ):
+        for label, value in re.findall(r'(\w+)=~?"([^"]+)"', labels):
+            assert set(value.split("|")) <= set(VALUES[metric, label])
 
 
 def test_alerts_say_what_to_do(alerts):
@@ -76,9 +104,10 @@ def test_alerts_say_what_to_do(alerts):
         assert alert["labels"]["severity"] in ("warning", "critical")
 
 
-def test_pages_that_alerts_name_exist(alerts, deploy):
-    for page in re.findall(r"docs/[a-z-]+\.md", " ".join(alert["annotations"]["description"] for alert in alerts)):
-        assert (deploy.parent / page).exists()
+def test_pages_and_sections_that_alerts_name_exist(alerts, deploy):
+    text = " ".join(alert["annotations"]["description"] for alert in alerts)
+    for page, section in re.findall(r"(docs/[a-z-]+\.md)(?:, ([A-Z][\w ]+))?", text):
+        assert f"\n## {section}" in (deploy.parent / page).read_text()
 
 
 def test_scraped_port_is_the_service_s(deploy, one):

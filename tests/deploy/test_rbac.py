@@ -5,50 +5,37 @@ import yaml
 
 from policies.kubernetes.workloads import WORKLOAD_KINDS
 from policies.settings import DEFAULTS
+from tests.deploy.grants import SUBJECT, USER, grants_of
 from webhook.cluster.kinds import watched
 from webhook.cluster.resources import RESOURCES
+from webhook.sandbox.records import Request
+from webhook.server.delegated_gate import CLUSTER_ROLE
+from webhook.server.explain_gate import PATH
 
-ACCOUNT = {"kind": "ServiceAccount", "name": "gpu-admission", "namespace": "gpu-admission"}
 SECRET, LEASE, CONFIGURATION = "gpu-admission-certificates", "gpu-admission", "gpu-admission"
 
 
 @pytest.fixture(scope="module")
 def granted(installed, deploy):
-    """The rules of our account: by namespace, empty for everywhere."""
-    documents = [*installed, yaml.safe_load((deploy / "components" / "gpu-operator" / "role-binding.yaml").read_text())]
-    roles = {
-        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each["rules"]
-        for each in documents
-        if each["kind"] in ("Role", "ClusterRole")
-    }
-    found = []
-    for binding in documents:
-        if binding["kind"] not in ("RoleBinding", "ClusterRoleBinding"):
-            continue
-        assert binding["subjects"] == [ACCOUNT]
-        namespace = binding["metadata"].get("namespace", "")
-        kind, name = binding["roleRef"]["kind"], binding["roleRef"]["name"]
-        found += [(namespace, rule) for rule in roles[kind, namespace if kind == "Role" else "", name]]
-    return found
+    """What our account may do."""
+    binding = yaml.safe_load((deploy / "components" / "gpu-operator" / "role-binding.yaml").read_text())
+    return grants_of([*installed, binding])
 
 
 def allowed(granted, verb, kind, name="", namespace="", subresource=""):
     resource = RESOURCES[kind]
-    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
-    return any(
-        where in ("", namespace)
-        and verb in rule["verbs"]
-        and resource.group in rule["apiGroups"]
-        and plural in rule["resources"]
-        and ("resourceNames" not in rule or name in rule["resourceNames"])
-        for where, rule in granted
-    )
+    request = Request(USER, verb, resource.group, resource.plural, subresource, namespace, name)
+    return any(grant.covers(request) for grant in granted)
+
+
+def test_bindings_are_for_our_account_only(installed):
+    bindings = [each for each in installed if each["kind"] in ("RoleBinding", "ClusterRoleBinding")]
+    assert [each["subjects"] for each in bindings] == [[SUBJECT]] * len(bindings)
 
 
 def test_nothing_is_granted_by_wildcard(granted):
-    for _, rule in granted:
-        assert "*" not in "".join((*rule["verbs"], *rule["apiGroups"], *rule["resources"]))
-        assert "nonResourceURLs" not in rule
+    for grant in granted:
+        assert "*" not in f"{grant.verb}{grant.group}{grant.resource}"
 
 
 NOT_READ = {"Secret"}
@@ -88,6 +75,8 @@ CALLS = {
     "publish to mutating webhooks": ("patch", "MutatingWebhookConfiguration", CONFIGURATION, ""),
     "publish to validating webhooks": ("patch", "ValidatingWebhookConfiguration", CONFIGURATION, ""),
     "audit node pools": ("list", "NodePool", "", ""),
+    "ask whose token it is": ("create", "TokenReview", "", ""),
+    "ask who may have explanations": ("create", "SubjectAccessReview", "", ""),
     "read the settings": ("get", "GPUAdmissionPolicy", "default", ""),
 }
 
@@ -97,10 +86,9 @@ def test_call_is_allowed(granted, verb, kind, name, namespace):
     assert allowed(granted, verb, kind, name, namespace)
 
 
-@pytest.mark.parametrize("verb", ["patch", "update"])
-def test_status_of_the_settings_may_be_written_and_not_the_settings(granted, verb):
-    assert allowed(granted, verb, "GPUAdmissionPolicy", "default", subresource="status")
-    assert not allowed(granted, verb, "GPUAdmissionPolicy", "default")
+def test_status_of_the_settings_may_be_written_and_not_the_settings(granted):
+    assert allowed(granted, "patch", "GPUAdmissionPolicy", "default", subresource="status")
+    assert not allowed(granted, "patch", "GPUAdmissionPolicy", "default")
 
 
 FORBIDDEN = {
@@ -127,13 +115,21 @@ def test_call_that_nobody_makes_is_not(granted, verb, kind, name, namespace):
 
 def test_every_rule_has_its_reason(deploy):
     """In a comment above it, or above the rules that it is one of."""
-    for file in ("base/service/rbac.yaml", "overlays/default/certificates-rbac.yaml"):
+    for file in ("base/service/rbac.yaml", "base/api/explain.yaml", "overlays/default/certificates-rbac.yaml"):
         for document in (deploy / file).read_text().split("\n---\n"):
             if "\nrules:" in document:
                 assert document.startswith("#") or "\nrules:\n#" in document, document[:80]
 
 
+def test_right_to_ask_for_explanations_is_a_role_that_nobody_has(installed):
+    (role,) = (each for each in installed if each["metadata"]["name"] == CLUSTER_ROLE)
+    assert role["kind"] == "ClusterRole"
+    assert role["rules"] == [{"nonResourceURLs": [PATH], "verbs": ["post"]}]
+    bindings = [each["roleRef"] for each in installed if each["kind"] in ("ClusterRoleBinding", "RoleBinding")]
+    assert CLUSTER_ROLE not in [each["name"] for each in bindings]
+
+
 def test_flow_schema_is_for_our_account(one):
     (rule,) = one("FlowSchema")["spec"]["rules"]
     (subject,) = rule["subjects"]
-    assert subject["serviceAccount"] == {"name": ACCOUNT["name"], "namespace": ACCOUNT["namespace"]}
+    assert {"kind": subject["kind"], **subject["serviceAccount"]} == SUBJECT

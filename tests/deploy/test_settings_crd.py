@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from policies.decision import Severity
+from policies.kubernetes.node_taints import _BY_BEGINNING
 from policies.nvidia.wishes import WORDS
 from policies.settings import GPUAdmissionPolicy, SettingsError, parse_settings
 from policies.settings.choices import _camel
 from policies.settings.parsing import API_VERSION
-from policies.settings.taints import _NOT_TOLERATED
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.admission.expressions import compile_condition, value_of
 
@@ -229,7 +229,7 @@ SPECS = {
     "everybody's taint, preferred": toleration(key="nvidia.com/gpu", value="a", effect="PreferNoSchedule"),
     "everybody's taint with a value": toleration(key="nvidia.com/gpu", value="team-a"),
     "everybody's taint for some": toleration(key="nvidia.com/gpu", effect="NoSchedule", namespaces=["team-a"]),
-    **{f"taint {prefix}": toleration(key=f"{prefix}{'x' * prefix.endswith('/')}") for prefix in _NOT_TOLERATED},
+    **{f"taint {prefix}": toleration(key=f"{prefix}{'x' * prefix.endswith('/')}") for prefix in _BY_BEGINNING},
     "access": {"access": {"mode": "deny", "exemptNamespaces": [], "exemptServiceAccounts": ["ci/gpu-*", "*/*"]}},
     "other mode": {"access": {"mode": "audit"}},
     "account without namespace": {"access": {"exemptServiceAccounts": ["dcgm"]}},
@@ -247,7 +247,7 @@ LATER = {
     "wish that cannot be read": wish(min_memory="much"),
     "wish that cannot be met": wish(min_memory="80G", max_memory="40G"),
 }
-"""What takes more than a schema: stored, and told in the condition Accepted."""
+"""What takes more than a schema: refused by our webhook, or told in the condition Accepted."""
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)

@@ -165,3 +165,12 @@ def test_reapply_is_asked_about_what_conversion_marked(webhooks):
     webhook = webhooks["mutating", "reapply"]
     assert webhook["objectSelector"] == {"matchLabels": {MANAGED: "true"}}
     assert [(rule["operations"], rule["resources"]) for rule in webhook["rules"]] == [(["UPDATE"], ["pods"])]
+
+
+@pytest.mark.parametrize("kind", ["mutating", "validating"])
+def test_settings_are_judged_when_they_are_written_and_can_always_be_deleted(webhooks, kind):
+    (rule,) = (each for each in webhooks[kind, "configuration"]["rules"] if each["apiGroups"] == ["gpu-admission.io"])
+    known = RESOURCES["GPUAdmissionPolicy"]
+    assert rule["resources"] == [known.plural]  # not its status
+    assert rule["apiVersions"] == [known.version]
+    assert rule["operations"] == ["CREATE", "UPDATE"]

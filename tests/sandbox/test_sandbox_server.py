@@ -130,6 +130,13 @@ async def test_requests_are_recorded(api, sandbox, config_map):
     ]
 
 
+@pytest.mark.parametrize("selector", ["metadata.name=dcgm", "type!=Opaque,metadata.name==dcgm"])
+async def test_list_of_one_object_is_recorded_with_its_name(api, sandbox, selector):
+    await api("GET", "/api/v1/namespaces/default/secrets", params={"fieldSelector": selector})
+    (request,) = sandbox.requests
+    assert (request.verb, request.name) == ("list", "dcgm")
+
+
 async def test_access_is_answered_as_told():
     sandbox = Sandbox(allows=lambda spec: spec["user"] == "alice")
     url = await sandbox.start()

@@ -1,0 +1,70 @@
+"""What RBAC grants our account, taken apart into single verbs on single resources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from webhook.sandbox.records import Request
+
+__all__ = ["SUBJECT", "USER", "Grant", "grants_of"]
+
+SUBJECT = {"kind": "ServiceAccount", "name": "gpu-admission", "namespace": "gpu-admission"}
+USER = "system:serviceaccount:gpu-admission:gpu-admission"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One verb on one resource."""
+
+    role: str
+    namespace: str
+    """Empty for everywhere."""
+    verb: str
+    group: str
+    resource: str
+    """With its subresource, as rules write it: `pods/status`."""
+    names: tuple[str, ...]
+    """Empty for all."""
+
+    def __str__(self) -> str:
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.role}{where}: {self.verb} {self.resource}{'.' if self.group else ''}{self.group}"
+
+    def covers(self, request: Request) -> bool:
+        """Whether it allows a request."""
+        resource = f"{request.resource}/{request.subresource}" if request.subresource else request.resource
+        return (
+            self.namespace in ("", request.namespace)
+            and (self.verb, self.group, self.resource) == (request.verb, request.group, resource)
+            and (not self.names or request.name in self.names)
+        )
+
+
+def grants_of(documents: Iterable[dict[str, Any]]) -> tuple[Grant, ...]:
+    """What the bindings among some manifests grant to `SUBJECT`, by the roles among them."""
+    documents = [each for each in documents if each["apiVersion"] == "rbac.authorization.k8s.io/v1"]
+    roles = {_key(each["kind"], each["metadata"]): each["rules"] for each in documents if "rules" in each}
+    return tuple(
+        grant
+        for binding in documents
+        if SUBJECT in binding.get("subjects", ())
+        for grant in _grants(binding, roles[_key(binding["roleRef"]["kind"], binding["metadata"], binding["roleRef"])])
+    )
+
+
+def _key(kind: str, metadata: dict[str, Any], reference: dict[str, Any] | None = None) -> tuple[str, str, str]:
+    return kind, metadata.get("namespace", "") if kind == "Role" else "", (reference or metadata)["name"]
+
+
+def _grants(binding: dict[str, Any], rules: list[dict[str, Any]]) -> Iterator[Grant]:
+    role, namespace = binding["roleRef"]["name"], binding["metadata"].get("namespace", "")
+    for rule in rules:
+        names = tuple(rule.get("resourceNames", ()))
+        for verb in rule["verbs"]:
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    yield Grant(role, namespace, verb, group, resource, names)
