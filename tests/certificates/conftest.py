@@ -15,11 +15,11 @@ from certs import make_authority
 from certs.rotation import RotationPolicy
 from certs.secret import parse_secret
 from webhook.cluster.client import APIClient
+from webhook.cluster.clockwork import Clockwork
 from webhook.controllers.ca_bundles import CABundles
 from webhook.controllers.certificate_metrics import CertificateMetrics
 from webhook.controllers.certificate_secret import ROTATE_ANNOTATION, CertificateSecret
 from webhook.controllers.certificates import Certificates
-from webhook.controllers.clockwork import Clockwork
 from webhook.sandbox.server import Sandbox
 from webhook.server.tls import ReloadingContext, peer_name
 

@@ -46,6 +46,7 @@ class Listeners:
         """Prepare; nothing listens yet."""
         self._config = config
         self._readiness = readiness
+        metrics.watch_readiness(lambda: not readiness.reasons())
         self._probes = create_runner(create_probes(readiness, metrics))
         self._probe_port = 0
         self._webhook: web.AppRunner | None = None

@@ -127,6 +127,10 @@ class Metrics:
         """Show a certificate's end, asked for at every scrape, in seconds since 1970."""
         self._certificate.set_function(expiry)
 
+    def watch_readiness(self, ready: Callable[[], bool]) -> None:
+        """Show whether calls should come here, asked for at every scrape."""
+        self._gauge("ready", "1 where calls should come to this replica.").set_function(ready)
+
     def watch_settings(self, accepted: Callable[[], bool]) -> None:
         """Show whether the stored settings hold, asked for at every scrape."""
         gauge = self._gauge(

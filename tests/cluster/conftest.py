@@ -1,0 +1,102 @@
+"""Each scenario runs on the sandbox, and on a real control plane where one is given.
+
+    KUBEBUILDER_ASSETS=FOLDER .venv/bin/pytest tests/cluster      starts etcd, kube-apiserver and what else is there
+    KUBECONFIG=FILE .venv/bin/pytest -n 0 tests/cluster           any cluster of Kubernetes 1.34 or newer
+
+A cluster of somebody's is used by one process at a time, and never because of `make test` alone: hence `-n 0`. Of its
+objects none is changed; what the scenarios made is removed, and also what a run left that was interrupted.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.harness.background import Background
+from tests.cluster.harness.real_cluster import RealCluster
+from tests.cluster.harness.sandbox_cluster import SandboxCluster
+
+_NONE = "no cluster: set KUBECONFIG or KUBEBUILDER_ASSETS"
+_SHARED = "the cluster of KUBECONFIG is used with -n 0 only, by one process at a time"
+_GIVEN = "test_real_control_plane_is_given"
+_SECONDS = 180
+"""For a scenario together with the start of a control plane, for which it may be the first."""
+
+
+def pytest_collection_modifyitems(config, items):
+    """Without a real control plane, one test says so, and the others are not there."""
+    here = [item for item in items if item.path.parent == Path(__file__).parent]
+    for item in here:
+        item.add_marker(pytest.mark.timeout(_SECONDS))
+    if why := _why_not():
+        dropped = [item for item in here if _needs_a_real_one(item)]
+        items[:] = [item for item in items if item not in dropped]
+        config.hook.pytest_deselected(items=dropped)
+        for item in here:
+            if item.name == _GIVEN:
+                item.add_marker(pytest.mark.skip(reason=why))
+
+
+def _needs_a_real_one(item):
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    return item.name != _GIVEN and (params.get("cluster") == "real" or "real" in item.fixturenames)
+
+
+def _why_not():
+    if os.environ.get("KUBECONFIG"):
+        return _SHARED if "PYTEST_XDIST_WORKER" in os.environ else ""
+    return "" if os.environ.get("KUBEBUILDER_ASSETS") else _NONE
+
+
+@pytest.fixture(scope="session")
+def background():
+    background = Background()
+    yield background
+    background.close()
+
+
+@pytest.fixture(scope="session")
+def _sandbox(background, tmp_path_factory):
+    cluster = SandboxCluster(background, tmp_path_factory.mktemp("sandbox"))
+    try:
+        cluster.begin()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture(scope="session")
+def _real(background, tmp_path_factory):
+    cluster = RealCluster.of(background, os.environ, tmp_path_factory.mktemp("real"))
+    try:
+        cluster.begin()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def sandbox(request):
+    """The sandbox, for what only it can tell."""
+    yield from _used(request.getfixturevalue("_sandbox"))
+
+
+@pytest.fixture
+def real(request):
+    """The real control plane, for what the sandbox does not do."""
+    yield from _used(request.getfixturevalue("_real"))
+
+
+@pytest.fixture(params=["sandbox", "real"])
+def cluster(request):
+    """A cluster with the service running in it."""
+    return request.getfixturevalue(request.param)
+
+
+def _used(cluster):
+    """A cluster for one scenario; what the service wrote meanwhile is shown where the scenario fails."""
+    cluster.service.start()
+    before = len(cluster.service.log())
+    yield cluster
+    print(cluster.service.log()[before:])  # noqa: T201 - pytest shows it with failures
+    cluster.tidy()

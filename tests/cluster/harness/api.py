@@ -1,0 +1,142 @@
+"""An API server as a person with kubectl meets it: objects in, answers with warnings out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from multidict import CIMultiDict
+
+from tests.cluster.harness.answers import Answer, warnings_in
+from tests.cluster.harness.kubectl import WRITE, patch_of, with_last_applied
+from webhook.cluster.resources import RESOURCES
+from webhook.cluster.transport import Transport
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tests.cluster.harness.background import Background
+    from webhook.cluster.credentials import Access, Credentials
+
+__all__ = ["API", "APPLY_PATCH", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Headers"]
+
+Headers: TypeAlias = "Sequence[tuple[str, str]]"
+"""By name, which can come several times."""
+
+_JSON = "application/json"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+_SECONDS = 40.0
+_NO_STRATEGY = ("gpu-admission.io", "nvidia.com")
+"""Groups of custom resources, which know JSON merge patches only."""
+
+
+class API:
+    """Requests in the name of one user; any thread may make them."""
+
+    def __init__(
+        self, background: Background, credentials: Credentials, transport: Transport, headers: Headers = ()
+    ) -> None:
+        self._background = background
+        self._credentials = credentials
+        self._transport = transport
+        self._headers = headers
+
+    @classmethod
+    async def connect(cls, background: Background, credentials: Credentials) -> API:
+        """Connect as whom the credentials say."""
+        return cls(background, credentials, Transport(credentials.access))
+
+    def as_user(self, headers: Headers) -> API:
+        """The same API server, in somebody else's name, whom headers tell."""
+        return API(self._background, self._credentials, self._transport, headers)
+
+    @property
+    def access(self) -> Access:
+        """Where it is, and how to get there."""
+        return self._transport.access
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._background.run(self._transport.close())
+
+    def create(self, document: dict[str, Any], *, dry_run: bool = False) -> Answer:
+        """`kubectl create`."""
+        path = RESOURCES[document["kind"]].path(_namespace_of(document))
+        return self.request("POST", path, WRITE | ({"dryRun": "All"} if dry_run else {}), document)
+
+    def apply(self, document: dict[str, Any]) -> Answer:
+        """`kubectl apply` on the client's side: created, or patched by what differs."""
+        stored = self.get(document["kind"], document["metadata"]["name"], _namespace_of(document))
+        if stored.code == 404:
+            return self.create(with_last_applied(document))
+        group = document["apiVersion"].rpartition("/")[0]
+        body = patch_of(stored.object, document)
+        place = (document["kind"], document["metadata"]["name"], _namespace_of(document))
+        return self.patch(*place, body=body, content_type=MERGE_PATCH if group in _NO_STRATEGY else STRATEGIC_PATCH)
+
+    def replace(self, document: dict[str, Any], subresource: str = "") -> Answer:
+        """`kubectl replace`."""
+        path = RESOURCES[document["kind"]].path(
+            _namespace_of(document), document["metadata"]["name"], subresource=subresource
+        )
+        return self.request("PUT", path, WRITE, document)
+
+    def patch(
+        self,
+        kind: str,
+        name: str,
+        namespace: str = "",
+        *,
+        body: Any,
+        content_type: str = MERGE_PATCH,
+        subresource: str = "",
+    ) -> Answer:
+        """`kubectl patch`."""
+        path = RESOURCES[kind].path(namespace, name, subresource)
+        return self.request("PATCH", path, WRITE, body, content_type)
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Answer:
+        """`kubectl get` of one object."""
+        return self.request("GET", RESOURCES[kind].path(namespace, name))
+
+    def list(self, kind: str, namespace: str = "", **query: str) -> list[Any]:
+        """`kubectl get` of all objects."""
+        items: list[Any] = self.request("GET", RESOURCES[kind].path(namespace), query).object["items"]
+        return items
+
+    def delete(self, kind: str, name: str, namespace: str = "", **options: Any) -> Answer:
+        """`kubectl delete`, with DeleteOptions."""
+        return self.request("DELETE", RESOURCES[kind].path(namespace, name), {}, options)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = _JSON,
+    ) -> Answer:
+        """Any request."""
+        return self._background.run(self.send(method, path, query or {}, body, content_type))  # type: ignore[no-any-return]
+
+    async def send(self, method: str, path: str, query: Mapping[str, str], body: Any, content_type: str) -> Answer:
+        """Any request, in the background's loop."""
+        allowed = await self._credentials.authorization()
+        headers = CIMultiDict(self._headers)
+        if allowed:
+            headers.setdefault("Authorization", allowed)
+        data = None
+        if body is not None:
+            headers["Content-Type"] = content_type
+            data = json.dumps(body).encode()
+        async with self._transport.answer(method, path, query, headers, data, total=_SECONDS) as response:
+            text = await response.text()
+            read = json.loads(text) if response.content_type == _JSON and text else text
+            return Answer(response.status, read, warnings_in(response.headers.getall("Warning", [])))
+
+
+def _namespace_of(document: dict[str, Any]) -> str:
+    return str(document["metadata"].get("namespace", ""))

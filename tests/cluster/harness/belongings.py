@@ -1,0 +1,78 @@
+"""What the tests made in a cluster, so that nothing of it stays."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.harness.waiting import until
+
+if TYPE_CHECKING:
+    from tests.cluster.harness.api import API
+
+__all__ = ["OWNER", "Belongings"]
+
+OWNER = "gpu-admission-tests"
+_LABEL = "app.kubernetes.io/managed-by"
+_GONE_SECONDS = 90
+_KINDS = (
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicy",
+    "Namespace",
+    "ResourceSlice",
+    "Node",
+    "DeviceClass",
+    "ClusterRoleBinding",
+    "ClusterRole",
+    "FlowSchema",
+    "CustomResourceDefinition",
+)
+"""Kinds in no namespace, in the order in which they go: webhooks first, so that nothing is refused meanwhile."""
+
+
+class Belongings:
+    """Objects that carry our label."""
+
+    def __init__(self, api: API) -> None:
+        self._api = api
+
+    def add(self, document: dict[str, Any], *, may_exist: bool = False) -> dict[str, Any]:
+        """Create an object with our label.
+
+        Args:
+            document: The object.
+            may_exist: Whether somebody else's object of this name will do, which is left as it is.
+
+        Raises:
+            AssertionError: It was refused, or is there already.
+        """
+        metadata = document["metadata"]
+        marked = {**document, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), _LABEL: OWNER}}}
+        answer = self._api.create(marked)
+        if may_exist and answer.code == 409:
+            answer = self._api.get(document["kind"], metadata["name"], metadata.get("namespace", ""))
+        stored: dict[str, Any] = answer.object
+        return stored
+
+    def clear(self) -> None:
+        """Remove everything with our label, and wait for namespaces and definitions to be gone."""
+        for kind in _KINDS:
+            for item in self._all(kind):
+                if kind == "Namespace":
+                    self.empty(item["metadata"]["name"])
+                self._api.delete(kind, item["metadata"]["name"], propagationPolicy="Background")
+        for kind in ("Namespace", "CustomResourceDefinition"):
+            until(partial(self._none, kind), f"every {kind} of ours is gone", _GONE_SECONDS)
+
+    def empty(self, namespace: str) -> None:
+        """Remove pods: no kubelet would, on nodes that do not exist."""
+        for pod in self._api.list("Pod", namespace):
+            self._api.delete("Pod", pod["metadata"]["name"], namespace, gracePeriodSeconds=0)
+
+    def _none(self, kind: str) -> bool:
+        return not self._all(kind)
+
+    def _all(self, kind: str) -> list[Any]:
+        return self._api.list(kind, labelSelector=f"{_LABEL}={OWNER}")

@@ -1,0 +1,153 @@
+"""A cluster as scenarios see it, and what is the same for all of them."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.harness import deploy, manifests
+from tests.cluster.harness.belongings import Belongings
+from tests.cluster.harness.service import Service
+from tests.cluster.harness.waiting import until
+from webhook.controllers.lease import unheld
+from webhook.replica.config import LEASE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster.harness.answers import Answer
+    from tests.cluster.harness.api import API, Headers
+
+__all__ = ["NODES", "Cluster"]
+
+NODES = ("gpu-admission-test-1", "gpu-admission-test-2")
+_GPUS = 2
+_FREE = 1
+"""Seconds that the lease has to stand before a leader takes it: as a replica leaves it that was stopped."""
+_DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "clusterpolicies.nvidia.com"},
+    "spec": {
+        "group": "nvidia.com",
+        "scope": "Cluster",
+        "names": {
+            "kind": "ClusterPolicy",
+            "listKind": "ClusterPolicyList",
+            "plural": "clusterpolicies",
+            "singular": "clusterpolicy",
+        },
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+"""The GPU Operator's own, without its schema: what webhooks say is told before what a schema says."""
+
+
+class Cluster:
+    """One cluster with the service installed in it; `api` is its administrator's."""
+
+    def __init__(self, api: API, kubeconfig: Path, *, is_real: bool) -> None:
+        self.api = api
+        self.kubeconfig = kubeconfig
+        """The administrator's, for commands."""
+        self.is_real = is_real
+        self.schedules = False
+        """Whether pods are bound to nodes, and claims allocated."""
+        self.makes_pods = False
+        """Whether the controllers of workloads run."""
+        self.makes_claims = True
+        """Whether claims are made from templates."""
+        self.nodes = NODES
+        self.belongings = Belongings(api)
+        self._namespaces: list[str] = []
+        self._service: Service | None = None
+        # What scenarios write most.
+        self.create, self.apply, self.get, self.list = api.create, api.apply, api.get, api.list
+        self.patch, self.delete = api.patch, api.delete
+
+    @property
+    def service(self) -> Service:
+        """The replica that serves it."""
+        assert self._service is not None, "the service was not started"
+        return self._service
+
+    @property
+    def minor(self) -> int:
+        """Of Kubernetes 1.36, the 36."""
+        text = self.api.request("GET", "/version").object["minor"]
+        return int(re.match(r"\d+", text)[0])  # type: ignore[index]
+
+    def install(self) -> None:
+        """Nodes with GPUs, and what deploy/ brings; but nothing answers yet."""
+        add = self.belongings.add
+        add(_DEFINITION, may_exist=True)
+        add(manifests.namespace("gpu-operator", {}), may_exist=True)
+        add(manifests.device_class(), may_exist=True)
+        for name in NODES:
+            add(manifests.node(name))
+            add(manifests.resource_slice(name, _GPUS))
+        for document in (*deploy.outside(), deploy.operator_access()):
+            add(document)
+        add(unheld(deploy.NAMESPACE, LEASE, _FREE, datetime.now(UTC)))
+        for name in ("clusterpolicies.nvidia.com", "gpuadmissionpolicies.gpu-admission.io"):
+            until(partial(self._is_served, name), f"{name} is served")
+
+    def serve(self, kubeconfig: Path, host: str, log: Path) -> None:
+        """Start the service, and wait until the API server calls it."""
+        self._service = Service(kubeconfig, host, log)
+        self._service.start()
+        team = self.namespace(dra="enabled")
+        asked = manifests.pod(team)
+        until(
+            lambda: "resourceClaims" in self.create(asked, dry_run=True).object["spec"], "the API server calls webhooks"
+        )
+
+    def namespace(self, **labels: str) -> str:
+        """A new namespace that is there until the scenario ends, with our labels: `dra="enabled"`."""
+        name = f"gpu-admission-test-{secrets.token_hex(4)}"
+        ours = {f"gpu-admission.io/{label.replace('_', '-')}": value for label, value in labels.items()}
+        self.belongings.add(manifests.namespace(name, ours))
+        self._namespaces.append(name)
+        self._await_account(name)
+        return name
+
+    def tidy(self) -> None:
+        """Remove the namespaces of the scenario."""
+        for name in self._namespaces:
+            self.belongings.empty(name)
+            self.delete("Namespace", name)
+        self._namespaces.clear()
+
+    def by(self, user: str, *groups: str) -> API:
+        """The API server as another user meets it."""
+        return self.api.as_user(self._headers_of(user, groups))
+
+    def configure(self, **spec: Any) -> Answer:
+        """Apply a GPUAdmissionPolicy."""
+        return self.apply(manifests.settings(**spec))
+
+    def close(self) -> None:
+        """Stop the service."""
+        if self._service is not None:
+            self._service.stop()
+
+    def _headers_of(self, user: str, groups: tuple[str, ...]) -> Headers:
+        raise NotImplementedError
+
+    def _await_account(self, namespace: str) -> None:
+        """Wait for what pods of a namespace need."""
+
+    def _is_served(self, name: str) -> bool:
+        conditions = self.get("CustomResourceDefinition", name).object.get("status", {}).get("conditions", [])
+        return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)

@@ -1,0 +1,28 @@
+"""Connections from kubeconfigs, with everything that these can say: certificates, tokens, plug-ins, proxies."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tests.cluster.harness.api import API
+from webhook.cluster.credentials import SERVICE_ACCOUNT, find_credentials
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster.harness.background import Background
+
+__all__ = ["connect"]
+
+
+def connect(background: Background, kubeconfig: Path) -> API:
+    """The API server of a kubeconfig."""
+
+    async def connected() -> API:
+        environ = {**os.environ, "KUBECONFIG": ""}
+        credentials = await find_credentials(str(kubeconfig), None, environ=environ, service_account=SERVICE_ACCOUNT)
+        return await API.connect(background, credentials)
+
+    api: API = background.run(connected())
+    return api

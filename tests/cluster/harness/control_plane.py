@@ -1,0 +1,176 @@
+"""A control plane of our own: etcd, kube-apiserver and what else lies in the folder KUBEBUILDER_ASSETS."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from certs import issue_serving, make_authority
+from tests.cluster.harness.ports import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ControlPlane", "kubeconfig"]
+
+_HOST = "127.0.0.1"
+_TOKENS = {
+    "admin": ("system:admin", "system:masters"),
+    "kube-controller-manager": ("system:kube-controller-manager", ""),
+    "kube-scheduler": ("system:kube-scheduler", ""),
+}
+"""Whom each token, which is called like this, stands for: the user and a group."""
+
+
+def kubeconfig(url: str, authority: bytes | None, token: str) -> str:
+    """The text of a kubeconfig for the bearer of a token."""
+    cluster = {"server": url}
+    if authority is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "tests", "cluster": cluster}],
+            "users": [{"name": "tests", "user": {"token": token}}],
+            "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "tests"}}],
+            "current-context": "tests",
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    name: str
+    running: subprocess.Popen[bytes]
+    log: Path
+
+
+class ControlPlane:
+    """Programs that are started in the order in which they need each other, and stopped in the other."""
+
+    def __init__(self, assets: Path) -> None:
+        self._assets = assets
+        self._folder = tempfile.TemporaryDirectory(prefix="gpu-admission-control-plane-")
+        self._processes: list[_Process] = []
+        self._ports = dict(zip(("etcd", "peers", "api"), free_ports(3), strict=True))
+        self._authority = make_authority("control plane of tests", now=datetime.now(UTC))
+        self.url = f"https://{_HOST}:{self._ports['api']}"
+
+    def start(self) -> str:
+        """Start everything; returns the administrator's kubeconfig.
+
+        Raises:
+            AssertionError: A program ended; with the end of its log.
+        """
+        self._write_files()
+        self._run("etcd", self._etcd())
+        self._run("kube-apiserver", self._api_server())
+        for name, options in self._controllers().items():
+            if self.has(name):
+                self._run(name, options)
+        return self.kubeconfig("admin")
+
+    def kubeconfig(self, token: str) -> str:
+        """The kubeconfig for a token, for example a ServiceAccount's."""
+        return kubeconfig(self.url, self._authority.certificate_pem, token)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a program of this name."""
+        return (self._assets / name).exists()
+
+    def check(self) -> None:
+        """See that everything still runs.
+
+        Raises:
+            AssertionError: A program ended; with the end of its log.
+        """
+        for process in self._processes:
+            if process.running.poll() is not None:
+                raise AssertionError(f"{process.name} has ended:\n{process.log.read_text()[-3000:]}")
+
+    def stop(self) -> None:
+        """Stop everything, and forget what it stored."""
+        for process in reversed(self._processes):
+            process.running.terminate()
+            try:
+                process.running.wait(10)
+            except subprocess.TimeoutExpired:
+                process.running.kill()
+                process.running.wait()
+        self._folder.cleanup()
+
+    def _file(self, name: str) -> Path:
+        return Path(self._folder.name) / name
+
+    def _write_files(self) -> None:
+        serving = issue_serving(self._authority, [_HOST, "localhost"], now=datetime.now(UTC))
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self._file("ca.crt").write_bytes(self._authority.certificate_pem)
+        self._file("tls.crt").write_bytes(serving.certificate_pem)
+        self._file("tls.key").write_bytes(serving.key_pem)
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        self._file("accounts.key").write_bytes(pem)
+        rows = [f'{token},{user},{user},"{group}"\n' for token, (user, group) in _TOKENS.items()]
+        self._file("tokens.csv").write_text("".join(rows))
+        for token in _TOKENS:
+            self._file(f"{token}.kubeconfig").write_text(self.kubeconfig(token))
+
+    def _run(self, name: str, options: Mapping[str, object]) -> None:
+        log = self._file(f"{name}.log")
+        arguments = [f"--{option}={value}" for option, value in options.items()]
+        with log.open("wb") as output:
+            running = subprocess.Popen([self._assets / name, *arguments], stdout=output, stderr=output)
+        self._processes.append(_Process(name, running, log))
+
+    def _etcd(self) -> dict[str, object]:
+        clients = f"http://{_HOST}:{self._ports['etcd']}"
+        peers = f"http://{_HOST}:{self._ports['peers']}"
+        return {
+            "data-dir": self._file("etcd"),
+            "listen-client-urls": clients,
+            "advertise-client-urls": clients,
+            "listen-peer-urls": peers,
+            "initial-advertise-peer-urls": peers,
+            "initial-cluster": f"default={peers}",
+            "unsafe-no-fsync": "true",
+        }
+
+    def _api_server(self) -> dict[str, object]:
+        return {
+            "etcd-servers": f"http://{_HOST}:{self._ports['etcd']}",
+            "bind-address": _HOST,
+            "advertise-address": _HOST,
+            "secure-port": self._ports["api"],
+            "cert-dir": self._file("certificates"),
+            "tls-cert-file": self._file("tls.crt"),
+            "tls-private-key-file": self._file("tls.key"),
+            "token-auth-file": self._file("tokens.csv"),
+            "authorization-mode": "RBAC",
+            "service-account-issuer": self.url,
+            "service-account-key-file": self._file("accounts.key"),
+            "service-account-signing-key-file": self._file("accounts.key"),
+            "service-cluster-ip-range": "10.0.0.0/24",
+            "endpoint-reconciler-type": "none",
+        }
+
+    def _controllers(self) -> dict[str, dict[str, object]]:
+        return {
+            "kube-controller-manager": {
+                "kubeconfig": self._file("kube-controller-manager.kubeconfig"),
+                "use-service-account-credentials": "true",
+                "service-account-private-key-file": self._file("accounts.key"),
+                "root-ca-file": self._file("ca.crt"),
+                "secure-port": 0,
+            },
+            "kube-scheduler": {"kubeconfig": self._file("kube-scheduler.kubeconfig"), "secure-port": 0},
+        }

@@ -1,0 +1,169 @@
+"""A real control plane as a cluster for scenarios: somebody's, which KUBECONFIG names, or one of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.harness import deploy, manifests
+from tests.cluster.harness.api import APPLY_PATCH
+from tests.cluster.harness.clusters import NODES, Cluster
+from tests.cluster.harness.connection import connect
+from tests.cluster.harness.control_plane import ControlPlane, kubeconfig
+from tests.cluster.harness.ports import address_towards
+from tests.cluster.harness.waiting import until
+from webhook.cluster.errors import Unreachable
+from webhook.cluster.resources import RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tests.cluster.harness.api import Headers
+    from tests.cluster.harness.background import Background
+
+__all__ = ["RealCluster"]
+
+_START_SECONDS = 60
+_ACCOUNT_SECONDS = 30
+_TOKEN_SECONDS = 3 * 3600
+_BEAT_SECONDS = 10
+_OLDEST = 34
+_TRIAL = "gpu-admission-test-trial"
+_LEASE = RESOURCES["Lease"]
+_LEASES = "kube-node-lease"
+_APPLY = {"fieldManager": "gpu-admission-tests", "force": "true"}
+
+
+class RealCluster(Cluster):
+    """The cluster of a kubeconfig."""
+
+    def __init__(self, background: Background, file: Path, folder: Path, control_plane: ControlPlane | None) -> None:
+        super().__init__(connect(background, file), file, is_real=True)
+        self._background = background
+        self._folder = folder
+        self._control_plane = control_plane
+
+    @classmethod
+    def of(cls, background: Background, environ: Mapping[str, str], folder: Path) -> RealCluster:
+        """The cluster that the environment speaks of: of KUBECONFIG, or else of our own from KUBEBUILDER_ASSETS."""
+        if files := environ.get("KUBECONFIG"):
+            return cls(background, Path(files.split(os.pathsep)[0]), folder, None)
+        control_plane = ControlPlane(Path(environ["KUBEBUILDER_ASSETS"]))
+        try:
+            admin = folder / "admin"
+            admin.write_text(control_plane.start())
+            return cls(background, admin, folder, control_plane)
+        except BaseException:
+            control_plane.stop()
+            raise
+
+    def begin(self) -> None:
+        """Install everything and start the service, as the ServiceAccount that deploy/ makes for it.
+
+        Raises:
+            AssertionError: The cluster is too old, has gpu-admission already, or something did not become ready.
+        """
+        until(self._answers, "the API server answers", _START_SECONDS)
+        assert self.minor >= _OLDEST, f"this cluster is Kubernetes 1.{self.minor}; the tests need 1.{_OLDEST}"
+        self._clear()
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+            found = self.get(kind, "gpu-admission")
+            assert found.code == 404, f"there is a {kind} gpu-admission already: this cluster has gpu-admission"
+        self._find_controllers()
+        self.install()
+        self._background.begin(self._beat())
+        host = address_towards(self.api.access.url)
+        self.serve(self._kubeconfig_of_the_service(), host, self._folder / "log")
+
+    def close(self) -> None:
+        """Stop the service, and leave nothing behind."""
+        try:
+            super().close()
+            if self._control_plane is None:
+                self._clear()
+        finally:
+            self.api.close()
+            if self._control_plane is not None:
+                self._control_plane.stop()
+
+    def _clear(self) -> None:
+        self.belongings.clear()
+        for name in NODES:
+            self.delete("Lease", name, _LEASES)
+
+    def _answers(self) -> bool:
+        if self._control_plane is not None:
+            self._control_plane.check()
+        try:
+            return self.api.request("GET", "/readyz").code == 200
+        except Unreachable:
+            return False
+
+    def _find_controllers(self) -> None:
+        """Ours are known. Elsewhere, a controller gives a namespace its account, and a scheduler renews its Lease."""
+        if self._control_plane is not None:
+            self.makes_pods = self.makes_claims = self._control_plane.has("kube-controller-manager")
+            self.schedules = self.makes_claims and self._control_plane.has("kube-scheduler")
+            return
+        self.belongings.add(manifests.namespace(_TRIAL, {}))
+        self.makes_pods = self.makes_claims = _comes(lambda: self._has_account(_TRIAL), _ACCOUNT_SECONDS)
+        self.schedules = self.makes_claims and self._has_scheduler()
+        self.delete("Namespace", _TRIAL)
+
+    def _has_account(self, namespace: str) -> bool:
+        return self.get("ServiceAccount", "default", namespace).accepted
+
+    def _has_scheduler(self) -> bool:
+        lease = self.get("Lease", "kube-scheduler", "kube-system")
+        if not lease.accepted:
+            return False
+        renewed = datetime.fromisoformat(lease.object["spec"].get("renewTime") or "1970-01-01T00:00:00Z")
+        return datetime.now(UTC) - renewed < timedelta(minutes=1)
+
+    def _await_account(self, namespace: str) -> None:
+        if not self.makes_pods:
+            metadata = {"name": "default", "namespace": namespace}
+            self.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+        until(lambda: self._has_account(namespace), "the namespace gets its account", _ACCOUNT_SECONDS)
+
+    def _kubeconfig_of_the_service(self) -> Path:
+        """Of the ServiceAccount that deploy/ makes, so that it may do what deploy/ allows it and no more."""
+        path = RESOURCES["ServiceAccount"].path(deploy.NAMESPACE, deploy.ACCOUNT, "token")
+        spec = {"expirationSeconds": _TOKEN_SECONDS}
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        token = self.api.request("POST", path, {}, asked).object["status"]["token"]
+        access = self.api.access
+        file = self._folder / "service"
+        file.write_text(kubeconfig(access.url, access.ca, token))
+        return file
+
+    def _headers_of(self, user: str, groups: tuple[str, ...]) -> Headers:
+        groups = ("system:authenticated", *groups)
+        return [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
+
+    async def _beat(self) -> None:
+        """Keep the nodes ready, as their kubelets would."""
+        while True:
+            for name in NODES:
+                await self.api.send("PATCH", _LEASE.path(_LEASES, name), _APPLY, _lease(name), APPLY_PATCH)
+            await asyncio.sleep(_BEAT_SECONDS)
+
+
+def _comes(look: Callable[[], bool], seconds: float) -> bool:
+    try:
+        return until(look, "it comes", seconds)
+    except AssertionError:
+        return False
+
+
+def _lease(node: str) -> dict[str, Any]:
+    spec = {
+        "holderIdentity": node,
+        "leaseDurationSeconds": 40,
+        "renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+    }
+    metadata = {"name": node, "namespace": _LEASES}
+    return {"apiVersion": _LEASE.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}

@@ -1,0 +1,62 @@
+"""The sandbox as a cluster for scenarios."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from certs import issue_serving, make_authority
+from tests.cluster.harness.clusters import Cluster
+from tests.cluster.harness.connection import connect
+from tests.cluster.harness.deploy import USER
+from webhook.sandbox.server import Sandbox
+from webhook.sandbox.users import token_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster.harness.api import Headers
+    from tests.cluster.harness.background import Background
+    from webhook.sandbox.records import Request
+
+__all__ = ["SandboxCluster"]
+
+_HOST = "127.0.0.1"
+
+
+class SandboxCluster(Cluster):
+    """A sandbox of this process, served over TLS, with the service beside it."""
+
+    def __init__(self, background: Background, folder: Path) -> None:
+        now = datetime.now(UTC)
+        authority = make_authority("sandbox of tests", now=now)
+        serving = issue_serving(authority, [_HOST], now=now)
+        self.sandbox = Sandbox()
+        background.run(self.sandbox.start(_HOST, tls=serving, authority=authority.certificate_pem))
+        admin = _written(folder / "admin", self.sandbox.kubeconfig())
+        super().__init__(connect(background, admin), admin, is_real=False)
+        self._background = background
+        self._folder = folder
+
+    def begin(self) -> None:
+        """Install everything and start the service."""
+        self.install()
+        self.serve(_written(self._folder / "service", self.sandbox.kubeconfig(USER)), _HOST, self._folder / "log")
+
+    def requests_of_the_service(self) -> set[Request]:
+        """What the service asked so far, in the words of RBAC."""
+        return {request for request in list(self.sandbox.requests) if request.user == USER}
+
+    def close(self) -> None:
+        """Stop the service and the sandbox."""
+        super().close()
+        self.api.close()
+        self._background.run(self.sandbox.stop())
+
+    def _headers_of(self, user: str, groups: tuple[str, ...]) -> Headers:
+        return [("Authorization", f"Bearer {token_of(user, *groups)}")]
+
+
+def _written(file: Path, text: str) -> Path:
+    file.write_text(text)
+    return file

@@ -1,0 +1,126 @@
+"""The service under test: `gpu-admission serve --url`, a process of its own."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.harness.ports import free_ports
+from tests.cluster.harness.waiting import until
+
+__all__ = ["Service"]
+
+_ROOT = Path(__file__).parents[3]
+_START_SECONDS = 40
+_STOP_SECONDS = 20
+_LOG_SHOWN = 4000
+
+
+class Service:
+    """One replica; it can be stopped and started again."""
+
+    def __init__(self, kubeconfig: Path, host: str, log: Path) -> None:
+        """Start nothing yet.
+
+        Args:
+            kubeconfig: Of the service's account.
+            host: The address of this machine that the API server calls.
+            log: Where to write what it prints.
+        """
+        self._kubeconfig = kubeconfig
+        self._host = host
+        self._log = log
+        self._port, self._probe_port = free_ports(2)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the API server calls it."""
+        return f"https://{self._host}:{self._port}"
+
+    def start(self) -> None:
+        """Start it where it does not run, and wait until it is ready.
+
+        Raises:
+            AssertionError: It ended or did not become ready; with the end of its log.
+        """
+        if self._process is not None and self._process.poll() is None:
+            return
+        options = {
+            "kubeconfig": self._kubeconfig,
+            "url": self.url,
+            "host": self._host,
+            "port": self._port,
+            "probe-port": self._probe_port,
+            "drain-delay": 0,
+        }
+        arguments = [f"--{option}={value}" for option, value in options.items()]
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "webhook", "serve", *arguments],
+                cwd=self._kubeconfig.parent,
+                env={**_environment(), "PYTHONPATH": str(_ROOT)},
+                stdout=output,
+                stderr=output,
+            )
+        try:
+            until(self._is_ready, "the service is ready", _START_SECONDS)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.log()[-_LOG_SHOWN:]}") from None
+
+    def stop(self) -> None:
+        """Stop it as the kubelet would, and wait for its end."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise AssertionError(f"the service did not stop on SIGTERM:\n{self.log()[-_LOG_SHOWN:]}") from None
+        finally:
+            self._process = None
+        assert code == 0, f"the service ended with {code}:\n{self.log()[-_LOG_SHOWN:]}"
+
+    def log(self) -> str:
+        """What it printed so far."""
+        return self._log.read_text() if self._log.exists() else ""
+
+    def probe(self) -> dict[str, Any]:
+        """What /readyz says."""
+        answer: dict[str, Any] = json.loads(self._probe("/readyz"))
+        return answer
+
+    def metrics(self) -> str:
+        """What /metrics says."""
+        return self._probe("/metrics")
+
+    def _is_ready(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            raise RuntimeError(f"the service has ended:\n{self.log()[-_LOG_SHOWN:]}")
+        with suppress(OSError):
+            probe = self.probe()
+            assert probe["ready"], f"not ready: {probe['reasons']}"
+            return True
+        return False
+
+    def _probe(self, path: str) -> str:
+        connection = http.client.HTTPConnection(self._host, self._probe_port, timeout=10)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().read().decode()
+        finally:
+            connection.close()
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what would tell the service of another cluster."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("KUBE", "POD_"))}

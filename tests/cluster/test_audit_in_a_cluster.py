@@ -1,0 +1,47 @@
+"""`gpu-admission audit` of a cluster that runs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cluster.harness import manifests
+
+ROOT = Path(__file__).parents[2]
+
+
+def audit(cluster, team):
+    """The report about a namespace, as JSON."""
+    arguments = ["audit", "--kubeconfig", str(cluster.kubeconfig), "-n", team, "-o", "json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "webhook", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout)
+
+
+def test_audit_finds_a_pod_that_escaped(cluster):
+    team = cluster.namespace()
+    cluster.create(manifests.pod(team)).object  # noqa: B018 - it is not refused
+    opted_in = {"metadata": {"labels": {"gpu-admission.io/dra": "enabled"}}}
+    assert cluster.patch("Namespace", team, body=opted_in).accepted
+    report = audit(cluster, team)
+    assert report["summary"] == "1 to be refused, 0 warned about; 1 of 1 namespace ready to convert"
+    (finding,) = report["findings"]
+    assert (finding["rule"], finding["object"]) == ("GA321", {"kind": "Pod", "namespace": team, "name": "train"})
+    assert finding["message"].startswith("asks the device plugin for GPUs in a namespace that converts: ")
+
+
+def test_audit_tells_what_would_become_of_workloads(cluster):
+    team = cluster.namespace()
+    cluster.create(manifests.deployment(team, "train", 1)).object  # noqa: B018 - it is not refused
+    report = audit(cluster, team)
+    assert report["findings"] == []
+    (namespace,) = report["readiness"]
+    assert (namespace["mode"], namespace["ready"], namespace["workloads"], namespace["converts"]) == ("off", True, 1, 1)

@@ -1,0 +1,64 @@
+"""What the leading replica looks after."""
+
+from tests.cluster.harness import manifests
+from tests.cluster.harness.waiting import until
+
+
+def made_for_a_pod(cluster):
+    """The template of a converted pod that waits for a node: a pod that has one needs no template any more."""
+    team = cluster.namespace(dra="enabled")
+    pod = cluster.create(manifests.pod(team, gpus=8)).object
+    (claim,) = pod["spec"]["resourceClaims"]
+    return cluster.get("ResourceClaimTemplate", claim["resourceClaimTemplateName"], team).object
+
+
+def deleted(cluster, template):
+    metadata = template["metadata"]
+    assert cluster.delete("ResourceClaimTemplate", metadata["name"], metadata["namespace"]).accepted
+
+
+def made_again(cluster, template, seconds):
+    metadata = template["metadata"]
+
+    def look():
+        found = cluster.get("ResourceClaimTemplate", metadata["name"], metadata["namespace"])
+        return found.accepted and found.object
+
+    again = until(look, "the template is made again", seconds)
+    assert again["spec"] == template["spec"]
+    assert again["metadata"]["uid"] != metadata["uid"]
+
+
+def test_template_that_was_deleted_while_nobody_looked_is_made_again(cluster):
+    template = made_for_a_pod(cluster)
+    cluster.service.stop()
+    deleted(cluster, template)
+    cluster.service.start()
+    made_again(cluster, template, 20)
+
+
+def test_template_that_somebody_deletes_is_made_again_by_the_leader(real):
+    """The leader looks every half a minute, for which the sandbox's share of the suite has no time."""
+    template = made_for_a_pod(real)
+    deleted(real, template)
+    made_again(real, template, 45)
+
+
+def test_one_replica_leads(cluster):
+    lease = ("Lease", "gpu-admission", "gpu-admission")
+    until(lambda: cluster.get(*lease).object["spec"]["holderIdentity"], "somebody leads")
+    assert "this replica leads" in cluster.service.probe()["notes"]
+
+
+def test_pod_of_a_namespace_that_was_made_again_gets_its_template(cluster):
+    """What a pipeline does that cleans up first."""
+    template = made_for_a_pod(cluster)
+    team = template["metadata"]["namespace"]
+    namespace = cluster.get("Namespace", team).object
+    cluster.belongings.empty(team)
+    assert cluster.delete("Namespace", team).accepted
+    until(lambda: cluster.get("Namespace", team).code == 404, "the namespace is gone", 60)
+    cluster.belongings.add(manifests.namespace(team, namespace["metadata"]["labels"]))
+    made = until(lambda: (found := cluster.create(manifests.pod(team, gpus=8))).accepted and found, "the pod is stored")
+    (claim,) = made.object["spec"]["resourceClaims"]
+    assert cluster.get("ResourceClaimTemplate", claim["resourceClaimTemplateName"], team).accepted
