@@ -35,9 +35,8 @@ from policies.review import load_rooms, review
 from policies.settings import DEFAULTS
 from webhook.cluster.kinds import watched
 from webhook.cluster.live import LiveView
-from webhook.cluster.sharing import Sharing
 from webhook.cluster.store import Store
-from webhook.cluster.trimmed import trim_for
+from webhook.cluster.trimmed import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

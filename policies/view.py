@@ -6,11 +6,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["UNKNOWN", "ClusterView", "Unknown", "knows_all"]
+__all__ = ["UNKNOWN", "ClusterView", "Unknown"]
 
 T = TypeVar("T")
 
@@ -64,7 +64,10 @@ class ClusterView(Protocol):
         """
         ...
 
+    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
+        """What pods that `list` does not show take of a node: billionths of each resource, and one of `pods` for each.
 
-def knows_all(view: ClusterView, kind: str) -> bool:
-    """Whether `list` shows every object of a kind: who knows them all knows that there is none without a name."""
-    return view.get(kind, "") is None
+        A view may list only pods that may get GPUs, and of all others keep these sums. Ask for them outside of what is
+        derived: a digest that rests on them is outdated whenever any pod of the cluster comes or goes.
+        """
+        ...

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from policies.kubernetes.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView, Unknown
@@ -55,3 +55,7 @@ class Narrowed:
         if kind == self._kind:
             return [function(each) for each in self._objects]
         return self._view.derive_each(kind, function)
+
+    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
+        """What pods that `list` does not show take of a node."""
+        return self._view.others_on(node)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.index import SliceIndex
 from policies.dra.allocation.slices import Slice
 from policies.dra.allocation.usage import NONE, Held, Usage
-from policies.explanation.amounts import pod_amounts
 from policies.explanation.versions import slice_as_v1
+from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.view import UNKNOWN, ClusterView
@@ -74,8 +73,11 @@ def read_cluster(view: ClusterView) -> Cluster:
 
 
 def used_amounts(view: ClusterView) -> Mapping[str, Mapping[str, int]] | None:
-    """What running pods take of each node, in billionths; None where pods are unknown. Use it by `view.derive`."""
-    pods = view.derive_each("Pod", _taken)
+    """What pods that the view lists take of each node, in billionths; None where pods are unknown.
+
+    Use it by `view.derive`. What other pods take is to be asked for besides: see `Taken`.
+    """
+    pods = view.derive_each("Pod", taken_by)
     if pods is UNKNOWN:
         return None
     used: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -87,23 +89,6 @@ def used_amounts(view: ClusterView) -> Mapping[str, Mapping[str, int]] | None:
         for name, amount in amounts:
             of_node[name] = of_node.get(name, 0) + amount
     return used
-
-
-_Amounts = tuple[tuple[str, int], ...]
-
-
-def _taken(pod: Object) -> tuple[str, _Amounts] | None:
-    """A pod's node, and what it takes of it."""
-    node = lookup(pod, ("spec", "nodeName"))
-    if not isinstance(node, str) or lookup(pod, ("status", "phase")) in ("Succeeded", "Failed"):
-        return None
-    return node, _once(tuple(pod_amounts(pod.get("spec")).items()))
-
-
-@lru_cache(maxsize=1024)
-def _once(amounts: _Amounts) -> _Amounts:
-    """The same object for what is equal: many pods have the same template."""
-    return amounts
 
 
 def _index(view: ClusterView) -> SliceIndex | None:

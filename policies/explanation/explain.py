@@ -10,7 +10,7 @@ from policies.dra.claims.facts import Facts as ClaimFacts
 from policies.dra.keeping_on import KeepOn, for_ever
 from policies.explanation import headlines
 from policies.explanation.asks import ask_of
-from policies.explanation.cluster import read_cluster, used_amounts
+from policies.explanation.cluster import read_cluster
 from policies.explanation.costly_selectors import costly_selectors
 from policies.explanation.failures import failure_obstacle
 from policies.explanation.groups import grouped
@@ -22,6 +22,7 @@ from policies.explanation.report import Explanation, Verdict
 from policies.explanation.solver import Solver
 from policies.explanation.suggestions import Facts, suggestions
 from policies.explanation.survey import survey
+from policies.explanation.taken import Taken
 
 if TYPE_CHECKING:
     from policies.explanation.cluster import Cluster
@@ -78,9 +79,9 @@ def _surveyed(
     question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy, keep_on: KeepOn
 ) -> Explanation:
     keep_on()
-    used = view.derive(used_amounts)
+    taken = Taken(view)
     ask = ask_of(question, cluster, view, settings, keep_on)
-    checks = NodeChecks(ask.question, cluster.nodes, used, ask.by_resource)
+    checks = NodeChecks(ask.question, cluster.nodes, taken, ask.by_resource)
     try:
         if costly := costly_selectors(ask):
             return _blocked(replace(question, obstacles=costly))
@@ -93,7 +94,7 @@ def _surveyed(
             )
             return _blocked(replace(question, obstacles=(failure,)))
         placed = replicas(ask, checks, found, cluster.usage)
-        facts = Facts(question, ask, found, cluster, used, view, settings)
+        facts = Facts(question, ask, found, cluster, taken, view, settings)
         told = () if found.count() else suggestions(facts)
     except AllocationError as error:
         return _blocked(replace(question, obstacles=(Obstacle(ObstacleKind.ALLOCATION_FAILS, str(error)),)))
@@ -116,5 +117,5 @@ def _surveyed(
         suggestions=told,
         converted_to=question.converted_to,
         warnings=question.warnings,
-        remarks=tuple(remarks(question, cluster, view, pods_known=used is not None)),
+        remarks=tuple(remarks(question, cluster, view, taken)),
     )

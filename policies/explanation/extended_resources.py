@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from policies.dra.deviceclasses import extended_resource_name
 from policies.dra.feature_gates import ON_SINCE
-from policies.explanation.amounts import ONE
 from policies.explanation.question import NamedClaim
+from policies.kubernetes.amounts import ONE
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import IMPLICIT_PREFIX

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.dra.words import many, short
-from policies.explanation.amounts import ONE, spoken
 from policies.explanation.nodes import Shortage, Taint
 from policies.explanation.report import Reason, ReasonKind
+from policies.kubernetes.amounts import ONE, spoken
 from policies.kubernetes.nodes import labels_of
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.slices import NodeSelection
-from policies.explanation.amounts import billionths
 from policies.explanation.extended_resources import NO_RESOURCES
 from policies.explanation.report import ReasonKind
+from policies.kubernetes.amounts import billionths
 from policies.kubernetes.nodes import NodeIndex, labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
     from policies.explanation.question import Question
+    from policies.explanation.taken import Taken
     from policies.kubernetes.objects import Object
 
 __all__ = ["Miss", "NodeChecks", "Shortage", "Taint"]
@@ -75,13 +76,13 @@ class NodeChecks:
         self,
         question: Question,
         nodes: Sequence[Object],
-        used: Mapping[str, Mapping[str, int]] | None,
+        taken: Taken | None,
         by_claims: Collection[str],
     ) -> None:
-        """Args: the question, all nodes, what pods take of each if that is known, resources that claims can serve."""
+        """Args: the question, all nodes, what pods take of them if that counts, resources that claims can serve."""
         self._question = question
         self._nodes = nodes
-        self._used = used or {}
+        self._taken_of = taken.of if taken else _nothing_of
         self._by_claims = by_claims
         self._spec = question.pod.spec if question.pod else {}
         self._selected = NodeIndex(nodes).selected(self._spec) if question.pod else -1
@@ -176,7 +177,7 @@ class NodeChecks:
         return billionths(offered.get(resource)) if isinstance(offered, dict) else 0
 
     def _taken(self, node: Object, resource: str) -> int:
-        return self._used.get(name_of(node), {}).get(resource, 0)
+        return self._taken_of(name_of(node)).get(resource, 0)
 
     def _claims_elsewhere(self, node: Object) -> Miss | None:
         for claim in self._question.allocated:
@@ -184,6 +185,11 @@ class NodeChecks:
             if isinstance(selector, dict) and not _matches(node, selector):
                 return Miss(ReasonKind.CLAIM_ELSEWHERE, claim.name)
         return None
+
+
+def _nothing_of(node: str) -> Mapping[str, int]:
+    """What is taken of a node of an empty cluster."""
+    return {}
 
 
 def _matches(node: Object, selector: Mapping[str, Any]) -> bool:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from policies.conversion.rules import UNSATISFIABLE
 from policies.decision import Severity
-from policies.explanation.amounts import pod_amounts
 from policies.explanation.claims_of_pods import claims_of_pod, whereabouts
 from policies.explanation.class_facts import class_obstacles
 from policies.explanation.obstacles import Obstacle, ObstacleKind
 from policies.explanation.question import Question
+from policies.kubernetes.amounts import pod_amounts
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import MalformedPodError, Pod

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 from policies.dra.words import short
 from policies.kubernetes.paths import lookup
-from policies.view import knows_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.explanation.cluster import Cluster
     from policies.explanation.question import Question
+    from policies.explanation.taken import Taken
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView
 
 __all__ = ["remarks"]
 
 
-def remarks(question: Question, cluster: Cluster, view: ClusterView, *, pods_known: bool) -> Iterator[str]:
-    """What is unknown, and what is assumed instead."""
+def remarks(question: Question, cluster: Cluster, view: ClusterView, taken: Taken) -> Iterator[str]:
+    """What is unknown, and what is assumed instead; once all nodes were looked at."""
     if not cluster.nodes_known:
         yield (
             "no Nodes are known: each node that a ResourceSlice names is taken for one without labels, taints and "
@@ -30,9 +30,9 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, *, pods_kno
         yield (
             "no ResourceClaims are known, so every device counts as free (bring: kubectl get resourceclaims -A -o yaml)"
         )
-    if question.pod is not None and cluster.nodes_known and not pods_known:
+    if question.pod is not None and cluster.nodes_known and not taken.pods_known:
         yield "no Pods are known, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
-    if question.pod is not None and cluster.nodes_known and pods_known and not knows_all(view, "Pod"):
+    if question.pod is not None and cluster.nodes_known and taken.pods_known and not taken.others_known:
         yield "only pods that may get GPUs are known, so cpu and memory that other pods take of nodes count as free"
     if question.pod is None:
         yield "a claim alone has no tolerations and no node selector, so taints and labels of nodes are left aside"

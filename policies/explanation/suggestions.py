@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import NONE
 from policies.dra.words import short
-from policies.explanation.amounts import ONE, spoken
 from policies.explanation.asks import ask_of
 from policies.explanation.nodes import NodeChecks, Taint
 from policies.explanation.relaxations import Relaxation, relaxations
 from policies.explanation.report import Change, ReasonKind, Suggestion
 from policies.explanation.solver import Solver, State
 from policies.explanation.wish_changes import WishChange, wish_changes
+from policies.kubernetes.amounts import ONE, spoken
 from policies.kubernetes.node_taints import node_taint
 from policies.kubernetes.pods import Pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from policies.dra.allocation.usage import Usage
     from policies.explanation.cluster import Cluster
     from policies.explanation.question import Question
     from policies.explanation.solver import Ask
     from policies.explanation.survey import Like, Survey
+    from policies.explanation.taken import Taken
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -48,7 +49,7 @@ class Facts:
     ask: Ask
     survey: Survey
     cluster: Cluster
-    used: Mapping[str, Mapping[str, int]] | None
+    taken: Taken
     view: ClusterView
     settings: GPUAdmissionPolicy
 
@@ -204,7 +205,7 @@ def _if_it_helps(
     facts: Facts, change: Change, sentence: str, ask: Ask, likes: list[Like], *, only_if_empty: bool = False
 ) -> Iterator[Suggestion]:
     """The suggestion of another ask, if it fits on nodes that these stand for."""
-    checks = NodeChecks(ask.question, ask.nodes, None if only_if_empty else facts.used, ask.by_resource)
+    checks = NodeChecks(ask.question, ask.nodes, None if only_if_empty else facts.taken, ask.by_resource)
     solver = Solver(ask, NONE if only_if_empty else facts.cluster.usage)
     nodes = 0
     try:

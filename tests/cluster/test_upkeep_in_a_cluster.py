@@ -1,5 +1,7 @@
 """What the leading replica looks after."""
 
+import pytest
+
 from tests.cluster.harness import manifests
 from tests.cluster.harness.waiting import until
 
@@ -50,15 +52,16 @@ def test_one_replica_leads(cluster):
     assert "this replica leads" in cluster.service.probe()["notes"]
 
 
-def test_pod_of_a_namespace_that_was_made_again_gets_its_template(cluster):
-    """What a pipeline does that cleans up first."""
-    template = made_for_a_pod(cluster)
+def test_pod_of_a_namespace_that_was_made_again_gets_its_template(real):
+    """What a pipeline does that cleans up first. The sandbox does it in less time than a cache may lag behind."""
+    if not real.makes_pods:
+        pytest.skip("no kube-controller-manager runs here, and without one no namespace ends")
+    template = made_for_a_pod(real)
     team = template["metadata"]["namespace"]
-    namespace = cluster.get("Namespace", team).object
-    cluster.belongings.empty(team)
-    assert cluster.delete("Namespace", team).accepted
-    until(lambda: cluster.get("Namespace", team).code == 404, "the namespace is gone", 60)
-    cluster.belongings.add(manifests.namespace(team, namespace["metadata"]["labels"]))
-    made = until(lambda: (found := cluster.create(manifests.pod(team, gpus=8))).accepted and found, "the pod is stored")
-    (claim,) = made.object["spec"]["resourceClaims"]
-    assert cluster.get("ResourceClaimTemplate", claim["resourceClaimTemplateName"], team).accepted
+    labels = real.get("Namespace", team).object["metadata"]["labels"]
+    real.remove(team)
+    until(lambda: real.get("Namespace", team).code == 404, "the namespace is gone", 60)
+    real.add_namespace(team, labels)
+    pod = real.create(manifests.pod(team)).object
+    (claim,) = pod["spec"]["resourceClaims"]
+    assert real.get("ResourceClaimTemplate", claim["resourceClaimTemplateName"], team).accepted

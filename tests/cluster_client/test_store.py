@@ -34,12 +34,18 @@ def event(kind, item):
     return {"type": kind, "object": item}
 
 
+def take_list(store, objects, version):
+    listing = store.listing()
+    listing.add(objects)
+    listing.finish(version)
+
+
 def test_new_store_waits(store):
     assert (store.state, store.reason, len(store)) == ("waiting", "it was not listed yet", 0)
 
 
 def test_list_fills_the_store(store):
-    store.replace_all([pod("x", 1), pod("y", 2, "b")], "5")
+    take_list(store, [pod("x", 1), pod("y", 2, "b")], "5")
     assert (store.state, store.reason, store.resource_version) == ("synced", "", "5")
     assert store.get("a", "x")["metadata"]["name"] == "x"
     assert [item["metadata"]["name"] for item in store.list("b")] == ["y"]
@@ -47,24 +53,24 @@ def test_list_fills_the_store(store):
 
 
 def test_objects_of_lists_get_their_kind(store):
-    store.replace_all([pod("x", 1)], "5")
+    take_list(store, [pod("x", 1)], "5")
     assert (store.get("a", "x")["apiVersion"], store.get("a", "x")["kind"]) == ("v1", "Pod")
 
 
 def test_what_a_list_does_not_have_is_gone(store):
-    store.replace_all([pod("x", 1)], "5")
-    store.replace_all([pod("y", 6)], "7")
+    take_list(store, [pod("x", 1)], "5")
+    take_list(store, [pod("y", 6)], "7")
     assert store.get("a", "x") is None
 
 
 def test_unfinished_list_changes_nothing(store):
-    store.replace_all([pod("x", 1)], "5")
+    take_list(store, [pod("x", 1)], "5")
     store.listing().add([pod("y", 6)])
     assert len(store) == 1
 
 
 def test_events_change_single_objects(store):
-    store.replace_all([pod("x", 1)], "5")
+    take_list(store, [pod("x", 1)], "5")
     store.apply(event("ADDED", pod("y", 6)))
     store.apply(event("MODIFIED", pod("x", 7, node="n")))
     store.apply(event("DELETED", pod("y", 8)))
@@ -73,29 +79,42 @@ def test_events_change_single_objects(store):
 
 
 def test_event_older_than_what_is_kept_changes_nothing(store):
-    store.replace_all([pod("x", 10, node="n")], "10")
+    take_list(store, [pod("x", 10, node="n")], "10")
     store.apply(event("MODIFIED", pod("x", 9)))
     store.apply(event("DELETED", pod("x", 9)))
     assert store.get("a", "x")["spec"] == {"node": "n"}
     assert store.resource_version == "10"
 
 
+def test_event_from_before_the_list_changes_nothing(store):
+    take_list(store, [], "10")
+    store.apply(event("ADDED", pod("x", 9)))
+    assert (len(store), store.resource_version) == (0, "10")
+
+
+def test_list_from_before_what_is_kept_is_the_truth(store):
+    take_list(store, [pod("x", 10)], "10")
+    take_list(store, [pod("y", 4)], "5")
+    store.apply(event("ADDED", pod("z", 6)))
+    assert [item["metadata"]["name"] for item in store.list()] == ["y", "z"]
+
+
 def test_bookmark_moves_the_version_only(store):
-    store.replace_all([pod("x", 1)], "5")
+    take_list(store, [pod("x", 1)], "5")
     before = store.version
     store.apply(event("BOOKMARK", {"metadata": {"resourceVersion": "50"}}))
     assert (store.resource_version, store.version) == ("50", before)
 
 
 def test_deletion_of_what_is_not_kept_is_no_news(store):
-    store.replace_all([], "5")
+    take_list(store, [], "5")
     before = store.version
     store.apply(event("DELETED", pod("x", 6)))
     assert store.version == before
 
 
 def test_change_that_is_trimmed_away_is_no_news(trimming):
-    trimming.replace_all([pod("x", 1, node="n")], "5")
+    take_list(trimming, [pod("x", 1, node="n")], "5")
     before, kept, listed = trimming.version, trimming.get("a", "x"), trimming.list()
     trimming.apply(event("MODIFIED", {**pod("x", 6, node="n"), "status": {"phase": "Running"}}))
     assert trimming.version == before
@@ -104,14 +123,14 @@ def test_change_that_is_trimmed_away_is_no_news(trimming):
 
 
 def test_same_list_again_is_no_news(trimming):
-    trimming.replace_all([pod("x", 1, node="n")], "5")
+    take_list(trimming, [pod("x", 1, node="n")], "5")
     before = trimming.version
-    trimming.replace_all([pod("x", 9, node="n")], "10")
+    take_list(trimming, [pod("x", 9, node="n")], "10")
     assert trimming.version == before
 
 
 def test_object_that_is_of_no_interest_any_more_is_dropped(trimming):
-    trimming.replace_all([pod("x", 1, node="n"), pod("y", 1)], "5")
+    take_list(trimming, [pod("x", 1, node="n"), pod("y", 1)], "5")
     assert len(trimming) == 1
     trimming.apply(event("MODIFIED", pod("x", 6)))
     assert len(trimming) == 0
@@ -119,7 +138,7 @@ def test_object_that_is_of_no_interest_any_more_is_dropped(trimming):
 
 @pytest.mark.parametrize("state", ["absent", "forbidden"])
 def test_objects_of_what_cannot_be_had_are_dropped(store, state):
-    store.replace_all([pod("x", 1)], "5")
+    take_list(store, [pod("x", 1)], "5")
     before = store.version
     store.mark(state, "why")
     assert (len(store), store.state, store.reason, store.list()) == (0, state, "why", ())
@@ -127,7 +146,7 @@ def test_objects_of_what_cannot_be_had_are_dropped(store, state):
 
 
 def test_stale_store_keeps_its_objects(store):
-    store.replace_all([pod("x", 1)], "5")
+    take_list(store, [pod("x", 1)], "5")
     store.mark("stale", "why")
     assert (len(store), store.state) == (1, "stale")
 
@@ -142,7 +161,7 @@ def test_store_of_which_nothing_is_known_does_not_become_stale(store, state):
 def test_since_tells_when_the_state_began():
     moments = iter([1.0, 2.0, 3.0])
     store = Store(RESOURCES["Pod"], clock=lambda: next(moments))
-    store.replace_all([], "5")
+    take_list(store, [], "5")
     store.mark("synced")
     assert store.since == 2.0
 

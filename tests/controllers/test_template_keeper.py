@@ -98,6 +98,14 @@ async def test_template_that_was_created_is_remembered_for_a_while(api, keeper, 
     assert api.sent("POST") == [COLLECTION, COLLECTION]
 
 
+async def test_template_that_a_cache_does_not_show_in_time_is_asked_for(api, keeper_of, view_of, clock):
+    keeper = keeper_of(view_of())
+    for seconds in (0, 1, 2):
+        clock.now += seconds
+        await keeper.ensure([TEMPLATE], Deadline.start(clock, "10s"))
+    assert api.sent("POST") == [COLLECTION, COLLECTION]
+
+
 async def test_memory_is_bounded(api, keeper, deadline, monkeypatch):
     monkeypatch.setattr(effects, "_MOST_REMEMBERED", 2)
     templates = [claim_template("team-a", [DeviceRequest("main", "gpu.nvidia.com", count)]) for count in (1, 2, 3)]

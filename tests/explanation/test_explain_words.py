@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.dra.words import compressed, listed, many, predicate
-from policies.explanation.amounts import ONE, pod_amounts, spoken
+from policies.kubernetes.amounts import ONE, pod_amounts, spoken
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,8 @@ from webhook.cluster.live import LiveView
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.pace import Pace
 from webhook.cluster.resources import RESOURCES
-from webhook.cluster.sharing import Sharing
-from webhook.cluster.store import Store
 from webhook.cluster.sync import Sync
-from webhook.cluster.trimmed import trim_for
+from webhook.cluster.trimmed import store_of
 
 OPERATOR_NAMESPACES = DEFAULTS.configuration.operator_namespaces
 
@@ -37,10 +35,7 @@ class Cluster:
     """The stores of everything that is watched, empty and waiting at first, and the view of them."""
 
     def __init__(self, clock):
-        self.stores = {
-            each: Store(each.resource, trim_for(each.resource, Sharing()), clock=clock)
-            for each in watched(OPERATOR_NAMESPACES)
-        }
+        self.stores = {each: store_of(each, clock) for each in watched(OPERATOR_NAMESPACES)}
         self.view = LiveView(self.stores.items(), clock=clock)
 
     def store(self, kind, namespace=""):
@@ -53,10 +48,22 @@ class Cluster:
         for each, store in self.stores.items():
             if each.kind == kind:
                 shown = [item for item in objects if each.covers(name(item), namespace(item))]
-                store.replace_all(shown, "1")
+                listed(store, shown)
 
     def put(self, kind, item):
         self.store(kind, namespace(item)).apply({"type": "MODIFIED", "object": item})
+
+
+def listed(store, objects):
+    """A list arrived that has these objects and no others."""
+    listing = store.listing()
+    listing.add(objects)
+    listing.finish("1")
+
+
+@pytest.fixture(scope="session")
+def take_list():
+    return listed
 
 
 def name(item):

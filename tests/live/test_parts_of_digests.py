@@ -20,9 +20,8 @@ from policies.view import UNKNOWN
 from webhook.cluster.kinds import watched
 from webhook.cluster.live import LiveView
 from webhook.cluster.manifests import ManifestsView
-from webhook.cluster.sharing import Sharing
 from webhook.cluster.store import Store
-from webhook.cluster.trimmed import trim_for
+from webhook.cluster.trimmed import store_of
 
 KINDS = ("Node", "ResourceSlice", "ResourceClaim", "Pod")
 
@@ -261,15 +260,15 @@ def digest(view):
 
 
 @given(st.lists(changes, max_size=12))
-def test_digests_after_any_changes_are_those_made_from_scratch(sequence):
-    stores = {each: Store(each.resource, trim_for(each.resource, Sharing())) for each in watched(())}
+def test_digests_after_any_changes_are_those_made_from_scratch(sequence, take_list):
+    stores = {each: store_of(each) for each in watched(())}
     for store in stores.values():
-        store.replace_all([], "1")
+        take_list(store, [])
     of = {each.kind: store for each, store in stores.items()}
     live = LiveView(stores.items())
     for action, kind, item in sequence:
         if action == "listed again":
-            of[kind].replace_all([*of[kind].list()], "1")
+            take_list(of[kind], [*of[kind].list()])
         else:
             of[kind].apply({"type": action, "object": item})
         stored = [each for known in KINDS for each in of[known].list()]

@@ -178,10 +178,11 @@ def test_note_tells_since_when_something_is_out_of_date(cluster, clock):
     [
         ({"major": "1", "minor": "36"}, (1, 36)),
         ({"major": "1", "minor": "34+"}, (1, 34)),
+        ({"major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": "34"}, (1, 34)),
         ({"major": "", "minor": ""}, UNKNOWN),
         ([], UNKNOWN),
     ],
-    ids=["plain", "managed", "empty", "something else"],
+    ids=["plain", "managed", "emulated", "empty", "something else"],
 )
 def test_version_is_read(answer, version):
     assert read_version(answer) == version

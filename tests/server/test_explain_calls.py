@@ -47,6 +47,9 @@ class Gated:
     def derive_each(self, kind, function):
         return self._view.derive_each(kind, function)
 
+    def others_on(self, node):
+        return self._view.others_on(node)
+
 
 @pytest.fixture
 def gated(cluster):
@@ -277,11 +280,13 @@ async def test_pod_that_a_running_cluster_may_have_is_to_be_posted(
 
     (pods,) = [each for each in watched(()) if each.kind == "Pod"]
     store = Store(pods.resource)
-    store.replace_all([{"metadata": {"name": "train", "namespace": "default"}}], "1")
+    listing = store.listing()
+    listing.add([{"metadata": {"name": "train", "namespace": "default"}}])
+    listing.finish("1")
     webhook = await start_webhook(view=LiveView([(pods, store)]), allowed=["dashboard"])
     client = await client_of(webhook.port, client_context("dashboard"))
     assert plain(await ask(client, {"kind": "pod", "name": name}), 404) == (
-        f"Pod {name} in namespace default is not known: only pods that may get GPUs, and have not ended, are watched; "
+        f"Pod {name} in namespace default is not known: only pods that may get GPUs, and have not ended, are known by name; "
         f"post the object itself{hint}"
     )
 

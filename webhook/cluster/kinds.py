@@ -29,7 +29,7 @@ class Watched:
     fields: tuple[str, ...] = ()
     """Which objects are looked at, by terms of a field selector beside the name."""
     part: bool = False
-    """Whether only some of the objects are kept, so that one that is not there may exist nevertheless."""
+    """Whether only some of the objects are kept, so that one that is not there may exist nevertheless. Only pods are."""
 
     @property
     def kind(self) -> str:

@@ -9,7 +9,7 @@ from policies.view import UNKNOWN, Unknown
 from webhook.cluster.kinds import DRA_SERVED_SINCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from webhook.cluster.kinds import Watched
@@ -68,6 +68,11 @@ class KnownKind:
             generation += 2 * store.version + (not self._is_trusted(store))
         return generation
 
+    @property
+    def others_generation(self) -> int:
+        """A number that grows whenever an answer of `others_on` can be another."""
+        return self.generation + sum(store.others.version for _, store in self._stores if store.others is not None)
+
     def get(self, name: str, namespace: str) -> Object | Unknown | None:
         """One object of the kind; None where it does not exist, so far as the watch has come."""
         for watched, store in self._stores:
@@ -85,6 +90,11 @@ class KnownKind:
         if not known:
             return UNKNOWN
         return known[0].list(namespace) if len(known) == 1 else [*chain.from_iterable(map(_all, known))]
+
+    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
+        """What pods that are not kept take of a node; unknown while pods are. They are watched in one place."""
+        watched, store = self._stores[0]
+        return UNKNOWN if store.others is None or not self._is_known(watched, store) else store.others.on(node)
 
     def _is_known(self, watched: Watched, store: Store) -> bool:
         if self._is_trusted(store):

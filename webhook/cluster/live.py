@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 _VERSION = ""
 """As what the API server's version is noted among the kinds that a digest was made of; it counts for every kind."""
+_OTHERS = "pods that are not kept"
+"""As what these are noted among the kinds that a digest was made of."""
 
 
 class LiveView:
@@ -78,8 +80,10 @@ class LiveView:
 
     def generation(self, kind: str) -> int:
         """A number that grows whenever an answer about a kind can be another."""
-        known = self._kinds.get(kind)
-        return self._changes if known is None else self._changes + known.generation
+        known = self._kinds.get("Pod" if kind == _OTHERS else kind)
+        if known is None:
+            return self._changes
+        return self._changes + (known.others_generation if kind == _OTHERS else known.generation)
 
     def derive(self, function: Callable[[ClusterView], T]) -> T:
         """`function(self)`, remembered until a kind changes that it read, itself or by what it derived.
@@ -97,6 +101,11 @@ class LiveView:
             parts.forget(kind)
             return UNKNOWN
         return parts.of(kind, function, objects)
+
+    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
+        """What pods that are not kept take of a node; unknown while pods are."""
+        known = self._kinds.get("Pod")
+        return UNKNOWN if known is None else known.others_on(node)
 
     def _remembered(self, function: Callable[[ClusterView], Any]) -> tuple[Any, Mapping[str, int]]:
         """What a function made of the view, and the kinds that it read, each with its generation before that."""
@@ -141,6 +150,10 @@ class _Reading:
     def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
         self._note(kind)
         return self._view.derive_each(kind, function)
+
+    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
+        self._note(_OTHERS)
+        return self._view.others_on(node)
 
     def _note(self, kind: str) -> None:
         if kind not in self.generations:

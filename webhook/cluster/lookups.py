@@ -74,7 +74,7 @@ _KINDS = (
     Kind("ResourceClaimTemplate", "resource.k8s.io", alias="template"),
     *(Kind(name, group, _SHORT.get(name, "")) for group, name in WORKLOAD_KINDS),
 )
-_KEPT = {"Pod": "only pods that may get GPUs, and have not ended, are watched"}
+_KEPT = {"Pod": "only pods that may get GPUs, and have not ended, are known by name"}
 """What is known of kinds of which a live view does not know all objects."""
 _CALLED = {word: kind for kind in _KINDS for word in kind.words}
 

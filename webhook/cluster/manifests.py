@@ -12,7 +12,7 @@ from policies.kubernetes.workloads import group_of
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
 
@@ -102,6 +102,10 @@ class ManifestsView:
             self._derived[kind, function] = [function(item) for item in self._objects[kind].values()]
         parts: Sequence[T] = self._derived[kind, function]
         return parts
+
+    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
+        """Nothing: of manifests all pods are listed, where any are known."""
+        return {} if "Pod" in self._known else UNKNOWN
 
     def _add_known(self, document: Object) -> None:
         version = lookup(document, ("serverVersion", "gitVersion"))

@@ -50,7 +50,15 @@ class ServerVersion:
 
 
 def read_version(answer: Any) -> tuple[int, int] | Unknown:
-    """Major and minor version; managed clusters write `36+` as the minor one."""
-    numbers = [_NUMBER.match(str(lookup(answer, (part,)) or "")) for part in ("major", "minor")]
+    """Major and minor version; managed clusters write `36+` as the minor one.
+
+    An API server that runs with `--emulated-version` behaves as the older one and drops fields that it does not know, as
+    during upgrades; it says so beside its own version, seen on 1.36.2.
+    """
+    return _version(answer, "emulationMajor", "emulationMinor") or _version(answer, "major", "minor") or UNKNOWN
+
+
+def _version(answer: Any, *parts: str) -> tuple[int, int] | None:
+    numbers = [_NUMBER.match(str(lookup(answer, (part,)) or "")) for part in parts]
     major, minor = (int(number[0]) if number else None for number in numbers)
-    return UNKNOWN if major is None or minor is None else (major, minor)
+    return None if major is None or minor is None else (major, minor)

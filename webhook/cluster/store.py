@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from webhook.cluster.other_pods import OtherPods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -26,8 +27,8 @@ State = Literal["waiting", "synced", "stale", "absent", "forbidden"]
 - `forbidden`: RBAC does not let us list or watch it; nothing is known.
 """
 
-_Namespace = dict[str, tuple[str, "Object"]]
-"""By name: the resourceVersion that an object was taken from, and what is kept of it."""
+_Namespace = dict[str, "Object"]
+"""What is kept of objects, by name."""
 
 
 class Store:
@@ -39,6 +40,7 @@ class Store:
     Args:
         resource: What is kept. Objects in lists come without `kind` and `apiVersion`; here they get them.
         trim: What to keep of an object; None for an object that is of no interest. It is not to change its argument.
+        others: Counts the pods that are not kept; None for a store of which nobody asks that.
         clock: Seconds, for `since`.
     """
 
@@ -47,16 +49,18 @@ class Store:
         resource: Resource,
         trim: Callable[[Object], Object | None] | None = None,
         *,
+        others: OtherPods | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.resource = resource
+        self.others = others
         self.state: State = "waiting"
         self.reason = "it was not listed yet"
         """Why the state is not `synced`; empty where it is."""
         self.since = clock()
         """When the state was entered."""
         self.version = 0
-        """Grows whenever an answer of this store can differ from the one before: objects or state."""
+        """Grows whenever an answer of this store can differ from the one before: objects or state; not `others`."""
         self.resource_version = ""
         """How far the API server's history is contained; empty before the first list."""
         self._trim = trim
@@ -69,8 +73,7 @@ class Store:
 
     def get(self, namespace: str, name: str) -> Object | None:
         """One object, None where the store has none; the state says what that is worth."""
-        kept = self._namespaces.get(namespace, {}).get(name)
-        return kept[1] if kept else None
+        return self._namespaces.get(namespace, {}).get(name)
 
     def list(self, namespace: str = "") -> Sequence[Object]:
         """All objects, of one namespace where one is given.
@@ -82,7 +85,7 @@ class Store:
         found = listed.get(namespace)
         if found is None:
             where = [self._namespaces.get(namespace, {})] if namespace else [*self._namespaces.values()]
-            found = tuple(kept for named in where for _, kept in [*named.values()])
+            found = tuple(kept for named in where for kept in [*named.values()])
             listed[namespace] = found
         return found
 
@@ -90,24 +93,18 @@ class Store:
         """Begin to take a list page by page. The store keeps what it has until the list is finished."""
         return Listing(self)
 
-    def replace_all(self, objects: Iterable[Object], resource_version: str) -> None:
-        """Take a whole list; what is not in it is no more."""
-        listing = self.listing()
-        listing.add(objects)
-        listing.finish(resource_version)
-
     def apply(self, event: dict[str, Any]) -> None:
         """Take one event of a watch: ADDED, MODIFIED, DELETED, or BOOKMARK, which says only how far the history is.
 
-        An event that tells of an older state than the one that is kept changes nothing.
+        An event that tells of an older state than the one that the store has come to changes nothing.
         """
         item = event["object"]
         version = _version_of(item)
+        if is_older(version, self.resource_version):
+            return
         if event["type"] != "BOOKMARK":
-            kept = None if event["type"] == "DELETED" else self.kept(item)
-            self._put(namespace_of(item), name_of(item), version, kept)
-        if not is_older(version, self.resource_version):
-            self.resource_version = version
+            self._put(namespace_of(item), name_of(item), None if event["type"] == "DELETED" else item)
+        self.resource_version = version
 
     def mark(self, state: State, reason: str = "") -> None:
         """Enter a state. Objects of a resource that is absent or forbidden are dropped.
@@ -120,6 +117,8 @@ class Store:
             state = self.state
         if state in ("absent", "forbidden"):
             self._namespaces, self.resource_version = {}, ""
+            if self.others is not None:
+                self.others.replace(OtherPods())
         if state != self.state:
             self.state, self.since = state, self._clock()
             self._changed()
@@ -132,30 +131,32 @@ class Store:
             return kept
         return {"apiVersion": self.resource.api_version, "kind": self.resource.kind, **kept}
 
-    def _put(self, namespace: str, name: str, version: str, kept: Object | None) -> None:
+    def _put(self, namespace: str, name: str, item: Object | None) -> None:
+        """Take an object as it is now; None where it is gone."""
+        kept = None if item is None else self.kept(item)
+        if self.others is not None:
+            self.others.put(namespace, name, item if kept is None else None)
         named = self._namespaces.get(namespace, {})
         before = named.get(name)
-        if before is not None and is_older(version, before[0]):
+        if before == kept:
             return
         if kept is None:
-            if before is not None:
-                del named[name]
-                if not named:
-                    del self._namespaces[namespace]
-                self._changed()
-        elif before is not None and before[1] == kept:
-            named[name] = (version, before[1])
+            del named[name]
+            if not named:
+                del self._namespaces[namespace]
         else:
-            self._namespaces.setdefault(namespace, named)[name] = (version, kept)
-            self._changed()
+            self._namespaces.setdefault(namespace, named)[name] = kept
+        self._changed()
 
     def _changed(self) -> None:
         self.version += 1
         self._listed = {}
 
-    def _replace(self, namespaces: dict[str, _Namespace], resource_version: str) -> None:
-        same = _same(namespaces, self._namespaces)
+    def _replace(self, namespaces: dict[str, _Namespace], others: OtherPods | None, resource_version: str) -> None:
+        same = namespaces == self._namespaces
         self._namespaces, self.resource_version = namespaces, resource_version
+        if self.others is not None and others is not None:
+            self.others.replace(others)
         if not same:
             self._changed()
         self.mark("synced")
@@ -167,17 +168,20 @@ class Listing:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._namespaces: dict[str, _Namespace] = {}
+        self._others = None if store.others is None else OtherPods(store.others)
 
     def add(self, objects: Iterable[Object]) -> None:
         """Take the objects of one page."""
         for item in objects:
             kept = self._store.kept(item)
+            namespace, name = namespace_of(item), name_of(item)
             if kept is not None:
-                namespace, name = namespace_of(item), name_of(item)
                 before = self._store.get(namespace, name)
                 # One object for what did not change: twice a cluster would be too much, and parts are known by it.
                 same = before if before == kept else kept
-                self._namespaces.setdefault(namespace, {})[name] = (_version_of(item), same)
+                self._namespaces.setdefault(namespace, {})[name] = same
+            elif self._others is not None:
+                self._others.put(namespace, name, item)
 
     def finish(self, resource_version: str) -> None:
         """Put the list in place of everything that the store has, and the store is synced.
@@ -185,7 +189,7 @@ class Listing:
         A consistent list is the truth even where it is older than what the store has: an etcd that was restored from
         a backup begins again at an earlier version.
         """
-        self._store._replace(self._namespaces, resource_version)
+        self._store._replace(self._namespaces, self._others, resource_version)
 
 
 def is_older(version: str, than: str) -> bool:
@@ -202,14 +206,3 @@ def is_older(version: str, than: str) -> bool:
 def _version_of(item: Object) -> str:
     version = lookup(item, ("metadata", "resourceVersion"))
     return version if isinstance(version, str) else ""
-
-
-def _same(these: dict[str, _Namespace], those: dict[str, _Namespace]) -> bool:
-    """Whether two lists show the same objects, whatever version they were taken from."""
-    if these.keys() != those.keys():
-        return False
-    return all(
-        these[namespace].keys() == those[namespace].keys()
-        and all(these[namespace][name][1] == those[namespace][name][1] for name in these[namespace])
-        for namespace in these
-    )

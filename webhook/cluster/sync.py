@@ -15,17 +15,15 @@ from webhook.cluster.live import LiveView
 from webhook.cluster.pace import Pace
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.server_version import ServerVersion
-from webhook.cluster.sharing import Sharing
-from webhook.cluster.store import Store
 from webhook.cluster.sync_words import notes_of, reason_of
-from webhook.cluster.trimmed import trim_for
+from webhook.cluster.trimmed import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from webhook.cluster.kinds import Watched
     from webhook.cluster.reflector import Reader
-    from webhook.cluster.store import State
+    from webhook.cluster.store import State, Store
 
 __all__ = ["Cache", "Sync"]
 
@@ -118,7 +116,7 @@ class Sync:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(self, each: Watched) -> Cache:
-        store = Store(each.resource, trim_for(each.resource, Sharing()), clock=self._clock)
+        store = store_of(each, self._clock)
         contact = Contact(self._client, self._clock)
         reflector = Reflector(
             contact,

@@ -6,21 +6,25 @@ is a tenth of that. `tests/live` shows that whole objects and trimmed ones give 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import lookup
+from webhook.cluster.other_pods import OtherPods
+from webhook.cluster.sharing import Sharing
+from webhook.cluster.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from policies.kubernetes.objects import Object
+    from webhook.cluster.kinds import Watched
     from webhook.cluster.resources import Resource
-    from webhook.cluster.sharing import Sharing
 
-__all__ = ["trim_for"]
+__all__ = ["store_of", "trim_for"]
 
 _OURS = "gpu-admission.io/"
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -136,6 +140,17 @@ _POD: _Fields = {
     "status": {"phase": _SHARED, "resourceClaimStatuses": _OWN},
 }
 _OPERATORS_POD: _Fields = {**_POD, "spec": {**_POD_SPEC, "containers": _CONTAINERS_AND_IMAGES}}
+
+
+def store_of(watched: Watched, clock: Callable[[], float] = time.monotonic) -> Store:
+    """An empty store for what is watched, which trims it, and counts the pods that it does not keep.
+
+    Args:
+        watched: What is watched.
+        clock: Seconds, for the state's `since`.
+    """
+    trim = trim_for(watched.resource, Sharing())
+    return Store(watched.resource, trim, others=OtherPods() if watched.part else None, clock=clock)
 
 
 def trim_for(resource: Resource, sharing: Sharing) -> Callable[[Object], Object | None]:

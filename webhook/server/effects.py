@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from policies.conversion.sweep import UNUSED_SINCE, unmark
 from policies.dra.templates import as_written
 from policies.kubernetes.paths import lookup
+from policies.view import UNKNOWN
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
 
@@ -35,7 +36,12 @@ FIELD_MANAGER = {"fieldManager": "gpu-admission"}
 """Who writes, for `metadata.managedFields`."""
 
 REMEMBERED_SECONDS = 60.0
-"""For how long a template that was seen is not looked at again. Much shorter than it takes to sweep one."""
+"""For how long a template that was seen is not looked at again where no cache tells. Much shorter than it takes to sweep
+one."""
+
+_LAG_SECONDS = 2.0
+"""For how long a cache is believed to lag behind. A template that it does not show then is gone: somebody deleted it, or
+its whole namespace, which may be there again under the same name."""
 
 _RESOURCE = RESOURCES["ResourceClaimTemplate"]
 _MOST_REMEMBERED = 4096
@@ -123,8 +129,8 @@ class TemplateKeeper:
         shown = self._view.get(_RESOURCE.kind, template.name, template.namespace)
         if isinstance(shown, dict) and not _is_marked(shown):
             return True
-        # What was created a moment ago the view does not show yet.
-        return self._clock() - self._remembered.get(key, -REMEMBERED_SECONDS) < REMEMBERED_SECONDS
+        seconds = REMEMBERED_SECONDS if shown is UNKNOWN else _LAG_SECONDS
+        return self._clock() - self._remembered.get(key, -seconds) < seconds
 
     def _remember(self, key: Key) -> None:
         self._remembered[key] = self._clock()
@@ -223,6 +229,10 @@ class TemplatesSeen:
     def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
         """`function` of every object of a kind."""
         return self._view.derive_each(kind, function)
+
+    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
+        """What pods that `list` does not show take of a node."""
+        return self._view.others_on(node)
 
 
 def _is_marked(template: Object) -> bool:

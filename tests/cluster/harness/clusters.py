@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from datetime import UTC, datetime
 from functools import partial
@@ -12,6 +11,7 @@ from tests.cluster.harness import deploy, manifests
 from tests.cluster.harness.belongings import Belongings
 from tests.cluster.harness.service import Service
 from tests.cluster.harness.waiting import until
+from webhook.cluster.server_version import read_version
 from webhook.controllers.lease import unheld
 from webhook.replica.config import LEASE
 
@@ -84,9 +84,10 @@ class Cluster:
 
     @property
     def minor(self) -> int:
-        """Of Kubernetes 1.36, the 36."""
-        text = self.api.request("GET", "/version").object["minor"]
-        return int(re.match(r"\d+", text)[0])  # type: ignore[index]
+        """Of Kubernetes 1.36, the 36; of an older one that it emulates, that one's."""
+        version = read_version(self.api.request("GET", "/version").object)
+        assert isinstance(version, tuple), f"{self.api.access.url} tells no version"
+        return version[1]
 
     def install(self) -> None:
         """Nodes with GPUs, and what deploy/ brings; but nothing answers yet."""
@@ -117,17 +118,25 @@ class Cluster:
         """A new namespace that is there until the scenario ends, with our labels: `dra="enabled"`."""
         name = f"gpu-admission-test-{secrets.token_hex(4)}"
         ours = {f"gpu-admission.io/{label.replace('_', '-')}": value for label, value in labels.items()}
-        self.belongings.add(manifests.namespace(name, ours))
+        self.add_namespace(name, ours)
+        return name
+
+    def add_namespace(self, name: str, labels: dict[str, str]) -> None:
+        """The namespace of this name, until the scenario ends."""
+        self.belongings.add(manifests.namespace(name, labels))
         self._namespaces.append(name)
         self._await_account(name)
-        return name
+
+    def remove(self, namespace: str) -> None:
+        """Begin to remove a namespace of the scenario."""
+        self._namespaces.remove(namespace)
+        self.belongings.empty(namespace)
+        self.delete("Namespace", namespace)
 
     def tidy(self) -> None:
         """Remove the namespaces of the scenario."""
-        for name in self._namespaces:
-            self.belongings.empty(name)
-            self.delete("Namespace", name)
-        self._namespaces.clear()
+        for name in list(self._namespaces):
+            self.remove(name)
 
     def by(self, user: str, *groups: str) -> API:
         """The API server as another user meets it."""

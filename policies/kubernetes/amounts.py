@@ -12,13 +12,19 @@ from policies.kubernetes.quantities import QuantityError, parse_quantity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ONE", "billionths", "pod_amounts", "spoken"]
+    from policies.kubernetes.objects import Object
+
+__all__ = ["ONE", "Amounts", "billionths", "pod_amounts", "spoken", "taken_by"]
 
 ONE = 10**9
 """One whole, in the billionths in which amounts are kept."""
 
+Amounts = tuple[tuple[str, int], ...]
+"""Resources in the order of their names, each with billionths."""
+
 _GIBI = 1024**3
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
+_ENDED = ("Succeeded", "Failed")
 
 
 def billionths(value: Any) -> int:
@@ -47,6 +53,21 @@ def pod_amounts(spec: Any) -> dict[str, int]:
     total = {**_most(peak, running), **_requests(lookup(spec, ("resources",)))}
     overhead = lookup(spec, ("overhead",))
     return {**_sum((total, _read(overhead))), "pods": ONE}
+
+
+def taken_by(pod: Object) -> tuple[str, Amounts] | None:
+    """A pod's node, and what it takes of it; None where it takes nothing, since it has no node yet or has ended."""
+    node = lookup(pod, ("spec", "nodeName"))
+    if not isinstance(node, str) or not node or lookup(pod, ("status", "phase")) in _ENDED:
+        return None
+    amounts = pod_amounts(pod.get("spec")).items()
+    return node, _once(tuple(sorted((name, amount) for name, amount in amounts if amount)))
+
+
+@lru_cache(maxsize=4096)
+def _once(amounts: Amounts) -> Amounts:
+    """The same object for what is equal: many pods have the same template."""
+    return amounts
 
 
 def spoken(resource: str, amount: int) -> str:
