@@ -132,7 +132,11 @@ def test_nothing_is_in_a_namespace_that_does_not_exist(cluster):
 
 def test_namespace_that_is_forbidden_and_exists_stays_unknown(cluster):
     cluster.fill("Namespace", {"metadata": {"name": "gpu-operator"}})
-    cluster.store("Secret", "gpu-operator").mark("forbidden", "RBAC")
+    cluster.store("ConfigMap", "gpu-operator").mark("forbidden", "RBAC")
+    assert cluster.view.get("ConfigMap", "plugin", "gpu-operator") is UNKNOWN
+
+
+def test_secrets_are_unknown(cluster):
     assert cluster.view.get("Secret", "pull", "gpu-operator") is UNKNOWN
 
 

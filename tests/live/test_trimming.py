@@ -153,12 +153,6 @@ def test_policy_of_the_operator_is_kept_but_for_kubectls_copy():
     assert (found["spec"], found["status"]) == ({"driver": {}}, {"state": "ready"})
 
 
-def test_secret_keeps_its_keys_and_nothing_secret():
-    found = trimmed("Secret", {"metadata": METADATA, "type": "Opaque", "data": {"token": "aHVudGVyMg=="}})
-    assert found["data"] == {"token": ""}
-    assert b"aHVudGVyMg" not in orjson.dumps(found)
-
-
 def test_slice_is_kept_whole():
     device = {
         "name": "gpu-0",

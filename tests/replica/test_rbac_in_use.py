@@ -34,7 +34,7 @@ QUICK = RotationPolicy(
     names=("localhost",), settle=timedelta(seconds=0.5), look_every=timedelta(seconds=0.1), skew=timedelta(0)
 )
 
-REFUSED = {("list", "secrets", namespace): "nobody's Secrets are read" for namespace in (OPERATOR, *OTHERS)} | {
+REFUSED = {
     (verb, resource, namespace): "bound only in the namespace that the GPU Operator runs in"
     for verb, resource in (("list", "configmaps"), ("watch", "deployments"))
     for namespace in OTHERS

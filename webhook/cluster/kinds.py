@@ -88,8 +88,8 @@ def watched(operator_namespaces: Iterable[str]) -> tuple[Watched, ...]:
     """Everything that is watched.
 
     Pods are listed all that have not ended, since no selector of fields tells which get GPUs, and kept where they may.
-    What the GPU Operator reads is looked for where it may run: nobody needs to let us read the ConfigMaps and Secrets of
-    other namespaces.
+    What the GPU Operator reads is looked for where it may run: nobody needs to let us read the ConfigMaps of other
+    namespaces. Secrets are not read anywhere; rules take them as unknown.
 
     Args:
         operator_namespaces: Where the GPU Operator may run.
@@ -100,7 +100,6 @@ def watched(operator_namespaces: Iterable[str]) -> tuple[Watched, ...]:
         for namespace in dict.fromkeys(operator_namespaces)
         for each in (
             Watched(RESOURCES["ConfigMap"], namespace),
-            Watched(RESOURCES["Secret"], namespace),
             Watched(RESOURCES["Deployment"], namespace, name="gpu-operator"),
         )
     ]

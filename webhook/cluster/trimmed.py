@@ -46,8 +46,6 @@ class _Keep(Enum):
     """Annotations of ours."""
     WRITTEN = "written"
     """Annotations but for kubectl's copy of the whole object."""
-    KEYS = "keys"
-    """The keys of a mapping, each with an empty text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +113,9 @@ _FIELDS: Mapping[str, _Fields] = {
     "ResourceClaimTemplate": {"metadata": _METADATA, "spec": _SHARED},
     "ResourceQuota": {"metadata": _NAMED, "spec": _SHARED},
     "RuntimeClass": {"metadata": _NAMED, "handler": _OWN},
-    "Secret": {"metadata": _NAMED, "type": _SHARED, "data": _Keep.KEYS},
     "ServiceMonitor": {"metadata": _NAMED, "spec": _Once({"selector": _OWN, "namespaceSelector": _OWN})},
 }
-"""What is kept of each kind. Of Secrets it is their keys, and nothing that is secret."""
+"""What is kept of each kind."""
 
 _POD_SPEC: _Fields = {
     "affinity": _Once({"nodeAffinity": _OWN}),
@@ -250,8 +247,6 @@ def _kept(value: Any, part: _Part, sharing: Sharing) -> Any:
             return _annotations(value, lambda name: name.startswith(_OURS))
         case _Keep.WRITTEN:
             return _annotations(value, lambda name: name != _APPLIED)
-        case _Keep.KEYS:
-            return dict.fromkeys(value, "") if isinstance(value, dict) else None
 
 
 def _annotations(annotations: Any, is_kept: Callable[[str], bool]) -> Any:
