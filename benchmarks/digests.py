@@ -35,14 +35,12 @@ from policies.review import load_rooms, review
 from policies.settings import DEFAULTS
 from webhook.cluster.kinds import watched
 from webhook.cluster.live import LiveView
-from webhook.cluster.store import Store
 from webhook.cluster.trimmed import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from policies.view import ClusterView
-    from webhook.cluster.kinds import Watched
 
 DEVICE_CLASSES = Path(__file__).parent.parent / "examples" / "cluster" / "deviceclasses.yaml"
 ONE_GPU = {"nvidia.com/gpu": "1"}
@@ -89,11 +87,13 @@ class Cluster:
 
     def __init__(self) -> None:
         """Fill them as lists would."""
-        self.stores = {each.kind: _store(each) for each in watched(())}
+        self.stores = {each.kind: store_of(each) for each in watched(())}
         self.view = LiveView((each, self.stores[each.kind]) for each in watched(()))
         self.view.set_server_version((1, 36))
         for kind, store in self.stores.items():
-            store.replace_all(_listed(kind), "1")
+            listing = store.listing()
+            listing.add(_listed(kind))
+            listing.finish("1")
         self._version = 4_000_000_001
 
     def change(self, kind: str, made: dict[str, Any]) -> None:
@@ -105,10 +105,6 @@ class Cluster:
         self.stores[kind].apply({"type": "MODIFIED", "object": made})
         if self.stores[kind].version == before:
             raise AssertionError(f"{kind} did not change")
-
-
-def _store(each: Watched) -> Store:
-    return Store(each.resource, trim_for(each.resource, Sharing()))
 
 
 def _listed(kind: str) -> Iterator[dict[str, Any]]:

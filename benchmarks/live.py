@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING
 
 import orjson
 from aiohttp import web
-from large_cluster import GPU_PODS, MADE, VERSION, node
+from large_cluster import GPU_PODS, MADE, NODES, VERSION, node
 
 from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.inventory import inventory
 from policies.explanation.cluster import read_cluster, used_amounts
+from policies.explanation.taken import Taken
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.review import load_rooms
 from policies.settings import DEFAULTS
@@ -167,9 +168,16 @@ async def measure(port: int) -> None:
     for kept in sync.caches:
         if len(kept.store):
             print(f"  {kept.watched.words:30} {len(kept.store):7} objects")
+        if kept.store.others is not None:
+            print(f"  {'pods that are only counted':30} {len(kept.store.others):7}")
     for name, milliseconds in digests(sync.view):
         print(f"digest {name:15} {milliseconds:7.0f} ms")
     print(f"with digests           {resident():7.0f} MiB, at most {highest():.0f} MiB")
+    begun = time.perf_counter()
+    taken = Taken(sync.view)
+    for number in range(NODES):
+        taken.of(f"node-{number:05}")
+    print(f"taken of all nodes     {(time.perf_counter() - begun) * 1000:7.1f} ms")
     rounds = 100_000
     for name, call in (
         ("get", lambda: sync.view.get("Namespace", "team-001")),

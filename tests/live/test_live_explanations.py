@@ -2,9 +2,9 @@
 
 import pytest
 
-from policies.explanation import explain, questions
+from policies.explanation import Verdict, explain, questions
 from policies.settings import DEFAULTS
-from policies.view import knows_all
+from policies.view import UNKNOWN
 from webhook.cluster.lookups import NotFoundError, kind_called, look_up
 from webhook.cluster.manifests import ManifestsView
 
@@ -19,7 +19,7 @@ NODE = {
     "metadata": {"name": "a"},
     "status": {"allocatable": {"nvidia.com/gpu": "1", "cpu": "8", "memory": "64Gi", "pods": "110"}},
 }
-ONLY_WITH_GPUS = "only pods that may get GPUs, and have not ended, are watched"
+ONLY_WITH_GPUS = "only pods that may get GPUs, and have not ended, are known by name"
 REMARK = "only pods that may get GPUs are known, so cpu and memory that other pods take of nodes count as free"
 
 
@@ -69,23 +69,85 @@ def test_claim_that_does_not_exist_is_said_to_be_missing(cluster):
     assert (str(told.value), told.value.is_certain) == ("there is no ResourceClaim gpu in namespace team-a", True)
 
 
-def remarks(view):
-    (question,) = questions(TRAIN, "team-a", view, DEFAULTS)
-    return explain(question, view, DEFAULTS).remarks
+def explained(view, **requests):
+    """What is said to TRAIN, which may ask for more."""
+    limits = {"nvidia.com/gpu": "1", **requests}
+    pod = {**TRAIN, "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]}}
+    (question,) = questions(pod, "team-a", view, DEFAULTS)
+    return explain(question, view, DEFAULTS)
+
+
+class Uncounted:
+    """A view that does not know what pods take which it does not list."""
+
+    def __init__(self, view):
+        self._view = view
+
+    def __getattr__(self, name):
+        return getattr(self._view, name)
+
+    def others_on(self, node):
+        return UNKNOWN
 
 
 def test_pods_that_are_not_counted_are_told(cluster):
     cluster.fill("Node", NODE)
     cluster.fill("Pod", TRAIN, WEB)
-    assert REMARK in remarks(cluster.view)
+    assert REMARK in explained(Uncounted(cluster.view)).remarks
+
+
+def test_pods_that_are_counted_are_not_told(cluster):
+    cluster.fill("Node", NODE)
+    cluster.fill("Pod", TRAIN, WEB)
+    assert REMARK not in explained(cluster.view).remarks
 
 
 def test_all_pods_are_counted_from_manifests():
     node = {"apiVersion": "v1", "kind": "Node", **NODE}
-    assert REMARK not in remarks(ManifestsView([node, {"apiVersion": "v1", "kind": "PodList", "items": [WEB]}]))
+    view = ManifestsView([node, {"apiVersion": "v1", "kind": "PodList", "items": [WEB]}])
+    assert REMARK not in explained(view).remarks
 
 
-def test_view_knows_whether_it_knows_all(cluster):
+def test_unknown_pods_are_told_once(cluster):
     cluster.fill("Node", NODE)
-    cluster.fill("Pod", TRAIN)
-    assert [knows_all(cluster.view, kind) for kind in ("Node", "Pod", "Job")] == [True, False, False]
+    assert [each for each in explained(cluster.view).remarks if "ods" in each] == [
+        "no Pods are known, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
+    ]
+
+
+def test_cpu_that_pods_without_gpus_take_is_not_free(cluster):
+    busy = {"nodeName": "a", "containers": [{"name": "main", "resources": {"requests": {"cpu": "7"}}}]}
+    cluster.fill("Node", NODE)
+    cluster.fill("Pod", {**WEB, "spec": busy})
+    answer = explained(cluster.view, cpu="2")
+    assert (answer.verdict, answer.fit_now, answer.fit_if_empty) == (Verdict.FULL, 0, 1)
+    assert [group.reason.sentence for group in answer.groups] == [
+        "2 cpu asked, 1 of 8 left beside the pods that run there"
+    ]
+
+
+def test_replicas_are_counted_beside_pods_without_gpus(cluster):
+    busy = {"nodeName": "a", "containers": [{"name": "main", "resources": {"requests": {"cpu": "3"}}}]}
+    cluster.fill("Node", {**NODE, "status": {"allocatable": {"nvidia.com/gpu": "8", "cpu": "8"}}})
+    cluster.fill("Pod", {**WEB, "spec": busy})
+    assert explained(cluster.view, cpu="2").replicas == 2
+
+
+def test_pods_with_and_without_gpus_are_counted_together(cluster):
+    def running(pod, **limits):
+        spec = {"nodeName": "a", "containers": [{"name": "main", "resources": {"limits": {"cpu": "3", **limits}}}]}
+        return {**pod, "spec": spec}
+
+    cluster.fill("Node", {**NODE, "status": {"allocatable": {"nvidia.com/gpu": "8", "cpu": "8"}}})
+    cluster.fill("Pod", running(WEB), running(TRAIN, **{"nvidia.com/gpu": "1"}))
+    assert [group.reason.sentence for group in explained(cluster.view, cpu="4").groups] == [
+        "4 cpu asked, 2 of 8 left beside the pods that run there"
+    ]
+
+
+def test_pods_that_come_later_are_counted(cluster):
+    cluster.fill("Node", {**NODE, "status": {"allocatable": {"nvidia.com/gpu": "1", "pods": "1"}}})
+    cluster.fill("Pod")
+    before = explained(cluster.view).fit_now
+    cluster.put("Pod", {**WEB, "spec": {"nodeName": "a", "containers": [{"name": "main"}]}})
+    assert (before, explained(cluster.view).fit_now) == (1, 0)

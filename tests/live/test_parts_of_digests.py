@@ -20,7 +20,6 @@ from policies.view import UNKNOWN
 from webhook.cluster.kinds import watched
 from webhook.cluster.live import LiveView
 from webhook.cluster.manifests import ManifestsView
-from webhook.cluster.store import Store
 from webhook.cluster.trimmed import store_of
 
 KINDS = ("Node", "ResourceSlice", "ResourceClaim", "Pod")
@@ -260,7 +259,7 @@ def digest(view):
 
 
 @given(st.lists(changes, max_size=12))
-def test_digests_after_any_changes_are_those_made_from_scratch(sequence, take_list):
+def test_digests_after_any_changes_are_those_made_from_scratch(take_list, sequence):
     stores = {each: store_of(each) for each in watched(())}
     for store in stores.values():
         take_list(store, [])
