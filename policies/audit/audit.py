@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.audit.configuration import configuration_findings
-from policies.audit.findings import merged
+from policies.audit.findings import counted, merged
 from policies.audit.gaps import gaps
 from policies.audit.karpenter import karpenter_findings
 from policies.audit.outcomes import Outcomes
@@ -45,4 +45,4 @@ def audit(view: ClusterView, settings: GPUAdmissionPolicy, survey: Survey, keep_
         ]
     )
     left_out = max(len(findings) - MOST_FINDINGS, 0)
-    return AuditReport(tuple(findings[:MOST_FINDINGS]), left_out, ready, gaps(survey, view))
+    return AuditReport(tuple(findings[:MOST_FINDINGS]), left_out, counted(findings), ready, gaps(survey, view))

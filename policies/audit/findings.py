@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.kubernetes.objects import Object
 
-__all__ = ["found_in", "merged"]
+__all__ = ["counted", "found_in", "merged"]
 
 _GRAVITY = {severity: number for number, severity in enumerate(Severity)}
 
@@ -40,6 +41,14 @@ def merged(findings: Iterable[AuditFinding]) -> list[AuditFinding]:
     for finding in findings:
         told.setdefault(finding.place, []).append(finding)
     return sorted(map(_one, told.values()), key=_order)
+
+
+def counted(findings: Iterable[AuditFinding]) -> dict[tuple[str, Severity], int]:
+    """How many objects there are findings about, by rule and severity."""
+    counts: Counter[tuple[str, Severity]] = Counter()
+    for finding in findings:
+        counts[finding.rule, finding.severity] += finding.count
+    return dict(counts)
 
 
 def _one(same: list[AuditFinding]) -> AuditFinding:

@@ -9,6 +9,8 @@ from policies.conversion.opt_in import Mode
 from policies.decision import Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from policies.kubernetes.paths import FieldPath
 
 __all__ = ["MOST_FINDINGS", "MOST_OWNERS", "AuditFinding", "AuditReport", "Gap", "Obstacle", "Readiness"]
@@ -154,6 +156,8 @@ class AuditReport:
     """The gravest first."""
     left_out: int
     """Findings beyond `MOST_FINDINGS`."""
+    found: Mapping[tuple[str, Severity], int]
+    """How many objects there are findings about, by rule and severity; with those that are left out."""
     readiness: tuple[Readiness, ...]
     """By namespace: of all that have workloads which ask for GPUs, or that opted in."""
     gaps: tuple[Gap, ...]
@@ -161,11 +165,11 @@ class AuditReport:
     @property
     def denied(self) -> bool:
         """Whether anything is as it would be refused today."""
-        return any(finding.severity is Severity.DENY for finding in self.findings)
+        return self.count(Severity.DENY) > 0
 
     def count(self, severity: Severity) -> int:
         """How many objects there are findings of a severity about; one twice where it has two."""
-        return sum(finding.count for finding in self.findings if finding.severity is severity)
+        return sum(count for (_, found), count in self.found.items() if found is severity)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from policies.audit import MOST_FINDINGS
 from webhook.sandbox import faults
 from webhook.sandbox.server import Sandbox
 
@@ -143,6 +144,29 @@ def test_one_namespace_is_audited_alone(files, k8s):
 def test_namespace_that_does_not_exist_is_told(files, k8s):
     done = run("--cluster", files(k8s.namespace()), "-n", "team-x", "-o", "json")
     assert json.loads(done.stdout)["notes"] == ["there is no namespace team-x"]
+
+
+def test_namespace_that_cannot_be_is_refused():
+    done = run("-n", "../a b")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith('Error: no namespace can be called "../a b"\n')
+
+
+def test_names_of_namespaces_make_no_lines_of_their_own(files, k8s):
+    done = run("--cluster", files(k8s.namespace("a\n\x07b", ""), k8s.workload(namespace="a\n\x07b")))
+    assert "\na  b       off  " in done.stdout
+
+
+def test_findings_that_are_left_out_are_told(files, k8s):
+    nodes = [
+        k8s.thing("Node", f"n-{number}", labels={"nvidia.com/gpu.workload.config": f"x-{number}"})
+        for number in range(MOST_FINDINGS + 1)
+    ]
+    done = run("--cluster", files(*nodes))
+    assert (
+        "\n\n1 further finding is left out: a report has the 1000 gravest, and its numbers count all\n" in done.stdout
+    )
+    assert "\n1001 to be refused, " in done.stdout
 
 
 def test_settings_of_the_cluster_hold(files, k8s):

@@ -160,6 +160,7 @@ def test_report_is_bounded_and_says_what_it_left_out(k8s, audited):
     ]
     report = audited(*nodes)
     assert (len(report.findings), report.left_out) == (MOST_FINDINGS, 7)
+    assert report.counts["deny"] == MOST_FINDINGS + 7
 
 
 def test_counts_are_a_few_numbers(cluster, audited):

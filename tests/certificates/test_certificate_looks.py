@@ -24,10 +24,25 @@ async def rotate(installation, replica, text="please"):
     await replica.look()
 
 
-async def test_the_first_look_makes_stores_and_publishes(installation):
+async def test_a_certificate_is_made_and_stored(installation):
     leaf = await installation.replica().obtain()
     assert installation.state.leaf == leaf
+
+
+async def test_nothing_is_published_before_it_is_served(installation):
+    replica = installation.replica()
+    reloading = ReloadingContext(await replica.obtain(), clock=lambda: installation.now)
+    assert installation.bundles() == {b""}
+    replica.serve(reloading)
+    await replica.look()
     assert installation.bundles() == {installation.state.authority.certificate_pem}
+
+
+async def test_what_keeps_a_certificate_from_being_made_is_the_problem(installation):
+    installation.sandbox.faults.add(faults.failing(403, "no secrets for you"), path=SECRET)
+    replica = installation.replica()
+    await replica.look()
+    assert replica.problem() == "there is no certificate to serve yet: no secrets for you"
 
 
 async def test_an_empty_secret_is_filled_and_keeps_its_labels(installation, caplog):
@@ -90,6 +105,19 @@ async def test_every_leaf_in_use_is_verified_all_the_time(installation):
             assert refusal(bundle, reloading.pair, installation.policy.names, installation.now) == ""
 
 
+async def test_every_writing_of_a_bundle_is_logged(installation, caplog):
+    caplog.set_level(logging.INFO, logger="gpu_admission.certificates")
+    replica, _ = await installation.served()
+    wrote = [message for message in caplog.messages if message.startswith("Wrote ")]
+    assert wrote == [
+        f"Wrote the authorities of our certificates into {kind}WebhookConfiguration gpu-admission."
+        for kind in ("Mutating", "Validating")
+    ]
+    caplog.clear()
+    await replica.look()
+    assert caplog.messages == []
+
+
 async def test_an_overwritten_bundle_is_mended_and_the_wait_begins_anew(installation):
     replica, _ = await installation.served()
     old = installation.state.bundle
@@ -127,7 +155,7 @@ async def test_a_bundle_that_does_not_verify_is_a_problem(installation):
 async def test_one_configuration_that_cannot_be_written_does_not_hold_up_the_other(installation):
     path = RESOURCES["MutatingWebhookConfiguration"].path(name="gpu-admission")
     installation.sandbox.faults.add(faults.failing(), verb="PATCH", path=path)
-    await installation.replica().obtain()
+    await installation.served()
     assert installation.bundles() == {b"", installation.state.bundle}
 
 
@@ -230,8 +258,8 @@ async def test_a_damaged_secret_that_nobody_remembers_is_made_anew(installation,
     await installation.served()
     before = installation.state
     installation.change_secret(data={"a": "Yg=="})
-    replica = installation.replica()
-    assert await replica.obtain() == installation.state.leaf != before.leaf
+    _, reloading = await installation.served()
+    assert reloading.pair == installation.state.leaf != before.leaf
     assert installation.bundles() == {installation.state.bundle}
     assert caplog.record_tuples[-1][2] == (
         "Secret gpu-admission/gpu-admission-tls is damaged or not ours, and is replaced: it has no rotation.json: this"

@@ -165,6 +165,23 @@ def test_kubeconfig_that_is_missing_is_told_in_a_sentence(run):
     assert done.stderr == "Error: there is no kubeconfig file missing.yaml\n"
 
 
+def test_certificate_that_is_missing_beside_a_cluster_is_told_in_a_sentence(run, write):
+    kubeconfig = """\
+apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{name: here, context: {cluster: here, user: me}}]
+clusters: [{name: here, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: me, user: {}}]
+"""
+    files = ("--tls-cert", "tls.crt", "--tls-key", "tls.key")
+    done = run("serve", "--kubeconfig", write("kubeconfig.yaml", kubeconfig), *files)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: The certificate file tls.crt does not exist; mount its Secret there, or correct the path.\n"
+    )
+
+
 def test_problems_of_cluster_and_settings_are_shown_at_once(invoke, write):
     done = invoke("serve", "--cluster", write("nodes.yaml", "kind: Node\n"), "--settings", "missing.yaml")
     assert done.exit_code == 2

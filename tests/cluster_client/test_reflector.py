@@ -218,14 +218,47 @@ async def test_resource_that_cannot_be_had_is_asked_for_every_minute_or_so(api, 
     async def refuse(server, request, *, is_watch):
         return answers.status(code, "", "no nodes for you")
 
-    api.put("a")
-    await reflector.turn()
     api.faults.extend([refuse, refuse])
     assert await reflector.turn() == 75
     assert (store.state, store.reason, names(store)) == (state, "no nodes for you", [])
     assert await reflector.turn() == 75
+    api.put("a")
     await reflector.turn()
     assert (store.state, names(store)) == ("synced", ["a"])
+
+
+@pytest.mark.parametrize(("code", "state"), [(403, "forbidden"), (404, "absent")])
+async def test_what_could_be_read_is_given_up_at_the_fourth_refusal(api, reflector, store, answers, code, state):
+    async def refuse(server, request, *, is_watch):
+        return answers.status(code, "", "not yet")
+
+    api.put("a")
+    await reflector.turn()
+    api.faults.extend([refuse] * 4)
+    for pause in (1, 2, 4):
+        assert await reflector.turn() == pause
+        assert (store.state, store.reason, names(store)) == ("stale", "not yet", ["a"])
+    assert await reflector.turn() == 75
+    assert (store.state, names(store)) == (state, [])
+
+
+async def test_refusals_of_an_api_server_that_starts_pass(api, reflector, store, answers, faults):
+    async def refuse(server, request, *, is_watch):
+        return answers.status(403, "", "not yet")
+
+    api.put("a")
+    await reflector.turn()
+    api.faults.extend([*[faults.html] * 5, refuse, refuse, refuse, faults.html, refuse])
+    for _ in range(10):
+        await reflector.turn()
+        assert (store.state, names(store)) == ("stale", ["a"])
+    for _ in range(2):
+        await reflector.turn()
+        assert (store.state, names(store)) == ("synced", ["a"])
+        api.faults.extend([refuse] * 3)
+        for _ in range(3):
+            await reflector.turn()
+        assert store.state == "stale"
 
 
 async def test_api_that_is_not_served_is_absent(api, reflector, store):

@@ -92,6 +92,12 @@ def test_event_from_before_the_list_changes_nothing(store):
     assert (len(store), store.resource_version) == (0, "10")
 
 
+def test_namespaces_without_objects_take_no_memory(store):
+    take_list(store, [pod("x", 1)], "5")
+    assert [store.list(namespace) for namespace in ("a", "nowhere", "nothing")] == [store.list(), (), ()]
+    assert store._listed.keys() == {"", "a"}
+
+
 def test_list_from_before_what_is_kept_is_the_truth(store):
     take_list(store, [pod("x", 10)], "10")
     take_list(store, [pod("y", 4)], "5")

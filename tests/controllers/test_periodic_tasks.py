@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
+from webhook.cluster.errors import APIError
 from webhook.controllers.metrics import ControllerMetrics
-from webhook.controllers.run import PeriodicTask, run_tasks
+from webhook.controllers.run import IncompleteRound, PeriodicTask, run_tasks
 
 
 @pytest.fixture
@@ -56,13 +57,29 @@ def test_failed_rounds_come_again_sooner_and_ever_later(run_for, registry, caplo
     rounds = Rounds(*[ValueError("no")] * 4)
     run_for(400, PeriodicTask("templates-repair", rounds, 300))
     assert rounds.began == [0, 1, 3, 7, 15, 315]
-    assert caplog.messages == ["templates-repair failed: no"] * 4
+    assert caplog.messages == ["templates-repair failed: no"]
     assert (
         registry.get_sample_value(
             "gpu_admission_controller_rounds_total", {"task": "templates-repair", "outcome": "failed"}
         )
         == 4
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "is_traced"),
+    [(APIError(403, "Forbidden", "no"), False), (IncompleteRound("no"), False), (ValueError("no"), True)],
+    ids=["refused", "incomplete", "mistake"],
+)
+def test_only_mistakes_of_ours_are_traced(run_for, caplog, error, is_traced):
+    run_for(1, PeriodicTask("policy-status", Rounds(error), 60))
+    (record,) = caplog.records
+    assert (record.getMessage(), bool(record.exc_info)) == ("policy-status failed: no", is_traced)
+
+
+def test_trouble_that_comes_again_after_a_good_round_is_logged_again(run_for, caplog):
+    run_for(10, PeriodicTask("often", Rounds(ValueError("no"), None, ValueError("no")), 3))
+    assert caplog.messages == ["often failed: no"] * 2
 
 
 def test_failed_rounds_never_wait_longer_than_good_ones(run_for):

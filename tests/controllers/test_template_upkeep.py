@@ -12,7 +12,8 @@ from policies.review.upkeep import missing_templates, needed_by_workloads
 from policies.settings import DEFAULTS
 from webhook.cluster.clockwork import Clockwork
 from webhook.controllers.metrics import ControllerMetrics
-from webhook.controllers.templates import IncompleteRound, TemplateRepair, TemplateSweep
+from webhook.controllers.run import IncompleteRound
+from webhook.controllers.templates import TemplateRepair, TemplateSweep
 from webhook.server.effects import TemplateKeeper
 
 PODS = "/api/v1/namespaces/team-a/pods"

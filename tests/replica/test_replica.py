@@ -80,6 +80,19 @@ async def test_replica_is_not_ready_while_the_cluster_cannot_be_read(make, sandb
     await starting
 
 
+async def test_api_servers_are_told_where_to_call_once_calls_are_answered(make, sandbox):
+    phases = []
+
+    async def note(request, handler):
+        phases.append(replica._listeners._readiness.phase)
+        return await handler(request)
+
+    sandbox.faults.add(note, verb="PATCH", path="/apis/admissionregistration.k8s.io/*")
+    replica = await make()
+    await replica.start()
+    assert phases == ["serving"] * len(CONFIGURATIONS)
+
+
 async def test_lease_is_given_back_when_the_replica_drains(start, sandbox, until):
     # One that was given back before: it has to stand for a second only.
     spec = {"holderIdentity": "", "leaseDurationSeconds": 1}

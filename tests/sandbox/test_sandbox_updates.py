@@ -32,6 +32,22 @@ async def test_put_that_changes_nothing_writes_nothing(api, sandbox, config_map)
     assert answer.body["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
 
+async def test_put_that_changes_nothing_is_validated(api, sandbox, config_map):
+    sandbox.create(config_map(data={"a": "1"}))
+    webhook = {
+        "name": "nobody.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["configmaps"]}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    validating = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    sandbox.create({**validating, "metadata": {"name": "nobody"}, "webhooks": [webhook]})
+    answer = await api.put(CONFIG_MAP, config_map(data={"a": "1"}))
+    assert answer.code == 500
+    assert answer.message.startswith('Internal error occurred: failed calling webhook "nobody.example.com"')
+
+
 async def test_put_without_version_is_refused_where_versions_are_a_must(api, sandbox):
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "leader"}}
     sandbox.create(lease)

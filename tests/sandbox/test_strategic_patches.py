@@ -89,10 +89,16 @@ A, B, C = ({"name": name, "image": f"{name}:1"} for name in "abc")
             id="nulls-of-what-is-new",
         ),
         pytest.param(
-            {"spec": {"selector": {"matchLabels": {"a": "1"}}}},
+            {"kind": "PodDisruptionBudget", "spec": {"selector": {"matchLabels": {"a": "1"}}}},
             {"spec": {"selector": {"matchLabels": {"b": "2"}}}},
-            {"spec": {"selector": {"matchLabels": {"b": "2"}}}},
-            id="selector",
+            {"kind": "PodDisruptionBudget", "spec": {"selector": {"matchLabels": {"b": "2"}}}},
+            id="selector-of-a-budget",
+        ),
+        pytest.param(
+            {"kind": "Service", "spec": {"selector": {"app": "a", "tier": "x"}}},
+            {"spec": {"selector": {"app": "b"}}},
+            {"kind": "Service", "spec": {"selector": {"app": "b", "tier": "x"}}},
+            id="selector-of-a-service",
         ),
     ],
 )

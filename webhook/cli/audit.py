@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from policies.kubernetes.names import is_dns_label
+from policies.kubernetes.printable import shown
 from webhook.cli.connection import connection_options
 
 __all__ = ["command"]
@@ -56,7 +58,8 @@ def command(
       gpu-admission audit -n team-a
     A cluster as kubectl printed it:
       kubectl get nodes,namespaces,deviceclasses,resourceslices -o yaml > cluster/cluster-wide.yaml
-      kubectl get pods,deployments,statefulsets,jobs,resourcequotas -A -o yaml > cluster/namespaced.yaml
+      kubectl get pods,resourceclaims,resourceclaimtemplates,resourcequotas,limitranges -A -o yaml > cluster/namespaced.yaml
+      kubectl get deployments,statefulsets,daemonsets,jobs,cronjobs -A -o yaml > cluster/workloads.yaml
       gpu-admission audit --cluster cluster/
 
     Exit code: 0 when nothing is as it would be refused today, 1 when something is, 2 when there is no cluster or the input
@@ -65,6 +68,8 @@ def command(
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if cluster and (kubeconfig or context):
         raise click.UsageError("--cluster is for files, and --kubeconfig and --context are for a running cluster")
+    if namespace and not is_dns_label(namespace):
+        raise click.UsageError(f"no namespace can be called {shown(namespace)}")
     # Here, so that help and wrong usage are told without them.
     from webhook.cli.audits import audit_files, audit_running  # noqa: PLC0415
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.audit import MOST_FINDINGS
 from policies.decision import Severity
 from policies.kubernetes.printable import printable
 from webhook.cli.columns import Column, table
@@ -34,6 +35,7 @@ def text(audited: Audited) -> str:
     report = audited.report
     sections = [
         *(_findings(report, *section) for section in _SECTIONS),
+        _left_out(report),
         _sentences("Not known", [str(gap) for gap in report.gaps]),
         _sentences("About this cluster", audited.notes),
         _readiness(report.readiness),
@@ -53,6 +55,12 @@ def _findings(report: AuditReport, severity: Severity, title: str, colour: str) 
     if left_out > 0:
         lines.append(f"  and {left_out} more; -o json tells them")
     return lines
+
+
+def _left_out(report: AuditReport) -> list[str]:
+    count = report.left_out
+    told = f"{count} further finding{'s are' if count != 1 else ' is'} left out"
+    return [f"{told}: a report has the {MOST_FINDINGS} gravest, and its numbers count all"] if count else []
 
 
 def _finding(finding: AuditFinding) -> Iterator[str]:
@@ -81,19 +89,22 @@ def _readiness(rows: Sequence[Readiness]) -> list[str]:
     lines = [click.style("Readiness to convert", bold=True), *table(_columns(rows), [_cells(row) for row in rows])]
     for row in rows:
         if row.obstacles:
-            lines += [f"{row.namespace}:", *(printable(line) for each in row.obstacles for line in _obstacle(each))]
+            lines += [
+                f"{printable(row.namespace)}:",
+                *(printable(line) for each in row.obstacles for line in _obstacle(each)),
+            ]
     return lines
 
 
 def _columns(rows: Sequence[Readiness]) -> list[Column]:
-    width = max(len("NAMESPACE"), *(len(row.namespace) for row in rows))
+    width = max(len("NAMESPACE"), *(len(printable(row.namespace)) for row in rows))
     numbers = [Column(title, len(title), right=True) for title, _ in _NUMBERS]
     return [Column("NAMESPACE", width), Column("MODE", len("enabled")), Column("READY", len("READY")), *numbers]
 
 
 def _cells(row: Readiness) -> list[list[str]]:
     numbers = [[str(getattr(row, name))] for _, name in _NUMBERS]
-    return [[row.namespace], [row.mode.value], ["yes" if row.ready else "no"], *numbers]
+    return [[printable(row.namespace)], [row.mode.value], ["yes" if row.ready else "no"], *numbers]
 
 
 def _obstacle(obstacle: Obstacle) -> Iterator[str]:

@@ -156,6 +156,11 @@ async def _of_running(options: ServeOptions) -> Server:
     """The server for a cluster that runs."""
     from webhook.cluster.client import APIClient  # noqa: PLC0415
     from webhook.replica.replica import Replica  # noqa: PLC0415
+    from webhook.server.config import CannotServe  # noqa: PLC0415
 
     client = await APIClient.connect(options.kubeconfig, options.context)
-    return Replica(client, options.replica_config())
+    try:
+        return Replica(client, options.replica_config())
+    except CannotServe:
+        await client.close()
+        raise

@@ -89,6 +89,8 @@ class Reflector:
         """The resourceVersion to go on from; empty where a list is needed."""
         self._failures = 0
         """In a row."""
+        self._refusals = 0
+        """Answers in a row that say that we may not, or that nothing is served."""
         self._opened = math.inf
         self._told = (store.state, store.reason)
 
@@ -162,6 +164,7 @@ class Reflector:
     def _agreed(self) -> None:
         """The server goes on from where we are."""
         self._opened = self._pace.clockwork.clock()
+        self._refusals = 0
         self._enter("synced")
 
     def _watched(self) -> float:
@@ -188,7 +191,8 @@ class Reflector:
     def _failed(self, error: ClusterError) -> float:
         """Note what went wrong, decide where to go on, and say how long to wait before."""
         code = error.code if isinstance(error, APIError) else 0
-        if code in (403, 404):
+        self._refusals = self._refusals + 1 if code in (403, 404) else 0
+        if self._refusals and self._is_believed():
             self._resume, self._failures = "", 0
             self._enter("forbidden" if code == 403 else "absent", str(error))
             return self._pace.missing()
@@ -200,6 +204,14 @@ class Reflector:
             self._resume = ""
         self._enter("stale", str(error))
         return pause
+
+    def _is_believed(self) -> bool:
+        """Whether we may not, or nothing is served.
+
+        One that could be read is not given up for one refusal: an API server that has just started refuses what it
+        should not until it knows all roles and CRDs (kubernetes/kubernetes issue 121635).
+        """
+        return self.store.state not in ("synced", "stale") or self._refusals > _MOST_REFUSALS
 
     def _pause(self, retry_after: float | None = None) -> float:
         self._failures += 1

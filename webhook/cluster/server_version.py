@@ -33,6 +33,7 @@ class ServerVersion:
         """Args: whom to ask, and what waits."""
         self._client = client
         self._sleep = sleep
+        self._told = ""
 
     async def ask_for_ever(self, take: Callable[[tuple[int, int] | Unknown], None]) -> NoReturn:
         """Hand over the version every 5 minutes; while there is no answer, the last one holds."""
@@ -44,8 +45,12 @@ class ServerVersion:
         try:
             take(read_version(await self._client.get("/version")))
         except ClusterError as error:
-            _logger.warning("the API server does not tell its version: %s", error)
+            # Once, however often it comes again.
+            level = logging.DEBUG if str(error) == self._told else logging.WARNING
+            self._told = str(error)
+            _logger.log(level, "the API server does not tell its version: %s", error)
             return _AGAIN_SECONDS
+        self._told = ""
         return _EVERY_SECONDS
 
 

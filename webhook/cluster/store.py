@@ -84,6 +84,9 @@ class Store:
         listed = self._listed
         found = listed.get(namespace)
         if found is None:
+            # Callers name namespaces that do not exist as often as they like, so nothing is remembered of these.
+            if namespace and namespace not in self._namespaces:
+                return ()
             where = [self._namespaces.get(namespace, {})] if namespace else [*self._namespaces.values()]
             found = tuple(kept for named in where for kept in [*named.values()])
             listed[namespace] = found
@@ -149,8 +152,9 @@ class Store:
         self._changed()
 
     def _changed(self) -> None:
-        self.version += 1
+        # In this order: what another thread lists and takes for new has to be new.
         self._listed = {}
+        self.version += 1
 
     def _replace(self, namespaces: dict[str, _Namespace], others: OtherPods | None, resource_version: str) -> None:
         same = namespaces == self._namespaces

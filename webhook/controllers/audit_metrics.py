@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from prometheus_client.core import Metric
@@ -57,19 +57,12 @@ class AuditMetrics(Collector):
         moment = GaugeMetricFamily(_LAST, "When the last audit was done.")
         if (last := self._last()) is not None:
             report, now = last
-            _fill(findings, _found(report))
+            _fill(findings, {(rule, str(severity)): count for (rule, severity), count in report.found.items()})
             _fill(namespaces, Counter((each.mode.value, str(each.ready).lower()) for each in report.readiness))
             _fill(workloads, _outcomes(report))
             unknown.add_metric((), report.counts["unknownKinds"])
             moment.add_metric((), now.timestamp())
         return (findings, namespaces, workloads, unknown, moment)
-
-
-def _found(report: AuditReport) -> Counter[tuple[str, str]]:
-    found: Counter[tuple[str, str]] = Counter()
-    for finding in report.findings:
-        found[finding.rule, str(finding.severity)] += finding.count
-    return found
 
 
 def _outcomes(report: AuditReport) -> Counter[tuple[str, str]]:
@@ -81,6 +74,6 @@ def _outcomes(report: AuditReport) -> Counter[tuple[str, str]]:
     return outcomes
 
 
-def _fill(family: GaugeMetricFamily, values: Counter[tuple[str, str]]) -> None:
+def _fill(family: GaugeMetricFamily, values: Mapping[tuple[str, str], int]) -> None:
     for labels, value in sorted(values.items()):
         family.add_metric(labels, value)

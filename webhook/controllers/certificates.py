@@ -122,7 +122,9 @@ class Certificates:
         refused = self._hand_over(step.state.leaf)
         if unread is not None:
             raise unread
-        await self._publish(configurations or [], step.state.bundle)
+        # Not before something is served: with the bundle goes the URL, where nobody listens yet.
+        if self._reloading is not None:
+            await self._publish(configurations or [], step.state.bundle, self._reloading)
         if refused is not None:
             raise refused
         return step
@@ -185,27 +187,28 @@ class Certificates:
         _logger.info("Now serving the certificate in %s: SHA-256 %s.", self._secret, leaf.fingerprint)
         return None
 
-    async def _publish(self, configurations: list[Configuration], bundle: bytes) -> None:
+    async def _publish(self, configurations: list[Configuration], bundle: bytes, reloading: ReloadingContext) -> None:
         failure: LostRace | ClusterError | None = None
         published = []
         for configuration in configurations:
             try:
-                published.append(await self._bundles.publish(configuration, bundle))
+                written = await self._bundles.publish(configuration, bundle)
+                published.append(written)
+                if written is not configuration:
+                    # Somebody who keeps on taking it away, such as a GitOps tool, shows by this line coming again.
+                    _logger.info("Wrote the authorities of our certificates into %s.", configuration)
             except (LostRace, ClusterError) as error:
                 published.append(configuration)
                 failure = failure or error
-        self._problem = self._judge(published)
+        self._judged = True
+        self._problem = verdict(published, reloading.pair, self._policy.names, self._clockwork.now())
         if failure is not None:
             raise failure
 
-    def _judge(self, configurations: list[Configuration]) -> str:
-        if self._reloading is None:
-            return self._problem
-        self._judged = True
-        return verdict(configurations, self._reloading.pair, self._policy.names, self._clockwork.now())
-
     def _failed(self, reason: Failure, text: str) -> float:
         self._metrics.count_failure(reason)
+        if self._remembered is None:
+            self._problem = f"there is no certificate to serve yet: {text}"
         if text != self._said:
             _logger.error("The certificates were not looked after, which is tried again: %s", text)
             self._said = text

@@ -8,18 +8,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webhook.cluster.clockwork import Clockwork
+from webhook.cluster.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from webhook.controllers.metrics import ControllerMetrics
 
-__all__ = ["PeriodicTask", "run_tasks"]
+__all__ = ["IncompleteRound", "PeriodicTask", "run_tasks"]
 
 _logger = logging.getLogger("gpu_admission.controllers")
 
 _FIRST_RETRY = 1.0
 _LONGEST_RETRY = 300.0
+
+
+class IncompleteRound(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
+    """A round that could not do all of its work; the rest is tried again. Its text says what is left, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ class PeriodicTask:
     name: str
     """For logs and metrics: `templates-repair`."""
     round: Callable[[], Awaitable[None]]
-    """Does it once; what it raises is logged and counted, and the next round comes sooner."""
+    """Does it once; what it raises is counted, is logged if it is something new, and the next round comes sooner."""
     every: float
     """Seconds from the end of a round to the beginning of the next."""
     limit: float = 600.0
@@ -55,25 +60,28 @@ async def run_tasks(
 
 
 async def _repeat(task: PeriodicTask, metrics: ControllerMetrics, clockwork: Clockwork) -> None:
-    failures = 0
+    failures, trouble = 0, ""
     while True:
-        failures = 0 if await _round(task, metrics, clockwork) else failures + 1
+        trouble = await _round(task, trouble, metrics, clockwork)
+        failures = failures + 1 if trouble else 0
         # A failed round is not what sets the pace: the trouble of a moment should not cost a whole period.
         retry = min(_FIRST_RETRY * 2 ** min(failures - 1, 32), _LONGEST_RETRY) if failures else task.every
         await clockwork.sleep(clockwork.jittered(min(retry, task.every)))
 
 
-async def _round(task: PeriodicTask, metrics: ControllerMetrics, clockwork: Clockwork) -> bool:
+async def _round(task: PeriodicTask, before: str, metrics: ControllerMetrics, clockwork: Clockwork) -> str:
+    """Do a task once; what went wrong, or an empty text. `before` is what went wrong the last time, which is logged once."""
     began = clockwork.clock()
     try:
         async with asyncio.timeout(task.limit) as limit:
             await task.round()
     except Exception as error:
-        # Whatever it was, the next round is due.
-        what = f"was cut off after {task.limit:g} seconds" if limit.expired() else f"failed: {error}"
-        _logger.exception("%s %s", task.name, what)
+        trouble = f"was cut off after {task.limit:g} seconds" if limit.expired() else f"failed: {error}"
+        # A trace is for mistakes of ours.
+        trace = None if limit.expired() or isinstance(error, ClusterError | IncompleteRound) else error
+        _logger.log(logging.DEBUG if trouble == before else logging.ERROR, "%s %s", task.name, trouble, exc_info=trace)
         metrics.count_round(task.name, "failed", clockwork.clock() - began)
-        return False
+        return trouble
     metrics.count_round(task.name, "done", clockwork.clock() - began)
     metrics.set_last(task.name, clockwork.now())
-    return True
+    return ""

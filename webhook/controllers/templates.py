@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -13,8 +14,9 @@ from policies.review.upkeep import missing_templates, needed_by_workloads
 from policies.view import UNKNOWN
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError
-from webhook.cluster.lists import list_all
+from webhook.cluster.lists import list_all, pages
 from webhook.cluster.resources import RESOURCES
+from webhook.controllers.run import IncompleteRound
 from webhook.server.deadlines import Deadline
 from webhook.server.effects import FIELD_MANAGER, REMEMBERED_SECONDS, RefusedTemplate
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from webhook.controllers.metrics import ControllerMetrics
     from webhook.server.effects import TemplateKeeper
 
-__all__ = ["IncompleteRound", "TemplateRepair", "TemplateSweep"]
+__all__ = ["TemplateRepair", "TemplateSweep"]
 
 _logger = logging.getLogger("gpu_admission.controllers")
 
@@ -42,10 +44,6 @@ _WORKLOADS = tuple(
 )
 _MERGE = "application/merge-patch+json"
 _CREATE_SECONDS = "30s"
-
-
-class IncompleteRound(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
-    """A round that could not do all of its work; the rest is tried again. Its text says what is left, and why."""
 
 
 class TemplateRepair:
@@ -170,17 +168,17 @@ class TemplateSweep:
                     problems.append(f"{namespace}/{name_of(template)}: {error}")
         return problems
 
-    async def _used_now(self, namespace: str) -> frozenset[Key]:
+    async def _used_now(self, namespace: str) -> set[Key]:
         """What pods and workloads need according to the API server, rather than to a view that may be behind."""
-        used = used_by_pods(await list_all(self._client, _POD, namespace))
+        used = set(used_by_pods(await list_all(self._client, _POD, namespace)))
         for resource in _WORKLOADS:
             try:
-                workloads = await list_all(self._client, resource, namespace)
+                async for page in pages(self._client, resource, namespace):
+                    # Each is reviewed, which takes a thousand of them half a second; calls are answered meanwhile.
+                    used |= await asyncio.to_thread(needed_by_workloads, page, self._view, self._settings())
             except APIError as error:
-                if error.not_found:  # nobody has installed the kind
-                    continue
-                raise
-            used |= needed_by_workloads(workloads, self._view, self._settings())
+                if not error.not_found:  # nobody has installed the kind
+                    raise
         return used
 
     async def _treat(self, key: Key, used: Collection[Key]) -> None:

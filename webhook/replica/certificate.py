@@ -33,6 +33,10 @@ class CertificateSource(Protocol):
         """
         ...
 
+    async def look(self) -> object:
+        """Look after it once, from when on it is served; whatever goes wrong is for the next time."""
+        ...
+
     async def run(self) -> NoReturn:
         """Look after it for ever."""
         ...
@@ -49,6 +53,7 @@ class CertificateInSecret:
         self._certificates = certificates
         self._config = config
         self._clockwork = clockwork
+        self.look = certificates.look
         self.run = certificates.run
         self.problem = certificates.problem
 

@@ -104,10 +104,13 @@ class Replica:
         certificate, _ = await asyncio.gather(self._certificate.obtain(), self._sync.first())
         await asyncio.to_thread(warm, self._sync.view)
         self._metrics.watch_certificate(certificate.expiry)
-        self._background.begin("the upkeep of certificates", self._certificate.run())
         self._background.begin("the reading of settings", self._follow_settings())
+        ready = await self._listeners.answer_calls(self._app, certificate)
+        # Now that somebody answers, API servers are told where.
+        await self._certificate.look()
+        self._background.begin("the upkeep of certificates", self._certificate.run())
         self._election = self._background.begin("the election", self._elector.run())
-        return await self._listeners.answer_calls(self._app, certificate)
+        return ready
 
     async def drain(self, hurry: asyncio.Event) -> None:
         """Give the lease back, send callers elsewhere, and come back when the last call is answered and all is closed."""

@@ -45,8 +45,10 @@ def _apply(document: Any, operation: Any) -> Any:
     name = operation.get("op")
     apply = _OPERATIONS.get(name) if isinstance(name, str) else None
     if apply is None:
-        raise BadPatch(f"Unexpected kind: {name}")
+        raise PatchFailed(f"Unexpected kind: {name}")
     path = operation.get("path")
+    if path is None:
+        raise PatchFailed(f"{name} operation failed to decode path: missing value")
     if not isinstance(path, str) or (path and not path.startswith("/")):
         raise BadPatch(f"the path {path!r} of a JSON Patch is no JSON Pointer")
     return apply(document, path, operation)
@@ -77,7 +79,8 @@ def _parent(document: Any, path: str, operation: str) -> tuple[Any, str]:
     steps = _steps(path)
     parent = _find(document, steps[:-1])
     if not isinstance(parent, dict | list):
-        raise PatchFailed(f'{operation} operation does not apply: doc is missing path: "{path}": missing value')
+        shown = path if operation == "replace" else f'"{path}"'
+        raise PatchFailed(f"{operation} operation does not apply: doc is missing path: {shown}: missing value")
     return parent, steps[-1]
 
 
@@ -89,9 +92,8 @@ def _index(parent: list[Any], step: str, path: str, operation: str, *, end: int)
 
 
 def _value(operation: dict[str, Any]) -> Any:
-    if "value" not in operation:
-        raise BadPatch(f"an operation {operation['op']!r} of a JSON Patch needs a value")
-    return copy.deepcopy(operation["value"])
+    """The value of an operation; one that is left out is null, there as here."""
+    return copy.deepcopy(operation.get("value"))
 
 
 def _put(document: Any, path: str, value: Any) -> Any:
@@ -137,19 +139,21 @@ def _replace(document: Any, path: str, operation: dict[str, Any]) -> Any:
     parent, step = _parent(document, path, "replace")
     if isinstance(parent, list):
         parent[_index(parent, step, path, "replace", end=len(parent))] = value
-    elif step in parent:
-        parent[step] = value
     else:
-        raise PatchFailed(f"replace operation does not apply: doc is missing key: {path}: missing value")
+        # RFC 6902 wants the key to be there; API servers do not (tried on Kubernetes 1.36.2).
+        parent[step] = value
     return document
 
 
 def _source(document: Any, operation: dict[str, Any]) -> tuple[str, Any]:
-    """Where `copy` and `move` take from, and what is there."""
+    """Where `copy` and `move` take from, and what is there: to `copy`, a key that an object has not is null."""
     path = operation.get("from")
     if not isinstance(path, str) or (path and not path.startswith("/")):
         raise BadPatch(f"an operation {operation['op']!r} of a JSON Patch needs a from")
-    value = _find(document, _steps(path))
+    steps = _steps(path)
+    value = _find(document, steps)
+    if value is _ABSENT and operation["op"] == "copy" and isinstance(_find(document, steps[:-1]), dict):
+        return path, None
     if value is _ABSENT:
         raise PatchFailed(
             f"{operation['op']} operation does not apply: doc is missing from path: {path}: missing value"

@@ -40,12 +40,13 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 """Why a write with an older `resourceVersion` is refused."""
 
 CauseType = Literal[
-    "Required", "Invalid", "Forbidden", "NotSupported", "Duplicate", "TypeInvalid", "TooLong", "TooMany"
+    "Required", "Invalid", "Forbidden", "NotFound", "NotSupported", "Duplicate", "TypeInvalid", "TooLong", "TooMany"
 ]
 _WORDS: dict[CauseType, str] = {
     "Required": "Required value",
     "Invalid": "Invalid value",
     "Forbidden": "Forbidden",
+    "NotFound": "Not found",
     "NotSupported": "Unsupported value",
     "Duplicate": "Duplicate value",
     "TypeInvalid": "Invalid value",
@@ -80,7 +81,7 @@ def failure(code: int, reason: str, message: str, details: dict[str, Any] | None
     }
     if reason:
         status["reason"] = reason
-    if details:
+    if details is not None:
         status["details"] = details
     return Refused({**status, "code": code})
 
@@ -102,9 +103,10 @@ def not_found(resource: Resource, name: str) -> Refused:
     return failure(404, "NotFound", f'{resource.name} "{name}" not found', _details(resource, name))
 
 
-def already_exists(resource: Resource, name: str) -> Refused:
-    """409: the name is taken."""
-    return failure(409, "AlreadyExists", f'{resource.name} "{name}" already exists', _details(resource, name))
+def already_exists(resource: Resource, name: str, *, ending: bool = False) -> Refused:
+    """409: the name is taken, perhaps by an object that is being deleted."""
+    message = f'{"object is being deleted: " if ending else ""}{resource.name} "{name}" already exists'
+    return failure(409, "AlreadyExists", message, _details(resource, name))
 
 
 def conflict(resource: Resource, name: str, why: str = MODIFIED) -> Refused:

@@ -46,8 +46,9 @@ _KEYS: dict[tuple[str, str] | str, str] = {
 """What tells the items of a merging list apart, by the list's field, or by that and the field above it."""
 _SETS = frozenset([("metadata", "finalizers")])
 """Lists of texts that merge: what is in the patch is added."""
-_REPLACED = frozenset([("spec", "selector")])
-"""Objects that a patch of a PodDisruptionBudget replaces; of other kinds a selector cannot change at all."""
+_BUDGET = "PodDisruptionBudget"
+_REPLACED = ("spec", "selector")
+"""The object that a patch of a PodDisruptionBudget replaces; selectors of other kinds, such as a Service's, merge."""
 
 
 def apply_strategic_patch(document: Any, patch: Any) -> Any:
@@ -56,7 +57,17 @@ def apply_strategic_patch(document: Any, patch: Any) -> Any:
     Raises:
         BadPatch: a directive of the patch is none.
     """
-    return _merge(document, patch, "")
+    of_budget = isinstance(document, dict) and document.get("kind") == _BUDGET
+    return _merge(document, _replacing(patch, _REPLACED) if of_budget else patch, "")
+
+
+def _replacing(patch: Any, path: Sequence[str]) -> Any:
+    """The patch with the directive that replaces the object at a path, where it changes that."""
+    if not isinstance(patch, dict):
+        return patch
+    if not path:
+        return {**patch, _PATCH: "replace"}
+    return {**patch, path[0]: _replacing(patch[path[0]], path[1:])} if path[0] in patch else patch
 
 
 def _merge(old: Any, patch: Any, field: str) -> Any:
@@ -95,7 +106,7 @@ def _changed(old: Any, patch: dict[str, Any], field: str, key: str) -> Any:
     if new is None:
         return None
     if not isinstance(new, list):
-        return _clean(new) if (field, key) in _REPLACED else _merge(old, new, key)
+        return _merge(old, new, key)
     items = old if isinstance(old, list) else []
     order = patch.get(_ORDER + key)
     if name := _KEYS.get((field, key)) or _KEYS.get(key):

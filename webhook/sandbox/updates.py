@@ -27,7 +27,9 @@ _TRIES = 5
 
 
 async def update(cluster: Cluster, call: Call, target: Target, change: Callable[[Object], Any]) -> Object:
-    """Change an object; returns it as stored, which is as before where nothing changed.
+    """Change an object; returns it as stored, which is as before where nothing changed; that is validated all the same.
+
+    Source: k8s.io/apiserver pkg/registry/generic/registry/store.go Update, pkg/storage/etcd3/store.go GuaranteedUpdate.
 
     Args:
         cluster: Where.
@@ -46,11 +48,9 @@ async def update(cluster: Cluster, call: Call, target: Target, change: Callable[
             raise not_found(kind.resource, target.name)
         old = entry.decode(kind)
         new = await _changed(cluster, call, target, old, change(old))
-        if new == old:
-            return old
         strategies.check_update(kind, old, new, whole=not target.subresource)
         await cluster.admission.validate(_attempt(call, target, old, new), call.warn)
-        if call.dry_run:
+        if call.dry_run or new == old:
             return new
         if cluster.store.get(kind, *entry.name) is entry:
             return _commit(cluster, kind, entry, new)
