@@ -141,9 +141,9 @@ def test_one_namespace_is_audited_alone(files, k8s):
     assert [row["namespace"] for row in report["readiness"]] == ["team-b"]
 
 
-def test_namespace_that_does_not_exist_is_told(files, k8s):
-    done = run("--cluster", files(k8s.namespace()), "-n", "team-x", "-o", "json")
-    assert json.loads(done.stdout)["notes"] == ["there is no namespace team-x"]
+def test_namespace_that_does_not_exist_is_no_good_news(files, k8s):
+    done = run("--cluster", files(k8s.namespace()), "-n", "team-x")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "Error: there is no namespace team-x")
 
 
 def test_namespace_that_cannot_be_is_refused():

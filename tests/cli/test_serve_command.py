@@ -12,6 +12,8 @@ import urllib.request
 
 import pytest
 
+from webhook.cli.serve_options import ServeOptions
+
 
 @pytest.fixture
 def server(folder, cluster):
@@ -182,6 +184,26 @@ users: [{name: me, user: {}}]
     )
 
 
+def test_signal_before_there_is_a_server_ends_the_process(run, write):
+    kubeconfig = """\
+apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{name: here, context: {cluster: here, user: me}}]
+clusters: [{name: here, cluster: {server: "http://127.0.0.1:9"}}]
+users:
+- name: me
+  user:
+    exec:
+      apiVersion: client.authentication.k8s.io/v1
+      command: sh
+      args: [-c, "kill -TERM $PPID"]
+      interactiveMode: Never
+"""
+    done = run("serve", "--kubeconfig", write("kubeconfig.yaml", kubeconfig))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_problems_of_cluster_and_settings_are_shown_at_once(invoke, write):
     done = invoke("serve", "--cluster", write("nodes.yaml", "kind: Node\n"), "--settings", "missing.yaml")
     assert done.exit_code == 2
@@ -198,3 +220,30 @@ def test_certificate_that_is_missing_is_told_in_a_sentence(run, cluster):
     assert done.stderr.startswith("Error: ")
     assert "tls.crt" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "port", "expected"),
+    [
+        ("https://localhost:9443", None, 9443),
+        ("https://localhost", None, 8443),
+        (None, None, 8443),
+        ("https://localhost:9443", 8080, 8080),
+    ],
+)
+def test_port_is_that_of_the_url_unless_it_is_given(url, port, expected):
+    others = dict.fromkeys(
+        ["settings", "kubeconfig", "context", "namespace", "tls_cert", "tls_key", "ca_out", "client_ca"]
+    )
+    options = ServeOptions(
+        **others,
+        cluster=(),
+        client_name=(),
+        url=url,
+        port=port,
+        host="",
+        probe_port=0,
+        drain_delay=0.0,
+        log_level="info",
+    )
+    assert options.replica_config().port == expected

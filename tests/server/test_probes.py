@@ -76,3 +76,11 @@ async def test_metrics_are_in_prometheus_text_format(probe):
     assert status == 200
     assert content_type.startswith("text/plain; version=")
     assert "# TYPE gpu_admission_requests_total counter" in text
+
+
+async def test_reasons_are_logged_when_they_change(probe, readiness, caplog):
+    caplog.set_level("INFO", "gpu_admission.service")
+    for phase in ("starting", "starting", "serving", "serving", "stopping"):
+        readiness.phase = phase
+        await probe("/readyz")
+    assert caplog.messages == ["not ready: the server is starting", "ready", "not ready: the server is stopping"]

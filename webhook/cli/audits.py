@@ -65,13 +65,14 @@ def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) ->
     if not objects:
         raise click.UsageError(f"nothing to audit: no objects in {', '.join(cluster)}")
     view = ManifestsView(facts)
+    _check_namespace(view, namespace)
     policy, notes = (chosen, []) if settings else _own_settings(view)
     survey = Survey(view, policy, namespace)
     survey.add(objects)
     for _, kind in SURVEYED:
         if view.list(kind) is UNKNOWN:
             survey.miss(kind)
-    return Audited(audit(view, policy, survey), (*_unknown_namespace(view, namespace), *notes))
+    return Audited(audit(view, policy, survey), tuple(notes))
 
 
 def audit_running(kubeconfig: str | None, context: str | None, namespace: str, settings: str | None) -> Audited:
@@ -105,6 +106,7 @@ async def _audit_running(
     from webhook.controllers.surveying import survey_cluster  # noqa: PLC0415 - files need no client
 
     async with connected(kubeconfig, context) as cluster:
+        _check_namespace(cluster.view, namespace)
         policy = chosen or cluster.settings
         survey = Survey(cluster.view, policy, namespace)
 
@@ -113,7 +115,7 @@ async def _audit_running(
 
         await survey_cluster(cluster.client, survey, take)
         report = audit(cluster.view, policy, survey)
-        return Audited(report, (*_unknown_namespace(cluster.view, namespace), *cluster.notes))
+        return Audited(report, tuple(cluster.notes))
 
 
 def _own_settings(view: ClusterView) -> tuple[GPUAdmissionPolicy, list[str]]:
@@ -122,10 +124,14 @@ def _own_settings(view: ClusterView) -> tuple[GPUAdmissionPolicy, list[str]]:
     return settings(), settings.notes() if known else []
 
 
-def _unknown_namespace(view: ClusterView, namespace: str) -> list[str]:
+def _check_namespace(view: ClusterView, namespace: str) -> None:
+    """Refuse a namespace that certainly does not exist: nothing found in a misspelt one would look like good news.
+
+    Raises:
+        click.UsageError: There is none.
+    """
     if namespace and view.get("Namespace", namespace) is None:
-        return [f"there is no namespace {namespace}"]
-    return []
+        raise click.UsageError(f"there is no namespace {namespace}")
 
 
 def _in_namespace(item: Object) -> Object:

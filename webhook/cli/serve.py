@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import signal
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,8 @@ from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from types import FrameType
+    from typing import NoReturn
 
     from webhook.server.lifecycle import Server
 
@@ -75,7 +79,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     help="The common name of a client that may call; needs --client-ca. Can be repeated.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; empty for all.")
-@click.option("--port", type=_PORT, default=8443, show_default=True, help="The port of the webhook.")
+@click.option(
+    "--port", type=_PORT, help="The port of the webhook; without it, that of --url if it names one, else 8443."
+)
 @click.option("--probe-port", type=_PORT, default=8080, show_default=True, help="The port of probes and metrics, HTTP.")
 @click.option(
     "--drain-delay",
@@ -115,6 +121,8 @@ def command(**given: Any) -> None:
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     options = ServeOptions(**given)
     options.check()
+    # Until the loop takes it over: the first process of a container is sent no signal that it does not handle.
+    signal.signal(signal.SIGTERM, _stop_at_once)
     make = _of_files(options) if options.cluster else partial(_of_running, options)
     # Here, so that help and mistakes do not wait for a server's libraries.
     import asyncio  # noqa: PLC0415
@@ -128,6 +136,10 @@ def command(**given: Any) -> None:
         asyncio.run(_run(make))
     except (CannotServe, NoCluster) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _stop_at_once(_number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(0)
 
 
 async def _run(make: Callable[[], Awaitable[Server]]) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ServeOptions"]
 
+_PORT = 8443
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
@@ -36,7 +38,7 @@ class ServeOptions:
     client_ca: Path | None
     client_name: tuple[str, ...]
     host: str
-    port: int
+    port: int | None
     probe_port: int
     drain_delay: float
     log_level: str
@@ -60,7 +62,7 @@ class ServeOptions:
             certificate=certificate,
             clients=self._clients(),
             host=self.host,
-            port=self.port,
+            port=self._port(),
             probe_port=self.probe_port,
             drain_delay=self.drain_delay,
         )
@@ -75,10 +77,16 @@ class ServeOptions:
             certificate=self._files(),
             clients=self._clients(),
             host=self.host,
-            port=self.port,
+            port=self._port(),
             probe_port=self.probe_port,
             drain_delay=self.drain_delay,
         )
+
+    def _port(self) -> int:
+        """Where to listen: what comes in between, if anything does, is for who gives both."""
+        if self.port is not None:
+            return self.port
+        return (urlsplit(self.url).port if self.url else None) or _PORT
 
     def _files(self) -> KeyPairFiles | None:
         from certs import KeyPairFiles  # noqa: PLC0415

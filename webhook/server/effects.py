@@ -170,13 +170,15 @@ class TemplateKeeper:
             if not more_turns:
                 raise
         except APIError as error:
-            if not error.already_exists:
+            if error.already_exists:
+                try:
+                    return await self._adopt(template)
+                except APIError as gone:
+                    if not (more_turns and gone.not_found):
+                        raise
+            # A conflict of something new is about what else is written with it, such as the status of a ResourceQuota.
+            elif not (more_turns and error.conflict):
                 raise
-            try:
-                return await self._adopt(template)
-            except APIError as gone:
-                if not (more_turns and gone.not_found):
-                    raise
         return await self._bring(template, more_turns - 1)
 
     async def _create(self, template: Template) -> Object:

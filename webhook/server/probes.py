@@ -6,6 +6,7 @@ that restarts the pod.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Literal
 
 import orjson
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 __all__ = ["METRICS", "READINESS", "Readiness", "create_probes"]
+
+_logger = logging.getLogger("gpu_admission.service")
 
 
 class Readiness:
@@ -33,11 +36,18 @@ class Readiness:
         self._checks = checks
         self._notes = notes
         self.phase: Literal["starting", "serving", "stopping"] = "starting"
+        self._logged: list[str] | None = None
 
     def reasons(self) -> list[str]:
         """Why callers should not be sent here; empty when they should."""
         reasons = [] if self.phase == "serving" else [f"the server is {self.phase}"]
         return reasons + [reason for check in self._checks if (reason := check())]
+
+    def log(self, reasons: list[str]) -> None:
+        """Log the reasons where they are others than before: a probe that fails tells nobody else why."""
+        if reasons != self._logged:
+            self._logged = reasons
+            _logger.info("not ready: %s" if reasons else "ready%s", "; ".join(reasons))
 
     def notes(self) -> list[str]:
         """What an administrator should know."""
@@ -67,6 +77,7 @@ async def _livez(request: web.Request) -> web.Response:
 async def _readyz(request: web.Request) -> web.Response:
     readiness = request.app[READINESS]
     reasons = readiness.reasons()
+    readiness.log(reasons)
     answer = {"ready": not reasons, "reasons": reasons, "notes": readiness.notes()}
     body = orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
     return web.Response(status=503 if reasons else 200, body=body, content_type="application/json")
