@@ -178,7 +178,7 @@ def test_leader_stops_leading_when_it_cannot_renew(in_virtual_time, candidate, c
             await asyncio.sleep(16.5)
             client.weather = down
             await asyncio.sleep(13)
-            assert elector.note == "a leads; GET https://10.0.0.1: connection refused"
+            assert elector.note == "nobody leads; GET https://10.0.0.1: connection refused"
 
     in_virtual_time(story())
     assert term.ended == [26.0]
@@ -187,6 +187,24 @@ def test_leader_stops_leading_when_it_cannot_renew(in_virtual_time, candidate, c
         "the lease is out of reach: GET https://10.0.0.1: connection refused",
         "this replica, a, leads no more: GET https://10.0.0.1: connection refused",
     ]
+
+
+def test_leader_whose_writes_all_lose_says_that_it_could_not_renew(in_virtual_time, candidate, caplog):
+    elector, _, client = candidate()
+
+    async def conflict(method):
+        if method == "PUT":
+            raise APIError(409, "Conflict", "the object has been modified")
+
+    async def story():
+        async with standing(elector):
+            await asyncio.sleep(16.5)
+            client.weather = conflict
+            await asyncio.sleep(13)
+            assert elector.note == "nobody leads"
+
+    in_virtual_time(story())
+    assert caplog.messages[-1] == "this replica, a, leads no more: it could not renew the lease in time"
 
 
 def test_hung_calls_do_not_prolong_a_term(in_virtual_time, candidate):

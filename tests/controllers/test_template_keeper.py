@@ -130,6 +130,13 @@ async def test_template_that_vanishes_between_two_calls_is_created(api, keeper, 
     assert counts == {"created": 1}
 
 
+async def test_creation_that_meets_a_conflict_is_tried_again(api, keeper, deadline, counts):
+    """Quota counts templates, and writes the count into its status."""
+    api.fail("POST", 409, "Conflict", "Operation cannot be fulfilled on resourcequotas")
+    assert await keeper.ensure([TEMPLATE], deadline) == {}
+    assert counts == {"created": 1}
+
+
 async def test_many_that_wait_for_one_template_create_it_once(api, keeper, deadline):
     assert await asyncio.gather(*(keeper.ensure([TEMPLATE], deadline) for _ in range(50))) == [{}] * 50
     assert api.sent("POST") == [COLLECTION]

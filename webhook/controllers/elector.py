@@ -107,7 +107,8 @@ class Elector:
     @property
     def note(self) -> str:
         """Who leads, and what keeps this replica from knowing; for readiness and logs."""
-        leader = "this replica leads" if self.leading else f"{self._holder} leads" if self._holder else "nobody leads"
+        others = self._holder != self._identity and self._holder
+        leader = "this replica leads" if self.leading else f"{others} leads" if others else "nobody leads"
         return f"{leader}; {self._trouble}" if self._trouble else leader
 
     async def run(self) -> None:
@@ -143,7 +144,8 @@ class Elector:
             if led.done():
                 return
             await self._attempt()
-        _logger.warning("this replica, %s, leads no more: %s", self._identity, self._trouble or f"{self._holder} does")
+        lost = "it could not renew the lease in time" if self._holder == self._identity else f"{self._holder} does"
+        _logger.warning("this replica, %s, leads no more: %s", self._identity, self._trouble or lost)
 
     async def _end(self, led: asyncio.Task[None]) -> None:
         by_itself = not led.cancel()

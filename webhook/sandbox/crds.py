@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from policies.kubernetes.paths import FieldPath, lookup
+from webhook.sandbox.rules import has_rules, rule_definition_problems, rule_problems
 from webhook.sandbox.statuses import Cause
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ def definition_problems(definition: Object) -> list[Cause]:
     if definition["spec"]["scope"] not in ("Cluster", "Namespaced"):
         shown = f'"{definition["spec"]["scope"]}": supported values: "Cluster", "Namespaced"'
         causes.append(Cause("spec.scope", "NotSupported", shown))
+    for version in versions:
+        schema = lookup(version, ("schema", "openAPIV3Schema"))
+        if isinstance(schema, dict):
+            causes += rule_definition_problems(schema, "spec.validation.openAPIV3Schema")
     return causes
 
 
@@ -71,15 +76,31 @@ def established(definition: Object, now: str) -> Object:
     return {**definition, "spec": {**definition["spec"], "names": names}, "status": status}
 
 
-def schema_problems(schema: Object | None, document: Object) -> list[Cause]:
+def schema_problems(schema: Object | None, document: Object, old: Object | None = None) -> list[Cause]:
     """Where an object does not meet the schema of its definition.
 
-    Types, `required`, `enum`, `pattern`, bounds and lengths are looked at; CEL rules, `anyOf` and its like and unknown
-    fields are not.
+    Types, `required`, `enum`, `pattern`, bounds, lengths, keys of lists and CEL rules are looked at; `anyOf` and its
+    like, `format` and `multipleOf` are not.
 
-    Source of the words: kube-openapi pkg/validation/validate, as seen on Kubernetes 1.36.
+    Source of the words: kube-openapi pkg/validation/validate, as seen on Kubernetes 1.36.2.
     """
-    return list(_problems(schema or {}, document, FieldPath()))
+    if schema is None:
+        return []
+    causes = list(_problems(schema, document, FieldPath()))
+    if not has_rules(schema):
+        return causes
+    if any(cause.type in _BLOCKING for cause in causes):
+        return [*causes, _RULES_NOT_CHECKED]
+    return [*causes, *rule_problems(schema, document, old)]
+
+
+_BLOCKING = frozenset(["Required", "TypeInvalid", "NotSupported", "TooLong", "TooMany"])
+_RULES_NOT_CHECKED = Cause(
+    "<nil>",
+    "Invalid",
+    "null: some validation rules were not checked because the object was invalid; correct the existing errors to"
+    " complete validation",
+)
 
 
 def _problems(schema: Object, value: Any, path: FieldPath) -> Iterator[Cause]:
@@ -91,12 +112,7 @@ def _problems(schema: Object, value: Any, path: FieldPath) -> Iterator[Cause]:
     if (choices := schema.get("enum")) and value not in choices:
         shown = ", ".join(_shown(choice) for choice in choices)
         yield Cause(str(path), "NotSupported", f"{_shown(value)}: supported values: {shown}")
-    for keyword, (broken, words) in _LIMITS.items():
-        if keyword in schema and broken(value, schema[keyword]):
-            text = words.format(schema[keyword])
-            yield Cause(str(path), "Invalid", f"{_shown(value)}: {path} in body should {text}")
-    if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
-        yield Cause(str(path), "TooLong", f"may not be more than {schema['maxLength']} bytes")
+    yield from _limit_problems(schema, value, path)
     if isinstance(value, list) and len(value) > schema.get("maxItems", len(value)):
         yield Cause(str(path), "TooMany", f"{len(value)}: must have at most {schema['maxItems']} items")
     if isinstance(value, dict):
@@ -104,6 +120,37 @@ def _problems(schema: Object, value: Any, path: FieldPath) -> Iterator[Cause]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _problems(schema.get("items") or {}, item, path / index)
+        yield from _repetitions(schema, value, path)
+
+
+def _limit_problems(schema: Object, value: Any, path: FieldPath) -> Iterator[Cause]:
+    """The first limit that is broken: of a text, no more is told than that."""
+    if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
+        yield Cause(str(path), "TooLong", f"may not be more than {schema['maxLength']} bytes")
+        return
+    for keyword, (broken, words) in _LIMITS.items():
+        if keyword in schema and broken(value, schema[keyword]):
+            shown = len(value) if isinstance(value, list) else value
+            yield Cause(
+                str(path), "Invalid", f"{_shown(shown)}: {path} in body should {words.format(schema[keyword])}"
+            )
+            return
+
+
+def _repetitions(schema: Object, items: list[Any], path: FieldPath) -> Iterator[Cause]:
+    """Items that are there twice in a list that is a set, or a map by keys of its items."""
+    form, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
+    seen = []
+    for index, item in enumerate(items):
+        if form == "map" and isinstance(item, dict):
+            identity: Any = {key: item[key] for key in keys if key in item}
+        elif form == "set":
+            identity = item
+        else:
+            continue
+        if identity in seen:
+            yield Cause(str(path / index), "Duplicate", _shown(identity))
+        seen.append(identity)
 
 
 def _field_problems(schema: Object, value: Object, path: FieldPath) -> Iterator[Cause]:
@@ -143,8 +190,8 @@ def _is_number(value: Any) -> bool:
 
 
 _LIMITS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
-    "pattern": (lambda value, pattern: isinstance(value, str) and not re.search(pattern, value), "match '{}'"),
     "minLength": (lambda value, least: isinstance(value, str) and len(value) < least, "be at least {} chars long"),
+    "pattern": (lambda value, pattern: isinstance(value, str) and not re.search(pattern, value), "match '{}'"),
     "minimum": (lambda value, least: _is_number(value) and value < least, "be greater than or equal to {}"),
     "maximum": (lambda value, most: _is_number(value) and value > most, "be less than or equal to {}"),
     "minItems": (lambda value, least: isinstance(value, list) and len(value) < least, "have at least {} items"),

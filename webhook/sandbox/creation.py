@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from webhook.sandbox import strategies
 from webhook.sandbox.attempt import Attempt
 from webhook.sandbox.chores import Adopt
+from webhook.sandbox.decoding import decoded, decoded_quietly
 from webhook.sandbox.defaults import with_defaults
 from webhook.sandbox.metadata import check_shape, identified, placed, wiped
 from webhook.sandbox.statuses import already_exists, failure, forbidden, not_found
@@ -36,14 +37,15 @@ async def create(cluster: Cluster, call: Call, kind: Kind, namespace: str, docum
     Raises:
         Refused: it is not created.
     """
-    asked = wiped(placed(kind, check_shape(kind, document), namespace))
-    if asked["metadata"].get("resourceVersion"):
+    asked = wiped(placed(kind, decoded(kind, check_shape(kind, document), call), namespace))
+    if asked["metadata"].pop("resourceVersion", "") not in ("", "0"):
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
     if kind.resource.namespaced:
         _check_namespace(cluster, kind, namespace, asked["metadata"].get("name", ""))
     attempt = _attempt(call, kind, namespace, with_defaults(kind.resource, asked))
     mutated = await cluster.admission.mutate(attempt, call.warn)
-    ready = strategies.created(kind, wiped(placed(kind, check_shape(kind, mutated), namespace)))
+    decided = decoded_quietly(kind, check_shape(kind, mutated))
+    ready = strategies.created(kind, wiped(placed(kind, decided, namespace)))
     written = await _store(cluster, call, kind, ready)
     if written["metadata"].get("ownerReferences") and not call.dry_run:
         cluster.chores.append(Adopt(Place(kind.key, (namespace, written["metadata"]["name"]))))
@@ -59,11 +61,13 @@ async def _store(cluster: Cluster, call: Call, kind: Kind, ready: Object) -> Obj
         strategies.check(kind, named)
         namespace, name = named["metadata"].get("namespace", ""), named["metadata"]["name"]
         await cluster.admission.validate(_attempt(call, kind, namespace, named), call.warn)
-        if cluster.store.get(kind, namespace, name) is None:
+        found = cluster.store.get(kind, namespace, name)
+        if found is None:
             return named if call.dry_run else cluster.commit(kind, named)
         if not generated:
             break
-    raise already_exists(kind.resource, name)
+    ending = found is not None and "deletionTimestamp" in found.decode(kind)["metadata"]
+    raise already_exists(kind.resource, name, ending=ending)
 
 
 def _attempt(call: Call, kind: Kind, namespace: str, document: Object) -> Attempt:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes import defaults
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
+from webhook.sandbox.secrets import read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,10 +189,30 @@ def _admission_policy(policy: Object) -> Object:
     return _at(filled, ("spec", "matchConstraints", "resourceRules"), lambda rule: {"scope": "*", **rule})
 
 
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def _role_binding(binding: Object) -> Object:
+    """The group of roles is the only one there is; users and groups are of it too, and service accounts of none."""
+    filled = _at(binding, ("roleRef",), lambda role: {**role, "apiGroup": role.get("apiGroup") or _RBAC})
+    return _at(filled, ("subjects",), _subject)
+
+
+def _subject(subject: Object) -> Object:
+    own = subject.get("kind") in ("User", "Group") and not subject.get("apiGroup")
+    return {**subject, "apiGroup": _RBAC} if own else subject
+
+
+def _hard(quota: Object) -> Object:
+    return _at(quota, ("spec", "hard"), _quantities)
+
+
 _REGISTRATION = "admissionregistration.k8s.io"
 _FILLERS: dict[tuple[str, str], Callable[[Object], Object]] = {
     ("", "Pod"): _pod,
     ("", "Namespace"): _namespace,
+    ("", "Secret"): read_secret,
+    ("", "ResourceQuota"): _hard,
     ("", "PodTemplate"): _template("template"),
     ("", "ReplicationController"): _template("spec", "template"),
     **{
@@ -205,5 +226,7 @@ _FILLERS: dict[tuple[str, str], Callable[[Object], Object]] = {
     (_REGISTRATION, "MutatingWebhookConfiguration"): _webhook({"reinvocationPolicy": "Never"}),
     (_REGISTRATION, "ValidatingWebhookConfiguration"): _webhook({}),
     (_REGISTRATION, "ValidatingAdmissionPolicy"): _admission_policy,
+    (_RBAC, "ClusterRoleBinding"): _role_binding,
+    (_RBAC, "RoleBinding"): _role_binding,
 }
 """By group and kind."""

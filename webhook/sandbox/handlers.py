@@ -11,6 +11,7 @@ from aiohttp import web
 from webhook.sandbox.creation import create
 from webhook.sandbox.deletion import delete
 from webhook.sandbox.garbage import collect
+from webhook.sandbox.metadata import check_shape
 from webhook.sandbox.options import JSON, call_of, delete_options, read_body, write_options
 from webhook.sandbox.patching import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, change_of
 from webhook.sandbox.reading import encode_list, read_list, read_one, selected
@@ -18,7 +19,7 @@ from webhook.sandbox.reviews import answer
 from webhook.sandbox.selectors import parse_selection
 from webhook.sandbox.statuses import method_not_allowed, no_such_path, success
 from webhook.sandbox.subresources import CREATED, create_part
-from webhook.sandbox.updates import update
+from webhook.sandbox.updates import check_name, update
 from webhook.sandbox.watching import parse_watch
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from webhook.sandbox.routing import Target
 
 __all__ = ["Asked", "Handlers"]
-
-_SHOWN_WHEN_DELETED = frozenset(["Pod", "Service", "ServiceAccount", "ResourceQuota", "PodTemplate"])
-"""Kinds of which a DELETE answers with the object; of the others, with a Status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +121,12 @@ class Handlers:
         return _json(orjson.dumps(written), 201)
 
     async def _update(self, asked: Asked) -> web.Response:
-        body = await read_body(asked.request)
+        body, target = await read_body(asked.request), asked.target
+        if target.kind.put_creates and self._cluster.store.get(target.kind, target.namespace, target.name) is None:
+            check_name(target, check_shape(target.kind, body))
+            made = {**body, "metadata": {**body["metadata"], "resourceVersion": "0"}}
+            call = asked.write("CreateOptions")
+            return _json(orjson.dumps(await create(self._cluster, call, target.kind, target.namespace, made)), 201)
         return await self._changed(asked, "UpdateOptions", lambda _: body)
 
     async def _patch(self, asked: Asked) -> web.Response:
@@ -139,7 +142,7 @@ class Handlers:
     async def _delete(self, asked: Asked) -> web.Response:
         target, call = asked.target, asked.call(await delete_options(asked.request))
         last, gone = await delete(self._cluster, call, target.kind, (target.namespace, target.name))
-        if gone and target.resource.kind not in _SHOWN_WHEN_DELETED:
+        if gone and not target.kind.shown_when_deleted:
             return _json(orjson.dumps(success(target.resource, target.name, last["metadata"]["uid"])))
         return _json(orjson.dumps(last))
 

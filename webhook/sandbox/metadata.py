@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.names import is_label_key, is_label_value
-from webhook.sandbox.statuses import Cause, bad_request
+from webhook.sandbox.statuses import NO_SUBDOMAIN, Cause, bad_request
 
 if TYPE_CHECKING:
     from random import Random
@@ -21,13 +21,10 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Of generated names: no vowels, so that no words come out. Source: apimachinery pkg/util/rand."""
 _RANDOM_CHARACTERS = 5
 _LONGEST_BASE = 63 - _RANDOM_CHARACTERS
+_LONGEST_NAME = 253
+_LONGEST_LABEL = 63
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_NO_SUBDOMAIN = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
-    " end with an alphanumeric character (e.g. 'example.com', regex used for validation is"
-    r" '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
 _NO_LABEL_VALUE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and"
     " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
@@ -71,7 +68,8 @@ def check_shape(kind: Kind, document: Any) -> Object:
     metadata = {} if metadata is None else metadata
     if wrong := _wrong_shape(metadata):
         raise bad_request(f'{named} in version "{resource.version}" cannot be handled as a {named}: {wrong}')
-    shown = {key: value for key, value in metadata.items() if value is not None and key != "managedFields"}
+    # What is null or empty is as good as not written, and the API server does not keep it.
+    shown = {key: value for key, value in metadata.items() if value not in (None, {}, []) and key != "managedFields"}
     return {**document, "kind": resource.kind, "apiVersion": version, "metadata": shown}
 
 
@@ -130,14 +128,41 @@ def metadata_problems(kind: Kind, document: Object) -> list[Cause]:
         if not is_label_key(key):
             causes.append(Cause("metadata.labels", "Invalid", f'"{key}": {_NO_LABEL_KEY}'))
         if not is_label_value(value):
-            causes.append(Cause("metadata.labels", "Invalid", f'"{value}": {_NO_LABEL_VALUE}'))
-    for index, owner in enumerate(metadata.get("ownerReferences") or ()):
+            why = _NO_LABEL_VALUE if len(value) <= _LONGEST_LABEL else f"must be no more than {_LONGEST_LABEL} bytes"
+            causes.append(Cause("metadata.labels", "Invalid", f'"{value}": {why}'))
+    for owner in metadata.get("ownerReferences") or ():
         causes += [
-            Cause(f"metadata.ownerReferences[{index}].{field}", "Required", "must not be empty")
+            Cause(f"metadata.ownerReferences.{field}", "Invalid", f'"": {"version " * (field == "apiVersion")}{_EMPTY}')
             for field in ("apiVersion", "kind", "name", "uid")
             if not isinstance(owner.get(field), str) or not owner[field]
         ]
+    return [*causes, *_annotation_problems(metadata.get("annotations") or {}), *_finalizer_problems(metadata)]
+
+
+_EMPTY = "must not be empty"
+_MOST_ANNOTATIONS = 256 * 1024
+"""Bytes of all keys and values. Source: apimachinery pkg/api/validation TotalAnnotationSizeLimitB."""
+_STANDARD_FINALIZERS = frozenset(["kubernetes", "orphan", "foregroundDeletion"])
+
+
+def _annotation_problems(annotations: dict[str, str]) -> list[Cause]:
+    causes = [
+        Cause("metadata.annotations", "Invalid", f'"{key}": {_NO_LABEL_KEY}')
+        for key in annotations
+        if not is_label_key(key.lower())
+    ]
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MOST_ANNOTATIONS:
+        causes.append(Cause("metadata.annotations", "TooLong", f"may not be more than {_MOST_ANNOTATIONS} bytes"))
     return causes
+
+
+def _finalizer_problems(metadata: Object) -> list[Cause]:
+    why = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        Cause(f"metadata.finalizers[{index}]", "Invalid", f'"{finalizer}": {why}')
+        for index, finalizer in enumerate(metadata.get("finalizers") or ())
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]
 
 
 def _name_problems(kind: Kind, name: str) -> list[Cause]:
@@ -145,11 +170,15 @@ def _name_problems(kind: Kind, name: str) -> list[Cause]:
         return [Cause("metadata.name", "Required", "name or generateName is required")]
     if kind.resource.group == _FREE_NAMES:
         return [] if name not in (".", "..") and not {"/", "%"} & set(name) else [_bad_name(name)]
-    return [] if _SUBDOMAIN.fullmatch(name) and len(name) <= 253 else [_bad_name(name)]
+    if len(name) > _LONGEST_NAME:
+        return [Cause("metadata.name", "Invalid", f'"{name}": must be no more than {_LONGEST_NAME} characters')]
+    if kind.resource.kind == "Namespace" and "." in name:
+        return [Cause("metadata.name", "Invalid", f'"{name}": must not contain dots')]
+    return [] if _SUBDOMAIN.fullmatch(name) else [_bad_name(name)]
 
 
 def _bad_name(name: str) -> Cause:
-    return Cause("metadata.name", "Invalid", f'"{name}": {_NO_SUBDOMAIN}')
+    return Cause("metadata.name", "Invalid", f'"{name}": {NO_SUBDOMAIN}')
 
 
 def update_problems(old: Object, new: Object) -> list[Cause]:

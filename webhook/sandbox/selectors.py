@@ -67,8 +67,14 @@ def _fields(kind: Kind, text: str) -> tuple[_FieldTerm, ...]:
     terms = tuple(_field_term(text, part) for part in text.split(",") if part)
     for term in terms:
         if term.field not in ("metadata.name", "metadata.namespace", *kind.fields):
-            raise bad_request(f"field label not supported: {term.field}")
+            raise bad_request(_unknown_field(kind, term.field))
     return terms
+
+
+def _unknown_field(kind: Kind, field: str) -> str:
+    if kind.fields or kind.custom:
+        return f"field label not supported: {field}"
+    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 def _field_term(text: str, part: str) -> _FieldTerm:

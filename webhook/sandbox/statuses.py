@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MODIFIED",
+    "NO_LABEL",
+    "NO_SUBDOMAIN",
     "Cause",
     "already_exists",
     "bad_request",
@@ -38,6 +40,19 @@ __all__ = [
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 """Why a write with an older `resourceVersion` is refused."""
+
+NO_SUBDOMAIN = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
+    " end with an alphanumeric character (e.g. 'example.com', regex used for validation is"
+    r" '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+"""Why a text cannot name most objects."""
+NO_LABEL = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
+    " an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"
+    " '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+"""Why a text cannot name a container, a pod claim or a request of a claim."""
 
 CauseType = Literal[
     "Required", "Invalid", "Forbidden", "NotFound", "NotSupported", "Duplicate", "TypeInvalid", "TooLong", "TooMany"

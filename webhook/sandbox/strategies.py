@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from webhook.sandbox.crds import CRD, definition_problems, schema_problems
+from webhook.sandbox.claim_validation import claim_problems
+from webhook.sandbox.crds import definition_problems, schema_problems
 from webhook.sandbox.metadata import metadata_problems, update_problems
 from webhook.sandbox.pod_updates import pod_update_problems
+from webhook.sandbox.pod_validation import pod_problems
+from webhook.sandbox.secrets import secret_problems
 from webhook.sandbox.statuses import Cause, invalid
 
 if TYPE_CHECKING:
@@ -81,7 +84,7 @@ def check(kind: Kind, document: Object) -> None:
     Raises:
         Refused: 422, with every cause.
     """
-    _refuse(kind, document, [*metadata_problems(kind, document), *_problems(kind, document)])
+    _refuse(kind, document, [*metadata_problems(kind, document), *_problems(kind, document, None)])
 
 
 def check_update(kind: Kind, old: Object, new: Object, *, whole: bool) -> None:
@@ -96,7 +99,7 @@ def check_update(kind: Kind, old: Object, new: Object, *, whole: bool) -> None:
     Raises:
         Refused: 422, with every cause.
     """
-    causes = [*metadata_problems(kind, new), *update_problems(old, new), *_problems(kind, new)]
+    causes = [*metadata_problems(kind, new), *update_problems(old, new), *_problems(kind, new, old)]
     if kind.resource.kind in _IMMUTABLE_SPEC and new.get("spec") != old.get("spec"):
         shown: Any = orjson.dumps(new.get("spec")).decode()
         causes.append(Cause("spec", "Invalid", f"{shown}: field is immutable"))
@@ -105,10 +108,17 @@ def check_update(kind: Kind, old: Object, new: Object, *, whole: bool) -> None:
     _refuse(kind, new, causes)
 
 
-def _problems(kind: Kind, document: Object) -> list[Cause]:
-    if kind.resource.kind == CRD:
-        return definition_problems(document)
-    return schema_problems(kind.schema, document)
+def _problems(kind: Kind, document: Object, old: Object | None) -> list[Cause]:
+    match kind.resource.kind:
+        case "CustomResourceDefinition":
+            return definition_problems(document)
+        case "Secret":
+            return secret_problems(document, old)
+        case "Pod" if old is None:
+            return pod_problems(document)
+        case "ResourceClaim" | "ResourceClaimTemplate" | "DeviceClass" if not kind.custom:
+            return claim_problems(document)
+    return schema_problems(kind.schema, document, old)
 
 
 def _refuse(kind: Kind, document: Object, causes: list[Cause]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from webhook.sandbox import strategies
 from webhook.sandbox.attempt import Attempt
+from webhook.sandbox.decoding import decoded, decoded_quietly
 from webhook.sandbox.defaults import with_defaults
 from webhook.sandbox.deletion import end_if_final
 from webhook.sandbox.metadata import check_shape, placed
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from webhook.sandbox.routing import Target
     from webhook.sandbox.store import Entry
 
-__all__ = ["update"]
+__all__ = ["check_name", "update"]
 
 _TRIES = 5
 """How often a change that names no version is made again on what somebody else wrote in the meantime."""
@@ -60,22 +61,18 @@ async def update(cluster: Cluster, call: Call, target: Target, change: Callable[
 async def _changed(cluster: Cluster, call: Call, target: Target, old: Object, sent: Any) -> Object:
     """The object that shall be stored."""
     kind = target.kind
-    asked = placed(kind, check_shape(kind, sent), target.namespace)
-    _check_name(target, asked)
+    asked = placed(kind, decoded(kind, check_shape(kind, sent), call), target.namespace)
+    check_name(target, asked)
     _check_uid(target, old, asked)
     document = with_defaults(kind.resource, asked)
     mutated = await cluster.admission.mutate(_attempt(call, target, old, document), call.warn)
-    new = placed(kind, check_shape(kind, mutated), target.namespace)
-    _check_name(target, new)
+    new = placed(kind, decoded_quietly(kind, check_shape(kind, mutated)), target.namespace)
+    check_name(target, new)
     version = old["metadata"]["resourceVersion"]
     if not asked["metadata"].get("resourceVersion") and not kind.unconditional:
-        shown = "0x0" if kind.custom else '""'
-        raise invalid(
-            kind.resource.kind,
-            kind.resource.group,
-            target.name,
-            [Cause("metadata.resourceVersion", "Invalid", f"{shown}: must be specified for an update")],
-        )
+        why = Cause("metadata.resourceVersion", "Invalid", "0: must be specified for an update")
+        # The API server names the resource here, not the kind as everywhere else.
+        raise invalid(kind.resource.plural, kind.resource.group, target.name, [why])
     if asked["metadata"].get("resourceVersion") not in (None, "", "0", version):
         raise conflict(kind.resource, target.name)
     new = {**new, "metadata": {**new["metadata"], "resourceVersion": version}}
@@ -100,7 +97,12 @@ _WRITES: dict[str, Callable[[Kind, Object, Object], Object]] = {
 }
 
 
-def _check_name(target: Target, document: Object) -> None:
+def check_name(target: Target, document: Object) -> None:
+    """Whether an object has the name that its path says.
+
+    Raises:
+        Refused: it has not.
+    """
     name = document["metadata"].get("name", "")
     if not name:
         raise bad_request(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import orjson
@@ -95,17 +95,27 @@ class Watch:
             return self._event(b"MODIFIED", change.entry)
         if remains:
             return self._event(b"ADDED", change.entry)
-        return self._event(b"DELETED", change.entry) if was else b""
+        if not was:
+            return b""
+        return self._event(b"DELETED", change.entry if change.type == "DELETED" else _left(change, self.kind))
 
     def _event(self, event: bytes, entry: Entry) -> bytes:
         return b'{"type":"' + event + b'","object":' + entry.encode(self.kind) + b"}\n"
 
     def _bookmark(self, version: int, annotations: Mapping[str, str] | None = None) -> bytes:
-        metadata = {"resourceVersion": str(version), "creationTimestamp": None}
+        metadata = {"resourceVersion": str(version)}
         shown = {**metadata, **({"annotations": annotations} if annotations else {})}
         resource = self.kind.resource
         marked = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": shown}
         return b'{"type":"BOOKMARK","object":' + orjson.dumps(marked) + b"}\n"
+
+
+def _left(change: Change, kind: Kind) -> Entry:
+    """What left a selection: as it was while it was in it, under the version in which it left."""
+    before = (change.before or change.entry).decode(kind)
+    before["metadata"]["resourceVersion"] = str(change.version)
+    shown = {key: value for key, value in before.items() if key not in ("kind", "apiVersion")}
+    return replace(change.entry, tail=orjson.dumps(shown)[1:])
 
 
 def parse_watch(cluster: Cluster, target: Target, query: Mapping[str, str]) -> Watch:
@@ -117,7 +127,7 @@ def parse_watch(cluster: Cluster, target: Target, query: Mapping[str, str]) -> W
     selection = parse_selection(target.kind, target.namespace, query)
     version = asked_version(cluster, query)
     listed = query.get("sendInitialEvents") == "true"
-    if listed and query.get("resourceVersionMatch") != "NotOlderThan":
+    if "sendInitialEvents" in query and query.get("resourceVersionMatch") != "NotOlderThan":
         cause = Cause(
             "resourceVersionMatch",
             "Forbidden",
@@ -127,7 +137,8 @@ def parse_watch(cluster: Cluster, target: Target, query: Mapping[str, str]) -> W
     return Watch(
         target.kind,
         selection,
-        version,
+        # Without what is there already, a watch from no version begins now.
+        version or cluster.store.version,
         initial=listed or (version == 0 and query.get("sendInitialEvents") != "false"),
         initial_end=listed and query.get("allowWatchBookmarks") == "true",
         bookmarks=query.get("allowWatchBookmarks") == "true",

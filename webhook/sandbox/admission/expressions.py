@@ -28,13 +28,13 @@ from policies.dra.cel.values import Map
 from policies.dra.cel.work import begin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from policies.dra.cel.interpreter.machine import Routine
     from policies.dra.cel.syntax import Expression as Tree
     from policies.dra.cel.values import Value
 
-__all__ = ["NO_AUTHORIZER", "Condition", "compile_condition", "value_of"]
+__all__ = ["NO_AUTHORIZER", "Condition", "compile_condition", "compile_rule", "value_of"]
 
 NO_AUTHORIZER = (
     "the sandbox decides nothing by RBAC, so it cannot evaluate `authorizer`; leave this condition out to try the "
@@ -44,6 +44,7 @@ NO_AUTHORIZER = (
 _ROOT = "@variables"
 """The engine's one variable; no expression can spell it."""
 _VARIABLES = ("object", "oldObject", "request", "namespaceObject")
+_OF_RULES = ("self", "oldSelf")
 _BIND = re.compile(r"\bcel\s*\.\s*bind\s*\(")
 _DRA_ONLY = frozenset({"includes"})
 _KEPT = 256
@@ -81,6 +82,7 @@ _FIELDS: Mapping[str, Mapping[str, Type]] = {
         "oldObject": DYN,
         "request": _object("AdmissionRequest"),
         "namespaceObject": DYN,
+        **dict.fromkeys(_OF_RULES, DYN),
     },
     "kubernetes.AdmissionRequest": _REQUEST,
     "kubernetes.GroupVersionKind": _KIND,
@@ -118,7 +120,8 @@ class Condition:
         """What it says, or the words in which it fails; and what that cost.
 
         Args:
-            variables: `object`, `oldObject`, `request` and `namespaceObject`, as `value_of` makes them.
+            variables: `object`, `oldObject`, `request` and `namespaceObject`, or for a rule `self` and `oldSelf`, as
+                `value_of` makes them.
         """
         begin()
         machine = Machine([SimpleNamespace(value=variables), *[None] * (self._slots - 1)])
@@ -138,12 +141,26 @@ def compile_condition(text: str) -> Condition:
     Raises:
         CelCompileError: the API server refuses it, or the sandbox cannot evaluate it.
     """
+    return _compiled(text, _VARIABLES)
+
+
+@lru_cache(maxsize=_KEPT)
+def compile_rule(text: str) -> Condition:
+    """Compile a rule of a custom resource's schema, over `self` and `oldSelf`.
+
+    Raises:
+        CelCompileError: the API server refuses it, or the sandbox cannot evaluate it.
+    """
+    return _compiled(text, _OF_RULES)
+
+
+def _compiled(text: str, variables: Iterable[str]) -> Condition:
     if bind := _BIND.search(text):
         line, column = text.count("\n", 0, bind.start()) + 1, bind.start() - text.rfind("\n", 0, bind.start())
         raise CelCompileError((Issue("undeclared reference to 'cel' (in container '')", line, column),), text)
     known = _environment()
     tree = parse(text)
-    for name in _VARIABLES:
+    for name in variables:
         tree = _bound(name, tree)
     try:
         checked = check(tree, text, known)

@@ -1,0 +1,141 @@
+"""What a pod that is created must be like, as far as what webhooks write into pods can break it: containers, their
+resources, and claims.
+
+Source: ValidatePodSpec in kubernetes/pkg/apis/core/validation; the words and their order as seen on Kubernetes 1.36.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.names import is_dns_label, is_dns_subdomain
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from webhook.sandbox.statuses import NO_LABEL, NO_SUBDOMAIN, Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["pod_problems"]
+
+_NATIVE = frozenset(["cpu", "memory", "ephemeral-storage"])
+_ONE_OF = "`resourceClaimName`, `resourceClaimTemplateName`"
+
+
+def pod_problems(pod: Object) -> list[Cause]:
+    """What is wrong with a pod."""
+    spec = pod.get("spec") or {}
+    claims = _objects(spec.get("resourceClaims"))
+    causes = list(_claim_problems(claims))
+    names = [str(claim.get("name") or "") for claim in claims]
+    if not spec.get("containers"):
+        causes.append(Cause("spec.containers", "Required", ""))
+    seen: set[str] = set()
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(_objects(spec.get(field))):
+            path = f"spec.{field}[{index}]"
+            causes += _container_problems(container, path, names)
+            if (name := container.get("name")) in seen:
+                causes.append(Cause(f"{path}.name", "Duplicate", f'"{name}"'))
+            seen.add(str(name))
+    return causes
+
+
+def _objects(value: Any) -> list[Object]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _claim_problems(claims: list[Object]) -> Iterator[Cause]:
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        path = f"spec.resourceClaims[{index}]"
+        name = claim.get("name") or ""
+        yield from _label_problems(name, f"{path}.name")
+        if name and name in seen:
+            yield Cause(f"{path}.name", "Duplicate", f'"{name}"')
+        seen.add(name)
+        template, existing = claim.get("resourceClaimTemplateName"), claim.get("resourceClaimName")
+        if template is None and existing is None:
+            shown = f'{{"Name":"{name}","ResourceClaimName":null,"ResourceClaimTemplateName":null}}'
+            yield Cause(path, "Invalid", f"{shown}: must specify one of: {_ONE_OF}")
+        elif template is not None and existing is not None:
+            shown = f'{{"Name":"{name}","ResourceClaimName":"{existing}","ResourceClaimTemplateName":"{template}"}}'
+            why = f"at most one of {_ONE_OF.replace(', ', ' or ')} may be specified"
+            yield Cause(path, "Invalid", f"{shown}: {why}")
+        for field, value in (("resourceClaimTemplateName", template), ("resourceClaimName", existing)):
+            if value is not None and not is_dns_subdomain(value):
+                yield Cause(f"{path}.{field}", "Invalid", f'"{value}": {NO_SUBDOMAIN}')
+
+
+def _label_problems(name: str, path: str) -> Iterator[Cause]:
+    if not name:
+        yield Cause(path, "Required", "")
+    elif not is_dns_label(name):
+        yield Cause(path, "Invalid", f'"{name}": {NO_LABEL}')
+
+
+def _container_problems(container: Object, path: str, claims: list[str]) -> Iterator[Cause]:
+    yield from _label_problems(container.get("name") or "", f"{path}.name")
+    if not container.get("image"):
+        yield Cause(f"{path}.image", "Required", "")
+    resources = container.get("resources") or {}
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    yield from _amount_problems(limits, f"{path}.resources.limits")
+    yield from _amount_problems(requests, f"{path}.resources.requests")
+    for name in sorted(requests):
+        yield from _request_problems(name, requests[name], limits.get(name), f"{path}.resources")
+    yield from _use_problems(_objects(resources.get("claims")), f"{path}.resources.claims", claims)
+
+
+def _amount_problems(amounts: Object, path: str) -> Iterator[Cause]:
+    for name, amount in sorted(amounts.items()):
+        try:
+            value = parse_quantity(amount)
+        except QuantityError as error:
+            yield Cause(f"{path}[{name}]", "Invalid", f'"{amount}": {error}')
+            continue
+        if value < 0:
+            yield Cause(f"{path}[{name}]", "Invalid", f'"{amount}": must be greater than or equal to 0')
+        elif not _is_native(name) and value.denominator != 1:
+            yield Cause(f"{path}[{name}]", "Invalid", f'"{amount}": must be an integer')
+        if not _is_native(name) and "/" not in name:
+            yield Cause(f"{path}[{name}]", "Invalid", f'"{name}": must be a standard resource type or fully qualified')
+            yield Cause(f"{path}[{name}]", "Invalid", f'"{name}": must be a standard resource for containers')
+
+
+def _is_native(name: str) -> bool:
+    return name in _NATIVE or name.startswith("hugepages-")
+
+
+def _request_problems(name: str, request: Any, limit: Any, path: str) -> Iterator[Cause]:
+    """What a request may not be beside its limit: devices are never shared out beyond what there is."""
+    if limit is None:
+        if not _is_native(name) and "/" in name:
+            yield Cause(f"{path}.limits", "Required", "Limit must be set for non overcommitable resources")
+        return
+    try:
+        asked, most = parse_quantity(request), parse_quantity(limit)
+    except QuantityError:
+        return
+    if not _is_native(name) and asked != most:
+        yield Cause(f"{path}.requests", "Invalid", f'"{request}": must be equal to {name} limit of {limit}')
+    elif asked > most:
+        yield Cause(f"{path}.requests", "Invalid", f'"{request}": must be less than or equal to {name} limit of {limit}')
+
+
+def _use_problems(uses: list[Object], path: str, claims: list[str]) -> Iterator[Cause]:
+    """Claims that a container uses: each is one of the pod's, and each or each request of it is there once."""
+    seen: set[str] = set()
+    for index, use in enumerate(uses):
+        name, request = use.get("name") or "", use.get("request") or ""
+        whole = f"{name}/{request}" if request else name
+        if not name:
+            yield Cause(f"{path}[{index}]", "Required", "")
+        elif whole in seen or name in seen:
+            yield Cause(f"{path}[{index}]", "Duplicate", f'"{name}"')
+        elif name not in claims:
+            known = f": {', '.join(claims)}" if claims else " which is empty"
+            why = f"must be one of the names in pod.spec.resourceClaims{known}"
+            yield Cause(f"{path}[{index}]", "NotFound", f'"{name}": {why}')
+        seen.add(whole)
