@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from dataclasses import replace
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -53,6 +54,38 @@ async def test_what_cannot_be_listed_keeps_the_sync_from_being_ready(api, sync):
     api.broken.add(NODES)
     sync.start(["gpu-operator"])
     await until(lambda: sync.reason().startswith("nothing is known yet of nodes: GET /api/v1/nodes"))
+
+
+async def impatient(sync):
+    """Make a minute of waiting a moment."""
+    sync._pace = replace(sync._pace, patience=0.0)
+    sync.start(["gpu-operator"])
+
+
+async def test_one_kind_that_cannot_be_listed_is_gone_on_without(api, sync):
+    api.broken.add(NODES)
+    await impatient(sync)
+    await asyncio.wait_for(sync.first(), 20)
+    assert sync.reason() == ""
+    assert sync.view.list("Node") is UNKNOWN
+    assert sync.view.list("Pod") == ()
+    assert sync.notes()[0].startswith("taken as unknown, because it cannot be listed: nodes: GET /api/v1/nodes")
+
+
+async def test_nothing_is_gone_on_without_namespaces(api, sync):
+    api.broken.add(RESOURCES["Namespace"].path())
+    await impatient(sync)
+    await until(lambda: not any(cache.is_awaited for cache in sync.caches))
+    sync._complete_if_so()
+    assert sync.reason().startswith("nothing is known yet of namespaces: GET /api/v1/namespaces")
+
+
+async def test_kind_that_cannot_be_listed_is_waited_for_a_minute(api, sync):
+    api.broken.add(NODES)
+    sync.start(["gpu-operator"])
+    await until(lambda: not any(cache.is_awaited for cache in sync.caches))
+    sync._complete_if_so()
+    assert sync.reason().startswith("nothing is known yet of nodes: ")
 
 
 @pytest.mark.parametrize("missing", ["forbidden", "absent"])

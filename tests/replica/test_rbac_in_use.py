@@ -136,7 +136,7 @@ class Story:
     async def upkeep(self, needed, unneeded, forgotten):
         def is_done():
             repaired = self.template(needed["metadata"]["name"]) is not None
-            marked = UNUSED_SINCE in self.template(unneeded)["metadata"]["annotations"]
+            marked = UNUSED_SINCE in (self.template(unneeded)["metadata"].get("annotations") or {})
             swept = self.template(forgotten) is None
             judged = "status" in self.sandbox.get(POLICY.kind, "default")
             audited = any(request.resource == "nodepools" for request in self.authorizer.granted)

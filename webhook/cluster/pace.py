@@ -18,6 +18,8 @@ class Pace:
     longest_pause: float = 30.0
     missing_pause: float = 60.0
     """Before asking again for a resource that is not served, or that RBAC keeps from us."""
+    patience: float = 60.0
+    """For how long something that fails to be listed keeps everything else waiting, after the start."""
     longest_retry_after: float = 120.0
     """What a server may ask for at most."""
     shortest_watch: float = 240.0

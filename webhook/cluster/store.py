@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.cluster.resources import Resource
 
-__all__ = ["Listing", "State", "Store", "is_older"]
+__all__ = ["NOT_LISTED", "Listing", "State", "Store", "is_older"]
+
+NOT_LISTED = "it was not listed yet"
+"""Why a store waits of which nobody has said that it cannot be listed."""
 
 State = Literal["waiting", "synced", "stale", "absent", "forbidden"]
 """How far a store can be believed.
@@ -55,7 +58,7 @@ class Store:
         self.resource = resource
         self.others = others
         self.state: State = "waiting"
-        self.reason = "it was not listed yet"
+        self.reason = NOT_LISTED
         """Why the state is not `synced`; empty where it is."""
         self.since = clock()
         """When the state was entered."""

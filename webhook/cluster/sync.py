@@ -15,17 +15,21 @@ from webhook.cluster.live import LiveView
 from webhook.cluster.pace import Pace
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.server_version import ServerVersion
-from webhook.cluster.sync_words import notes_of, reason_of
+from webhook.cluster.store import NOT_LISTED
+from webhook.cluster.sync_words import notes_of, reason_of, unlisted_of
 from webhook.cluster.trimmed import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from webhook.cluster.kinds import Watched
     from webhook.cluster.reflector import Reader
     from webhook.cluster.store import State, Store
 
 __all__ = ["Cache", "Sync"]
+
+_GLANCE_SECONDS = 1.0
+_CATCH_UP_SECONDS = 0.02
 
 _logger = logging.getLogger("gpu_admission.cluster")
 
@@ -39,11 +43,17 @@ class Cache:
     contact: Contact
     task: asyncio.Task[None]
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether nothing is known of it yet, and nobody has said that it cannot be listed."""
+        return self.store.state == "waiting" and self.store.reason == NOT_LISTED
+
 
 class Sync:
     """The view of a running cluster, from the first list on for as long as it is not closed.
 
-    Ready means one complete sync since the start. What comes later, an API server that is away or a right that is taken
+    Ready means one complete sync since the start; of a kind that fails to be listed for a minute, while others can be,
+    nothing is known then, rather than that nobody could be sent here after a restart. What comes later, an API server that is away or a right that is taken
     from us, makes facts unknown and is told in notes and metrics, but empties no Service.
     """
 
@@ -56,6 +66,8 @@ class Sync:
         self._caches: dict[Watched, Cache] = {}
         self._version = ServerVersion(client, sleep=self._pace.clockwork.sleep)
         self._asking: asyncio.Task[None] | None = None
+        self._glancing: asyncio.Task[None] | None = None
+        self._began = self._clock()
         self._complete = asyncio.Event()
         self.view = LiveView(clock=self._clock)
 
@@ -78,6 +90,8 @@ class Sync:
         self._collector.begin()
         self._asking = asyncio.create_task(self._version.ask_for_ever(self.view.set_server_version))
         self._asking.add_done_callback(_log_end)
+        self._began = self._clock()
+        self._glancing = asyncio.create_task(self._glance())
         self.look_into(operator_namespaces)
 
     def look_into(self, operator_namespaces: Iterable[str]) -> None:
@@ -94,8 +108,14 @@ class Sync:
         self._complete_if_so()
 
     async def first(self) -> None:
-        """Wait until everything was listed once, or was said to be forbidden or not served."""
+        """Wait until everything was listed once, or was said to be forbidden or not served, or is gone on without."""
         await self._complete.wait()
+
+    async def caught_up(self, seconds: float) -> None:
+        """Wait until the first word has come of everything that is watched by now, for so many seconds at most."""
+        end = self._clock() + seconds
+        while any(cache.is_awaited for cache in self.caches) and self._clock() < end:
+            await self._pace.clockwork.sleep(_CATCH_UP_SECONDS)
 
     def reason(self) -> str:
         """Why nobody should be sent here yet; empty once the first sync is complete."""
@@ -105,12 +125,14 @@ class Sync:
 
     def notes(self) -> list[str]:
         """What is not known, and why: for the administrator."""
-        return notes_of([(each.watched, each.store) for each in self.caches], self.view, self._clock())
+        stores = [(each.watched, each.store) for each in self.caches]
+        unlisted = unlisted_of(stores) if self._complete.is_set() else []
+        return unlisted + notes_of(stores, self.view, self._clock())
 
     async def close(self) -> None:
         """Stop watching; what the view shows grows old from now on."""
         self._collector.end(keep=False)
-        tasks = [cache.task for cache in self.caches] + ([self._asking] if self._asking else [])
+        tasks = [cache.task for cache in self.caches] + [task for task in (self._asking, self._glancing) if task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -135,11 +157,24 @@ class Sync:
         self._complete_if_so()
 
     def _complete_if_so(self) -> None:
-        if self._complete.is_set() or any(cache.store.state == "waiting" for cache in self.caches):
+        waiting = [cache for cache in self.caches if cache.store.state == "waiting"]
+        if self._complete.is_set() or (waiting and not self._goes_on_without(waiting)):
             return
         self._complete.set()
         self._collector.end(keep=True)
         _logger.info("the cluster was read: %d objects", sum(len(cache.store) for cache in self.caches))
+
+    def _goes_on_without(self, waiting: Sequence[Cache]) -> bool:
+        """Whether others are known, and these have failed for long enough. Everything asks about namespaces."""
+        if self._clock() < self._began + self._pace.patience:
+            return False
+        return not any(cache.is_awaited or cache.watched.kind == "Namespace" for cache in waiting)
+
+    async def _glance(self) -> None:
+        """Look now and then, since time passes without anybody telling."""
+        while not self._complete.is_set():
+            await self._pace.clockwork.sleep(_GLANCE_SECONDS)
+            self._complete_if_so()
 
 
 async def _for_ever(reflector: Reflector) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webhook.cluster.known import TRUSTED_SECONDS
+from webhook.cluster.store import NOT_LISTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from webhook.cluster.kinds import Watched
     from webhook.cluster.store import Store
 
-__all__ = ["notes_of", "reason_of"]
+__all__ = ["notes_of", "reason_of", "unlisted_of"]
 
 _SHOWN = 3
 _DRA = "resource.k8s.io"
@@ -47,6 +48,15 @@ def notes_of(stores: _Stores, view: ClusterView, now: float) -> list[str]:
         now: By the clock of the stores, in seconds.
     """
     return [*_absent(stores, view), *_forbidden(stores, view), *_outdated(stores, now)]
+
+
+def unlisted_of(stores: _Stores) -> list[str]:
+    """What the first sync went on without, one sentence each, without a full stop."""
+    return [
+        f"taken as unknown, because it cannot be listed: {watched.words}: {store.reason}"
+        for watched, store in stores
+        if store.state == "waiting" and store.reason != NOT_LISTED
+    ]
 
 
 def _absent(stores: _Stores, view: ClusterView) -> Iterator[str]:

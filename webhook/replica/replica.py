@@ -38,10 +38,12 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
     from webhook.replica.certificate import CertificateSource
     from webhook.replica.config import ReplicaConfig
+    from webhook.server.certificates import ServingCertificate
     from webhook.server.listeners import Ready
 
 __all__ = ["Replica"]
 
+_CATCH_UP_SECONDS = 5.0
 _FOLLOW_SECONDS = 1.0
 """How often it is seen that settings name other namespaces of the GPU Operator."""
 
@@ -89,7 +91,8 @@ class Replica:
 
         self._background = Background()
         self._election: asyncio.Task[None] | None = None
-        checks = [sync.reason, self._certificate.problem]
+        self._serving: ServingCertificate | None = None
+        checks = [sync.reason, self._certificate.problem, self._expired]
         notes = [callers.notes, sync.notes, bundles.notes, self._settings.notes, self._notes, self._background.notes]
         self._listeners = Listeners(config, Readiness(checks, notes), metrics)
 
@@ -102,6 +105,10 @@ class Replica:
         await self._listeners.answer_probes()
         self._sync.start(self._operator_namespaces)
         certificate, _ = await asyncio.gather(self._certificate.obtain(), self._sync.first())
+        self._serving = certificate
+        # Settings are known now, and may name other namespaces.
+        self._sync.look_into(self._operator_namespaces)
+        await self._sync.caught_up(_CATCH_UP_SECONDS)
         await asyncio.to_thread(warm, self._sync.view)
         self._metrics.watch_certificate(certificate.expiry)
         self._background.begin("the reading of settings", self._follow_settings())
@@ -136,6 +143,10 @@ class Replica:
         while True:
             self._sync.look_into(self._operator_namespaces)
             await asyncio.sleep(_FOLLOW_SECONDS)
+
+    def _expired(self) -> str:
+        """What no look would tell that cannot read the Secret."""
+        return self._serving.problem() if self._serving else ""
 
     def _notes(self) -> list[str]:
         return [self._elector.note]
