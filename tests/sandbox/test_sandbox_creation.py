@@ -9,6 +9,7 @@ from webhook.sandbox.attempt import User
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
+CONTAINER = {"name": "main", "image": "cuda"}
 
 
 async def test_create_fills_in_what_only_the_server_knows(api, config_map):
@@ -194,7 +195,7 @@ async def test_mutating_admission_sees_no_generated_name_and_no_uid(api, recorde
 
 
 async def test_validating_admission_sees_what_is_stored(api, sandbox, recorder):
-    answer = await api.post(PODS, {"metadata": {"generateName": "job-"}, "spec": {"containers": []}})
+    answer = await api.post(PODS, {"metadata": {"generateName": "job-"}, "spec": {"containers": [CONTAINER]}})
     (attempt,) = recorder.validated
     assert attempt.name == answer.body["metadata"]["name"]
     assert attempt.object["metadata"]["uid"] == answer.body["metadata"]["uid"]
@@ -268,11 +269,47 @@ async def test_server_that_is_started_again_serves_what_it_had(sandbox, config_m
         assert response.status == 200
 
 
-async def test_protobuf_is_415_with_a_way_out(api):
-    kind = "application/vnd.kubernetes.protobuf"
-    answer = await api("POST", "/api/v1/namespaces", data=b"k8s", content_type=kind)
-    assert answer.code == 415
-    assert answer.message == (
-        "the sandbox reads JSON and no protobuf, which kubectl sends for a few of its commands; have them print the object"
-        " (--dry-run=client -o yaml) and pipe it into kubectl apply -f -"
-    )
+@pytest.mark.parametrize(
+    ("metadata", "cause"),
+    [
+        (
+            {"finalizers": ["foo"]},
+            (
+                'metadata.finalizers[0]: Invalid value: "foo": name is neither a standard finalizer name nor is it fully'
+                " qualified"
+            ),
+        ),
+        (
+            {"annotations": {"a": "c" * 300_000}},
+            "metadata.annotations: Too long: may not be more than 262144 bytes",
+        ),
+        (
+            {"labels": {"a": "b" * 64}},
+            f'metadata.labels: Invalid value: "{"b" * 64}": must be no more than 63 bytes',
+        ),
+        (
+            {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]},
+            'metadata.ownerReferences.uid: Invalid value: "": must not be empty',
+        ),
+    ],
+    ids=["finalizer", "annotations", "label", "owner"],
+)
+async def test_metadata_that_is_not_valid_is_422(api, config_map, metadata, cause):
+    answer = await api.post("/api/v1/namespaces/default/configmaps", config_map("a", **metadata))
+    # Kubernetes 1.36.2.
+    assert (answer.code, answer.message) == (422, f'ConfigMap "a" is invalid: {cause}')
+
+
+async def test_namespace_has_no_dots_in_its_name(api):
+    answer = await api.post("/api/v1/namespaces", {"metadata": {"name": "a.b"}})
+    assert answer.message == ('Namespace "a.b" is invalid: metadata.name: Invalid value: "a.b": must not contain dots')
+
+
+async def test_role_binding_says_of_which_group_its_role_is(api):
+    path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
+    subjects = [{"kind": "User", "name": "a"}, {"kind": "ServiceAccount", "name": "b", "namespace": "c"}]
+    role = {"kind": "Role", "name": "r"}
+    body = (await api.post(path, {"metadata": {"name": "b"}, "roleRef": role, "subjects": subjects})).body
+    group = "rbac.authorization.k8s.io"
+    assert body["roleRef"] == {**role, "apiGroup": group}
+    assert body["subjects"] == [{**subjects[0], "apiGroup": group}, subjects[1]]

@@ -20,7 +20,8 @@ def definition():
                     "share": {"x-kubernetes-int-or-string": True},
                     "list": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
                 },
-            }
+            },
+            "status": {"type": "object", "properties": {"ready": {"type": "boolean"}}},
         },
     }
     version = {"served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}}}
@@ -127,7 +128,7 @@ async def test_update_without_version_is_refused(api, definition):
     await api.post(QUOTAS, quota())
     answer = await api.put(f"{QUOTAS}/gpu", quota(gpus=1))
     assert answer.message == (
-        'GPUQuota.example.com "gpu" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be specified for an'
+        'gpuquotas.example.com "gpu" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an'
         " update"
     )
 

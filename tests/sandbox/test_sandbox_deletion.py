@@ -219,3 +219,11 @@ async def test_delete_with_a_body_that_is_no_object_is_400(api, sandbox, config_
     sandbox.create(config_map())
     answer = await api.delete(CONFIG_MAP, [1])
     assert answer.code == 400
+
+
+async def test_name_of_what_is_being_deleted_is_taken(api, sandbox, config_map):
+    sandbox.create(config_map(finalizers=["example.com/wait"]))
+    await api.delete(CONFIG_MAP)
+    answer = await api.post(CONFIG_MAPS, config_map())
+    # Kubernetes 1.36.2.
+    assert (answer.code, answer.message) == (409, 'object is being deleted: configmaps "settings" already exists')

@@ -144,3 +144,20 @@ async def test_exactly_an_older_version_is_410(api, sandbox, config_map):
     sandbox.create(config_map())
     answer = await api.get(CONFIG_MAPS, resourceVersion="1", resourceVersionMatch="Exact")
     assert (answer.code, answer.message) == (410, "The resourceVersion for the provided list is too old.")
+
+
+async def test_list_from_version_0_has_no_pages(api, sandbox, config_map):
+    # A real server answers it from its cache: Kubernetes 1.36.2.
+    for name in "ab":
+        sandbox.create(config_map(name))
+    answer = await api.get(CONFIG_MAPS, limit="1", resourceVersion="0")
+    assert (names(answer), "continue" in answer.body["metadata"]) == (["a", "b"], False)
+
+
+async def test_field_that_a_kind_without_fields_is_not_selected_by_is_400(api):
+    answer = await api.get(CONFIG_MAPS, fieldSelector="data.a=b")
+    # Kubernetes 1.36.2.
+    assert (answer.code, answer.message) == (
+        400,
+        '"data.a" is not a known field selector: only "metadata.name", "metadata.namespace"',
+    )

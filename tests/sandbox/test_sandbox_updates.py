@@ -54,7 +54,7 @@ async def test_put_without_version_is_refused_where_versions_are_a_must(api, san
     answer = await api.put(LEASE, lease)
     assert answer.code == 422
     assert answer.message == (
-        'Lease.coordination.k8s.io "leader" is invalid: metadata.resourceVersion: Invalid value: "": must be specified'
+        'leases.coordination.k8s.io "leader" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified'
         " for an update"
     )
 
@@ -88,6 +88,21 @@ async def test_what_is_not_there_is_404(api, config_map, method):
     body = {"PUT": config_map(), "PATCH": {}}.get(method)
     answer = await api(method, CONFIG_MAP, body, content_type=content_type)
     assert (answer.code, answer.message) == (404, 'configmaps "settings" not found')
+
+
+async def test_put_creates_a_lease_that_is_not_there(api):
+    # Even with a version of one that was there: a leader that renews brings a deleted Lease back. Kubernetes 1.36.2.
+    metadata = {"name": "leader", "resourceVersion": "7"}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+    answer = await api.put(LEASE, {**lease, "spec": {"holderIdentity": "a"}})
+    assert (answer.code, answer.body["spec"]) == (201, {"holderIdentity": "a"})
+
+
+async def test_empty_parts_of_metadata_are_not_kept(api, config_map):
+    # Kubernetes 1.36.2.
+    await api.post("/api/v1/namespaces/default/configmaps", config_map(labels={}, annotations={}, finalizers=[]))
+    answer = await api.get(CONFIG_MAP)
+    assert answer.body["metadata"].keys() == {"name", "namespace", "uid", "creationTimestamp", "resourceVersion"}
 
 
 async def test_json_patch_changes(api, sandbox, config_map):

@@ -63,5 +63,25 @@ async def test_other_limit_ranges_do_not_count(seen, objects, other):
     assert (await seen())["spec"]["containers"][0]["resources"] == {}
 
 
-async def test_an_update_stays_as_it_is(mutate, attempt, pod):
-    assert await mutate(attempt(pod(), "UPDATE", old=pod())) == pod()
+async def test_an_update_changes_only_tolerations(mutate, attempt, pod):
+    # DefaultTolerationSeconds looks at updates too: Kubernetes 1.36.2 puts the two back where a list came without them.
+    changed = await mutate(attempt(pod(), "UPDATE", old=pod()))
+    assert [toleration["key"] for toleration in changed["spec"].pop("tolerations")] == [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ]
+    assert changed == pod()
+
+
+async def test_the_priority_is_that_of_the_class(seen, objects):
+    objects.add({"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 5})
+    assert (await seen(priorityClassName="high"))["spec"]["priority"] == 5
+
+
+async def test_a_priority_class_that_is_not_there_is_refused(mutate, attempt, pod, refusal):
+    status = await refusal(mutate(attempt(pod(priorityClassName="nope"))))
+    # Kubernetes 1.36.2.
+    assert (status["code"], status["message"]) == (
+        403,
+        'pods "p" is forbidden: no PriorityClass with name nope was found',
+    )

@@ -43,6 +43,51 @@ async def test_a_configuration_that_is_deleted_is_not_checked(validate, attempt)
             {"timeoutSeconds": 31},
             "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",
         ),
+        (
+            {"timeoutSeconds": "5"},
+            'webhooks[0].timeoutSeconds: Invalid value: "5": the timeout value must be between 1 and 30 seconds',
+        ),
+        (
+            {"failurePolicy": "Maybe"},
+            'webhooks[0].failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"',
+        ),
+        (
+            {"rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"]}]},
+            "webhooks[0].rules[0].resources: Required value",
+        ),
+        (
+            {"rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["FOO"], "resources": ["pods"]}]},
+            (
+                'webhooks[0].rules[0].operations[0]: Unsupported value: "FOO": supported values: "*", "CONNECT", "CREATE",'
+                ' "DELETE", "UPDATE"'
+            ),
+        ),
+        (
+            {"clientConfig": {"url": "http://x/y"}},
+            (
+                "webhooks[0].clientConfig.url: Invalid value: \"http\": 'https' is the only allowed URL scheme; desired"
+                " format: https://host[/path]"
+            ),
+        ),
+        (
+            {"clientConfig": {"url": "https:///x"}},
+            (
+                'webhooks[0].clientConfig.url: Invalid value: "": host must be specified; desired format:'
+                " https://host[/path]"
+            ),
+        ),
+        (
+            {"clientConfig": {"url": "https://x/y?a=b"}},
+            'webhooks[0].clientConfig.url: Invalid value: "a=b": query parameters are not permitted in the URL',
+        ),
+        (
+            {"clientConfig": {"url": "https://x/y#c"}},
+            'webhooks[0].clientConfig.url: Invalid value: "c": fragments are not permitted in the URL',
+        ),
+        (
+            {"clientConfig": {"url": "https://u@x/y"}},
+            'webhooks[0].clientConfig.url: Invalid value: "u": user information is not permitted in the URL',
+        ),
         ({"clientConfig": {}}, "webhooks[0].clientConfig: Required value: exactly one of url or service is required"),
         (
             {"clientConfig": {"service": {"name": "s"}}},

@@ -109,6 +109,21 @@ async def test_what_a_webhook_changed_is_noted(admission, mutating, mutate, atte
         pytest.param(
             {"patch": "W10=", "patchType": ""}, 'webhook returned invalid response.patchType of ""', id="empty"
         ),
+    ],
+)
+async def test_a_response_that_is_none_is_a_failed_call(
+    mutating, mutate, attempt, pod, server, refusal, response, message
+):
+    mutating("a")
+    server.on("/a", response)
+    status = await refusal(mutate(attempt(pod())))
+    uid = server.calls[0].request["uid"]
+    assert status["message"] == invalid(message or f'expected response.uid="{uid}", got "x"')
+
+
+@pytest.mark.parametrize(
+    ("response", "message"),
+    [
         pytest.param(
             {"allowed": "yes"},
             "json: cannot unmarshal string into Go struct field AdmissionResponse.response.allowed of type bool",
@@ -121,14 +136,12 @@ async def test_what_a_webhook_changed_is_noted(admission, mutating, mutate, atte
         ),
     ],
 )
-async def test_a_response_that_is_none_is_a_failed_call(
+async def test_a_response_with_a_wrong_type_is_no_answer_at_all(
     mutating, mutate, attempt, pod, server, refusal, response, message
 ):
     mutating("a")
     server.on("/a", response)
-    status = await refusal(mutate(attempt(pod())))
-    uid = server.calls[0].request["uid"]
-    assert status["message"] == invalid(message or f'expected response.uid="{uid}", got "x"')
+    assert (await refusal(mutate(attempt(pod()))))["message"] == failed(f"failed to call webhook: {message}")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +201,7 @@ def raw(text):
         pytest.param({**raw("[{}]"), "patchType": "Merge"}, 'unsupported patch type "Merge"', id="type"),
         pytest.param(
             {**raw(""), "patch": "%"},
-            "received invalid webhook response: illegal base64 data in response.patch",
+            "failed to call webhook: illegal base64 data at input byte 0",
             id="base64",
         ),
     ],

@@ -131,9 +131,7 @@ def _limit_problems(schema: Object, value: Any, path: FieldPath) -> Iterator[Cau
     for keyword, (broken, words) in _LIMITS.items():
         if keyword in schema and broken(value, schema[keyword]):
             shown = len(value) if isinstance(value, list) else value
-            yield Cause(
-                str(path), "Invalid", f"{_shown(shown)}: {path} in body should {words.format(schema[keyword])}"
-            )
+            yield Cause(str(path), "Invalid", f"{_shown(shown)}: {path} in body should {words.format(schema[keyword])}")
             return
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import hdrs, web
 
 from webhook.sandbox.cluster import Call
+from webhook.sandbox.protobuf import UnreadableProtobuf, read_protobuf
 from webhook.sandbox.statuses import Cause, bad_request, failure, invalid, too_large, unsupported_media_type
 from webhook.server.strict_json import BadJSON, read_json
 
@@ -26,8 +27,8 @@ _META = "meta.k8s.io/v1"
 _TEXTS = ("fieldManager", "fieldValidation")
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
 _NO_PROTOBUF = (
-    "the sandbox reads JSON and no protobuf, which kubectl sends for a few of its commands; have them print the object"
-    " (--dry-run=client -o yaml) and pipe it into kubectl apply -f -"
+    "the sandbox reads JSON, and protobuf, which kubectl sends for a few of its commands, only of small kinds ({why});"
+    " have the command print the object (--dry-run=client -o yaml) and pipe it into kubectl apply -f -"
 )
 
 
@@ -44,7 +45,7 @@ async def read_body(request: web.Request, *accepted: str) -> Any:
     accepted = accepted or (JSON,)
     # A body without a type is taken for JSON, as the API server does; aiohttp calls it octet-stream.
     if request.content_type == _PROTOBUF:
-        raise failure(415, "UnsupportedMediaType", _NO_PROTOBUF)
+        return await _read_protobuf(request)
     if hdrs.CONTENT_TYPE in request.headers and request.content_type not in accepted:
         raise unsupported_media_type(*accepted)
     try:
@@ -53,6 +54,15 @@ async def read_body(request: web.Request, *accepted: str) -> Any:
         raise too_large(LARGEST_BODY) from error
     except BadJSON as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+
+
+async def _read_protobuf(request: web.Request) -> Any:
+    try:
+        return read_protobuf(await request.read())
+    except web.HTTPRequestEntityTooLarge as error:
+        raise too_large(LARGEST_BODY) from error
+    except UnreadableProtobuf as error:
+        raise failure(415, "UnsupportedMediaType", _NO_PROTOBUF.format(why=error)) from error
 
 
 def write_options(kind: str, query: Mapping[str, str]) -> Object:

@@ -1,5 +1,4 @@
-"""What a pod that is created must be like, as far as what webhooks write into pods can break it: containers, their
-resources, and claims.
+"""What a pod that is created must be like: its containers, their resources, and claims, which webhooks write into pods.
 
 Source: ValidatePodSpec in kubernetes/pkg/apis/core/validation; the words and their order as seen on Kubernetes 1.36.2.
 """
@@ -121,7 +120,9 @@ def _request_problems(name: str, request: Any, limit: Any, path: str) -> Iterato
     if not _is_native(name) and asked != most:
         yield Cause(f"{path}.requests", "Invalid", f'"{request}": must be equal to {name} limit of {limit}')
     elif asked > most:
-        yield Cause(f"{path}.requests", "Invalid", f'"{request}": must be less than or equal to {name} limit of {limit}')
+        yield Cause(
+            f"{path}.requests", "Invalid", f'"{request}": must be less than or equal to {name} limit of {limit}'
+        )
 
 
 def _use_problems(uses: list[Object], path: str, claims: list[str]) -> Iterator[Cause]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["has_rules", "rule_definition_problems", "rule_problems"]
 
 _RULES = "x-kubernetes-validations"
+_WHOLE = FieldPath()
 _OF_CHANGES = re.compile(r"\boldSelf\b")
 
 
@@ -55,7 +56,7 @@ def rule_definition_problems(schema: Object, path: str) -> Iterator[Cause]:
         yield from rule_definition_problems(inner, f"{path}.{step}")
 
 
-def rule_problems(schema: Object, value: Any, old: Any = None, path: FieldPath = FieldPath()) -> Iterator[Cause]:  # noqa: B008 - it is a tuple
+def rule_problems(schema: Object, value: Any, old: Any = None, path: FieldPath = _WHOLE) -> Iterator[Cause]:
     """The rules that an object breaks.
 
     Args:

@@ -1,5 +1,4 @@
-"""What the schema of a custom resource does to an object before anybody judges it: fields that it does not know go, and
-its defaults come.
+"""What the schema of a custom resource does to an object before it is judged: unknown fields go, and defaults come.
 
 Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema (pruning, defaulting), as seen on Kubernetes 1.36.2.
 """

@@ -75,6 +75,9 @@ def _bind(cluster: Cluster, call: Call, target: Target, binding: Object) -> None
     if bound:
         why = f'pod {target.name} is already assigned to node "{bound}"'
         raise conflict(Resource("", "v1", "pods/binding", "Binding", namespaced=True), target.name, why)
+    if lookup(pod, ("spec", "schedulingGates")):
+        why = f"pod {target.name} has non-empty .spec.schedulingGates"
+        raise conflict(Resource("", "v1", "pods/binding", "Binding", namespaced=True), target.name, why)
     if call.dry_run:
         return
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": cluster.now()}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from policies.dra.cel.errors import CelCompileError
 from webhook.sandbox.admission.expressions import compile_condition
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["check_configuration"]
 
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_CHOICES = {
+    "failurePolicy": ("Fail", "Ignore"),
+    "matchPolicy": ("Equivalent", "Exact"),
+    "reinvocationPolicy": ("IfNeeded", "Never"),
+}
+_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _VERSIONS = "must specify one of v1, v1beta1"
 _LEAST_SEGMENTS = 3
 _LONGEST_TIMEOUT = 30
@@ -51,10 +58,16 @@ def _problems(webhook: Object, path: str) -> Iterator[Cause]:
     elif effects not in _SIDE_EFFECTS:
         supported = ", ".join(map(_quoted, _SIDE_EFFECTS))
         yield Cause(f"{path}.sideEffects", "NotSupported", f"{_quoted(effects)}: supported values: {supported}")
+    for field, supported_values in _CHOICES.items():
+        if (chosen := webhook.get(field)) is not None and chosen not in supported_values:
+            supported = ", ".join(map(_quoted, supported_values))
+            yield Cause(f"{path}.{field}", "NotSupported", f"{_quoted(chosen)}: supported values: {supported}")
     timeout = webhook.get("timeoutSeconds")
-    if timeout is not None and not 1 <= timeout <= _LONGEST_TIMEOUT:
+    if timeout is not None and not (isinstance(timeout, int) and 1 <= timeout <= _LONGEST_TIMEOUT):
         why = f"the timeout value must be between 1 and {_LONGEST_TIMEOUT} seconds"
-        yield Cause(f"{path}.timeoutSeconds", "Invalid", f"{timeout}: {why}")
+        yield Cause(f"{path}.timeoutSeconds", "Invalid", f"{_quoted(timeout)}: {why}")
+    for index, rule in enumerate(webhook.get("rules") or []):
+        yield from _rule_problems(rule, f"{path}.rules[{index}]")
     yield from _client_problems(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
     for index, condition in enumerate(webhook.get("matchConditions") or []):
         yield from _condition_problems(condition, f"{path}.matchConditions[{index}]")
@@ -72,9 +85,42 @@ def _client_problems(client: dict[str, Any], path: str) -> Iterator[Cause]:
     service = client.get("service")
     if (client.get("url") is None) == (service is None):
         yield Cause(path, "Required", "exactly one of url or service is required")
+    elif service is None:
+        yield from _url_problems(client["url"], f"{path}.url")
     for field in ("name", "namespace"):
         if service is not None and not service.get(field):
             yield Cause(f"{path}.service.{field}", "Required", "")
+
+
+def _url_problems(url: Any, path: str) -> Iterator[Cause]:
+    """A URL by which no webhook can be called."""
+    form = "desired format: https://host[/path]"
+    try:
+        parts = urlsplit(str(url))
+    except ValueError as error:
+        yield Cause(path, "Required", f"url must be a valid URL: {error}; {form}")
+        return
+    if parts.scheme != "https":
+        yield Cause(path, "Invalid", f"{_quoted(parts.scheme)}: 'https' is the only allowed URL scheme; {form}")
+    if not parts.netloc:
+        yield Cause(path, "Invalid", f'"": host must be specified; {form}')
+    if parts.username is not None:
+        yield Cause(path, "Invalid", f"{_quoted(parts.username)}: user information is not permitted in the URL")
+    if parts.fragment:
+        yield Cause(path, "Invalid", f"{_quoted(parts.fragment)}: fragments are not permitted in the URL")
+    if parts.query:
+        yield Cause(path, "Invalid", f"{_quoted(parts.query)}: query parameters are not permitted in the URL")
+
+
+def _rule_problems(rule: Object, path: str) -> Iterator[Cause]:
+    for field in ("operations", "apiGroups", "apiVersions", "resources"):
+        if not rule.get(field):
+            yield Cause(f"{path}.{field}", "Required", "")
+    for index, operation in enumerate(rule.get("operations") or ()):
+        if operation not in _OPERATIONS:
+            supported = ", ".join(map(_quoted, _OPERATIONS))
+            shown = f"{_quoted(operation)}: supported values: {supported}"
+            yield Cause(f"{path}.operations[{index}]", "NotSupported", shown)
 
 
 def _condition_problems(condition: Object, path: str) -> Iterator[Cause]:

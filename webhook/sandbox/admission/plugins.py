@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import lookup
+from webhook.sandbox.statuses import forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,16 +25,42 @@ _SECONDS_TO_STAY = 300
 
 
 def with_plugins(attempt: Attempt, objects: Objects) -> Object | None:
-    """The object of a write as the plug-ins make it; only pods that are created change."""
+    """The object of a write as the plug-ins make it: a pod, when it is created; its tolerations, when it changes.
+
+    Raises:
+        Refused: a pod wants a PriorityClass that there is not.
+    """
     pod = attempt.object
-    is_new_pod = (attempt.operation, attempt.resource.kind, attempt.subresource) == ("CREATE", "Pod", "")
-    if pod is None or not is_new_pod or not isinstance(pod.get("spec"), dict):
+    is_pod = (attempt.resource.kind, attempt.subresource) == ("Pod", "") and attempt.operation in ("CREATE", "UPDATE")
+    if pod is None or not is_pod or not isinstance(pod.get("spec"), dict):
         return pod
+    if attempt.operation == "UPDATE":
+        return {**pod, "spec": {**pod["spec"], "tolerations": _tolerations(pod["spec"].get("tolerations") or [])}}
     pod = _with_limits(pod, objects.objects("LimitRange", attempt.namespace))
-    spec = {"serviceAccountName": "default", "priority": 0, "preemptionPolicy": "PreemptLowerPriority", **pod["spec"]}
+    priority = _priority(attempt, pod["spec"], objects)
+    spec = {
+        "serviceAccountName": "default",
+        "preemptionPolicy": "PreemptLowerPriority",
+        **pod["spec"],
+        "priority": priority,
+    }
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
     spec["tolerations"] = _tolerations(spec.get("tolerations") or [])
     return {**pod, "spec": spec}
+
+
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def _priority(attempt: Attempt, spec: Object, objects: Objects) -> int:
+    """The priority of a pod's class, which nobody writes himself."""
+    name = spec.get("priorityClassName")
+    if not name:
+        return 0
+    found = objects.get("PriorityClass", name)
+    if found is None and name not in _SYSTEM_PRIORITIES:
+        raise forbidden(attempt.resource, attempt.name, f"no PriorityClass with name {name} was found")
+    return int(found.get("value") or 0) if found is not None else _SYSTEM_PRIORITIES[name]
 
 
 def _tolerations(given: list[Any]) -> list[Any]:

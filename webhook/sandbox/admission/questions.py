@@ -10,7 +10,7 @@ from webhook.sandbox.admission.calls import CallFailed
 from webhook.sandbox.admission.conditions import conditions_hold
 from webhook.sandbox.admission.denials import denied, dry_run_unsupported
 from webhook.sandbox.admission.matching import is_meant
-from webhook.sandbox.admission.reviews import BadAnswer, read_answer, review_of
+from webhook.sandbox.admission.reviews import BadAnswer, UnreadableAnswer, read_answer, review_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +61,8 @@ class Questions:
         document = await self._caller.ask(hook, review_of(attempt, uid))
         try:
             answer = read_answer(document, uid, mutating=mutating)
+        except UnreadableAnswer as error:
+            raise CallFailed(f"failed to call webhook: {error}") from None
         except BadAnswer as error:
             raise CallFailed(f"received invalid webhook response: {error}") from None
         for key, value in answer.annotations.items():

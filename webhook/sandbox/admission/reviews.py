@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.attempt import Attempt
 
-__all__ = ["Answer", "BadAnswer", "BadPatchText", "read_answer", "request_of", "review_of"]
+__all__ = ["Answer", "BadAnswer", "BadPatchText", "UnreadableAnswer", "read_answer", "request_of", "review_of"]
 
 _API_VERSION = "admission.k8s.io/v1"
 _KIND = "AdmissionReview"
@@ -42,6 +42,10 @@ _STATUS_TYPES = {
 
 class BadAnswer(ValueError):  # noqa: N818 - the name says what is wrong
     """An answer that is no AdmissionReview, or not the answer to this question. Its text says why."""
+
+
+class UnreadableAnswer(BadAnswer):
+    """An answer with a value of a type that its field does not have: to the API server, it is no answer at all."""
 
 
 class BadPatchText(ValueError):  # noqa: N818 - the name says what is wrong
@@ -165,13 +169,13 @@ def read_answer(document: Any, uid: str, *, mutating: bool) -> Answer:
 def _check_types(response: Any) -> None:
     """Whether the answer can be read into Go's struct at all."""
     if not isinstance(response, dict):
-        raise BadAnswer(_mismatch(response, "AdmissionReview.response", "v1.AdmissionResponse"))
+        raise UnreadableAnswer(_mismatch(response, "AdmissionReview.response", "v1.AdmissionResponse"))
     _check_fields(response, _RESPONSE_TYPES, "AdmissionResponse.response")
     _check_fields(response.get("status") or {}, _STATUS_TYPES, "Status.response.status")
     texts = [*(response.get("warnings") or ()), *(response.get("auditAnnotations") or {}).values()]
     for text in texts:
         if not isinstance(text, str):
-            raise BadAnswer(_mismatch(text, "AdmissionResponse.response", "string"))
+            raise UnreadableAnswer(_mismatch(text, "AdmissionResponse.response", "string"))
 
 
 def _check_fields(document: dict[str, Any], types: Mapping[str, tuple[str, type]], path: str) -> None:
@@ -179,7 +183,7 @@ def _check_fields(document: dict[str, Any], types: Mapping[str, tuple[str, type]
         value = document.get(name)
         is_number_by_mistake = isinstance(value, bool) and expected is int
         if value is not None and (is_number_by_mistake or not isinstance(value, expected)):
-            raise BadAnswer(_mismatch(value, f"{path}.{name}", go_type))
+            raise UnreadableAnswer(_mismatch(value, f"{path}.{name}", go_type))
 
 
 def _check_patch(response: dict[str, Any], *, mutating: bool) -> None:
@@ -201,7 +205,7 @@ def _decoded(patch: str) -> bytes:
     try:
         return base64.b64decode(patch, validate=True)
     except (binascii.Error, ValueError):
-        raise BadAnswer("illegal base64 data in response.patch") from None
+        raise UnreadableAnswer("illegal base64 data at input byte 0") from None
 
 
 def _mismatch(value: object, field: str, go_type: str) -> str:
