@@ -189,6 +189,7 @@ def test_every_beginning_of_a_key_is_refused(length):
     refusal(KeyPair(PAIR.certificate_pem, PAIR.key_pem[:length]))
 
 
+@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @given(pem=st.binary(max_size=200), place=st.integers(0, len(PAIR.certificate_pem)))
 def test_damage_of_a_certificate_is_refused_or_harmless_and_never_raises_anything_else(pem, place):
     damaged = KeyPair(PAIR.certificate_pem[:place] + pem + PAIR.certificate_pem[place + len(pem) :], PAIR.key_pem)
