@@ -114,8 +114,8 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def told_by_field(rule_id: str) -> bool:
-    """Whether refusals by a rule are worded field by field, as a schema's are: configuration, claims, settings."""
-    return rule_id.startswith(("GA1", "GA2", "GA7"))
+    """Whether refusals by a rule are worded field by field, as a schema's are: of what is configured, claims, settings."""
+    return rule_id.startswith(("GA1", "GA2", "GA501", "GA7"))
 
 
 def get_rule(rule_id: str) -> Rule | None:

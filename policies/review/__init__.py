@@ -92,7 +92,8 @@ def load_rooms() -> None:
     import policies.conversion.check  # noqa: PLC0415 - see the module
     import policies.dra.claims  # noqa: PLC0415 - see the module
     import policies.placement.resources.findings  # noqa: PLC0415 - see the module
-    import policies.placement.wishes.kept  # noqa: F401, PLC0415 - see the module
+    import policies.placement.wishes.kept  # noqa: PLC0415 - see the module
+    import policies.quota.rules  # noqa: F401, PLC0415 - see the module
 
 
 def _workloads(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:

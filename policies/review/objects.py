@@ -14,20 +14,23 @@ if TYPE_CHECKING:
 
 __all__ = ["claims", "configuration"]
 
-_SETTINGS = ("gpu-admission.io", "GPUAdmissionPolicy")
+_QUOTA = ("gpu-admission.io", "GPUQuota")
+_OURS = (_QUOTA, ("gpu-admission.io", "GPUAdmissionPolicy"))
 
 
 def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """Configuration of GPU clusters; labels of nodes also where somebody writes them with the status.
 
-    Settings are judged by the defaults: none may say that others need not be readable.
+    Settings and quotas are judged by the defaults: no settings may say that these need not be readable.
     """
     from policies.configuration import lenient, validate  # noqa: PLC0415 - see policies.review
+    from policies.quota.rules import validate as validate_quota  # noqa: PLC0415 - see policies.review
 
     if request.subresource and (request.kind, request.subresource) != ("Node", "status"):
         return Decision(object=request.object)
-    judge = (DEFAULTS if (request.group, request.kind) == _SETTINGS else settings).judge
-    findings = judge(validate(request, view, settings), request.namespace)
+    kind = request.group, request.kind
+    found = validate_quota(request) if kind == _QUOTA else validate(request, view, settings)
+    findings = (DEFAULTS if kind in _OURS else settings).judge(found, request.namespace)
     return Decision(findings=tuple(lenient(finding, request, view) for finding in findings), object=request.object)
 
 

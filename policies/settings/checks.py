@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import lookup
@@ -22,12 +23,17 @@ _USER = re.compile(r"system:serviceaccount:([^:]+):([^:]+)")
 
 _ACCOUNTS = ("access", "exemptServiceAccounts")
 _EXEMPT_FROM = re.compile(r"conversion|access|GA(?:[0-9]{3}|[0-9]{0,2}\*)")
+_WEIGHT = re.compile(r"[0-9]{1,4}/[1-9][0-9]{0,3}|[01](?:\.[0-9]{1,6})?")
+_TRUSTED = ("quota", "trustedCreators")
 _SUBJECTS = ("users", "groups", "serviceAccounts")
 _EMPTY = {
     ("conversion", "schedulers"): "is empty, so nothing would be converted; leave it out to mean default-scheduler",
     ("configuration", "operatorNamespaces"): (
         "is empty, so nothing of the GPU Operator would be found; leave it out to mean gpu-operator and "
         "nvidia-gpu-operator"
+    ),
+    _TRUSTED: (
+        "is empty, so the claims of pods would be charged a second time; leave it out to mean Kubernetes' own controllers"
     ),
 }
 """What to say of lists that must name something."""
@@ -44,6 +50,9 @@ def spec_problems(spec: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for path, said in _EMPTY.items():
         if lookup(spec, path) == []:
             yield path, said
+    for index, user in enumerate(_listed(spec, _TRUSTED)):
+        if user == "":
+            yield (*_TRUSTED, index), "is empty; write the name of a user, such as system:kube-scheduler"
     for index, account in enumerate(_listed(spec, _ACCOUNTS)):
         if isinstance(account, str) and not _ACCOUNT.fullmatch(account):
             yield (*_ACCOUNTS, index), _account_problem(account)
@@ -80,10 +89,23 @@ def _exemption_problems(exemption: Any) -> Iterator[tuple[tuple[str | int, ...],
             yield ("serviceAccounts", index), _account_problem(account)
 
 
+def _weight_problems(weight: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if lookup(weight, ("products",)) == []:
+        yield ("products",), 'is empty, so it weighs nothing; write "*" to mean every product'
+    for index, product in enumerate(_listed(weight, ("products",))):
+        if product == "":
+            yield ("products", index), 'is empty; write a product such as "Tesla-T4" or "H100*"'
+    gpus = lookup(weight, ("gpus",))
+    if isinstance(gpus, str) and not (_WEIGHT.fullmatch(gpus) and 0 < Fraction(gpus) <= 1):
+        said = json.dumps(gpus, ensure_ascii=False)
+        yield ("gpus",), f'is {said}; write how much of a GPU a replica is, above 0 and at most 1, such as "1/4"'
+
+
 _ITEMS: dict[tuple[str, ...], Callable[[Any], Iterator[tuple[tuple[str | int, ...], str]]]] = {
     ("rules",): _override_problems,
     ("exemptions",): _exemption_problems,
     ("placement", "wishes"): wish_problems,
     ("placement", "tolerations"): taint_problems,
+    ("quota", "weights"): _weight_problems,
 }
 """Lists whose items hold in namespaces, and what else is checked of an item."""

@@ -20,6 +20,8 @@ __all__ = [
     "Exemption",
     "GPUAdmissionPolicy",
     "Placement",
+    "Quotas",
+    "ReplicaWeight",
     "RuleOverride",
     "TaintTolerated",
     "WishDefault",
@@ -160,6 +162,36 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaWeight:
+    """How much of a GPU one replica counts for, where 1/replicas is not what the administrator wants."""
+
+    __pydantic_config__ = _MODEL
+
+    products: Annotated[tuple[str, ...], "globs as in wishes"]
+    sharing: Literal["time-slicing", "mps"]
+    gpus: str
+    """A fraction of what is shared, above 0 and at most 1: `1/4`, `0.25`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """How GPUQuotas count."""
+
+    __pydantic_config__ = _MODEL
+
+    weights: tuple[ReplicaWeight, ...] = ()
+    """Of several for one product the last one counts."""
+    admin_access: Literal["charge", "free"] = "charge"
+    """Whether devices that a claim asks for with adminAccess count; Kubernetes' own quota counts them."""
+    trusted_creators: tuple[str, ...] = (
+        "system:serviceaccount:kube-system:resource-claim-controller",
+        "system:kube-controller-manager",
+        "system:kube-scheduler",
+    )
+    """Users who make the claims of pods; what anybody else makes is no pod's, whatever it says of its owner."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exemption(_InNamespaces):
     """Somebody whom some of it does not concern; each use is in the audit log."""
 
@@ -190,6 +222,7 @@ class GPUAdmissionPolicy:
     dra_driver: DRADriver = field(default_factory=DRADriver)
     placement: Placement = field(default_factory=Placement)
     access: Access = field(default_factory=Access)
+    quota: Quotas = field(default_factory=Quotas)
     exemptions: tuple[Exemption, ...] = ()
 
     @property

@@ -17,6 +17,7 @@ SECTIONS = {
     "GA2": "Claims",
     "GA3": "Conversion",
     "GA4": "Placement",
+    "GA5": "Quotas",
     "GA6": "Access behind the scheduler's back",
     "GA7": "Settings",
 }

@@ -253,6 +253,7 @@ CONFIGURATION = {
     "deleted cluster policy": (None, labelled("ClusterPolicy"), True),
     "settings": (labelled("GPUAdmissionPolicy"), None, True),
     "settings put right": (labelled("GPUAdmissionPolicy"), labelled("GPUAdmissionPolicy"), True),
+    "quota": (labelled("GPUQuota"), None, True),
     "config map elsewhere": (config_map("a", data={"a": "b"}), None, False),
     "with our label": (config_map("a", LABEL, data={}), None, True),
     "of the operator": (config_map("gpu-operator"), None, True),

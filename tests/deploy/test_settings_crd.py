@@ -20,7 +20,7 @@ from webhook.sandbox.admission.expressions import compile_condition, value_of
 
 @pytest.fixture(scope="module")
 def crd(one):
-    return one("CustomResourceDefinition")
+    return one("CustomResourceDefinition", "gpuadmissionpolicies.gpu-admission.io")
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +185,10 @@ def exemption(**who):
     return {"exemptions": [who]}
 
 
+def weight(**fields):
+    return {"quota": {"weights": [fields]}}
+
+
 SPECS = {
     "nothing": {},
     "every section": {"conversion": {}, "configuration": {}, "draDriver": {}, "placement": {}, "access": {}},
@@ -234,6 +238,18 @@ SPECS = {
     "other mode": {"access": {"mode": "audit"}},
     "account without namespace": {"access": {"exemptServiceAccounts": ["dcgm"]}},
     "account as user": {"access": {"exemptServiceAccounts": ["system:serviceaccount:a:b"]}},
+    "weight": weight(products=["H100*"], sharing="time-slicing", gpus="1/4"),
+    "decimal weight": weight(products=["*"], sharing="mps", gpus="0.25"),
+    "weight of nothing": weight(products=[], sharing="mps", gpus="1/4"),
+    "weight without sharing": weight(products=["*"], gpus="1/4"),
+    "weight of other sharing": weight(products=["*"], sharing="none", gpus="1/4"),
+    "weight as number": weight(products=["*"], sharing="mps", gpus=0.25),
+    "weight as percentage": weight(products=["*"], sharing="mps", gpus="25%"),
+    "admin access": {"quota": {"adminAccess": "free"}},
+    "other admin access": {"quota": {"adminAccess": "deny"}},
+    "trusted creator": {"quota": {"trustedCreators": ["system:serviceaccount:kube-system:controllers"]}},
+    "no trusted creator": {"quota": {"trustedCreators": []}},
+    "trusted creator without a name": {"quota": {"trustedCreators": [""]}},
     "exemption": exemption(**{"from": ["conversion", "access", "GA307", "GA6*"], "users": ["alice"]}),
     "exemption of an account": exemption(**{"from": ["GA*"], "serviceAccounts": ["ci/*"], "namespaces": ["a-*"]}),
     "exemption of nobody": exemption(**{"from": ["access"]}),
@@ -246,6 +262,8 @@ SPECS = {
 LATER = {
     "wish that cannot be read": wish(min_memory="much"),
     "wish that cannot be met": wish(min_memory="80G", max_memory="40G"),
+    "weight above 1": weight(products=["*"], sharing="mps", gpus="3/2"),
+    "weight of 0": weight(products=["*"], sharing="mps", gpus="0"),
 }
 """What takes more than a schema: refused by our webhook, or told in the condition Accepted."""
 

@@ -167,10 +167,13 @@ def test_reapply_is_asked_about_what_conversion_marked(webhooks):
     assert [(rule["operations"], rule["resources"]) for rule in webhook["rules"]] == [(["UPDATE"], ["pods"])]
 
 
+@pytest.mark.parametrize("ours", ["GPUAdmissionPolicy", "GPUQuota"])
 @pytest.mark.parametrize("kind", ["mutating", "validating"])
-def test_settings_are_judged_when_they_are_written_and_can_always_be_deleted(webhooks, kind):
-    (rule,) = (each for each in webhooks[kind, "configuration"]["rules"] if each["apiGroups"] == ["gpu-admission.io"])
-    known = RESOURCES["GPUAdmissionPolicy"]
+def test_what_is_ours_is_judged_when_it_is_written_and_can_always_be_deleted(webhooks, kind, ours):
+    known = RESOURCES[ours]
+    rules = webhooks[kind, "configuration"]["rules"]
+    (rule,) = (each for each in rules if known.plural in each["resources"])
+    assert rule["apiGroups"] == [known.group]
     assert rule["resources"] == [known.plural]  # not its status
     assert rule["apiVersions"] == [known.version]
     assert rule["operations"] == ["CREATE", "UPDATE"]

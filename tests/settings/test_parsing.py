@@ -126,13 +126,13 @@ EXAMPLES = re.findall(r"```yaml\n(.*?)```", (Path(__file__).parents[2] / "docs" 
 def test_example_of_the_documentation_shows_the_defaults():
     example = load_document(EXAMPLES[0]).value
     policy = parse_settings(example)
-    for section in ("conversion", "configuration", "placement", "access"):
+    for section in ("conversion", "configuration", "placement", "access", "quota"):
         assert getattr(policy, section) == getattr(DEFAULTS, section)
         assert len(example["spec"][section]) == len(fields(getattr(DEFAULTS, section)))
     assert policy.exemptions == DEFAULTS.exemptions
 
 
-@pytest.mark.parametrize("example", EXAMPLES[1:], ids=["wishes", "tolerations", "access", "exemptions"])
+@pytest.mark.parametrize("example", EXAMPLES[1:], ids=["wishes", "tolerations", "access", "quota", "exemptions"])
 def test_other_examples_of_the_documentation_can_be_read(example):
     assert parse_settings(document(load_document(example).value)) != DEFAULTS
 

@@ -1,0 +1,125 @@
+"""Amounts: what a limit allows, read as administrators write it, and any amount as people read it."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policies.quota.charges import Unit
+
+__all__ = ["MOST", "AmountError", "read_hard", "spoken", "written"]
+
+MOST: Mapping[Unit, int] = {"gpus": 10**6, "memory": 2**60, "devices": 10**7}
+"""The most that a limit can be, which is more than any cluster has: whoever writes more has mistaken the unit."""
+
+_EXAMPLES: Mapping[Unit, str] = {
+    "gpus": 'a number of GPUs such as 8, or a part of one such as "1/2"',
+    "memory": 'a quantity such as "80Gi"',
+    "devices": "a whole number such as 14, without quotes",
+}
+_LEAST_MEMORY = 2**20
+"""Less than this, in bytes, has lost its unit."""
+
+# deploy/base/api/gpuquotas.yaml has the same patterns.
+_GPUS = re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,9}|/[1-9][0-9]{0,3})?", re.ASCII)
+_MEMORY = re.compile(r"[0-9]{1,19}(?:\.[0-9]{1,9})?(?:[kMGTPE]|[KMGTPE]i)?", re.ASCII)
+_NEGATIVE = re.compile(r"-[0-9./]*[1-9]")
+
+_NAMES: Mapping[Unit, str] = {"gpus": "GPU", "devices": "device"}
+_SUFFIXES = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", start=1)} | {
+    letter: 1000**power for power, letter in enumerate("kMGTPE", start=1)
+}
+
+
+class AmountError(ValueError):
+    """What is written is no amount of its unit; the text says what it is and what to write, without a full stop."""
+
+
+def read_hard(unit: Unit, value: Any) -> Fraction:
+    """The amount that a limit allows: GPUs or parts of one, whole bytes, devices.
+
+    A number that JSON writes with a point is whole where nothing is behind the point, as the API server takes it.
+
+    Raises:
+        AmountError: it is none, or less than 0, or more than any cluster has.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if _is_negative(value):
+        raise AmountError(f"is {written(value)}; a limit is 0 or more")
+    amount = _READERS[unit](value)
+    if amount is None:
+        raise AmountError(f"is {written(value)}; write {_EXAMPLES[unit]}")
+    if amount > MOST[unit]:
+        raise AmountError(f"is {written(value)}; the most is {spoken(unit, Fraction(MOST[unit]))}")
+    return amount
+
+
+def _is_negative(value: Any) -> bool:
+    if isinstance(value, str):
+        return _NEGATIVE.match(value) is not None
+    return isinstance(value, int | float) and value < 0
+
+
+def _gpus(value: Any) -> Fraction | None:
+    if isinstance(value, float):
+        raise AmountError(f'is {written(value)} without quotes; write a part of a GPU as text, such as "1/2" or "0.5"')
+    if isinstance(value, str):
+        return Fraction(value) if _GPUS.fullmatch(value) else None
+    return _whole(value)
+
+
+def _memory(value: Any) -> Fraction | None:
+    amount = _quantity(value) if isinstance(value, str) else _whole(value)
+    if amount is not None and 0 < amount < _LEAST_MEMORY:
+        raise AmountError(f'is {written(value)}, less memory than any GPU has; write a unit, such as "80Gi"')
+    return amount
+
+
+def _quantity(text: str) -> Fraction | None:
+    """Whole bytes: where a limit ends inside of one, it cannot be used."""
+    try:
+        return Fraction(floor(parse_quantity(text))) if _MEMORY.fullmatch(text) else None
+    except QuantityError:
+        return None
+
+
+def _whole(value: Any) -> Fraction | None:
+    return Fraction(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+_READERS: Mapping[Unit, Callable[[Any], Fraction | None]] = {"gpus": _gpus, "memory": _memory, "devices": _whole}
+
+
+def written(value: Any) -> str:
+    """A value of a document as it may be quoted: what is long, or has values in it, by its shape."""
+    if isinstance(value, dict | list):
+        return "a list" if isinstance(value, list) else "a mapping"
+    if isinstance(value, int) and value.bit_length() > 128:
+        return "a number beyond all measure"
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def spoken(unit: Unit, amount: Fraction) -> str:
+    """An amount for people, exactly: `2 GPUs`, `1/2 GPU`, `80Gi`, `3 devices`.
+
+    Memory is spelled as Kubernetes spells quantities: with the largest suffix that leaves a whole number, binary or
+    decimal, whichever is shorter.
+    """
+    if unit == "memory":
+        return _bytes(amount)
+    return f"{amount} {_NAMES[unit]}{'' if 0 < amount <= 1 else 's'}"
+
+
+def _bytes(amount: Fraction) -> str:
+    spellings = [f"{amount / size}{suffix}" for suffix, size in _SUFFIXES.items() if amount and amount % size == 0]
+    return min([*spellings, str(amount)], key=len)

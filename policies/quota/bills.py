@@ -1,0 +1,135 @@
+"""Bills: what asks come to, limit by limit, as long as nobody knows what they get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import TYPE_CHECKING
+
+from policies.quota.charges import Bill
+from policies.quota.selectors import EVERYTHING, Match, Selector
+from policies.quota.spec import UNITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.quota.charges import Ask, DeviceKind, Unit
+    from policies.quota.quota import Limit, Quota
+
+__all__ = ["UnknownMemory", "UnknownProduct", "bill"]
+
+
+_NAME_IT = (
+    "name the product: in a pod by the annotation gpu-admission.io/product or a nodeSelector for "
+    "nvidia.com/gpu.product, in a claim by a selector for productName"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownProduct:
+    """Nobody knows yet what an ask gets, a limit depends on it, and the quota says `unknownProducts: Deny`."""
+
+    limit: Limit
+    ask: Ask
+
+    @property
+    def text(self) -> str:
+        """What is wrong, and what to write, without a full stop."""
+        counted = "by product" if self.limit.selector.products else "memory"
+        return (
+            f"{self.limit.name} counts {counted}, what is asked could be of any product, and the quota has "
+            f"unknownProducts: Deny; {_NAME_IT}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownMemory:
+    """A limit counts memory, and of nothing that an ask could get it is known how much that has."""
+
+    limit: Limit
+    ask: Ask
+
+    @property
+    def text(self) -> str:
+        """What is wrong, and what to do, without a full stop."""
+        return (
+            f"{self.limit.name} counts memory, and no node and no ResourceSlice tells how much memory the GPUs have "
+            f"that could be given; {_NAME_IT}, one that the cluster has, or see to it that GPU Feature Discovery labels GPU "
+            "nodes with nvidia.com/gpu.memory"
+        )
+
+
+def bill(asks: Iterable[Ask], quota: Quota) -> Bill | UnknownProduct | UnknownMemory:
+    """What asks come to under a quota: each the most that it can get, in every limit that it could touch.
+
+    An ask for which there is no device, and that no other product could meet, comes to nothing. `most` has no memory
+    where nobody knows how much it is.
+    """
+    asks = tuple(asks)
+    amounts = {}
+    for limit in quota.limits:
+        total = Fraction(0)
+        for ask in asks:
+            if quota.unknown_products == "Deny" and _depends_on_the_unknown(ask, limit):
+                return UnknownProduct(limit, ask)
+            most = _most(ask, limit.unit, limit.selector)
+            if most is None:
+                return UnknownMemory(limit, ask)
+            total += most
+        if total:
+            amounts[limit.name] = total
+    return Bill(amounts, _whatever_is_selected(asks))
+
+
+def _whatever_is_selected(asks: Iterable[Ask]) -> dict[Unit, Fraction]:
+    found = {unit: [_most(ask, unit, EVERYTHING) for ask in asks] for unit in UNITS}
+    known = {unit: [amount for amount in amounts if amount is not None] for unit, amounts in found.items()}
+    return {unit: sum(known[unit], Fraction(0)) for unit in UNITS if len(known[unit]) == len(found[unit])}
+
+
+def _most(ask: Ask, unit: Unit, selector: Selector) -> Fraction | None:
+    """The most of a unit that an ask can come to in what is selected; None where nobody knows."""
+    counted = Fraction(0)
+    for choice in ask.choices:
+        for kind in _possible(choice):
+            if choice.count and selector.match(kind, choice.priority_class) is not Match.NO:
+                size = _size(kind, unit, ask)
+                if size is None:
+                    return None
+                counted = max(counted, choice.count * size)
+    return counted
+
+
+def _possible(choice: Ask) -> frozenset[DeviceKind]:
+    return choice.kinds | choice.unseen if choice.is_open else choice.kinds
+
+
+def _size(kind: DeviceKind, unit: Unit, ask: Ask) -> Fraction | None:
+    if unit == "gpus":
+        return kind.gpus
+    if unit == "devices":
+        return Fraction(1)
+    return Fraction(kind.memory) if kind.memory is not None else _largest_memory(kind, ask)
+
+
+def _largest_memory(kind: DeviceKind, ask: Ask) -> Fraction | None:
+    """As much memory as the largest device has that the cluster shows and the ask could get; None where it shows none.
+
+    Where that is a smaller part of a GPU, it is that many times as much.
+    """
+    shown = {each for choice in ask.choices for each in choice.kinds if each.memory is not None}
+    sizes = (ceil(each.memory * max(1, kind.gpus / each.gpus if each.gpus else 1)) for each in shown if each.memory)
+    largest = max(sizes, default=None)
+    return None if largest is None else Fraction(largest)
+
+
+def _depends_on_the_unknown(ask: Ask, limit: Limit) -> bool:
+    """Whether an ask could get a device of which nobody knows whether a limit counts it, or for how much."""
+    return any(
+        (limit.selector.products and not kind.product) or (limit.unit == "memory" and kind.memory is None)
+        for choice in ask.choices
+        if choice.count
+        for kind in _possible(choice)
+        if limit.selector.match(kind, choice.priority_class) is not Match.NO
+    )

@@ -1,0 +1,91 @@
+"""Charges: what is asked for, in the terms in which quotas count it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+__all__ = ["OWN", "UNSEEN", "Amounts", "Ask", "Bill", "Charge", "DeviceKind", "Unit"]
+
+Unit = Literal["gpus", "memory", "devices"]
+"""What a limit counts: whole GPUs, of which a device may be a fraction; bytes of GPU memory; devices of any size."""
+
+Amounts = Mapping[str, Fraction]
+"""By the names of limits. A limit that is not there is not touched."""
+
+OWN = ""
+"""The piece of a charge that a pod asks for itself, by extended resources; the others are named as in
+`spec.resourceClaims`."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceKind:
+    """What quotas know of a device."""
+
+    product: str
+    """As labels spell it, without what they append for MIG and sharing; empty where nobody knows."""
+    profile: str = ""
+    """The MIG profile as NVML spells it; empty for whole GPUs."""
+    gpus: Fraction = Fraction(1)
+    """How much of a GPU it is: a MIG device the larger of its shares of compute and memory slices, one of n replicas
+    1/n of what is replicated."""
+    memory: int | None = None
+    """Bytes, of a replica its share; None where nobody knows."""
+
+
+UNSEEN = frozenset({DeviceKind("")})
+"""What is known of a product that the cluster does not show: a whole GPU of any name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """So many devices, each one of some kinds."""
+
+    count: int
+    kinds: frozenset[DeviceKind]
+    """The kinds that the cluster shows and that could be given."""
+    is_open: bool = False
+    """Whether a product that the cluster does not show now could be given as well: an autoscaler may bring it, and
+    nothing in the ask excludes it."""
+    priority_class: str | None = ""
+    """Of the pod; None where nobody knows which pod it is for."""
+    unseen: frozenset[DeviceKind] = UNSEEN
+    """What an open ask could be given besides `kinds`: products are empty and match every selector of products, and what
+    the ask says otherwise is in them: a MIG profile with its share, the size of a slice. Means nothing where the ask is
+    not open."""
+    alternatives: tuple[Ask, ...] = ()
+    """Other asks of which one is granted instead of this one (`firstAvailable`; a node instead of another with
+    `allocationMode: All`). It comes to the most that this one or any of them comes to, limit by limit. They have no
+    alternatives themselves, and the same priority class."""
+
+    @property
+    def choices(self) -> tuple[Ask, ...]:
+        """This ask and its alternatives: just one of them is granted."""
+        return (self, *self.alternatives)
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What asks come to."""
+
+    amounts: Amounts
+    """By the limits of the quota that it was made for."""
+    most: Mapping[Unit, Fraction]
+    """By unit, whatever limits select: for limits that change before what was asked for is seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What is to be charged for one object that is being created."""
+
+    uid: str
+    kind: Literal["Pod", "ResourceClaim"]
+    namespace: str
+    name: str
+    pieces: Mapping[str, Bill] = field(default_factory=dict)
+    """By name, `OWN` or that of a claim from a template; a ResourceClaim has `OWN` only."""
+    of: tuple[str, str] | None = None
+    """For a claim that was made from a template or by the scheduler, by somebody who is trusted: the uid of its pod, and
+    which piece of that one's charge it is measured against."""

@@ -1,0 +1,161 @@
+"""Writing charges: together where they come together, never over the limit, and never lost."""
+
+import asyncio
+
+import pytest
+
+from policies.quota.ledger import Exceeded, NotPrimed
+from webhook.cluster.errors import APIError
+from webhook.ledger.waiting import Contended, NoQuota
+from webhook.sandbox.faults import conflict, dropped, failing
+
+STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status"
+
+
+async def test_what_fits_is_written_before_it_is_allowed(namespace, writer, pod):
+    namespace.make()
+    answer = await (await writer()).charge("team-a", pod("a", 3), enforced=True)
+    assert (answer.allowed, answer.verdict) == (True, None)
+    assert (namespace.uids, namespace.reserved) == (["a"], 3)
+
+
+async def test_what_does_not_fit_is_refused_and_not_written(namespace, writer, pod):
+    namespace.make()
+    ledger = await writer()
+    await ledger.charge("team-a", pod("a", 6), enforced=True)
+    answer = await ledger.charge("team-a", pod("b", 3), enforced=True)
+    assert not answer.allowed
+    assert isinstance(answer.verdict, Exceeded)
+    assert namespace.uids == ["a"]
+
+
+async def test_warning_quota_allows_and_charges_what_does_not_fit(namespace, writer, pod):
+    namespace.make(mode="Warn")
+    answer = await (await writer()).charge("team-a", pod("a", 9), enforced=True)
+    assert answer.allowed
+    assert isinstance(answer.verdict, Exceeded)
+    assert namespace.reserved == 9
+
+
+@pytest.mark.parametrize("enforced", [True, False])
+async def test_quota_that_nobody_has_counted_refuses_where_it_is_enforced(namespace, writer, pod, enforced):
+    namespace.make(primed=False)
+    answer = await (await writer()).charge("team-a", pod("a"), enforced=enforced)
+    assert isinstance(answer.verdict, NotPrimed)
+    assert answer.allowed is not enforced
+
+
+async def test_namespace_without_quota_is_not_limited(writer, pod):
+    assert await (await writer()).charge("team-a", pod("a"), enforced=True) == NoQuota()
+
+
+async def test_dry_run_writes_nothing(namespace, writer, pod):
+    namespace.make()
+    answer = await (await writer()).charge("team-a", pod("a"), enforced=True, dry_run=True)
+    assert answer.allowed
+    assert (namespace.writes(), namespace.uids) == (0, [])
+
+
+async def test_charges_that_come_together_share_a_write(namespace, writer, pod):
+    namespace.make(hard=100)
+    ledger = await writer()
+    answers = await asyncio.gather(*(ledger.charge("team-a", pod(f"{number}"), enforced=True) for number in range(64)))
+    assert all(answer.allowed for answer in answers)
+    assert namespace.reserved == 64
+    assert namespace.writes() <= 3
+
+
+async def test_same_object_is_charged_once(namespace, writer, pod):
+    namespace.make()
+    for ledger in (await writer(), await writer()):
+        assert (await ledger.charge("team-a", pod("a", 5), enforced=True)).allowed
+    assert namespace.reserved == 5
+
+
+async def test_three_replicas_in_a_storm_of_conflicts_admit_what_fits_and_no_more(namespace, sandbox, writer, pod):
+    namespace.make()
+    sandbox.faults.add(conflict(), verb="PUT", path=STATUS, count=5)
+    ledgers = [await writer() for _ in range(3)]
+    charges = (ledgers[number % 3].charge("team-a", pod(f"{number}"), enforced=True) for number in range(64))
+    answers = await asyncio.gather(*charges, return_exceptions=True)
+    allowed = [answer for answer in answers if not isinstance(answer, Exception) and answer.allowed]
+    assert len(allowed) == namespace.reserved == 8
+    assert all(isinstance(answer, Contended) for answer in answers if isinstance(answer, Exception))
+
+
+async def test_answer_that_got_lost_charges_once(namespace, sandbox, writer, pod):
+    namespace.make()
+    done = []
+
+    async def lose(request, handler):
+        done.append(await handler(request))
+        return await dropped()(request, handler)
+
+    sandbox.faults.add(lose, verb="PUT", path=STATUS, count=1)
+    assert (await (await writer()).charge("team-a", pod("a", 5), enforced=True)).allowed
+    assert (len(done), namespace.uids, namespace.reserved) == (1, ["a"], 5)
+
+
+async def test_contention_without_end_is_told(namespace, sandbox, writer, pod):
+    namespace.make()
+    sandbox.faults.add(conflict(), verb="PUT", path=STATUS)
+    with pytest.raises(Contended):
+        await (await writer()).charge("team-a", pod("a"), enforced=True)
+    assert namespace.uids == []
+
+
+async def test_failure_to_write_is_told_to_everybody_who_waits(namespace, sandbox, writer, pod):
+    namespace.make()
+    sandbox.faults.add(failing(503), verb="PUT", path=STATUS)
+    ledger = await writer()
+    answers = await asyncio.gather(
+        *(ledger.charge("team-a", pod(uid), enforced=True) for uid in "abc"), return_exceptions=True
+    )
+    assert [type(answer) for answer in answers] == [APIError] * 3
+
+
+async def test_refusal_rests_on_what_is_stored_and_not_on_what_is_remembered(namespace, sandbox, writer, pod):
+    namespace.make()
+    ledger, other = await writer(), await writer()
+    await ledger.charge("team-a", pod("a", 8), enforced=True)
+    stored = namespace.stored
+    sandbox.replace({**stored, "spec": {"limits": [{"name": "all", "gpus": 16}]}})
+    assert (await ledger.charge("team-a", pod("b", 8), enforced=True)).allowed
+    assert not (await other.charge("team-a", pod("c", 1), enforced=True)).allowed
+
+
+async def test_charge_of_who_stops_waiting_is_taken_back(namespace, sandbox, writer, pod):
+    namespace.make()
+    written, go_on = asyncio.Event(), asyncio.Event()
+
+    async def hold(request, handler):
+        answer = await handler(request)
+        written.set()
+        await go_on.wait()
+        return answer
+
+    sandbox.faults.add(hold, verb="PUT", path=STATUS, count=1)
+    ledger = await writer()
+    waiting = asyncio.create_task(ledger.charge("team-a", pod("a", 5), enforced=True))
+    await written.wait()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    go_on.set()
+    await ledger.close()
+    assert (namespace.uids, namespace.reserved) == ([], 0)
+
+
+async def test_charge_that_cannot_be_made_fails_alone(namespace, writer, pod):
+    namespace.make()
+
+    def unbillable(_quota):
+        raise LookupError("no template")
+
+    ledger = await writer()
+    failed, answer = await asyncio.gather(
+        ledger.charge("team-a", unbillable, enforced=True),
+        ledger.charge("team-a", pod("a"), enforced=True),
+        return_exceptions=True,
+    )
+    assert str(failed) == "no template"
+    assert answer.allowed

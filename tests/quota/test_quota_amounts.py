@@ -1,0 +1,38 @@
+"""Amounts as people read them."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.kubernetes.quantities import parse_quantity
+from policies.quota.amounts import spoken
+
+
+@pytest.mark.parametrize(
+    ("unit", "amount", "said"),
+    [
+        ("gpus", 0, "0 GPUs"),
+        ("gpus", 1, "1 GPU"),
+        ("gpus", 2, "2 GPUs"),
+        ("gpus", Fraction(1, 2), "1/2 GPU"),
+        ("gpus", Fraction(22, 7), "22/7 GPUs"),
+        ("devices", 1, "1 device"),
+        ("devices", 3, "3 devices"),
+        ("memory", 0, "0"),
+        ("memory", 80 * 2**30, "80Gi"),
+        ("memory", 1536 * 2**30, "1536Gi"),
+        ("memory", 2**40, "1Ti"),
+        ("memory", 81559 * 2**20, "81559Mi"),
+        ("memory", 80 * 10**9, "80G"),
+        ("memory", 1395864371, "1395864371"),
+    ],
+)
+def test_amount_is_spoken_exactly(unit, amount, said):
+    assert spoken(unit, Fraction(amount)) == said
+
+
+@given(st.integers(0, 2**62))
+def test_spoken_memory_is_the_quantity(amount):
+    assert parse_quantity(spoken("memory", Fraction(amount))) == amount

@@ -1,0 +1,105 @@
+"""Asks of pods: the pieces of a charge."""
+
+import pytest
+
+from policies.quota.asks import asks_of_pod, got_by_pod, priority_class_of
+from policies.quota.charges import OWN
+from policies.settings import DEFAULTS
+
+SETTINGS = DEFAULTS.quota
+GPU = "nvidia.com/gpu"
+
+
+def asked(pod, view):
+    return asks_of_pod(pod, "team-a", view, SETTINGS)
+
+
+def test_pod_without_gpus_has_no_pieces(pod, example):
+    assert asked(pod({"cpu": 1}), example()) == asks_of_pod(pod(), "team-a", example(), SETTINGS)
+    assert not asked(pod(), example()).pieces
+
+
+def test_resources_of_a_pod_are_its_own_piece(pod, example):
+    pieces = asked(pod({GPU: 2, "nvidia.com/mig-1g.5gb": 1}), example()).pieces
+    assert {name: [ask.count for ask in asks] for name, asks in pieces.items()} == {OWN: [2, 1]}
+
+
+def test_claim_from_a_template_is_a_piece_of_its_name(pod, template, request_for, example):
+    view = example(template(request_for(count=4)), template(request_for("mig.nvidia.com"), name="slice"))
+    claims = [
+        {"name": "big", "resourceClaimTemplateName": "gpus"},
+        {"name": "small", "resourceClaimTemplateName": "slice"},
+    ]
+    pieces = asked(pod({GPU: 1}, resourceClaims=claims), view).pieces
+    assert {name: [ask.count for ask in asks] for name, asks in pieces.items()} == {OWN: [1], "big": [4], "small": [1]}
+
+
+def test_template_used_twice_is_charged_twice(pod, template, request_for, example):
+    claims = [{"name": name, "resourceClaimTemplateName": "gpus"} for name in ("a", "b")]
+    assert asked(pod(resourceClaims=claims), example(template(request_for()))).pieces.keys() == {"a", "b"}
+
+
+def test_named_claim_costs_the_pod_nothing(pod, claim, request_for, example):
+    view = example(claim(request_for()))
+    result = asked(pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpus"}]), view)
+    assert (result.pieces, result.problems) == ({}, ())
+
+
+@pytest.mark.parametrize("seen", ["exists", "can be seen"])
+def test_template_that_is_missing_is_told_and_not_charged(pod, template, request_for, example, seen):
+    claims = [{"name": "a", "resourceClaimName": "x"}, {"name": "b", "resourceClaimTemplateName": "gone"}]
+    others = [template(request_for())] if seen == "exists" else []
+    result = asked(pod(resourceClaims=claims), example(*others))
+    (told,) = result.problems
+    assert not result.pieces
+    assert str(told.path) == "spec.resourceClaims[1].resourceClaimTemplateName"
+    assert (told.message, told.remedy) == (
+        f'no ResourceClaimTemplate "gone" {seen} in team-a, so nothing is charged for it now',
+        "create the template first; its claim is charged when it is made",
+    )
+
+
+def test_template_of_another_namespace_is_missing(pod, template, request_for, example):
+    view = example(template(request_for()))
+    entry = {"name": "a", "resourceClaimTemplateName": "gpus"}
+    assert asks_of_pod(pod(resourceClaims=[entry]), "team-b", view, SETTINGS).problems
+
+
+def test_class_that_a_template_names_and_that_is_missing_is_told_at_the_pod(pod, template, request_for, example):
+    entry = {"name": "a", "resourceClaimTemplateName": "gpus"}
+    result = asked(pod(resourceClaims=[entry]), example(template(request_for("tpu.example.com"))))
+    (told,) = result.problems
+    assert result.pieces["a"][0].is_open
+    assert told.message == (
+        'there is no DeviceClass "tpu.example.com", so nobody knows which GPUs it has; the most that they can be is '
+        'charged (ResourceClaimTemplate "gpus", spec.spec.devices.requests[0].exactly.deviceClassName)'
+    )
+
+
+def test_implicit_name_of_a_missing_class_is_told_where_it_stands(pod, example):
+    (told,) = asked(pod({"deviceclass.resource.kubernetes.io/h100": 1}), example()).problems
+    path = "spec.containers[0].resources.limits[deviceclass.resource.kubernetes.io/h100]"
+    assert (str(told.path), told.message, told.remedy) == (
+        path,
+        'there is no DeviceClass "h100", so nobody knows which devices it has; whole GPUs are charged',
+        "write the name of a DeviceClass that exists, or create it first",
+    )
+
+
+@pytest.mark.parametrize(("spec", "name"), [({}, ""), ({"priorityClassName": "batch"}, "batch")])
+def test_asks_have_the_priority_class_of_the_pod(pod, template, request_for, example, spec, name):
+    claims = [{"name": "a", "resourceClaimTemplateName": "gpus"}]
+    asking = pod({GPU: 1}, resourceClaims=claims, **spec)
+    pieces = asked(asking, example(template(request_for(allocationMode="All")))).pieces
+    assert priority_class_of(asking) == name
+    assert {each.priority_class for asks in pieces.values() for ask in asks for each in ask.choices} == {name}
+
+
+def test_pod_without_a_node_holds_what_it_asks_for(pod, example):
+    asking = pod({GPU: 1})
+    assert got_by_pod(asking, example(), SETTINGS) == asked(asking, example()).pieces[OWN]
+
+
+def test_bound_pod_holds_what_its_node_hands_out(pod, example):
+    (ask,) = got_by_pod(pod({GPU: 1}, nodeName="gpu-h100-01"), example(), SETTINGS)
+    assert ({kind.product for kind in ask.kinds}, ask.is_open) == ({"NVIDIA-H100-80GB-HBM3"}, False)

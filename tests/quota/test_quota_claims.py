@@ -1,0 +1,347 @@
+"""Claims: what they ask for, and what they hold once they are allocated."""
+
+from copy import deepcopy
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.quota.charges import Ask, DeviceKind
+from policies.quota.claims import asks_of_claim, asks_of_template, got_by_claim
+from policies.quota.necessary import necessary
+from policies.settings import DEFAULTS, Quotas
+from policies.view import UNKNOWN
+from webhook.cluster.manifests import ManifestsView
+
+MIB, GIB = 2**20, 2**30
+SETTINGS = DEFAULTS.quota
+FREE = Quotas(admin_access="free")
+A100 = DeviceKind("NVIDIA-A100-SXM4-80GB", memory=80 * GIB)
+H100 = DeviceKind("NVIDIA-H100-80GB-HBM3", memory=81559 * MIB)
+SMALL = replace(A100, profile="1g.10gb", gpus=Fraction(1, 7), memory=9728 * MIB)
+MIDDLE = replace(A100, profile="2g.20gb", gpus=Fraction(2, 7), memory=19968 * MIB)
+LARGE = replace(A100, profile="3g.40gb", gpus=Fraction(1, 2), memory=40192 * MIB)
+SLICES = {SMALL, MIDDLE, LARGE}
+
+ATTRIBUTES = 'device.attributes["gpu.nvidia.com"]'
+PRODUCT = f"{ATTRIBUTES}.productName"
+PROFILE = f"{ATTRIBUTES}.profile"
+MEMORY = 'device.capacity["gpu.nvidia.com"].memory'
+MIG = "mig.nvidia.com"
+
+
+def only(claim, view, settings=SETTINGS):
+    (ask,) = asks_of_claim(claim, view, settings).asks
+    return ask
+
+
+def kinds(ask):
+    return {kind for choice in ask.choices for kind in choice.kinds}
+
+
+def test_request_could_get_any_device_of_its_class(claim, request_for, example):
+    ask = only(claim(request_for(count=2)), example())
+    assert ask == Ask(2, frozenset({A100, H100}), True, None, frozenset({DeviceKind("")}))
+
+
+def test_each_request_is_an_ask(claim, request_for, example):
+    wanted = claim(request_for(), request_for(MIG, name="slice", count=3))
+    assert [ask.count for ask in asks_of_claim(wanted, example(), SETTINGS).asks] == [1, 3]
+
+
+def test_mig_class_is_open_for_slices_only(claim, request_for, example):
+    ask = only(claim(request_for(MIG)), example())
+    assert ask.kinds == SLICES
+    assert ask.is_open
+    assert all(kind.profile and not kind.product for kind in ask.unseen)
+
+
+@pytest.mark.parametrize(
+    ("device_class", "text", "expected", "is_open"),
+    [
+        ("gpu.nvidia.com", f'{PRODUCT} == "NVIDIA H100 80GB HBM3"', {H100}, False),
+        ("gpu.nvidia.com", f'{PRODUCT}.replace(" ", "-") in ["NVIDIA-H100-80GB-HBM3"]', {H100}, False),
+        ("gpu.nvidia.com", f'{PRODUCT}.lowerAscii() == "nvidia h100 80gb hbm3"', {H100}, False),
+        ("gpu.nvidia.com", f'{PRODUCT}.startsWith("NVIDIA H100")', {H100}, True),
+        ("gpu.nvidia.com", f'{PRODUCT} == "NVIDIA H100 80GB HBM3" || true', {A100, H100}, True),
+        ("gpu.nvidia.com", f'{MEMORY}.compareTo(quantity("79Gi")) > 0', {A100, H100}, True),
+        (MIG, f'{PROFILE} == "1g.10gb"', {SMALL}, True),
+        (MIG, f'{PROFILE} in ["1g.10gb", "2g.20gb"] && {PRODUCT} == "NVIDIA A100-SXM4-80GB"', {SMALL, MIDDLE}, False),
+        (MIG, f'{MEMORY}.compareTo(quantity("30Gi")) > 0', {LARGE}, True),
+    ],
+)
+def test_selectors_narrow_kinds(claim, request_for, example, device_class, text, expected, is_open):
+    ask = only(claim(request_for(device_class, text)), example())
+    assert (ask.kinds, ask.is_open) == (expected, is_open)
+
+
+def test_profile_narrows_what_nobody_has_seen(claim, request_for, example):
+    ask = only(claim(request_for(MIG, f'{PROFILE} == "3g.40gb"')), example())
+    assert ask.unseen == {DeviceKind("", "3g.40gb", Fraction(1, 2), 40 * GIB + GIB // 2)}
+
+
+def test_product_that_no_slice_shows_is_charged_by_its_name(claim, request_for, example):
+    text = f'{PRODUCT} in ["NVIDIA H200", "NVIDIA H100 80GB HBM3"]'
+    ask = only(claim(request_for("gpu.nvidia.com", text)), example())
+    assert (ask.kinds, ask.is_open) == ({H100, DeviceKind("NVIDIA-H200", memory=141 * GIB)}, False)
+
+
+def test_selector_that_renames_products_closes_nothing(claim, request_for, example):
+    """It matches an H200 that is not there yet, and speaks of a T4."""
+    text = f'{PRODUCT}.replace("NVIDIA H200", "Tesla T4") == "Tesla T4"'
+    assert only(claim(request_for("gpu.nvidia.com", text)), example()).is_open
+
+
+def test_selectors_that_do_not_compile_or_are_too_much_leave_everything(claim, request_for, example):
+    for texts in (["device."], [f'{PRODUCT} == "{"x" * 9000}"', f'{PRODUCT} != "{"y" * 9000}"']):
+        ask = only(claim(request_for("gpu.nvidia.com", *texts)), example())
+        assert (ask.kinds, ask.is_open) == ({A100, H100}, True)
+
+
+@pytest.mark.parametrize("name", ["compute-domain-daemon.nvidia.com", "compute-domain-default-channel.nvidia.com"])
+def test_other_drivers_cost_nothing(claim, request_for, example, name):
+    assert asks_of_claim(claim(request_for(name)), example(), SETTINGS) == ((), ())
+
+
+def test_all_devices_are_those_of_the_node_that_has_most(claim, request_for, example):
+    ask = only(claim(request_for(allocationMode="All")), example())
+    assert {(choice.count, *choice.kinds) for choice in ask.choices if not choice.is_open} == {(2, A100), (8, H100)}
+    (beyond,) = (choice for choice in ask.choices if choice.is_open)
+    assert (beyond.count, beyond.kinds, beyond.unseen) == (8, frozenset(), {DeviceKind("")})
+
+
+def test_all_devices_of_a_node_with_several_kinds_are_counted_together(claim, request_for, example):
+    text = f'{PRODUCT} == "NVIDIA A100-SXM4-80GB"'
+    ask = only(claim(request_for(MIG, text, allocationMode="All")), example())
+    assert {choice.kinds: (choice.count, choice.is_open) for choice in ask.choices} == {
+        frozenset(SLICES): (8, False),
+        frozenset({SMALL, LARGE}): (9, False),
+    }
+
+
+def test_all_devices_of_a_kind_that_nobody_has_seen_are_as_many_as_a_claim_can_hold(claim, request_for, example):
+    text = f'{PRODUCT} == "NVIDIA H200"'
+    ask = only(claim(request_for("gpu.nvidia.com", text, allocationMode="All")), example())
+    assert (ask.count, ask.kinds) == (32, {DeviceKind("NVIDIA-H200", memory=141 * GIB)})
+
+
+def test_prioritized_list_is_one_ask_with_alternatives(claim, example):
+    wanted = {
+        "name": "gpu",
+        "firstAvailable": [
+            {
+                "name": "large",
+                "deviceClassName": "gpu.nvidia.com",
+                "selectors": [{"cel": {"expression": f'{PRODUCT} == "NVIDIA H100 80GB HBM3"'}}],
+            },
+            {"name": "domain", "deviceClassName": "compute-domain-daemon.nvidia.com"},
+            {"name": "small", "deviceClassName": MIG, "count": 7},
+        ],
+    }
+    ask = only(claim(wanted), example())
+    assert [(choice.count, choice.kinds) for choice in ask.choices] == [(1, {H100}), (7, SLICES)]
+
+
+def test_admin_access_is_charged_unless_settings_say_otherwise(claim, request_for, example):
+    wanted = claim(request_for(adminAccess=True))
+    assert only(wanted, example()).count == 1
+    assert asks_of_claim(wanted, example(), FREE).asks == ()
+
+
+def test_first_version_of_the_api_has_requests_without_exactly(claim, example):
+    wanted = claim({"name": "gpu", "deviceClassName": MIG, "count": 2}, version="v1beta1")
+    assert (only(wanted, example()).count, only(wanted, example()).kinds) == (2, SLICES)
+
+
+def test_class_that_does_not_exist_is_told_and_charged_at_the_most(claim, request_for, example):
+    asks, (told,) = asks_of_claim(claim(request_for("gpus.nvidia.com", count=2)), example(), SETTINGS)
+    (ask,) = asks
+    assert (ask.count, ask.kinds, ask.is_open) == (2, {A100, H100, *SLICES}, True)
+    assert DeviceKind("") in ask.unseen
+    assert str(told.path) == "spec.devices.requests[0].exactly.deviceClassName"
+    assert (told.message, told.remedy) == (
+        'there is no DeviceClass "gpus.nvidia.com", so nobody knows which GPUs it has; the most that they can be is charged',
+        'write "gpu.nvidia.com"',
+    )
+
+
+class Blind(ManifestsView):
+    """A view of nothing."""
+
+    def list(self, kind, namespace=""):
+        return UNKNOWN
+
+    def derive_each(self, kind, function):
+        return UNKNOWN
+
+
+def test_where_nothing_can_be_seen_the_most_is_charged_without_a_word(claim, request_for):
+    asks, problems = asks_of_claim(claim(request_for(count=2)), Blind([]), SETTINGS)
+    assert [(ask.count, ask.kinds, ask.is_open) for ask in asks] == [(2, frozenset(), True)]
+    assert problems == ()
+
+
+def test_template_asks_for_what_its_claims_do(claim, template, request_for, example):
+    assert asks_of_template(template(request_for(MIG)), example(), SETTINGS, None) == asks_of_claim(
+        claim(request_for(MIG)), example(), SETTINGS
+    )
+
+
+@pytest.mark.parametrize("devices", [None, {}, {"requests": "all"}, {"requests": [7, {}, {"exactly": []}]}])
+def test_spec_without_requests_asks_for_nothing(claim, example, devices):
+    empty = claim() | {"spec": {"devices": devices}}
+    assert asks_of_claim(empty, example(), SETTINGS) == ((), ())
+
+
+def allocated(*results):
+    return {"allocation": {"devices": {"results": list(results)}}}
+
+
+def result(pool="gpu-a100-01", device="gpu-0", request="gpu", driver="gpu.nvidia.com", **fields):
+    return {"request": request, "driver": driver, "pool": pool, "device": device, **fields}
+
+
+def test_allocated_claim_holds_its_devices(claim, request_for, example):
+    results = [
+        result(),
+        result(device="gpu-1"),
+        result("gpu-a100-mig-01", "gpu-0-mig-3g40gb-9-4", "slice"),
+        result("domain", "channel-0", "channel", "compute-domain.nvidia.com"),
+    ]
+    wanted = claim(request_for(count=2), request_for(MIG, name="slice"), status=allocated(*results))
+    assert got_by_claim(wanted, example(), SETTINGS, "batch") == (
+        Ask(2, frozenset({A100}), priority_class="batch"),
+        Ask(1, frozenset({LARGE}), priority_class="batch"),
+    )
+
+
+def test_claim_without_allocation_holds_what_it_asks_for(claim, request_for, example):
+    wanted = claim(request_for(count=2), status={"reservedFor": []})
+    assert got_by_claim(wanted, example(), SETTINGS) == asks_of_claim(wanted, example(), SETTINGS).asks
+
+
+def test_allocation_of_nothing_holds_nothing(claim, request_for, example):
+    assert got_by_claim(claim(request_for(), status={"allocation": {}}), example(), SETTINGS) == ()
+
+
+def test_device_that_is_gone_counts_as_the_most_its_request_could_get(claim, request_for, example):
+    wanted = claim(request_for(MIG, count=2), status=allocated(result(), result(device="gone")))
+    exact, lost = got_by_claim(wanted, example(), SETTINGS)
+    assert exact == Ask(1, frozenset({A100}), priority_class=None)
+    assert (lost.count, lost.kinds, lost.is_open) == (1, SLICES, True)
+
+
+def test_gone_device_of_an_alternative_counts_as_that_alternative(claim, example):
+    alternatives = [{"name": "a", "deviceClassName": "gpu.nvidia.com"}, {"name": "b", "deviceClassName": MIG}]
+    status = allocated(result("gone", request="gpu/b"))
+    (lost,) = got_by_claim(claim({"name": "gpu", "firstAvailable": alternatives}, status=status), example(), SETTINGS)
+    assert lost.kinds == SLICES
+
+
+def test_gone_device_of_an_unknown_request_could_be_anything(claim, request_for, example):
+    status = allocated(result("gone", request="other"))
+    (lost,) = got_by_claim(claim(request_for(), status=status), example(), SETTINGS)
+    assert (lost.count, lost.is_open) == (1, True)
+    assert DeviceKind("") in lost.unseen
+
+
+def test_devices_held_with_admin_access_count_as_settings_say(claim, request_for, example):
+    wanted = claim(request_for(adminAccess=True), status=allocated(result(adminAccess=True)))
+    assert [ask.count for ask in got_by_claim(wanted, example(), SETTINGS)] == [1]
+    assert got_by_claim(wanted, example(), FREE) == ()
+
+
+def shared(view, shares):
+    """The view with its GPUs divided into shares."""
+    slices = deepcopy([*view.list("ResourceSlice")])
+    for each in slices:
+        for device in each["spec"]["devices"]:
+            device["allowMultipleAllocations"] = True
+            device.setdefault("capacity", {})["shares"] = {"value": shares}
+    return ManifestsView([*view.list("DeviceClass"), *slices])
+
+
+def test_share_of_a_device_counts_as_its_part(claim, request_for, example):
+    view = shared(example(), "4")
+    half = request_for(capacity={"requests": {"shares": "2"}})
+    status = allocated(result(shareID="1", consumedCapacity={"shares": "3", "memory": "0"}))
+    assert {kind.gpus for kind in only(claim(half), view).kinds} == {Fraction(1, 2)}
+    ((held,),) = (ask.kinds for ask in got_by_claim(claim(half, status=status), view, SETTINGS))
+    assert held == replace(A100, gpus=Fraction(3, 4), memory=60 * GIB)
+
+
+POOLS = {"gpu-a100-01": A100, "gpu-h100-01": H100}
+texts = st.lists(
+    st.sampled_from(
+        [
+            f'{PRODUCT} == "NVIDIA H100 80GB HBM3"',
+            f'{PRODUCT} != "NVIDIA H100 80GB HBM3"',
+            f'{PRODUCT}.contains("A100")',
+            f'{MEMORY}.compareTo(quantity("80Gi")) >= 0',
+            f'{PRODUCT} in ["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"] || {MEMORY}.isLessThan(quantity("1Gi"))',
+        ]
+    ),
+    max_size=2,
+)
+
+
+@given(texts, st.sampled_from(["gpu.nvidia.com", MIG]))
+def test_claim_never_gets_more_than_the_most_it_was_charged(claim, request_for, example, selectors, name):
+    """Whatever device the selectors leave it, and whether or not slices showed it when it was made."""
+    view = example()
+    wanted = claim(request_for(name, *selectors))
+    without = ManifestsView([*view.list("DeviceClass")])
+    ask, blind = only(wanted, view), only(wanted, without)
+    for kind in ask.kinds:
+        possible = blind.kinds | blind.unseen if blind.is_open else blind.kinds
+        assert any(
+            each.product in ("", kind.product)
+            and each.gpus >= kind.gpus
+            and (each.memory is None or each.memory >= (kind.memory or 0))
+            for each in possible
+        )
+
+
+def test_claim_of_many_selectors_is_charged_the_most_where_they_are_too_much_work(claim, request_for, example):
+    texts = [f'{PRODUCT} == "NVIDIA H100 80GB HBM3" && {PRODUCT} != "{number:04000}"' for number in range(4)]
+    wanted = claim(*(request_for("gpu.nvidia.com", text, name=f"gpu-{index}") for index, text in enumerate(texts)))
+    asks, _ = asks_of_claim(wanted, example(), SETTINGS)
+    assert [ask.is_open for ask in asks] == [False, False, True, True]
+
+
+def test_product_of_which_only_slices_are_shown_could_be_whole(example, claim, request_for):
+    both = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "both"},
+        "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.nvidia.com"'}}]},
+    }
+    view = example(both)
+    slices = [each for each in view.list("ResourceSlice") if "mig" in each["metadata"]["name"]]
+    ask = only(
+        claim(request_for("both", f'{PRODUCT} == "{A100.product[:6]} {A100.product[7:]}"')),
+        ManifestsView([both, *slices]),
+    )
+    assert (ask.kinds, ask.is_open) == ({A100, *SLICES}, False)
+
+
+@pytest.mark.parametrize(
+    ("selectors", "products", "profiles"),
+    [
+        ([], None, None),
+        ([f'{PRODUCT} == "Tesla T4" && true'], {"Tesla-T4"}, None),
+        ([f'{PRODUCT} in ["A", "B"]', f'{PRODUCT} in ["B", "C"]'], {"B"}, None),
+        ([f'{PRODUCT} == "A" && {PRODUCT} == "B"'], set(), None),
+        ([f'{PROFILE} == "1g.5gb" && {PROFILE} != ""'], None, {"1g.5gb"}),
+        ([f'!({PRODUCT} == "A")'], None, None),
+        ([f'{PRODUCT} == "A" ? true : false'], None, None),
+        (['device.attributes["other.example.com"].productName == "A"'], None, None),
+        ([f"{PRODUCT}.replace(' ', '-') == 'A-B'"], {"A-B"}, None),
+        ([f'{PRODUCT}.replace("A", "-") == "B"'], None, None),
+    ],
+)
+def test_necessary_conditions_are_conjuncts_that_name_texts(selectors, products, profiles):
+    need = necessary(selectors)
+    assert (need.products, need.profiles) == (products, profiles)

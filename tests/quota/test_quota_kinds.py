@@ -1,0 +1,155 @@
+"""Kinds: what nodes and ResourceSlices say of devices."""
+
+from fractions import Fraction
+
+import pytest
+
+from policies.quota.charges import DeviceKind
+from policies.quota.devices import Shares, devices
+from policies.quota.kinds import Offer, node_kind, node_kinds
+from policies.quota.shares import Sharing
+from policies.view import UNKNOWN
+from webhook.cluster.manifests import ManifestsView
+
+MIB = 2**20
+A100, H100 = "NVIDIA-A100-SXM4-40GB", "NVIDIA-H100-80GB-HBM3"
+WHOLE = DeviceKind(A100, memory=40960 * MIB)
+
+
+def offers(document):
+    _, kind = node_kind(document)
+    return dict(kind.offers)
+
+
+@pytest.mark.parametrize(
+    ("fixture", "expected"),
+    [
+        ("f1", {"nvidia.com/gpu": Offer(WHOLE)}),
+        (
+            "f2",
+            {
+                "nvidia.com/mig-1g.5gb": Offer(DeviceKind(A100, "1g.5gb", Fraction(1, 7), 4864 * MIB)),
+                "nvidia.com/mig-2g.10gb": Offer(DeviceKind(A100, "2g.10gb", Fraction(2, 7), 9984 * MIB)),
+                "nvidia.com/mig-3g.20gb": Offer(DeviceKind(A100, "3g.20gb", Fraction(1, 2), 20096 * MIB)),
+            },
+        ),
+        ("f3", {"nvidia.com/gpu": Offer(DeviceKind(A100, "1g.5gb", Fraction(1, 7), 4864 * MIB))}),
+        (
+            "f4",
+            {"nvidia.com/gpu": Offer(DeviceKind(H100, memory=81559 * MIB), Sharing(4, "time-slicing"))},
+        ),
+        ("f5", {"nvidia.com/gpu": Offer(DeviceKind("Tesla-T4", memory=15360 * MIB), Sharing(4, "mps"))}),
+    ],
+)
+def test_node_offers_what_its_labels_say(node, fixture, expected):
+    assert offers(node(fixture)) == expected
+
+
+def test_renamed_replicas_are_shared_though_the_product_does_not_say_so(node):
+    shared = node("f4", labels={"nvidia.com/gpu.product": H100}, offers={"nvidia.com/gpu.shared": "32"})
+    assert {name: offer.sharing.replicas for name, offer in offers(shared).items()} == {
+        "nvidia.com/gpu": 1,
+        "nvidia.com/gpu.shared": 4,
+    }
+
+
+def test_shared_mig_device_has_the_replicas_of_its_own_label(node):
+    labels = {
+        "nvidia.com/mig-1g.5gb.product": f"{A100}-MIG-1g.5gb-SHARED",
+        "nvidia.com/mig-1g.5gb.replicas": "3",
+        "nvidia.com/mig-1g.5gb.sharing-strategy": "time-slicing",
+    }
+    assert offers(node("f2", labels=labels))["nvidia.com/mig-1g.5gb"].sharing == Sharing(3, "time-slicing")
+
+
+@pytest.mark.parametrize("replicas", [None, "", "0", "-4", "four"])
+def test_replicas_that_are_no_number_leave_a_device_whole(node, replicas):
+    shared = node("f4", labels={"nvidia.com/gpu.replicas": replicas})
+    assert offers(shared)["nvidia.com/gpu"].sharing.replicas == 1
+
+
+def test_node_without_labels_offers_a_gpu_of_which_nothing_is_known():
+    bare = {"metadata": {"name": "a"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}
+    assert offers(bare) == {"nvidia.com/gpu": Offer(DeviceKind(""))}
+
+
+def test_misconfigured_mig_counts_as_whole_gpus(node):
+    product = {"nvidia.com/gpu.product": f"{A100}-MIG-INVALID", "nvidia.com/gpu.memory": "0"}
+    assert offers(node("f3", labels=product)) == {"nvidia.com/gpu": Offer(DeviceKind(A100))}
+
+
+def test_device_plugin_that_restarts_takes_no_kind_away(node):
+    restarting = node("f1")
+    restarting["status"]["allocatable"]["nvidia.com/gpu"] = "0"
+    assert offers(restarting) == {"nvidia.com/gpu": Offer(WHOLE)}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {
+            "metadata": {"name": "a"},
+            "status": {"allocatable": {"cpu": "8", "nvidia.com/gpu": "many", "amd.com/gpu": 1}},
+        },
+    ],
+    ids=["nothing", "no GPUs"],
+)
+def test_other_nodes_are_left_out(document):
+    assert node_kind(document) is None
+
+
+def test_nodes_that_are_alike_are_one_kind(node, cluster):
+    view = cluster(*(node("f1", f"a100-{number}", {"nvidia.com/gpu.machine": str(number)}) for number in range(50)))
+    known = view.derive(node_kinds)
+    assert (len(known.by_name), len(known.all)) == (50, 1)
+
+
+def test_kinds_are_unknown_while_nodes_are():
+    class Blind(ManifestsView):
+        def derive_each(self, kind, function):
+            return UNKNOWN
+
+    assert node_kinds(Blind([])) is devices(Blind([])) is UNKNOWN
+
+
+def test_devices_are_found_by_pool_and_name(example):
+    known = example().derive(devices)
+    assert known.find("gpu-a100-01", "gpu-1").device == DeviceKind("NVIDIA-A100-SXM4-80GB", memory=80 * 2**30)
+    assert known.find("gpu-a100-mig-01", "gpu-0-mig-3g40gb-9-4").device == DeviceKind(
+        "NVIDIA-A100-SXM4-80GB", "3g.40gb", Fraction(1, 2), 40192 * MIB
+    )
+    assert known.find("gpu-a100-01", "gpu-9") is known.find("gone", "gpu-0") is None
+
+
+def shareable(**capacity):
+    device = {
+        "name": "gpu-0",
+        "allowMultipleAllocations": True,
+        "attributes": {"type": {"string": "gpu"}, "productName": {"string": "Tesla T4"}},
+        "capacity": {name: {"value": value} for name, value in capacity.items()},
+    }
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "a", "pool": {"name": "a", "generation": 1}, "devices": [device]}
+    view = ManifestsView(
+        [{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "a"}, "spec": spec}]
+    )
+    return view.derive(devices).find("a", "gpu-0")
+
+
+@pytest.mark.parametrize(
+    ("capacity", "wanted", "gpus", "memory"),
+    [
+        ({"memory": "16Gi", "shares": "4"}, {}, "1/4", 4 * 2**30),
+        ({"memory": "16Gi", "shares": "4"}, {"shares": "2"}, "1/2", 8 * 2**30),
+        ({"memory": "16Gi", "shares": "4"}, {"gpu.nvidia.com/shares": "9"}, "1", 16 * 2**30),
+        ({"memory": "16Gi", "shares": "4"}, {"shares": "1m"}, "1/4", 4 * 2**30),
+        ({"memory": "16Gi", "shares": "4"}, {"shares": 1, "memory": "8Gi"}, "1/2", 8 * 2**30),
+        ({"memory": "16Gi"}, {"memory": "4Gi"}, "1/4", 4 * 2**30),
+        ({"memory": "16Gi"}, {}, "1", 16 * 2**30),
+        ({"memory": "16Gi"}, {"memory": "much"}, "1", 16 * 2**30),
+        ({}, {"memory": "4Gi"}, "1", None),
+    ],
+)
+def test_claim_of_a_shareable_device_takes_its_part(capacity, wanted, gpus, memory):
+    taken = shareable(**capacity).taken(Shares.of(wanted))
+    assert (taken.gpus, taken.memory) == (Fraction(gpus), memory)

@@ -1,0 +1,218 @@
+from datetime import timedelta
+from fractions import Fraction
+
+import pytest
+
+from policies.quota.charges import OWN, Bill, Charge
+from policies.quota.ledger import MOST_CHARGES, Exceeded, Full, Ledger, NotPrimed, Over
+from policies.quota.quota import Limit, Quota
+from policies.quota.recount import Snapshot, recount
+from policies.quota.reservations import OpenCharge, Reservations
+from policies.quota.selectors import Selector
+from policies.quota.verdicts import Holder, Verdict, contended, exceeded, full, not_primed, unavailable
+
+QUOTA = Quota((Limit("h100", "gpus", Fraction(8), Selector(("h100",))),))
+UNITS = ("gpus", "memory", "devices")
+
+
+def bill(count, **amounts):
+    return Bill({"h100": Fraction(count)} | amounts, {unit: Fraction(count) for unit in UNITS})
+
+
+def pod(uid, own=0, **pieces):
+    bills = {OWN: bill(own)} | {piece: bill(count) for piece, count in pieces.items()}
+    return Charge(uid, "Pod", "team-a", f"name-{uid}", bills)
+
+
+def claim(uid, count, of=None):
+    return Charge(uid, "ResourceClaim", "team-a", f"name-{uid}", {OWN: bill(count)}, of)
+
+
+def primed():
+    return recount(Ledger(), QUOTA, Snapshot({}, {}, "5", "5"))
+
+
+def charged(*charges, ledger=None):
+    ledger = ledger or primed()
+    for each in charges:
+        ledger = ledger.charge(each, QUOTA)
+    return ledger
+
+
+def reserved(ledger):
+    return ledger.reservations.total.get("h100", 0)
+
+
+def test_status_is_read_as_it_was_written():
+    ledger = charged(pod("p", 1, train=2), claim("c", 3, ("p", "train")))
+    status = ledger.status(QUOTA, 3)
+    assert Ledger.read({"status": status}) == ledger
+    assert status["summary"] == "h100 4/8"
+    assert status["observedGeneration"] == 3
+    assert status["limits"] == [
+        {"name": "h100", "hard": "8", "reserved": "4", "key": QUOTA.limits[0].key, "used": "0"}
+    ]
+    assert status["counted"] == {"pods": "5", "claims": "5"}
+    assert status["charges"][1] == {
+        "uid": "c",
+        "kind": "ResourceClaim",
+        "name": "name-c",
+        "of": {"uid": "p", "piece": "train"},
+        "pieces": [{"name": "", "amounts": {"h100": "3"}, "most": {"gpus": "3", "memory": "3", "devices": "3"}}],
+    }
+
+
+def test_conditions_survive_a_charge():
+    document = {"status": primed().status(QUOTA, 1) | {"conditions": [{"type": "Ready", "status": "True"}]}}
+    assert charged(pod("p", 1), ledger=Ledger.read(document)).status(QUOTA, 1)["conditions"] == document["status"]["conditions"]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        {"limits": "eight"},
+        {"limits": [{"name": "h100", "used": "-1"}]},
+        {"limits": [{"name": "h100", "used": 5}]},
+        {"counted": {"pods": "x", "claims": "5"}},
+        {"counted": {"pods": "05", "claims": "5"}},
+        {"counted": None},
+        {"charges": [{"uid": "p"}]},
+        {"charges": {}},
+        {"charges": [{"uid": "p", "kind": "Pod", "name": "n", "pieces": [{"name": "", "amounts": {"h100": "1/0"}}]}]},
+    ],
+    ids=str,
+)
+def test_status_that_cannot_be_read_is_unprimed(garbage):
+    ledger = Ledger.read({"status": primed().status(QUOTA, 1) | garbage})
+    assert ledger.used(QUOTA.limits[0]) is None
+    assert isinstance(ledger.charge(pod("p", 1), QUOTA), NotPrimed)
+
+
+@pytest.mark.parametrize("document", [None, {}, {"status": None}, {"status": []}], ids=str)
+def test_no_status_is_unprimed(document):
+    assert isinstance(Ledger.read(document).charge(pod("p", 1), QUOTA), NotPrimed)
+
+
+def test_charge_that_fits_exactly_is_admitted():
+    assert reserved(charged(pod("p", 8))) == 8
+
+
+def test_charge_beyond_hard_is_refused_and_says_by_how_much():
+    refusal = charged(pod("p", 7)).charge(pod("q", 2), QUOTA)
+    assert isinstance(refusal, Exceeded)
+    assert refusal.limits == (Over("h100", "gpus", Fraction(2), Fraction(0), Fraction(7), Fraction(8)),)
+    assert reserved(refusal.anyway) == 9
+
+
+def test_charge_is_idempotent_by_uid():
+    ledger = charged(pod("p", 8))
+    assert ledger.charge(pod("p", 8), QUOTA) is ledger
+
+
+def test_what_asks_for_nothing_is_not_written():
+    ledger = primed()
+    assert ledger.charge(pod("p", 0), QUOTA) is ledger
+
+
+def test_limit_that_is_not_touched_never_refuses():
+    other = Charge("p", "Pod", "team-a", "p", {OWN: Bill({}, {unit: Fraction(1) for unit in UNITS})})
+    assert isinstance(Ledger().charge(other, QUOTA), Ledger)
+
+
+def test_generated_claim_is_charged_by_the_difference():
+    ledger = charged(pod("p", 0, train=2), claim("c", 3, ("p", "train")))
+    assert reserved(ledger) == 3
+
+
+def test_second_claim_for_one_piece_is_charged_in_full():
+    ledger = charged(pod("p", 0, train=2), claim("c", 2, ("p", "train")), claim("d", 2, ("p", "train")))
+    assert reserved(ledger) == 4
+
+
+def test_claim_stays_charged_when_its_pod_is_released():
+    ledger = charged(pod("p", 1, train=2), claim("c", 2, ("p", "train"))).release("p")
+    assert reserved(ledger) == 2
+
+
+def test_piece_counts_again_when_its_claim_is_released():
+    assert reserved(charged(pod("p", 0, train=2), claim("c", 2, ("p", "train"))).release("c")) == 2
+
+
+def test_claim_for_extended_resources_is_covered_by_what_its_pod_uses():
+    ledger = primed().charge(claim("c", 8, ("p", OWN)), QUOTA, counted={"h100": Fraction(8)})
+    assert reserved(ledger) == 0
+    assert reserved(recount(ledger, QUOTA, Snapshot({}, {}, "6", "6"))) == 8
+
+
+def test_release_of_a_piece_leaves_the_others():
+    assert reserved(charged(pod("p", 1, train=2)).release("p", ["train"])) == 1
+
+
+def test_limit_that_counts_something_else_is_unprimed_and_charges_count_the_most():
+    ledger = charged(pod("p", 2))
+    changed = Quota((Limit("h100", "devices", Fraction(8)),))
+    assert ledger.under(changed).used(changed.limits[0]) is None
+    assert reserved(ledger.under(changed)) == 2
+
+
+def test_limit_stays_unprimed_while_a_charge_is_not_known_under_it():
+    unknown = Charge("p", "Pod", "team-a", "p", {OWN: Bill({"h100": Fraction(1)}, {"gpus": Fraction(1)})})
+    changed = Quota((Limit("memory", "memory", Fraction(2**40)),))
+    ledger = recount(charged(unknown), changed, Snapshot({}, {}, "6", "6"))
+    assert Ledger.read({"status": ledger.status(changed, 2)}).used(changed.limits[0]) is None
+
+
+def test_ledger_without_room_refuses_pods_but_not_the_claims_that_it_waits_for():
+    bills = {OWN: bill(0), "train": Bill({"h100": Fraction(1, 1000)}, {unit: Fraction(1) for unit in UNITS})}
+    crowd = Reservations(OpenCharge(f"p{index}", "Pod", "n", "", bills) for index in range(MOST_CHARGES))
+    ledger = Ledger(primed().limits, crowd, primed().counted)
+    assert isinstance(ledger.charge(pod("q", 1), QUOTA), Full)
+    assert isinstance(ledger.charge(claim("c", 0, ("p1", "train")), QUOTA), Ledger)
+    small = Charge("c", "ResourceClaim", "team-a", "c", {OWN: bills["train"]}, ("p1", "train"))
+    assert isinstance(ledger.charge(small, QUOTA), Ledger)
+
+
+def test_exceeded_says_what_kubernetes_says_and_what_would_help():
+    over = Over("h100", "gpus", Fraction(2), Fraction(5), Fraction(2), Fraction(8))
+    holder = Holder("team-a/train-7", {"h100": Fraction(4)}, timedelta(days=3, hours=2))
+    assert exceeded(Exceeded((over,), Ledger()), [holder]) == Verdict(
+        403,
+        "Forbidden",
+        "exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; 2 more GPUs are asked, 1 is left of 8 for "
+        "h100 (2 for what is on its way); team-a/train-7 holds 4 since 3 days; ask for less (GPUs), or ask whoever writes "
+        "GPUQuota gpu for more",
+    )
+
+
+def test_not_primed_says_to_try_again():
+    assert not_primed(NotPrimed(("h100",), Ledger()), "team-a") == Verdict(
+        429,
+        "TooManyRequests",
+        "status unknown for quota: gpu, limits: h100; what namespace team-a holds already has not been counted yet for it, "
+        "which takes seconds after a limit is written; try again in 1 s, and if that does not help, look for the reason "
+        "with kubectl describe gpuquota gpu -n team-a",
+        1,
+    )
+
+
+def test_full_says_what_fills_it():
+    assert full(Full(1001, 204800), "team-a").message == (
+        "quota gpu of namespace team-a has no room for one more pod or claim on its way: it remembers 1,000 (200 KiB) that "
+        "were admitted and have not been seen since, and 1,000 are the most; those that were never stored are given up "
+        "after two minutes; try again in 10 s, and if that does not help, see whether something refuses what the quota "
+        "admits, and whether the controllers that make claims and count quotas run"
+    )
+
+
+def test_contended_says_that_nothing_was_charged():
+    assert contended("team-a").message == (
+        "quota gpu of namespace team-a is being changed by too many requests at once; nothing was charged; try again in "
+        "1 s, or create fewer pods at a time"
+    )
+
+
+def test_unavailable_says_why():
+    assert unavailable("team-a", "no route\nto host.").message == (
+        "quota gpu of namespace team-a cannot be charged: no route to host; the namespace enforces its quota, so nothing "
+        "that gets GPUs is admitted without; try again in 5 s, and if that does not help, show this to your administrator"
+    )

@@ -1,0 +1,109 @@
+"""GPUQuotas in a review: the invalid are refused, whatever settings say, and nobody is locked out."""
+
+import pytest
+import yaml
+
+from policies.decision import Severity
+from policies.request import Request, UserInfo
+from policies.review import review
+from policies.rules import get_rule, told_by_field
+from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, RuleOverride
+from webhook.cluster.manifests import ManifestsView
+
+VALID = {"limits": [{"name": "h100", "gpus": 8}]}
+INVALID = {"limits": [{"name": "h100", "gpus": 0.5}, {"name": "h100", "memory": "80Gi"}]}
+SAID = [
+    'spec.limits[0].gpus: is 0.5 without quotes; write a part of a GPU as text, such as "1/2" or "0.5" [GA501]',
+    'spec.limits[1].name: is "h100", as that of limits[0] is; give each limit its own name [GA501]',
+]
+
+
+def quota(spec, **metadata):
+    return {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUQuota",
+        "metadata": {"name": "gpu", "namespace": "team-a", **metadata},
+        "spec": spec,
+    }
+
+
+def decided(new, old=None, operation="", settings=DEFAULTS, **fields):
+    request = Request(
+        new,
+        old,
+        operation or ("UPDATE" if old else "CREATE"),
+        "gpu-admission.io",
+        "GPUQuota",
+        namespace="team-a",
+        name="gpu",
+        user=UserInfo("alice", ("system:masters",)),
+        **fields,
+    )
+    return review(request, ManifestsView(), settings)
+
+
+@pytest.mark.parametrize("entry", ["", "configuration"])
+def test_every_problem_is_told_at_its_field(entry):
+    decision = decided(quota(INVALID), entry=entry)
+    assert not decision.allowed
+    assert [str(finding) for finding in decision.findings] == SAID
+
+
+@pytest.mark.parametrize("entry", ["", "configuration"])
+def test_valid_quota_passes_without_a_word(entry):
+    decision = decided(quota(VALID), entry=entry)
+    assert (decision.allowed, decision.findings) == (True, ())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        GPUAdmissionPolicy(rules=(RuleOverride("GA501", Severity.OFF),)),
+        GPUAdmissionPolicy(exemptions=(Exemption(("GA5*",), users=("alice",)),)),
+    ],
+    ids=["off", "exempt"],
+)
+def test_settings_do_not_decide_whether_a_quota_can_be_read(settings):
+    assert {finding.rule for finding in decided(quota(INVALID), settings=settings).denials} == {"GA501"}
+
+
+def test_invalid_quota_can_be_deleted():
+    assert decided(None, quota(INVALID), "DELETE").findings == ()
+
+
+def test_finalizer_of_an_invalid_quota_can_be_taken_away():
+    deleted = quota(INVALID, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert decided(deleted, {**deleted, "spec": VALID}).allowed
+
+
+def test_invalid_quota_can_be_labelled_and_is_told():
+    decision = decided(quota(INVALID, labels={"team": "a"}), quota(INVALID))
+    assert decision.allowed
+    assert {(finding.rule, finding.severity) for finding in decision.findings} == {("GA501", Severity.WARN)}
+
+
+def test_quota_that_becomes_invalid_is_refused():
+    assert not decided(quota(INVALID), quota(VALID)).allowed
+
+
+def test_invalid_quota_can_be_put_right():
+    assert decided(quota(VALID), quota(INVALID)).findings == ()
+
+
+def test_status_is_not_judged():
+    assert decided(quota(INVALID), quota(VALID), subresource="status").findings == ()
+
+
+def test_kind_of_the_same_name_is_somebody_elses():
+    request = Request({"kind": "GPUQuota"}, group="example.com", kind="GPUQuota", namespace="team-a")
+    assert review(request, ManifestsView(), DEFAULTS).findings == ()
+
+
+def test_refusal_is_worded_as_that_of_a_schema():
+    assert told_by_field("GA501")
+
+
+def test_examples_of_the_rule_are_what_they_say():
+    rule = get_rule("GA501")
+    assert [finding.rule for finding in decided(yaml.safe_load(rule.wrong)).findings] == ["GA501"]
+    assert decided(yaml.safe_load(rule.right)).findings == ()

@@ -1,0 +1,89 @@
+"""Settings of quotas: how GPUQuotas count, and whom they believe."""
+
+import pytest
+
+from policies.settings import DEFAULTS, Quotas, parse_settings
+
+
+def settings(quota):
+    document = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUAdmissionPolicy",
+        "metadata": {"name": "default"},
+    }
+    return parse_settings(document | {"spec": {"quota": quota}}).quota
+
+
+def test_kubernetes_own_controllers_are_trusted_by_default():
+    assert DEFAULTS.quota == Quotas()
+    assert DEFAULTS.quota.trusted_creators == (
+        "system:serviceaccount:kube-system:resource-claim-controller",
+        "system:kube-controller-manager",
+        "system:kube-scheduler",
+    )
+
+
+def test_list_of_creators_replaces_the_default():
+    assert settings({"trustedCreators": ["eks:scheduler"]}).trusted_creators == ("eks:scheduler",)
+
+
+def test_weight_is_kept_as_it_is_written():
+    (weight,) = settings({"weights": [{"products": ["H100*"], "sharing": "mps", "gpus": "1/4"}]}).weights
+    assert (weight.products, weight.sharing, weight.gpus) == (("H100*",), "mps", "1/4")
+
+
+@pytest.mark.parametrize(
+    "gpus", ["", "0", "0/4", "0.0", "3/2", "1.5", "1/0", "-1/4", " 1/4", "25%", "1e-1", "a quarter"]
+)
+def test_weight_is_above_0_and_at_most_1(problems_of, gpus):
+    assert problems_of({"quota": {"weights": [{"products": ["*"], "sharing": "mps", "gpus": gpus}]}}) == [
+        (
+            "spec.quota.weights[0].gpus",
+            f'is "{gpus}"; write how much of a GPU a replica is, above 0 and at most 1, such as "1/4"',
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("quota", "path", "sentence"),
+    [
+        ({"adminAccess": "deny"}, "adminAccess", 'is "deny"; write charge or free'),
+        (
+            {"trustedCreators": []},
+            "trustedCreators",
+            (
+                "is empty, so the claims of pods would be charged a second time; leave it out to mean Kubernetes' own "
+                "controllers"
+            ),
+        ),
+        (
+            {"trustedCreators": [""]},
+            "trustedCreators[0]",
+            "is empty; write the name of a user, such as system:kube-scheduler",
+        ),
+        (
+            {"weights": [{"products": [], "sharing": "mps", "gpus": "1/4"}]},
+            "weights[0].products",
+            'is empty, so it weighs nothing; write "*" to mean every product',
+        ),
+        (
+            {"weights": [{"products": [""], "sharing": "mps", "gpus": "1/4"}]},
+            "weights[0].products[0]",
+            'is empty; write a product such as "Tesla-T4" or "H100*"',
+        ),
+        (
+            {"weights": [{"products": ["*"], "sharing": "none", "gpus": "1/4"}]},
+            "weights[0].sharing",
+            'is "none"; write time-slicing or mps',
+        ),
+        ({"weights": [{"products": ["*"], "gpus": "1/4"}]}, "weights[0].sharing", "is missing"),
+        (
+            {"weights": [{"products": ["*"], "sharing": "mps", "gpus": 1}]},
+            "weights[0].gpus",
+            "is 1; it must be text, in quotes",
+        ),
+        ({"replicas": 4}, "replicas", "is no setting; see docs/settings.md for those there are"),
+    ],
+)
+def test_mistake_in_settings_of_quotas_is_told(problems_of, quota, path, sentence):
+    assert problems_of({"quota": quota}) == [(f"spec.quota.{path}", sentence)]
