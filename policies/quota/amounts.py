@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST", "AmountError", "read_hard", "spoken", "written"]
 
-MOST: Mapping[Unit, int] = {"gpus": 10**6, "memory": 2**60, "devices": 10**7}
-"""The most that a limit can be, which is more than any cluster has: whoever writes more has mistaken the unit."""
+MOST: Mapping[Unit, int] = {"gpus": 10**6, "memory": 10**18, "devices": 10**7}
+"""The most that a limit can be, which is more than any cluster has: whoever writes more has mistaken the unit. As round
+as the API server writes the bounds of a schema, which it keeps as floating-point numbers."""
 
 _EXAMPLES: Mapping[Unit, str] = {
     "gpus": 'a number of GPUs such as 8, or a part of one such as "1/2"',

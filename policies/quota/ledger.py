@@ -207,9 +207,7 @@ def _uncounted(limits: Mapping[str, Count]) -> dict[str, Count]:
 
 def _limit_status(ledger: Ledger, limit: Limit) -> Object:
     count, reserved = ledger.limits[limit.name], ledger.reservations.total.get(limit.name, ZERO)
-    status = {"name": limit.name, "hard": str(limit.hard), "reserved": str(reserved)}
-    if count.key:
-        status["key"] = count.key
+    status = {"name": limit.name, "key": count.key, "hard": str(limit.hard), "reserved": str(reserved)}
     if count.used is not None:
         status["used"] = str(count.used)
     return status

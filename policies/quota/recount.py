@@ -67,7 +67,7 @@ def recount(ledger: Ledger, quota: Quota, snapshot: Snapshot) -> Ledger | None:
     if versions is None or (ledger.counted is not None and not versions.reach(ledger.counted)):
         return None
     made = _made_for_pods(snapshot.claims.values())
-    unseen = ledger.reservations.changed(lambda charge: _unseen(charge, snapshot, made))
+    unseen = ledger.reservations.changed(lambda charge: _unseen(charge, ledger, snapshot, made))
     backed = unseen.changed(lambda claim: _backed(claim, snapshot, made))
     settled = replace(ledger, reservations=backed).under(quota)
     used = _used(snapshot, made)
@@ -87,9 +87,17 @@ def _made_for_pods(claims: Iterable[Counted]) -> dict[tuple[str, str], Amounts]:
     return made
 
 
-def _unseen(charge: OpenCharge, snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> OpenCharge | None:
+def _unseen(
+    charge: OpenCharge, ledger: Ledger, snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]
+) -> OpenCharge | None:
+    """What is left of a charge.
+
+    A claim for extended resources stays while its pod's own charge does, or that would cover another one like it.
+    """
     if charge.kind != "Pod":
-        return None if charge.uid in snapshot.claims else charge
+        is_cover = charge.of is not None and charge.of[1] == OWN and charge.of[0] not in snapshot.pods
+        is_kept = is_cover and ledger.reservations.is_expected(charge)
+        return charge if is_kept or charge.uid not in snapshot.claims else None
     pod = snapshot.pods.get(charge.uid)
     if pod.ended if pod is not None else OWN not in charge.pieces:
         return None

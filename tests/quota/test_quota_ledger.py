@@ -49,9 +49,7 @@ def test_status_is_read_as_it_was_written():
     assert Ledger.read({"status": status}) == ledger
     assert status["summary"] == "h100 4/8"
     assert status["observedGeneration"] == 3
-    assert status["limits"] == [
-        {"name": "h100", "hard": "8", "reserved": "4", "key": QUOTA.limits[0].key, "used": "0"}
-    ]
+    assert status["limits"] == [{"name": "h100", "hard": "8", "reserved": "4", "key": QUOTA.limits[0].key, "used": "0"}]
     assert status["counted"] == {"pods": "5", "claims": "5"}
     assert status["charges"][1] == {
         "uid": "c",
@@ -64,7 +62,10 @@ def test_status_is_read_as_it_was_written():
 
 def test_conditions_survive_a_charge():
     document = {"status": primed().status(QUOTA, 1) | {"conditions": [{"type": "Ready", "status": "True"}]}}
-    assert charged(pod("p", 1), ledger=Ledger.read(document)).status(QUOTA, 1)["conditions"] == document["status"]["conditions"]
+    assert (
+        charged(pod("p", 1), ledger=Ledger.read(document)).status(QUOTA, 1)["conditions"]
+        == document["status"]["conditions"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,3 +217,8 @@ def test_unavailable_says_why():
         "quota gpu of namespace team-a cannot be charged: no route to host; the namespace enforces its quota, so nothing "
         "that gets GPUs is admitted without; try again in 5 s, and if that does not help, show this to your administrator"
     )
+
+
+def test_another_uid_of_the_same_name_is_charged_again():
+    again = Charge("q", "Pod", "team-a", "name-p", {OWN: bill(2)})
+    assert reserved(charged(pod("p", 2), again)) == 4

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
@@ -98,7 +98,9 @@ class World:
         self.pods, self.claims = {}, {}
         self.history = [({}, {})]
         self.templates = {"t": ("h100", 1)}
-        self.quota = Quota((Limit("h100", "gpus", Fraction(3), Selector(("h100",))), Limit("all", "devices", Fraction(4))))
+        self.quota = Quota(
+            (Limit("h100", "gpus", Fraction(3), Selector(("h100",))), Limit("all", "devices", Fraction(4)))
+        )
         self.documents = [{"version": 1, "quota": self.quota, "status": None}]
         self.replicas = [Replica() for _ in range(replicas)]
         self.leaders = [Leader(), Leader()]
@@ -170,7 +172,9 @@ class World:
     def scheduled(self, seen, which):
         """The scheduler makes a claim for a pod's extended resources."""
         pods, claims = seen
-        wanted = [pod for pod in pods.values() if pod.asks[1] and not pod.has_ended and not self.extended(pod.uid, claims)]
+        wanted = [
+            pod for pod in pods.values() if pod.asks[1] and not pod.has_ended and not self.extended(pod.uid, claims)
+        ]
         if not wanted:
             return None
         pod = wanted[which % len(wanted)]
@@ -184,7 +188,9 @@ class World:
         replica.batch, replica.waiting = replica.batch + replica.waiting, []
         for admission in replica.batch:
             admission.charge, admission.counted = self.charge_of(admission.thing, replica.document)
-            admission.promised = tuple((piece, self.templates[template]) for piece, template in admission.thing.templates)
+            admission.promised = tuple(
+                (piece, self.templates[template]) for piece, template in admission.thing.templates
+            )
 
     def charge_of(self, thing, document):
         quota = document["quota"]
@@ -238,7 +244,9 @@ class World:
             return False
         if self.made_for[claim.owner, claim.piece] > 1 or claim.uid.endswith("+"):
             return False
-        first = not any((each.owner, each.piece) == (claim.owner, claim.piece) for _, then in self.history for each in then.values())
+        first = not any(
+            (each.owner, each.piece) == (claim.owner, claim.piece) for _, then in self.history for each in then.values()
+        )
         return first and claim.asks in [asks for piece, asks in pod.promised if piece == claim.piece]
 
     @staticmethod
@@ -337,7 +345,7 @@ class World:
         leader = self.leaders[0]
         for each in self.leaders:
             each.document = each.write = None
-        for _ in range(2):
+        for _ in range(3):
             leader.pods_at = leader.claims_at = len(self.history) - 1
             self.count(leader, 0)
             self.finish(leader)
@@ -371,7 +379,13 @@ class Machine(RuleBasedStateMachine):
         self.world = World()
         self.lead(0, 0, 0, 0, at_once=True)
 
-    @rule(replica=FEW, product=PRODUCTS, count=st.sampled_from([0, 1, 2]), templates=st.sampled_from([(), ("t",), ("t", "t")]), far=FAR)
+    @rule(
+        replica=FEW,
+        product=PRODUCTS,
+        count=st.sampled_from([0, 1, 2]),
+        templates=st.sampled_from([(), ("t",), ("t", "t")]),
+        far=FAR,
+    )
     def create_pod(self, replica, product, count, templates, far):
         pieces = tuple((f"claim-{index}", template) for index, template in enumerate(templates))
         self.create(replica, self.world.new("Pod", (product, count), templates=pieces), far)
@@ -507,12 +521,7 @@ class Machine(RuleBasedStateMachine):
         world.quiet()
         ledger, truth = world.ledger(world.document), world.truth(world.quota)
         assert {limit.name: ledger.used(limit) for limit in world.quota.limits} == truth
-        waiting = {
-            (pod.uid, piece)
-            for pod in world.pods.values()
-            for piece, _ in pod.templates
-            if not pod.has_ended
-        }
+        waiting = {(pod.uid, piece) for pod in world.pods.values() for piece, _ in pod.templates if not pod.has_ended}
         assert {(charge.uid, piece) for charge in ledger.reservations for piece in charge.pieces} <= waiting
         world.pods.clear()
         world.change()
@@ -539,10 +548,37 @@ def chosen(stored, which):
 
 
 def run(machine, **more):
-    chosen = {"max_examples": 100, "stateful_step_count": 60, "deadline": None, "suppress_health_check": list(HealthCheck)}
+    chosen = {
+        "max_examples": 150,
+        "stateful_step_count": 60,
+        "deadline": None,
+        "suppress_health_check": list(HealthCheck),
+    }
     run_state_machine_as_test(machine, settings=settings(**chosen | more))
 
 
 @pytest.mark.parametrize("machine", [Machine, MachineWithSpecs])
 def test_quota_holds_whatever_happens(machine):
     run(machine)
+
+
+def forgets_charges(monkeypatch):
+    monkeypatch.setattr(recounts, "_unseen", lambda *_: None)
+
+
+def gives_up_at_once(monkeypatch):
+    monkeypatch.setitem(globals(), "UNSEEN_FOR", 0)
+
+
+@pytest.mark.parametrize("wrong", [forgets_charges, gives_up_at_once])
+def test_the_model_catches_what_is_wrong(wrong, monkeypatch):
+    wrong(monkeypatch)
+    with pytest.raises((AssertionError, ExceptionGroup)):
+        run(
+            Machine,
+            max_examples=400,
+            phases=[Phase.generate],
+            derandomize=True,
+            database=None,
+            report_multiple_bugs=False,
+        )

@@ -59,8 +59,8 @@ def command(
 
     Reads YAML and JSON: one or more objects, lists, whole AdmissionReviews; folders with all *.yaml, *.yml and *.json
     in them; and - for standard input. Reviews configuration of GPUs (ClusterPolicy, NVIDIADriver, GPUCluster, their
-    ConfigMaps, Nodes) and of gpu-admission (GPUAdmissionPolicy), claims and what belongs to them (ResourceClaims, their
-    templates, DeviceClasses, ComputeDomains), pods, and the pods that workloads would make: those of Deployments,
+    ConfigMaps, Nodes) and of gpu-admission (GPUAdmissionPolicy, GPUQuotas), claims and what belongs to them
+    (ResourceClaims, their templates, DeviceClasses, ComputeDomains), pods, and the pods that workloads would make: those of Deployments,
     StatefulSets, DaemonSets, ReplicaSets, ReplicationControllers, Jobs, CronJobs, PodTemplates, JobSets,
     LeaderWorkerSets, RayClusters, RayJobs, RayServices, PyTorchJobs and MPIJobs. A Namespace among the files decides
     like one of the cluster.

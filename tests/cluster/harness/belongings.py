@@ -66,10 +66,12 @@ class Belongings:
         for kind in ("Namespace", "CustomResourceDefinition"):
             until(partial(self._none, kind), f"every {kind} of ours is gone", _GONE_SECONDS)
 
-    def empty(self, namespace: str) -> None:
-        """Remove pods: no kubelet would, on nodes that do not exist."""
-        for pod in self._api.list("Pod", namespace):
+    def empty(self, namespace: str) -> int:
+        """Remove pods: no kubelet would, on nodes that do not exist. Returns how many there still were."""
+        pods = self._api.list("Pod", namespace)
+        for pod in pods:
             self._api.delete("Pod", pod["metadata"]["name"], namespace, gracePeriodSeconds=0)
+        return len(pods)
 
     def _none(self, kind: str) -> bool:
         return not self._all(kind)

@@ -128,10 +128,11 @@ class Cluster:
         self._await_account(name)
 
     def remove(self, namespace: str) -> None:
-        """Begin to remove a namespace of the scenario."""
+        """Begin to remove a namespace of the scenario; its pods are gone then, and hold no GPUs of the next one's."""
         self._namespaces.remove(namespace)
-        self.belongings.empty(namespace)
+        # First, so that no controller makes new pods for those that are taken away.
         self.delete("Namespace", namespace)
+        until(lambda: not self.belongings.empty(namespace), f"the pods of {namespace} are gone")
 
     def tidy(self) -> None:
         """Remove the namespaces of the scenario."""
