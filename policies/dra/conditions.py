@@ -114,9 +114,16 @@ def _comparison(left: Expression, operator: str, right: Expression) -> Condition
 
 
 def _unspelled(node: Expression) -> Expression:
-    """What is compared in another spelling: labels have dashes where names have blanks."""
+    """What is compared in another spelling: labels have dashes where names have blanks.
+
+    No other replacement is one of spelling: what it compares may be the name of another product.
+    """
     match node:
-        case Call(function="replace" | "lowerAscii", target=target) if target is not None:
+        case Call(function="lowerAscii", target=target) if target is not None:
+            return target
+        case Call(function="replace", target=target, arguments=(Literal(value=" "), Literal(value="-"))) if (
+            target is not None
+        ):
             return target
         case _:
             return node

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,8 +27,6 @@ _PRODUCT = Read("attributes", DRIVER, "productName")
 _PROFILE = Read("attributes", DRIVER, "profile")
 _MOST_NAMED = 64
 """Texts of a list that are looked at one by one; a selector that names more names none."""
-_REPLACES = re.compile(r"""replace\s*\(\s*(?!(["'])\x20\1\s*,\s*(["'])-\2\s*\))""")
-"""A replacement other than that of blanks by dashes: what is compared then may be the name of another product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ def _equalities(text: str) -> Iterator[tuple[Read, frozenset[str]]]:
     """The attributes that a selector compares with texts, and those of which they must be one."""
     for conjunct in conjuncts(text):
         asked = condition(conjunct.text)
-        if asked is None or asked.operator not in ("==", "in") or asked.value_kind or _REPLACES.search(conjunct.text):
+        if asked is None or asked.operator not in ("==", "in") or asked.value_kind:
             continue
         values = frozenset(value for value in asked.asked if isinstance(value, str))
         if len(values) == len(set(asked.asked)) <= _MOST_NAMED:
