@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.conversion.rules import NAMESPACE_UNKNOWN
 from policies.decision import Decision, Severity
 from policies.kubernetes.defaults import with_defaults
+from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workload_pods import home_of, pod_of
 from policies.kubernetes.workloads import pod_templates
@@ -77,9 +78,7 @@ def _is_by_its_author(request: Request, workload: Object) -> bool:
     """Whether somebody who reads warnings writes the workload, and it will go on making pods."""
     if request.operation not in ("CREATE", "UPDATE") or request.subresource:
         return False
-    owners = lookup(workload, ("metadata", "ownerReferences"))
-    is_controlled = isinstance(owners, list) and any(lookup(owner, ("controller",)) is True for owner in owners)
-    return not is_controlled and lookup(workload, ("metadata", "deletionTimestamp")) is None
+    return controller_of(workload) is None and lookup(workload, ("metadata", "deletionTimestamp")) is None
 
 
 def _made(document: Object | None, workload: Object, namespace: str) -> Iterator[_Made]:

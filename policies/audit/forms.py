@@ -10,12 +10,13 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
-__all__ = ["as_created", "controller_of", "form_of", "slim"]
+__all__ = ["as_created", "form_of", "shown_controller", "slim"]
 
 _OWN_TO_PODS = frozenset({"nodeName", "hostname", "resourceClaimStatuses", "ephemeralContainers"})
 """Fields of a spec that differ between the pods of one template, or that are added to a pod that runs."""
@@ -42,20 +43,17 @@ def form_of(pod: Object) -> bytes:
     metadata = {
         "labels": _read(lookup(pod, ("metadata", "labels")), _LABELS_READ),
         "annotations": _read(lookup(pod, ("metadata", "annotations")), _ANNOTATIONS_READ),
-        "controller": controller_of(pod).partition(" ")[0],
+        "controller": shown_controller(pod).partition(" ")[0],
     }
     common = _common(spec) if isinstance(spec, dict) else spec
     text = json.dumps([metadata, common], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).digest()[:16]
 
 
-def controller_of(document: Object) -> str:
+def shown_controller(document: Object) -> str:
     """Kind and name of the controller that made an object, `ReplicaSet train-5d8f`; empty where none did."""
-    owners = lookup(document, ("metadata", "ownerReferences"))
-    for owner in owners if isinstance(owners, list) else ():
-        if lookup(owner, ("controller",)) is True:
-            return f"{lookup(owner, ('kind',))} {lookup(owner, ('name',))}"
-    return ""
+    owner = controller_of(document)
+    return "" if owner is None else f"{owner.get('kind')} {owner.get('name')}"
 
 
 def slim(pod: Object) -> Object:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from policies.audit.forms import as_created, controller_of, form_of, slim
+from policies.audit.forms import as_created, form_of, shown_controller, slim
 from policies.audit.outcomes import asks_device_plugin
 from policies.conversion.sweep import has_ended
 from policies.dra.keeping_on import for_ever
 from policies.kubernetes.defaults import with_defaults
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import controller_of, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.kubernetes.workload_pods import pod_of
@@ -124,7 +124,7 @@ class Survey:
         if not lookup(pod, ("spec", "nodeName")):
             known.waits = min(known.waits or name, name)
             known.waiting += 1
-        if owner := controller_of(pod):
+        if owner := shown_controller(pod):
             known.owners.add(owner)
 
     def _first(self, pod: Object, form: bytes) -> PodForm:
@@ -158,11 +158,8 @@ def _has_finished(workload: Object) -> bool:
 
 def _is_made(document: Object) -> bool:
     """Whether a workload of a kind that the survey knows made an object, which speaks for it."""
-    owners = lookup(document, ("metadata", "ownerReferences"))
-    return isinstance(owners, list) and any(
-        lookup(owner, ("controller",)) is True and (group_of(owner), lookup(owner, ("kind",))) in WORKLOAD_KINDS
-        for owner in owners
-    )
+    owner = controller_of(document)
+    return owner is not None and (group_of(owner), owner.get("kind")) in WORKLOAD_KINDS
 
 
 def _may_get_gpu(pod: Object) -> bool:

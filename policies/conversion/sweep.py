@@ -27,6 +27,7 @@ __all__ = [
     "Key",
     "Step",
     "has_ended",
+    "is_marked",
     "is_ours",
     "mark",
     "next_step",
@@ -95,6 +96,11 @@ def next_step(template: Object, *, used: bool, now: datetime, grace: timedelta) 
     if since is None or since > now + grace:
         return "mark"
     return "delete" if now - since >= grace else None
+
+
+def is_marked(template: Object) -> bool:
+    """Whether it is said that nobody needs a template."""
+    return lookup(template, ("metadata", "annotations", UNUSED_SINCE)) is not None
 
 
 def mark(now: datetime) -> dict[str, str | None]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from policies.kubernetes.paths import lookup
 
-__all__ = ["Object", "name_of", "namespace_of"]
+__all__ = ["Object", "controller_of", "name_of", "namespace_of"]
 
 Object = dict[str, Any]
 """A Kubernetes object. Nothing is re-serialised through typed models, so no newer field is ever dropped."""
@@ -22,3 +22,12 @@ def namespace_of(document: Object) -> str:
     """`metadata.namespace`, empty where there is none."""
     namespace = lookup(document, ("metadata", "namespace"))
     return namespace if isinstance(namespace, str) else ""
+
+
+def controller_of(document: Object) -> Object | None:
+    """The ownerReference that says it is the controller, of which an object has one at most; None where there is none."""
+    owners = lookup(document, ("metadata", "ownerReferences"))
+    for owner in owners if isinstance(owners, list) else ():
+        if isinstance(owner, dict) and owner.get("controller") is True:
+            return owner
+    return None

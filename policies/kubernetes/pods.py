@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.nodes import REQUIRED
+from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import FieldPath, lookup
 
 if TYPE_CHECKING:
@@ -124,9 +125,8 @@ class Pod:
     @property
     def controller_kind(self) -> str:
         """The kind of the controller that owns the pod; empty for a bare pod."""
-        owners = lookup(self.document, ("metadata", "ownerReferences")) or []
-        kinds = (str(owner.get("kind")) for owner in owners if owner.get("controller") is True)
-        return next(kinds, "")
+        owner = controller_of(self.document)
+        return "" if owner is None else str(owner.get("kind"))
 
     @property
     def past_scheduling(self) -> bool:

@@ -13,7 +13,7 @@ from policies.conversion.sweep import has_ended, references
 from policies.decision import MANAGED
 from policies.dra.templates import is_our_name
 from policies.kubernetes.defaults import with_defaults
-from policies.kubernetes.objects import namespace_of
+from policies.kubernetes.objects import controller_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workload_pods import pod_of
 from policies.kubernetes.workloads import pod_templates
@@ -61,8 +61,7 @@ def needed_by_workloads(workloads: Iterable[Object], view: ClusterView, settings
     needed: set[Key] = set()
     for workload in workloads:
         namespace = namespace_of(workload)
-        owners = lookup(workload, ("metadata", "ownerReferences"))
-        if isinstance(owners, list) and any(lookup(owner, ("controller",)) is True for owner in owners):
+        if controller_of(workload) is not None:
             continue
         for _, template in pod_templates(workload):
             needed.update((namespace, name) for name in references(template))

@@ -39,3 +39,10 @@ def webhooks(one):
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
         for webhook in one(kind)["webhooks"]
     }
+
+
+@pytest.fixture(scope="module")
+def schema(crd):
+    """The schema of the one version of the CRD that a module is about; it brings the fixture `crd`."""
+    (version,) = crd["spec"]["versions"]
+    return version["schema"]["openAPIV3Schema"]

@@ -22,12 +22,6 @@ def crd(one):
     return one("CustomResourceDefinition", "gpuquotas.gpu-admission.io")
 
 
-@pytest.fixture(scope="module")
-def schema(crd):
-    (version,) = crd["spec"]["versions"]
-    return version["schema"]["openAPIV3Schema"]
-
-
 def test_crd_serves_what_the_program_reads(crd):
     known = RESOURCES["GPUQuota"]
     spec = crd["spec"]

@@ -23,12 +23,6 @@ def crd(one):
     return one("CustomResourceDefinition", "gpuadmissionpolicies.gpu-admission.io")
 
 
-@pytest.fixture(scope="module")
-def schema(crd):
-    (version,) = crd["spec"]["versions"]
-    return version["schema"]["openAPIV3Schema"]
-
-
 def test_crd_serves_what_the_program_reads(crd):
     known = RESOURCES["GPUAdmissionPolicy"]
     spec = crd["spec"]

@@ -12,6 +12,7 @@ from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.workloads import WORKLOAD_KINDS
 from policies.review.upkeep import missing_templates, needed_by_workloads
 from policies.view import UNKNOWN
+from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.lists import list_all, pages
@@ -42,7 +43,6 @@ _POD = RESOURCES["Pod"]
 _WORKLOADS = tuple(
     RESOURCES[kind] for group, kind in WORKLOAD_KINDS if kind in RESOURCES and RESOURCES[kind].group == group
 )
-_MERGE = "application/merge-patch+json"
 _CREATE_SECONDS = "30s"
 
 
@@ -201,7 +201,7 @@ class TemplateSweep:
             return
         annotations = mark(now) if step == "mark" else unmark()
         body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": annotations}}
-        await self._client.patch(path, body, FIELD_MANAGER, content_type=_MERGE)
+        await self._client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH)
         self._metrics.count_template(f"{step}ed")
 
 

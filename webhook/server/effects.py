@@ -11,10 +11,10 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from policies.conversion.sweep import UNUSED_SINCE, unmark
+from policies.conversion.sweep import is_marked, unmark
 from policies.dra.templates import as_written
-from policies.kubernetes.paths import lookup
 from policies.view import UNKNOWN
+from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
 
@@ -127,7 +127,7 @@ class TemplateKeeper:
     def _knows(self, template: Template) -> bool:
         key = template.namespace, template.name
         shown = self._view.get(_RESOURCE.kind, template.name, template.namespace)
-        if isinstance(shown, dict) and not _is_marked(shown):
+        if isinstance(shown, dict) and not is_marked(shown):
             return True
         seconds = REMEMBERED_SECONDS if shown is UNKNOWN else _LAG_SECONDS
         return self._clock() - self._remembered.get(key, -seconds) < seconds
@@ -193,10 +193,10 @@ class TemplateKeeper:
         stored: Object = await self._client.get(path, timeout=_CALL_SECONDS)
         if as_written(stored.get("spec")) != template.spec:
             self._count("foreign")
-        elif _is_marked(stored):
+        elif is_marked(stored):
             body = {"metadata": {"annotations": unmark()}}
             stored = await self._client.patch(
-                path, body, FIELD_MANAGER, content_type="application/merge-patch+json", timeout=_CALL_SECONDS
+                path, body, FIELD_MANAGER, content_type=MERGE_PATCH, timeout=_CALL_SECONDS
             )
             self._count("unmarked")
         else:
@@ -235,7 +235,3 @@ class TemplatesSeen:
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         """What pods that `list` does not show take of a node."""
         return self._view.others_on(node)
-
-
-def _is_marked(template: Object) -> bool:
-    return lookup(template, ("metadata", "annotations", UNUSED_SINCE)) is not None

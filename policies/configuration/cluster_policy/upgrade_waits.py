@@ -10,7 +10,7 @@ from policies.configuration.cluster_policy.upgrade_policies import UpgradePolicy
 from policies.configuration.components.checks import COMPONENTS
 from policies.configuration.usage import counted, gpu_pods, listed
 from policies.decision import Severity
-from policies.kubernetes.objects import Object, namespace_of
+from policies.kubernetes.objects import Object, controller_of, namespace_of
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ def _forces(policy: UpgradePolicy) -> bool:
 
 
 def _is_managed(pod: Object) -> bool:
-    owners = lookup(pod, ("metadata", "ownerReferences"))
-    return isinstance(owners, list) and any(lookup(owner, ("controller",)) is True for owner in owners)
+    return controller_of(pod) is not None
 
 
 @COMPONENTS.rule(
