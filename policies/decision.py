@@ -111,6 +111,8 @@ class Decision:
     templates: tuple[Template, ...] = ()
     annotations: dict[str, str] = field(default_factory=dict)
     """For the API server's audit log, beside the findings; keys are qualified-name parts."""
+    retry_after: int | None = None
+    """Of a refusal that will not last: the seconds after which asking again may help."""
 
     @property
     def allowed(self) -> bool:

@@ -48,6 +48,8 @@ ENTRIES = {
         Entry("access", mutating=False, failure_policy="Ignore"),
         Entry("workloads", mutating=False, failure_policy="Ignore"),
         Entry("claims", mutating=False, failure_policy="Ignore"),
+        Entry("quota-enforced", mutating=False, failure_policy="Fail", side_effects="NoneOnDryRun"),
+        Entry("quota", mutating=False, failure_policy="Ignore", side_effects="NoneOnDryRun"),
         Entry("configuration", mutating=False, failure_policy="Ignore"),
         Entry("nodes", mutating=False, failure_policy="Ignore"),
     )

@@ -136,7 +136,7 @@ def without_effect(settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, st
         if named is None:
             yield path, f"there is no rule {override.rule} in this version, so its severity changes nothing"
         elif named.fixed:
-            yield path, f"{named.id} is about the settings themselves, so its severity stays {named.default}"
+            yield path, f"{named.id} holds whatever settings say, so its severity stays {named.default}"
     for index, exemption in enumerate(settings.exemptions):
         for number, pattern in enumerate(exemption.from_):
             if said := _spares_nobody(pattern):
@@ -151,5 +151,5 @@ def _spares_nobody(pattern: str) -> str:
     if any(not rule.fixed for rule in named):
         return ""
     if named:
-        return f"{pattern} is about the settings themselves, and nobody is exempt from that"
+        return f"{pattern} holds for everybody, so nobody is exempt from it"
     return f"there is no rule {pattern} in this version, so nobody is exempt from it"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["UNKNOWN", "ClusterView", "Unknown"]
+__all__ = ["UNKNOWN", "ClusterView", "PassingView", "Unknown"]
 
 T = TypeVar("T")
 
@@ -71,3 +71,39 @@ class ClusterView(Protocol):
         derived: a digest that rests on them is outdated whenever any pod of the cluster comes or goes.
         """
         ...
+
+
+class PassingView:
+    """A view that passes every question on; for those that answer some of them in another way.
+
+    What is derived stays what it is, since the view remembers it for all who ask: whoever answers otherwise does so about
+    objects that nothing is derived from.
+    """
+
+    def __init__(self, view: ClusterView) -> None:
+        """Args: whom to ask."""
+        self._view = view
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None when it certainly does not exist."""
+        return self._view.get(kind, name, namespace)
+
+    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
+        """All objects of a kind, of one namespace where one is given."""
+        return self._view.list(kind, namespace)
+
+    def server_version(self) -> tuple[int, int] | Unknown:
+        """Major and minor version of the API server."""
+        return self._view.server_version()
+
+    def derive(self, function: Callable[[ClusterView], T]) -> T:
+        """`function` of the view that is asked."""
+        return self._view.derive(function)
+
+    def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
+        """`function` of every object of a kind, in the order of `list`."""
+        return self._view.derive_each(kind, function)
+
+    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
+        """What pods that `list` does not show take of a node."""
+        return self._view.others_on(node)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["MOST_TEMPLATES", "early_words"]
+__all__ = ["MOST_TEMPLATES", "Made", "early_words", "is_by_its_author", "made_by"]
 
 MOST_TEMPLATES = 16
 """Pods of one workload that are reviewed: the costliest take tens of milliseconds each, in which other calls wait, and
@@ -45,10 +45,10 @@ def early_words(request: Request, review: Callable[[Request], Decision]) -> Deci
         review: decides on the creation of a pod as all entries together would; equal pods are asked about once.
     """
     workload = request.object
-    if workload is None or not _is_by_its_author(request, workload):
+    if workload is None or not is_by_its_author(request, workload):
         return Decision(object=workload)
-    before = {made.text for made in _made(request.old_object, workload, request.namespace)}
-    new = [made for made in _made(workload, workload, request.namespace) if made.text not in before]
+    before = {made.text for made in made_by(request.old_object, workload, request.namespace)}
+    new = [made for made in made_by(workload, workload, request.namespace) if made.text not in before]
     judged = new[:MOST_TEMPLATES]
     pods = {made.text: made.pod for made in judged}
     answers = {text: review(Request(pod, namespace=request.namespace)) for text, pod in pods.items()}
@@ -64,7 +64,7 @@ def early_words(request: Request, review: Callable[[Request], Decision]) -> Deci
     return Decision(findings=tuple(findings), object=workload, remarks=tuple(remarks))
 
 
-class _Made(NamedTuple):
+class Made(NamedTuple):
     """A pod that a workload makes."""
 
     template: FieldPath
@@ -74,19 +74,25 @@ class _Made(NamedTuple):
     """The pod in canonical form, by which equal ones are known."""
 
 
-def _is_by_its_author(request: Request, workload: Object) -> bool:
+def is_by_its_author(request: Request, workload: Object) -> bool:
     """Whether somebody who reads warnings writes the workload, and it will go on making pods."""
     if request.operation not in ("CREATE", "UPDATE") or request.subresource:
         return False
     return controller_of(workload) is None and lookup(workload, ("metadata", "deletionTimestamp")) is None
 
 
-def _made(document: Object | None, workload: Object, namespace: str) -> Iterator[_Made]:
-    """The pods that a workload makes, by the templates of its present or former state."""
+def made_by(document: Object | None, workload: Object, namespace: str) -> Iterator[Made]:
+    """The pods that a workload makes, by the templates of its present or former state.
+
+    Args:
+        document: The state whose templates are read.
+        workload: The workload as it is now, which owns the pods.
+        namespace: Where it is.
+    """
     for path, template in pod_templates(document):
         # The API server fills in pods, and leaves the templates of workloads to their authors.
         pod = pod_of(with_defaults(template), workload, namespace)
-        yield _Made(path, pod, json.dumps(pod, sort_keys=True))
+        yield Made(path, pod, json.dumps(pod, sort_keys=True))
 
 
 def _concerns_pods(finding: Finding) -> bool:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from policies.quota.ledger import Exceeded, Full, Ledger, NotPrimed
 
 if TYPE_CHECKING:
-    from policies.quota.charges import Charge
+    from policies.quota.charges import Amounts, Charge
     from policies.quota.quota import Quota
 
-__all__ = ["Admission", "admit"]
+__all__ = ["Admission", "Contended", "NoQuota", "admit", "admit_unwritten"]
+
+_NOTHING: Amounts = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class NoQuota:
+    """The namespace has no GPUQuota, so nothing is limited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contended:
+    """Others kept writing the same GPUQuota until the tries were used up; nothing was charged. Asking again helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +32,15 @@ class Admission:
     """What becomes of a charge."""
 
     allowed: bool
-    verdict: Exceeded | NotPrimed | Full | None
+    verdict: Exceeded | NotPrimed | Full | Contended | None
     """Why it is not allowed, or allowed with a warning only; None where it fits."""
     ledger: Ledger
     """To be written before the answer; the one from before where nothing is to be."""
 
 
-def admit(ledger: Ledger, quota: Quota, charge: Charge, *, enforced: bool, time: str = "") -> Admission:
+def admit(
+    ledger: Ledger, quota: Quota, charge: Charge, *, enforced: bool, time: str = "", counted: Amounts = _NOTHING
+) -> Admission:
     """Charge, and say whether the object may be created.
 
     What is allowed although it does not fit is charged all the same: whoever comes next has to see it.
@@ -36,8 +51,9 @@ def admit(ledger: Ledger, quota: Quota, charge: Charge, *, enforced: bool, time:
         charge: For what is being created.
         enforced: Whether the namespace's quota fails closed: what is not known yet refuses then.
         time: Now, in RFC 3339, for people.
+        counted: As `Ledger.charge` takes it.
     """
-    found = ledger.charge(charge, quota, time=time)
+    found = ledger.charge(charge, quota, time=time, counted=counted)
     match found:
         case Ledger():
             return Admission(True, None, found)
@@ -48,3 +64,13 @@ def admit(ledger: Ledger, quota: Quota, charge: Charge, *, enforced: bool, time:
         case Full() if quota.mode == "Warn" or not enforced:
             return Admission(True, found, ledger)
     return Admission(False, found, ledger)
+
+
+def admit_unwritten(ledger: Ledger, quota: Quota, charge: Charge, *, enforced: bool) -> Admission:
+    """Say whether an object may be created whose charge could not be written, because others always wrote first.
+
+    What touches no limit may be: its charge would matter only to a limit that is added before the object is seen.
+    """
+    limits = {limit.name for limit in quota.limits}
+    touched = any(bill.amounts.get(name) for bill in charge.pieces.values() for name in limits)
+    return Admission(quota.mode == "Warn" or not enforced or not touched, Contended(), ledger)

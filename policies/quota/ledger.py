@@ -248,7 +248,7 @@ def _opened(
     if known is None:
         return OpenCharge(charge.uid, charge.kind, charge.name, time, pieces, charge.of, _only(counted, names))
     both = {name: _larger(known.pieces.get(name, bill), bill) for name, bill in pieces.items()}
-    return replace(known, pieces={**known.pieces, **both})
+    return replace(known, name=charge.name, pieces={**known.pieces, **both})
 
 
 _NO_BILL = Bill({}, dict.fromkeys(("gpus", "memory", "devices"), ZERO))

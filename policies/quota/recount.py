@@ -10,7 +10,8 @@ from policies.quota.reservations import ZERO, added, beyond
 from policies.quota.status import Count, Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from fractions import Fraction
 
     from policies.quota.charges import Amounts
     from policies.quota.ledger import Ledger
@@ -49,6 +50,9 @@ class Snapshot:
     pods_version: str
     claims_version: str
     """The resourceVersions of the lists; they need not be the same."""
+    gone: Collection[str] = ()
+    """The uids of some objects that were seen before and are no more, or are pods that have ended. Nothing of that name
+    that comes later has their uid, so this holds whichever versions the lists are of."""
 
 
 def recount(ledger: Ledger, quota: Quota, snapshot: Snapshot) -> Ledger | None:
@@ -94,6 +98,8 @@ def _unseen(
 
     A claim for extended resources stays while its pod's own charge does, or that would cover another one like it.
     """
+    if charge.uid in snapshot.gone:
+        return None
     if charge.kind != "Pod":
         is_cover = charge.of is not None and charge.of[1] == OWN and charge.of[0] not in snapshot.pods
         is_kept = is_cover and ledger.reservations.is_expected(charge)
@@ -119,9 +125,21 @@ def _backed(claim: OpenCharge, snapshot: Snapshot, made: Mapping[tuple[str, str]
 
 
 def _used(snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> Amounts:
-    used: Amounts = {}
-    for pod in snapshot.pods.values():
-        used = added(used, {} if pod.ended else beyond(pod.amounts, made.get((pod.uid, OWN), {})))
-    for claim in snapshot.claims.values():
-        used = added(used, claim.amounts)
+    """What all of them come to; thousands come to the same mapping, which is multiplied rather than added up."""
+    times: dict[int, tuple[Amounts, int]] = {}
+    for amounts in _parts(snapshot, made):
+        times[id(amounts)] = (amounts, times.get(id(amounts), (amounts, 0))[1] + 1)
+    used: dict[str, Fraction] = {}
+    for amounts, count in times.values():
+        for name, amount in amounts.items():
+            used[name] = used.get(name, ZERO) + count * amount
     return used
+
+
+def _parts(snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> Iterator[Amounts]:
+    for pod in snapshot.pods.values():
+        if not pod.ended:
+            taken = made.get((pod.uid, OWN))
+            yield beyond(pod.amounts, taken) if taken else pod.amounts
+    for claim in snapshot.claims.values():
+        yield claim.amounts

@@ -124,7 +124,11 @@ class Reservations:
 
     def is_expected(self, charge: OpenCharge) -> bool:
         """Whether a claim is for an open piece of its pod's charge, which cannot be closed without it."""
-        return charge.of is not None and self._piece(charge.of) is not None
+        return charge.of is not None and self.is_open(*charge.of)
+
+    def is_open(self, uid: str, piece: str) -> bool:
+        """Whether a pod is charged for a piece that nobody has seen."""
+        return self._piece((uid, piece)) is not None
 
     def adding(self, charge: OpenCharge) -> Reservations:
         """These and one more, or one that replaces that of the same uid; the total is carried on, not added up anew."""

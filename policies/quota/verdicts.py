@@ -15,25 +15,38 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from fractions import Fraction
 
+    from policies.quota.bills import UnknownMemory, UnknownProduct
     from policies.quota.charges import Amounts, Unit
 
-__all__ = ["Holder", "Verdict", "contended", "exceeded", "full", "not_primed", "unavailable"]
+__all__ = [
+    "Holder",
+    "Verdict",
+    "contended",
+    "exceeded",
+    "full",
+    "not_primed",
+    "unavailable",
+    "uncountable",
+    "unreadable",
+]
 
-_FORBIDDEN, _TOO_MANY_REQUESTS = 403, 429
 _MOST_HOLDERS = 3
 _LONGEST_REASON = 200
 _TAKEN_UP: Mapping[Unit, str] = {"gpus": "GPUs", "devices": "devices", "memory": "memory"}
+_WARN_ONLY = "it is admitted all the same, because the quota has mode: Warn"
+_SEEN_LATER = "it is admitted all the same, and counted when it is seen"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A refusal."""
+    """Why something does not fit, or cannot be charged."""
 
-    code: int
-    reason: str
     message: str
+    """Without a full stop."""
+    remedy: str
+    """Empty where there is nothing to do, or the message ends with it."""
     retry_after: int | None = None
-    """Seconds; clients of Kubernetes wait as long and try again by themselves."""
+    """Seconds; clients of Kubernetes wait as long and try again by themselves. None where that would not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,69 +60,88 @@ class Holder:
     """Since it was created."""
 
 
-def exceeded(refusal: Exceeded, holders: Iterable[Holder] = ()) -> Verdict:
+def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool) -> Verdict:
     """Over quota: in the words of Kubernetes' own quota, and then what would help.
 
-    Source of the first line: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go.
+    Source of the first words: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go.
     """
     columns = (
-        ("requested", [(over, over.asked) for over in refusal.limits]),
-        ("used", [(over, over.used + over.reserved) for over in refusal.limits]),
-        ("limited", [(over, over.hard) for over in refusal.limits]),
+        ("requested", [(over, over.asked) for over in found.limits]),
+        ("used", [(over, over.used + over.reserved) for over in found.limits]),
+        ("limited", [(over, over.hard) for over in found.limits]),
     )
     native = ", ".join(f"{title}: {_listed(amounts)}" for title, amounts in columns)
     holding = tuple(holders)
-    helps = "; ".join(_explained(over, holding) for over in refusal.limits)
-    return Verdict(_FORBIDDEN, "Forbidden", f"exceeded quota: {NAME}, {native}; {helps}; {_remedy(refusal.limits)}")
+    parts = [native, *(_explained(over, holding) for over in found.limits), *([_WARN_ONLY] if admitted else [])]
+    return Verdict(f"exceeded quota: {NAME}, {'; '.join(parts)}", _remedy(found.limits))
 
 
-def not_primed(refusal: NotPrimed, namespace: str, retry_after: int = 1) -> Verdict:
+def uncountable(found: UnknownProduct | UnknownMemory, *, admitted: bool) -> Verdict:
+    """Nobody can say what is asked comes to."""
+    text = f"quota {NAME} cannot count what is asked: {found.text}"
+    return Verdict(f"{text}; {_WARN_ONLY}" if admitted else text, "")
+
+
+def not_primed(found: NotPrimed, namespace: str, *, admitted: bool) -> Verdict:
     """What there is was not counted yet."""
-    one = len(refusal.limits) == 1
-    return _later(
-        f"status unknown for quota: {NAME}, limits: {','.join(refusal.limits)}; what namespace {namespace} holds already "
-        f"has not been counted yet for {'it' if one else 'them'}, which takes seconds after a limit is written; try again "
-        f"in {retry_after} s, and if that does not help, look for the reason with "
-        f"kubectl describe gpuquota {NAME} -n {namespace}",
-        retry_after,
+    one = len(found.limits) == 1
+    said = (
+        f"status unknown for quota: {NAME}, limits: {','.join(found.limits)}; what namespace {namespace} holds already "
+        f"has not been counted yet for {'it' if one else 'them'}, which takes seconds after a limit is written"
     )
+    look = f"look for the reason with kubectl describe gpuquota {NAME} -n {namespace}"
+    if admitted:
+        return Verdict(f"{said}; it is admitted and charged all the same", f"if that stays so, {look}")
+    return _later(said, f"if that does not help, {look}", 1)
 
 
-def full(refusal: Full, namespace: str, retry_after: int = 10) -> Verdict:
+def full(found: Full, namespace: str, *, admitted: bool) -> Verdict:
     """Too much is charged that nobody has seen."""
-    size = f"{refusal.size / 1024:,.0f} KiB"
-    return _later(
+    said = (
         f"quota {NAME} of namespace {namespace} has no room for one more pod or claim on its way: "
-        f"it remembers {refusal.charges - 1:,} ({size}) that were admitted and have not been seen since, and "
-        f"{MOST_CHARGES:,} are the most; those that were never stored are given up after two minutes; "
-        f"try again in {retry_after} s, and if that does not help, see whether something refuses what the quota admits, "
-        "and whether the controllers that make claims and count quotas run",
-        retry_after,
+        f"it remembers {found.charges - 1:,} ({found.size / 1024:,.0f} KiB) that were admitted and have not been seen "
+        f"since, and {MOST_CHARGES:,} are the most; those that were never stored are given up after two minutes"
     )
+    look = (
+        "see whether something refuses what the quota admits, and whether the controllers that make claims and count "
+        "quotas run"
+    )
+    if admitted:
+        return Verdict(f"{said}; {_SEEN_LATER}", look)
+    return _later(said, f"if that does not help, {look}", 10)
 
 
-def contended(namespace: str, retry_after: int = 1) -> Verdict:
+def contended(namespace: str, *, admitted: bool) -> Verdict:
     """Others were faster with every write that was tried."""
-    return _later(
-        f"quota {NAME} of namespace {namespace} is being changed by too many requests at once; nothing was charged; "
-        f"try again in {retry_after} s, or create fewer pods at a time",
-        retry_after,
-    )
+    said = f"quota {NAME} of namespace {namespace} is being changed by too many requests at once, so nothing could be charged"
+    if admitted:
+        return Verdict(f"{said}; {_SEEN_LATER}", "create fewer pods at a time")
+    return Verdict(said, "try again in 1 s, or create fewer pods at a time", 1)
 
 
-def unavailable(namespace: str, why: str, retry_after: int = 5) -> Verdict:
-    """The quota cannot be read or written."""
-    said = printable(why).strip().rstrip(".")[:_LONGEST_REASON]
-    return _later(
-        f"quota {NAME} of namespace {namespace} cannot be charged: {said}; the namespace enforces its quota, so nothing "
-        f"that gets GPUs is admitted without; try again in {retry_after} s, and if that does not help, show this to your "
-        "administrator",
-        retry_after,
-    )
+def unreadable(namespace: str, why: str, *, admitted: bool) -> Verdict:
+    """The quota that is stored says nothing that could be held against anything."""
+    return _unavailable(f"GPUQuota {NAME} of namespace {namespace} cannot be read: {_plain_text(why)}", admitted, 30)
 
 
-def _later(message: str, retry_after: int) -> Verdict:
-    return Verdict(_TOO_MANY_REQUESTS, "TooManyRequests", message, retry_after)
+def unavailable(namespace: str, why: str, *, admitted: bool) -> Verdict:
+    """The quota could not be got or written."""
+    return _unavailable(f"quota {NAME} of namespace {namespace} cannot be charged: {_plain_text(why)}", admitted, 5)
+
+
+def _unavailable(said: str, admitted: bool, retry_after: int) -> Verdict:
+    if admitted:
+        return Verdict(f"{said}; {_SEEN_LATER}", "if that stays so, show this to your administrator")
+    held = "the namespace enforces its quota, so nothing that gets GPUs is admitted without"
+    return _later(f"{said}; {held}", "if that does not help, show this to your administrator", retry_after)
+
+
+def _later(said: str, otherwise: str, retry_after: int) -> Verdict:
+    return Verdict(said, f"try again in {retry_after} s, and {otherwise}", retry_after)
+
+
+def _plain_text(why: str) -> str:
+    return printable(why).strip().rstrip(".")[:_LONGEST_REASON]
 
 
 def _listed(amounts: Iterable[tuple[Over, Fraction]]) -> str:

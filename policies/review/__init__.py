@@ -27,10 +27,13 @@ from policies.review.pods import (
     unknown_namespace,
     updates_pod,
 )
+from policies.review.quota import Templates, quota, quota_entry
 from policies.rules import rules_on_demand
 from policies.settings import settings_for
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -49,7 +52,9 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
         return _answer(request.entry, request, view, settings)
     decision = Decision(object=request.object)
     for entry in entries_called(request, view):
-        answer = _answer(entry.name, request.of(decision.object), view, settings)
+        # Only what is charged looks at templates that the answer creates; to all others a cache may lack them as well.
+        seen = Templates(view, decision.templates) if _REVIEWS[entry.name] is quota else view
+        answer = _answer(entry.name, request.of(decision.object), seen, settings)
         decision = _joined(decision, answer)
         if not decision.allowed:
             break
@@ -67,7 +72,7 @@ def entries_called(request: Request, view: ClusterView) -> tuple[Entry, ...]:
     if kind == ("", "Node"):
         return (ENTRIES["nodes"],)
     if kind in CLAIM_KINDS:
-        return (ENTRIES["claims"],) if request.operation != "DELETE" else ()
+        return _called(_of_claims(request, view)) if request.operation != "DELETE" else ()
     if kind in WORKLOAD_KINDS:
         return (ENTRIES["workloads"],) if request.operation in ("CREATE", "UPDATE") else ()
     if debugs_pod(request):
@@ -81,6 +86,15 @@ def entries_called(request: Request, view: ClusterView) -> tuple[Entry, ...]:
         Mode.ENABLED: ("conversion", "placement", "conversion-check", "access"),
         Mode.PREVIEW: ("preview", "placement", "access"),
     }.get(mode, ("placement", "access"))
+    return _called((*names, quota_entry(request.namespace, view)))
+
+
+def _of_claims(request: Request, view: ClusterView) -> tuple[str, ...]:
+    is_charged = (request.operation, request.kind, request.subresource) == ("CREATE", "ResourceClaim", "")
+    return ("claims", quota_entry(request.namespace, view)) if is_charged else ("claims",)
+
+
+def _called(names: Container[str]) -> tuple[Entry, ...]:
     return tuple(entry for entry in ENTRIES.values() if entry.name in names)
 
 
@@ -93,14 +107,21 @@ def load_rooms() -> None:
     import policies.dra.claims  # noqa: PLC0415 - see the module
     import policies.placement.resources.findings  # noqa: PLC0415 - see the module
     import policies.placement.wishes.kept  # noqa: PLC0415 - see the module
-    import policies.quota.rules  # noqa: F401, PLC0415 - see the module
+    import policies.quota.charging  # noqa: PLC0415 - see the module
+    import policies.quota.counting  # noqa: PLC0415 - see the module
+    import policies.quota.outcomes  # noqa: PLC0415 - see the module
+    import policies.quota.rules  # noqa: PLC0415 - see the module
+    import policies.quota.together  # noqa: F401, PLC0415 - see the module
 
 
 def _workloads(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Objects that make pods: what these would meet, as warnings."""
+    """Objects that make pods: what these would meet, each by itself and together, as warnings."""
+    from policies.review.together import alone, pods_together  # noqa: PLC0415 - see the module
     from policies.workloads import early_words  # noqa: PLC0415 - see the module
 
-    return early_words(request, lambda pod: review(pod, view, settings))
+    words = early_words(request, lambda pod: alone(request, review(pod, view, settings)))
+    together = pods_together(request, view, settings, lambda pod: review(pod, view, settings))
+    return _joined(words, Decision(findings=tuple(together), object=words.object))
 
 
 _REVIEWS = {
@@ -112,6 +133,8 @@ _REVIEWS = {
     "access": access,
     "workloads": _workloads,
     "claims": claims,
+    "quota-enforced": quota,
+    "quota": quota,
     "configuration": configuration,
     "nodes": configuration,
 }
@@ -136,4 +159,5 @@ def _joined(first: Decision, then: Decision) -> Decision:
         remarks=tuple(dict.fromkeys((*first.remarks, *then.remarks))),
         templates=(*first.templates, *then.templates),
         annotations={**first.annotations, **then.annotations},
+        retry_after=then.retry_after or first.retry_after,
     )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["missing_templates", "needed_by_workloads"]
+__all__ = ["missing_templates", "needed_by_workloads", "templates_made_for"]
 
 
 def missing_templates(pods: Iterable[Object], view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Template, ...]:
@@ -46,7 +46,7 @@ def missing_templates(pods: Iterable[Object], view: ClusterView, settings: GPUAd
             continue
         if all(view.get("ResourceClaimTemplate", name, namespace) is not None for name in names):
             continue
-        for template in _made_for(pod, namespace, view, settings):
+        for template in templates_made_for(pod, namespace, view, settings):
             if template.name in names and view.get("ResourceClaimTemplate", template.name, namespace) is None:
                 missing[namespace, template.name] = template
     return tuple(missing.values())
@@ -67,7 +67,7 @@ def needed_by_workloads(workloads: Iterable[Object], view: ClusterView, settings
             needed.update((namespace, name) for name in references(template))
             if mode_of(namespace, view) in (Mode.ENABLED, Mode.UNKNOWN):
                 pod = pod_of(with_defaults(template), workload, namespace)
-                needed.update((namespace, made.name) for made in _made_for(pod, namespace, view, settings))
+                needed.update((namespace, made.name) for made in templates_made_for(pod, namespace, view, settings))
     return frozenset(needed)
 
 
@@ -81,5 +81,8 @@ def _waits(pod: Object) -> bool:
     )
 
 
-def _made_for(pod: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Template, ...]:
+def templates_made_for(
+    pod: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
+) -> tuple[Template, ...]:
+    """The templates that conversion makes for a pod, whether or not it was converted already."""
     return review(Request(object=pod, namespace=namespace, entry="conversion"), view, settings).templates

@@ -9,6 +9,8 @@ from policies.dra.inventory import inventory
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.wishes.gpu_kinds import gpu_kinds
 from policies.placement.wishes.product_labels import seen_products
+from policies.quota.classes import classes, hosts
+from policies.quota.devices import devices
 
 if TYPE_CHECKING:
     from policies.view import ClusterView
@@ -21,5 +23,5 @@ def warm(view: ClusterView) -> None:
 
     A view that can be asked from several threads can be warmed up in one of them.
     """
-    for digest in (inventory, gpu_nodes, gpu_kinds, seen_products, fleet):
+    for digest in (inventory, gpu_nodes, gpu_kinds, seen_products, fleet, classes, hosts, devices):
         view.derive(digest)

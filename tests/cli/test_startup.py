@@ -138,6 +138,7 @@ Commands:
   explain  Tell where a pod or claim fits, and why not elsewhere.
   audit    Tell what is wrong with what a cluster holds, and which namespaces
            are ready.
+  quota    Tell what namespaces may have of GPUs, what is taken, and by whom.
   rules    List the rules, or tell all about one.
   serve    Serve the webhook over HTTPS.
   sandbox  Serve a Kubernetes API of manifests, for tests and for trying out.
@@ -146,7 +147,7 @@ Commands:
     )
 
 
-@pytest.mark.parametrize("command", ["review", "explain", "rules", "serve"])
+@pytest.mark.parametrize("command", ["review", "explain", "audit", "quota", "rules", "serve"])
 def test_help_of_a_command_has_examples(invoke, command):
     done = invoke(command, "-h")
     assert done.exit_code == 0

@@ -6,8 +6,9 @@ _IMMUTABLE = "spec: Forbidden: pod updates may not change fields other than"
 
 
 def applied(cluster, **labels):
-    """A converted pod, and its manifest."""
-    document = manifests.pod(cluster.namespace(dra="enabled", **labels))
+    """The manifest of a converted pod, which no scheduler changes meanwhile: there is no such node."""
+    nowhere = {"kubernetes.io/hostname": "gpu-admission-test-nowhere"}
+    document = manifests.pod(cluster.namespace(dra="enabled", **labels), nodeSelector=nowhere)
     cluster.apply(document).object  # noqa: B018 - it is not refused
     return document
 

@@ -6,6 +6,7 @@ from tests.cluster.harness import manifests
 
 DENIED = "ValidatingAdmissionPolicy 'namespace-labels.gpu-admission.io' with binding 'namespace-labels.gpu-admission.io' denied request: "
 LABEL = "gpu-admission.io/dra"
+QUOTA = "gpu-admission.io/quota"
 
 
 def role_for(user, name, rules):
@@ -25,7 +26,7 @@ def role_for(user, name, rules):
 
 @pytest.fixture(scope="module")
 def users(request):
-    """Two who may edit namespaces; one of them may opt them in."""
+    """Two who may edit namespaces; one of them may opt them in. Neither hands out GPUs."""
     cluster = request.getfixturevalue("_real")
     edit = {"apiGroups": [""], "resources": ["namespaces", "namespaces/status"], "verbs": ["create", "patch"]}
     opt_in = {"apiGroups": ["gpu-admission.io"], "resources": ["namespaceoptins"], "verbs": ["set"]}
@@ -33,6 +34,19 @@ def users(request):
         for document in role_for(user, user, rules):
             cluster.belongings.add(document)
     return cluster.by("gpu-admission-test-editor"), cluster.by("gpu-admission-test-lead")
+
+
+@pytest.fixture(scope="module")
+def officer(request):
+    """Somebody who hands out GPUs, and may edit namespaces."""
+    cluster = request.getfixturevalue("_real")
+    edit = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["patch"]}
+    for document in role_for("gpu-admission-test-officer", "gpu-admission-test-officer", [edit]):
+        cluster.belongings.add(document)
+    _, binding = role_for("gpu-admission-test-officer", "gpu-admission-test-quotas", [])
+    binding["roleRef"]["name"] = "gpu-admission-quota-edit"
+    cluster.belongings.add(binding)
+    return cluster.by("gpu-admission-test-officer")
 
 
 def opting_in(api, team, value="enabled", subresource=""):
@@ -46,7 +60,7 @@ def test_editor_without_the_right_is_refused(real, users, subresource):
     answer = opting_in(editor, team, subresource=subresource)
     assert answer.code == 403
     assert answer.message == (
-        f'namespaces "{team}" is forbidden: {DENIED}the labels gpu-admission.io/dra, dra-strategy and quota of namespace '
+        f'namespaces "{team}" is forbidden: {DENIED}the labels gpu-admission.io/dra and dra-strategy of namespace '
         f"{team} are set by who may set namespaceoptins.gpu-admission.io; ask an administrator to set them, or to bind "
         "the ClusterRole gpu-admission-namespace-opt-in to you"
     )
@@ -55,6 +69,23 @@ def test_editor_without_the_right_is_refused(real, users, subresource):
 def test_who_has_the_right_may_opt_in(real, users):
     _, lead = users
     assert opting_in(lead, real.namespace()).object["metadata"]["labels"][LABEL] == "enabled"
+
+
+def test_who_may_opt_in_cannot_free_a_namespace_from_its_quota(real, users):
+    _, lead = users
+    team = real.namespace(quota="enforced")
+    answer = lead.patch("Namespace", team, body={"metadata": {"labels": {QUOTA: None, LABEL: "enabled"}}})
+    assert answer.code == 403
+    assert answer.message == (
+        f'namespaces "{team}" is forbidden: {DENIED}the label gpu-admission.io/quota of namespace {team} is set by who may '
+        "set namespacequotas.gpu-admission.io; ask an administrator to set it, or to bind the ClusterRole "
+        "gpu-admission-quota-edit to you"
+    )
+
+
+def test_who_hands_out_gpus_may_have_a_quota_enforced(real, officer):
+    enforced = {"metadata": {"labels": {QUOTA: "enforced"}}}
+    assert officer.patch("Namespace", real.namespace(), body=enforced).accepted
 
 
 def test_other_labels_are_nobodys_business(real, users):

@@ -83,12 +83,13 @@ def test_patches_of_break_glass_meet_the_webhooks_that_fail_closed(one):
     patches = [json.loads(patch) for patch in re.findall(r"-p '(\[.*?\])'", text, re.DOTALL)]
     kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     named = set()
-    for kind, (test, replace) in zip(kinds, patches, strict=True):
-        index = int(test["path"].split("/")[2])
-        webhook = one(kind)["webhooks"][index]
-        assert (test["value"], webhook["failurePolicy"]) == (webhook["name"], "Fail")
-        assert replace == {"op": "replace", "path": f"/webhooks/{index}/failurePolicy", "value": "Ignore"}
-        named.add(webhook["name"])
+    for kind, steps in zip(kinds, patches, strict=True):
+        for test, replace in zip(steps[::2], steps[1::2], strict=True):
+            index = int(test["path"].split("/")[2])
+            webhook = one(kind)["webhooks"][index]
+            assert (test["op"], test["value"], webhook["failurePolicy"]) == ("test", webhook["name"], "Fail")
+            assert replace == {"op": "replace", "path": f"/webhooks/{index}/failurePolicy", "value": "Ignore"}
+            named.add(webhook["name"])
     assert named == {
         each["name"] for kind in kinds for each in one(kind)["webhooks"] if each["failurePolicy"] == "Fail"
     }

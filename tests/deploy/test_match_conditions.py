@@ -57,29 +57,30 @@ WISH = {"gpu-admission.io/product": "H100*"}
 CLAIM = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
 HOST_PATH = {"volumes": [{"name": "v", "hostPath": {"path": "/dev"}}]}
 
+GPUS = {"conversion", "placement", "quota"}
 PODS = {
     "no resources": (pod(), set()),
     "no resources field": ({"metadata": {}, "spec": {"containers": [{"name": "c"}]}}, set()),
     "no spec": ({"metadata": {}}, set()),
     "no containers": ({"metadata": {}, "spec": {}}, set()),
     "cpu": (pod({"resources": CPU}), set()),
-    "gpu": (pod({"resources": GPU}), {"conversion", "placement"}),
-    "zero gpus": (pod({"resources": {"requests": {"nvidia.com/gpu": "0"}}}), {"conversion", "placement"}),
-    "second container": (pod({"resources": CPU}, {"resources": GPU}), {"conversion", "placement"}),
-    "init container": (pod(initContainers=[{"name": "i", "resources": GPU}]), {"conversion", "placement"}),
+    "gpu": (pod({"resources": GPU}), GPUS),
+    "zero gpus": (pod({"resources": {"requests": {"nvidia.com/gpu": "0"}}}), GPUS),
+    "second container": (pod({"resources": CPU}, {"resources": GPU}), GPUS),
+    "init container": (pod(initContainers=[{"name": "i", "resources": GPU}]), GPUS),
     "no init containers": (pod(initContainers=[]), set()),
-    "mig": (pod({"resources": {"requests": {"nvidia.com/mig-1g.10gb": "1"}}}), {"conversion", "placement"}),
+    "mig": (pod({"resources": {"requests": {"nvidia.com/mig-1g.10gb": "1"}}}), GPUS),
     "class name": (
         pod({"resources": {"requests": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "1"}}}),
-        {"conversion", "placement"},
+        GPUS,
     ),
-    "resource of a class": (pod({"resources": {"requests": {"example.com/h100": "1"}}}), {"placement"}),
-    "claim": (pod(**CLAIM), {"conversion", "placement"}),
+    "resource of a class": (pod({"resources": {"requests": {"example.com/h100": "1"}}}), {"placement", "quota"}),
+    "claim": (pod(**CLAIM), GPUS),
     "no claims": (pod(resourceClaims=[]), set()),
     "wish": (pod(annotations=WISH), {"placement"}),
     "other annotation": (pod(annotations={"a": "b"}), set()),
-    "gpu with a node": (pod({"resources": GPU}, nodeName="n"), {"conversion"}),
-    "gpu with an empty node": (pod({"resources": GPU}, nodeName=""), {"conversion", "placement"}),
+    "gpu with a node": (pod({"resources": GPU}, nodeName="n"), {"conversion", "quota"}),
+    "gpu with an empty node": (pod({"resources": GPU}, nodeName=""), GPUS),
     "visible devices": (pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}), {"access"}),
     "visible devices of an init container": (
         pod(initContainers=[{"name": "i", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]),
@@ -103,21 +104,24 @@ PODS = {
         pod(ephemeralContainers=[{"name": "d", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]),
         {"access"},
     ),
+    "another domain": (pod({"resources": {"requests": {"example.com/fpga": "1"}}}), {"placement", "quota"}),
     "privileged": (pod({"securityContext": {"privileged": True}}), set()),
 }
 
 
+ASKED = {"conversion": "mutating", "placement": "mutating", "access": "validating", "quota": "validating"}
+
+
 @pytest.mark.parametrize(("document", "expected"), PODS.values(), ids=PODS)
 def test_pods_reach_who_reads_them(webhooks, document, expected):
-    entries = {"conversion": "mutating", "placement": "mutating", "access": "validating"}
-    assert {name for name, kind in entries.items() if called(webhooks[kind, name], Question(document))} == expected
+    assert {name for name, kind in ASKED.items() if called(webhooks[kind, name], Question(document))} == expected
 
 
 @pytest.mark.parametrize(("document", "expected"), PODS.values(), ids=PODS)
 def test_cel_python_says_the_same_of_pods(webhooks, document, expected):
     environment = celpy.Environment(runner_class=celpy.InterpretedRunner)
     known = {name: celpy.json_to_cel(value) for name, value in Question(document).variables.items()}
-    for kind, entry in (("mutating", "conversion"), ("mutating", "placement"), ("validating", "access")):
+    for entry, kind in ASKED.items():
         programs = [
             environment.program(environment.compile(each["expression"]))
             for each in webhooks[kind, entry]["matchConditions"]
@@ -160,7 +164,7 @@ def test_large_pod_stays_within_the_budget(webhooks):
     env = [{"name": f"VARIABLE_{index}", "value": "x"} for index in range(20)]
     containers = [{"resources": {"requests": {"cpu": "1"}}, "env": env} for _ in range(1000)]
     for (_, entry), webhook in webhooks.items():
-        if entry in ("conversion", "conversion-check", "preview", "placement", "access"):
+        if entry in (*ASKED, "conversion-check", "preview", "quota-enforced"):
             called(webhook, Question(pod(*containers)))
             called(webhook, Question(pod(*({"resources": {"requests": amounts}} for _ in range(100)))))
 
@@ -240,6 +244,15 @@ def test_workloads_are_asked_about_when_their_pods_change(webhooks, old, expecte
 )
 def test_claims_are_judged_with_who_wrote_them(webhooks, user, expected):
     assert called(webhooks["validating", "claims"], Question({"kind": "ResourceClaim"}, user=user)) is expected
+
+
+@pytest.mark.parametrize(
+    "user", ["alice", "system:serviceaccount:kube-system:resource-claim-controller", "system:kube-scheduler"]
+)
+def test_every_claim_is_charged_whoever_makes_it(webhooks, user):
+    for entry in ("quota-enforced", "quota"):
+        claim = {"kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": {}}
+        assert called(webhooks["validating", entry], Question(claim, group="resource.k8s.io", user=user))
 
 
 def config_map(namespace, labels=None, **fields):

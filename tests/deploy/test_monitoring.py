@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from policies.decision import Severity
+from policies.quota.outcomes import OUTCOMES
 from webhook.cluster.client import APIClient
 from webhook.cluster.store import State
 from webhook.replica.config import ReplicaConfig
@@ -29,6 +30,8 @@ VALUES = {
     ("gpu_admission_controller_rounds_total", "outcome"): ("done", "failed"),
     ("gpu_admission_templates_total", "outcome"): TEMPLATES,
     ("gpu_admission_audit_findings", "severity"): tuple(Severity),
+    ("gpu_admission_quota", "amount"): ("hard", "used", "reserved"),
+    ("gpu_admission_quota_outcomes_total", "outcome"): OUTCOMES,
 }
 """What labels can be; that a namespace is empty is no value."""
 
@@ -110,9 +113,16 @@ def test_pages_and_sections_that_alerts_name_exist(alerts, deploy):
         assert f"\n## {section}" in (deploy.parent / page).read_text()
 
 
+def test_metrics_that_pages_name_exist(deploy, known):
+    families = known | {name.removesuffix("_bucket") for name in known}
+    for page in (deploy.parent / "docs").glob("*.md"):
+        assert set(re.findall(r"\bgpu_admission_\w+", page.read_text())) <= families, page.name
+
+
 def test_scraped_port_is_the_service_s(deploy, one):
     monitor = yaml.safe_load((deploy / "components" / "monitoring" / "service-monitor.yaml").read_text())
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["port"] in {port["name"] for port in one("Service")["spec"]["ports"]}
+    assert endpoint["honorLabels"] is True  # or the label namespace would be our own everywhere
     labels = one("Service")["metadata"]["labels"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()

@@ -1,13 +1,15 @@
 """The policy that guards our labels on namespaces, inside the API server."""
 
+import re
+
 import pytest
 
 from policies.conversion.opt_in import OPT_IN
 from policies.dra.cel.errors import CelCompileError
+from policies.quota.opt_in import OPT_IN as QUOTA
 from webhook.sandbox.admission.expressions import NO_AUTHORIZER, compile_condition, value_of
 
 STRATEGY = "gpu-admission.io/dra-strategy"
-QUOTA = "gpu-admission.io/quota"
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +55,50 @@ def test_policy_applies_when_one_of_our_labels_changes(policy, new, old, asked):
     assert holds(condition["expression"], new, old) is asked
 
 
-def test_authorizer_is_asked_by_name(policy):
-    expression = policy["validations"][0]["expression"]
-    assert expression == (
-        "authorizer.group('gpu-admission.io').resource('namespaceoptins').name(object.metadata.name).check('set').allowed()"
+RIGHTS = {OPT_IN: "namespaceoptins", STRATEGY: "namespaceoptins", QUOTA: "namespacequotas"}
+
+
+def checks(policy):
+    """The validations about who may, by the right that they ask for, with the authorizer replaced by a refusal."""
+    asked = re.compile(
+        r"authorizer\.group\('gpu-admission\.io'\)\.resource\('(\w+)'\)"
+        r"\.name\(object\.metadata\.name\)\.check\('set'\)\.allowed\(\)"
     )
+    return {
+        asked.search(each["expression"])[1]: asked.sub("false", each["expression"])
+        for each in policy["validations"]
+        if "authorizer" in each["expression"]
+    }
+
+
+@pytest.mark.parametrize("label", RIGHTS)
+def test_right_to_set_a_label_is_asked_for_where_it_changes(policy, label):
+    old, new = namespace({"a": "b"}), namespace({"a": "b", label: "enforced"})
+    for before, after in ((old, new), (new, old), (None, new)):
+        refused = {right for right, expression in checks(policy).items() if not holds(expression, after, before)}
+        assert refused == {RIGHTS[label]}
+    assert all(holds(expression, new, new) for expression in checks(policy).values())
+
+
+def test_who_opts_a_namespace_in_cannot_free_it_from_its_quota(policy, one):
+    """These are two rights, in two roles."""
+    roles = {
+        resource: role
+        for role in ("gpu-admission-namespace-opt-in", "gpu-admission-quota-edit")
+        for rule in one("ClusterRole", role)["rules"]
+        for resource in rule["resources"]
+        if rule["verbs"] == ["set"]
+    }
+    assert roles == {
+        "namespaceoptins": "gpu-admission-namespace-opt-in",
+        "namespacequotas": "gpu-admission-quota-edit",
+    }
+    assert checks(policy).keys() == roles.keys()
+
+
+def test_sandbox_has_no_authorizer_to_ask(policy):
     with pytest.raises(CelCompileError, match=NO_AUTHORIZER):  # it compiles, and the sandbox has nobody to ask
-        compile_condition(expression)
+        compile_condition(policy["validations"][0]["expression"])
 
 
 VALUES = {
@@ -71,7 +110,9 @@ VALUES = {
 
 @pytest.mark.parametrize("label", VALUES)
 def test_labels_have_values_that_mean_something(policy, label):
-    expressions = [validation["expression"] for validation in policy["validations"][1:]]
+    expressions = [
+        validation["expression"] for validation in policy["validations"] if "authorizer" not in validation["expression"]
+    ]
     for value in (*VALUES[label], None):
         labels = {} if value is None else {label: value}
         assert all(holds(each, namespace(labels), namespace()) for each in expressions)
@@ -83,15 +124,15 @@ def test_labels_have_values_that_mean_something(policy, label):
 def test_value_that_is_there_already_does_not_block_other_labels(policy, label):
     other = STRATEGY if label == OPT_IN else OPT_IN
     old, new = namespace({label: "yes"}), namespace({label: "yes", other: VALUES[other][0]})
-    assert all(holds(validation["expression"], new, old) for validation in policy["validations"][1:])
+    known = [each["expression"] for each in policy["validations"] if "authorizer" not in each["expression"]]
+    assert all(holds(each, new, old) for each in known)
 
 
-def test_message_names_the_namespace_and_the_role_that_grants_it(policy, one):
-    message = policy["validations"][0]["messageExpression"]
-    compile_condition(f"({message}).contains('team-a')")
-    role = one("ClusterRole", "gpu-admission-namespace-opt-in")
-    assert role["metadata"]["name"] in message
-    assert role["rules"] == [{"apiGroups": ["gpu-admission.io"], "resources": ["namespaceoptins"], "verbs": ["set"]}]
+def test_messages_name_the_namespace_and_the_role_that_grants_it(policy):
+    opt_in, quota = (each["messageExpression"] for each in policy["validations"] if "messageExpression" in each)
+    for message, role in ((opt_in, "gpu-admission-namespace-opt-in"), (quota, "gpu-admission-quota-edit")):
+        assert holds(f"({message}).contains('team-a')", namespace(), None)
+        assert role in message
 
 
 def test_policy_is_bound_and_denies(one):

@@ -73,6 +73,9 @@ CALLS = {
     "ask whose token it is": ("create", "TokenReview", "", ""),
     "ask who may have explanations": ("create", "SubjectAccessReview", "", ""),
     "read the settings": ("get", "GPUAdmissionPolicy", "default", ""),
+    "read a ledger": ("get", "GPUQuota", "gpu", "team-a"),
+    "look for the pod of a claim": ("get", "Pod", "train", "team-a"),
+    "look for a claim that was charged": ("get", "ResourceClaim", "train-gpu", "team-a"),
 }
 
 
@@ -84,6 +87,14 @@ def test_call_is_allowed(granted, verb, kind, name, namespace):
 def test_status_of_the_settings_may_be_written_and_not_the_settings(granted):
     assert allowed(granted, "patch", "GPUAdmissionPolicy", "default", subresource="status")
     assert not allowed(granted, "patch", "GPUAdmissionPolicy", "default")
+
+
+def test_status_of_quotas_may_be_written_and_not_the_quotas(granted):
+    for verb in ("patch", "update"):
+        assert allowed(granted, verb, "GPUQuota", "gpu", "team-a", subresource="status")
+    assert not any(
+        allowed(granted, verb, "GPUQuota", "gpu", "team-a") for verb in ("create", "update", "patch", "delete")
+    )
 
 
 FORBIDDEN = {
@@ -110,7 +121,8 @@ def test_call_that_nobody_makes_is_not(granted, verb, kind, name, namespace):
 
 def test_every_rule_has_its_reason(deploy):
     """In a comment above it, or above the rules that it is one of."""
-    for file in ("base/service/rbac.yaml", "base/api/explain.yaml", "overlays/default/certificates-rbac.yaml"):
+    files = ("base/service/rbac.yaml", "base/api/explain.yaml", "base/api/quota-roles.yaml")
+    for file in (*files, "overlays/default/certificates-rbac.yaml"):
         for document in (deploy / file).read_text().split("\n---\n"):
             if "\nrules:" in document:
                 assert document.startswith("#") or "\nrules:\n#" in document, document[:80]
@@ -124,7 +136,72 @@ def test_right_to_ask_for_explanations_is_a_role_that_nobody_has(installed):
     assert CLUSTER_ROLE not in [each["name"] for each in bindings]
 
 
-def test_flow_schema_is_for_our_account(one):
-    (rule,) = one("FlowSchema")["spec"]["rules"]
-    (subject,) = rule["subjects"]
-    assert {"kind": subject["kind"], **subject["serviceAccount"]} == SUBJECT
+def test_everybody_who_views_a_namespace_sees_its_quota(one):
+    role = one("ClusterRole", "gpu-admission-quota-view")
+    assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    (rule,) = role["rules"]
+    assert (rule["resources"], rule["verbs"]) == (["gpuquotas"], ["get", "list", "watch"])
+
+
+def test_right_to_write_quotas_is_a_role_that_nobody_has(installed, one):
+    """And no role of Kubernetes takes it up: owners of namespaces would raise their own."""
+    role = one("ClusterRole", "gpu-admission-quota-edit")
+    assert set(role["metadata"]["labels"]) == {"app.kubernetes.io/name"}
+    assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"gpuquotas", "namespacequotas"}
+    bindings = [each["roleRef"] for each in installed if each["kind"] in ("ClusterRoleBinding", "RoleBinding")]
+    assert role["metadata"]["name"] not in [each["name"] for each in bindings]
+
+
+def test_flow_schemas_are_for_our_account(installed):
+    for schema in (each for each in installed if each["kind"] == "FlowSchema"):
+        (rule,) = schema["spec"]["rules"]
+        (subject,) = rule["subjects"]
+        assert {"kind": subject["kind"], **subject["serviceAccount"]} == SUBJECT
+
+
+def flow_of(installed, verb, kind, namespace="", subresource=""):
+    """The priority level that a call of our account goes to."""
+    resource = RESOURCES[kind]
+    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    asked = (("apiGroups", resource.group), ("resources", plural), ("verbs", verb))
+    schemas = sorted(
+        (each for each in installed if each["kind"] == "FlowSchema"),
+        key=lambda schema: schema["spec"]["matchingPrecedence"],
+    )
+    for schema in schemas:
+        (rules,) = schema["spec"]["rules"]
+        here = [
+            rule
+            for rule in rules["resourceRules"]
+            if ({namespace, "*"} & {*rule["namespaces"]} if namespace else rule.get("clusterScope"))
+        ]
+        if any(all({value, "*"} & {*rule[field]} for field, value in asked) for rule in here):
+            return schema["spec"]["priorityLevelConfiguration"]["name"]
+    return None
+
+
+AWAITED = {
+    "read a ledger": ("get", "GPUQuota", "team-a", ""),
+    "charge": ("update", "GPUQuota", "team-a", "status"),
+    "create a template": ("create", "ResourceClaimTemplate", "team-a", ""),
+    "compare a template": ("get", "ResourceClaimTemplate", "team-a", ""),
+    "look for a pod": ("get", "Pod", "team-a", ""),
+    "look for a claim": ("get", "ResourceClaim", "team-a", ""),
+    "look for the claims beside it": ("list", "ResourceClaim", "team-a", ""),
+    "lead": ("update", "Lease", "gpu-admission", ""),
+}
+
+
+@pytest.mark.parametrize("call", AWAITED.values(), ids=AWAITED)
+def test_calls_that_pods_wait_for_have_seats_of_their_own(installed, call):
+    """The seats of workload-high may all be taken by pods that wait for us."""
+    assert flow_of(installed, *call) == "gpu-admission"
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+def test_caches_do_not_take_the_seats_of_answers(installed, verb):
+    assert {flow_of(installed, verb, kind) for kind in ("Pod", "GPUQuota", "ResourceClaim")} == {"workload-high"}
+
+
+def test_seats_of_answers_are_lent_to_nobody(one):
+    assert one("PriorityLevelConfiguration")["spec"]["limited"]["lendablePercent"] == 0

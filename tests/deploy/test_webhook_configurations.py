@@ -9,6 +9,7 @@ from policies.configuration.nodes.checks import _WATCHED
 from policies.decision import MANAGED
 from policies.entries import CLAIM_KINDS, ENTRIES, NEVER_MATCHED
 from policies.kubernetes.workloads import WORKLOAD_KINDS
+from policies.quota.opt_in import ENFORCED, LEFT_ALONE, OPT_IN
 from policies.settings import DEFAULTS
 from webhook.cluster.resources import RESOURCES
 from webhook.server.deadlines import Deadline
@@ -88,9 +89,9 @@ def test_no_authority_is_written(webhooks):
     assert not any("caBundle" in webhook["clientConfig"] for webhook in webhooks.values())
 
 
-def test_only_conversion_may_take_ten_seconds(webhooks):
+def test_only_entries_that_write_before_they_answer_may_take_ten_seconds(webhooks):
     slow = {entry: webhook["timeoutSeconds"] for (_, entry), webhook in webhooks.items()}
-    assert slow.pop("conversion") == 10
+    assert (slow.pop("conversion"), slow.pop("quota-enforced")) == (10, 10)
     assert set(slow.values()) == {5}
 
 
@@ -110,9 +111,9 @@ def test_cluster_can_heal_itself_without_us(webhooks):
             assert excluded(webhook) >= EVERYBODYS, entry
 
 
-def test_who_hands_out_gpus_is_left_out_of_conversion_and_access(webhooks):
+def test_who_hands_out_gpus_is_left_out_of_conversion_access_and_quotas(webhooks):
     closed = {entry for (_, entry), webhook in webhooks.items() if excluded(webhook) == EVERYBODYS | HANDING_OUT}
-    assert closed == {"conversion", "preview", "conversion-check", "access"}
+    assert closed == {"conversion", "preview", "conversion-check", "access", "quota-enforced", "quota"}
 
 
 def test_namespaces_opt_in(webhooks):
@@ -120,10 +121,46 @@ def test_namespaces_opt_in(webhooks):
     assert chosen == {"conversion": [["enabled"]], "conversion-check": [["enabled"]], "preview": [["preview"]]}
 
 
-def test_fail_closed_is_for_pods_being_created_only(webhooks):
-    for webhook in webhooks.values():
+def test_namespaces_enforce_their_quota(webhooks):
+    """Each is asked about by one of the two, whatever the label says."""
+    terms = {
+        entry: [
+            (each["operator"], each["values"])
+            for each in webhooks["validating", entry]["namespaceSelector"]["matchExpressions"]
+            if each["key"] == OPT_IN
+        ]
+        for entry in ("quota-enforced", "quota")
+    }
+    assert terms == {"quota-enforced": [("In", [ENFORCED])], "quota": [("NotIn", [ENFORCED])]}
+
+
+@pytest.mark.parametrize("entry", ["quota-enforced", "quota"])
+def test_quotas_leave_alone_whom_policies_leave_alone(webhooks, entry):
+    assert excluded(webhooks["validating", entry]) == LEFT_ALONE
+
+
+def test_quotas_are_asked_about_the_same_objects(webhooks):
+    enforced, other = (webhooks["validating", entry] for entry in ("quota-enforced", "quota"))
+    assert kinds_of(enforced) == {("", "pods"), ("resource.k8s.io", "resourceclaims")}
+    for field in ("rules", "matchConditions", "matchPolicy", "objectSelector"):
+        assert enforced[field] == other[field]
+
+
+def test_versions_of_claims_are_the_same_for_all(webhooks):
+    versions = {
+        tuple(rule["apiVersions"])
+        for webhook in webhooks.values()
+        for rule in webhook["rules"]
+        if "resourceclaims" in rule["resources"]
+    }
+    assert versions == {("v1", "v1beta2", "v1beta1")}
+
+
+def test_fail_closed_is_for_what_gets_gpus_being_created_only(webhooks):
+    for (_, entry), webhook in webhooks.items():
         if webhook["failurePolicy"] == "Fail":
-            assert [(rule["operations"], rule["resources"]) for rule in webhook["rules"]] == [(["CREATE"], ["pods"])]
+            asked = [(rule["operations"], rule["resources"]) for rule in webhook["rules"]]
+            assert asked == [(["CREATE"], ["pods"])] + [(["CREATE"], ["resourceclaims"])] * (entry == "quota-enforced")
 
 
 def test_no_rule_takes_everything(webhooks):

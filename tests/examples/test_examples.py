@@ -13,10 +13,11 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-CLUSTERS = ("cluster", "cluster-in-use")
+CLUSTERS = ("cluster", "cluster-in-use", "cluster-with-quota")
 FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name not in CLUSTERS)
 EXPLAINED = [folder for folder in FOLDERS if folder.name.startswith("explain-")]
-REVIEWED = [folder for folder in FOLDERS if folder not in EXPLAINED]
+QUOTAS = [folder for folder in FOLDERS if folder.name == "quota"]
+REVIEWED = [folder for folder in FOLDERS if folder not in (*EXPLAINED, *QUOTAS)]
 CLAIMED = [folder for folder in REVIEWED if folder.name.startswith(("claim-", "compute-domain"))]
 SETTINGS = "settings.yaml"
 WITH_SETTINGS = [folder for folder in REVIEWED if (folder / SETTINGS).exists()]
@@ -30,6 +31,7 @@ WITHOUT_PODS = {
     "Service",
 }
 IN_USE = ["--cluster", "examples/cluster", "--cluster", "examples/cluster-in-use"]
+WITH_QUOTA = ["--cluster", "examples/cluster", "--cluster", "examples/cluster-with-quota"]
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1"}
 
 
@@ -54,7 +56,8 @@ def run(command):
 def is_refused(expected):
     """Whether something is refused, as the last line of a review says, or does not fit, as the first of an explanation."""
     first, *_, last = expected.splitlines()
-    return " refused" in last or first.endswith(("  full", "  impossible", "  blocked", "  unknown"))
+    is_summed_up = re.match(r"\d+ objects?: .*\d refused", last) is not None
+    return is_summed_up or first.endswith(("  full", "  impossible", "  blocked", "  unknown"))
 
 
 def test_there_is_an_example_of_each_feature():
@@ -79,6 +82,8 @@ def test_there_is_an_example_of_each_feature():
         "opt-out",
         "preview-namespace",
         "product-selector",
+        "quota",
+        "quota-exceeded",
         "refused-selector",
         "shared-gpu",
         "single-gpu",
@@ -107,7 +112,8 @@ def test_example_begins_with_a_command_on_its_own_folder(folder):
         if folder not in WITH_SETTINGS
         else ["--settings", f"{own}/{SETTINGS}", f"{own}/wrong.yaml", f"{own}/right.yaml"]
     )
-    assert first == ["gpu-admission", "review", "--cluster", "examples/cluster", *asked]
+    cluster = WITH_QUOTA if folder.name.startswith("quota") else WITH_QUOTA[:2]
+    assert first == ["gpu-admission", "review", *cluster, *asked]
 
 
 @pytest.mark.parametrize("folder", CLAIMED, ids=lambda folder: folder.name)
@@ -122,6 +128,11 @@ def test_explained_example_is_asked_about_on_the_cluster_in_use(folder):
     (command,) = commands(folder)
     asked = [f"examples/{folder.name}"] if list(folder.glob("*.yaml")) else ["-n", "team-a", "pod/pretrain"]
     assert command == ["gpu-admission", "explain", *IN_USE, *asked]
+
+
+@pytest.mark.parametrize("folder", QUOTAS, ids=lambda folder: folder.name)
+def test_example_of_a_quota_is_asked_about_on_the_cluster_that_has_one(folder):
+    assert commands(folder) == [["gpu-admission", "quota", *WITH_QUOTA]]
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

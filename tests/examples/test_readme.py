@@ -23,6 +23,7 @@ def test_readme_shows_each_feature_once():
         "impossible-wish",
         "wrong.yaml",
         "claim-unguarded-selector",
+        "cluster-with-quota",
         "pretrain",
     ]
 

@@ -1,5 +1,6 @@
 """A GPUQuota in an API server in memory, and writers beside it."""
 
+import asyncio
 import contextlib
 from fractions import Fraction
 from pathlib import Path
@@ -10,12 +11,14 @@ import yaml
 from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger import Ledger
 from policies.quota.quota import parse_quota
-from policies.quota.recount import Snapshot, recount
+from policies.quota.recount import Counted, Snapshot, recount
 from webhook.cluster.client import APIClient
+from webhook.cluster.clockwork import Clockwork
 from webhook.ledger.writer import LedgerWriter
 from webhook.sandbox.server import Sandbox
 
 CRD = Path(__file__).parents[2] / "deploy" / "base" / "api" / "gpuquotas.yaml"
+QUOTAS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas"
 
 
 class Namespace:
@@ -31,11 +34,30 @@ class Namespace:
             "metadata": {"name": "gpu", "namespace": "team-a"},
             "spec": {"limits": [{"name": "all", "gpus": hard}], **spec},
         }
-        stored = self.sandbox.create(document)
+        self.sandbox.create(document)
         if primed:
-            quota = parse_quota(stored)
-            counted = recount(Ledger.read(stored), quota, Snapshot({}, {}, "1", "1"))
-            self.sandbox.replace({**stored, "status": counted.status(quota, 1)})
+            self.count("1")
+
+    def count(self, version, *shown):
+        """Somebody else counts what there is."""
+        pods = {each.uid: each for each in shown if each.kind == "Pod"}
+        claims = {each.uid: each for each in shown if each.kind != "Pod"}
+        stored = self.stored
+        quota = parse_quota(stored)
+        counted = recount(Ledger.read(stored), quota, Snapshot(pods, claims, version, version))
+        self.sandbox.replace({**stored, "status": counted.status(quota, 1)})
+
+    def allow(self, hard, **spec):
+        """Somebody changes the spec."""
+        self.sandbox.replace({**self.stored, "spec": {"limits": [{"name": "all", "gpus": hard}], **spec}})
+
+    def garble(self):
+        """An older CRD let through a spec that cannot be read."""
+        crd = self.sandbox.get("CustomResourceDefinition", "gpuquotas.gpu-admission.io")
+        loose = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        versions = [{**version, "schema": loose} for version in crd["spec"]["versions"]]
+        self.sandbox.replace({**crd, "spec": {**crd["spec"], "versions": versions}})
+        self.sandbox.replace({**self.stored, "spec": {"limits": "many"}})
 
     @property
     def stored(self):
@@ -46,11 +68,19 @@ class Namespace:
         return sum((Fraction(limit["reserved"]) for limit in self.stored["status"]["limits"]), Fraction(0))
 
     @property
+    def used(self):
+        return sum((Fraction(limit["used"]) for limit in self.stored["status"]["limits"]), Fraction(0))
+
+    @property
     def uids(self):
         return [charge["uid"] for charge in self.stored["status"]["charges"]]
 
     def writes(self):
-        return sum(request.subresource == "status" for request in self.sandbox.requests)
+        return self.requests().count("update")
+
+    def requests(self):
+        """What was asked about the GPUQuota, in turn: get or update."""
+        return [request.verb for request in self.sandbox.requests if request.resource == "gpuquotas"]
 
 
 @pytest.fixture
@@ -73,11 +103,11 @@ async def writer(sandbox, tmp_path):
     """Make a writer: one for each replica."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def make():
+        async def make(clockwork=None):
             kubeconfig = tmp_path / "kubeconfig"
             kubeconfig.write_text(sandbox.kubeconfig())
             client = await APIClient.connect(str(kubeconfig), environ={})
-            writer = LedgerWriter(client)
+            writer = LedgerWriter(client, clockwork=clockwork or Clockwork())
             stack.push_async_callback(client.close)
             stack.push_async_callback(writer.close)
             return writer
@@ -85,13 +115,59 @@ async def writer(sandbox, tmp_path):
         yield make
 
 
-def pod(uid, gpus=1):
-    """What a pod with GPUs of its own is charged."""
+@pytest.fixture
+def hurried():
+    """Time that passes as fast as anybody waits for it."""
+    passed = [0.0]
+
+    async def sleep(seconds):
+        passed[0] += seconds
+        await asyncio.sleep(0)
+
+    return Clockwork(clock=lambda: passed[0], sleep=sleep)
+
+
+def bill(gpus):
     amount = Fraction(gpus)
     most = {"gpus": amount, "devices": amount, "memory": Fraction(0)}
-    return lambda _quota: Charge(uid, "Pod", "team-a", f"pod-{uid}", {OWN: Bill({"all": amount}, most)})
+    return Bill({"all": amount} if amount else {}, most)
 
 
-@pytest.fixture(name="pod", scope="session")
-def _pod():
-    return pod
+@pytest.fixture(scope="session")
+def pod():
+    """What a pod with GPUs of its own is charged."""
+    return lambda uid, gpus=1, name="": (
+        lambda _quota: Charge(uid, "Pod", "team-a", name or f"pod-{uid}", {OWN: bill(gpus)})
+    )
+
+
+@pytest.fixture(scope="session")
+def claim():
+    """What a claim is charged that the scheduler makes for a pod's extended resources."""
+    return lambda uid, gpus, pod: (
+        lambda _quota: Charge(uid, "ResourceClaim", "team-a", f"claim-{uid}", {OWN: bill(gpus)}, (pod, OWN))
+    )
+
+
+@pytest.fixture(scope="session")
+def shown():
+    """A pod that a list shows, or a claim."""
+    return lambda uid, gpus, kind="Pod", **more: Counted(uid, kind, uid, amounts={"all": Fraction(gpus)}, **more)
+
+
+@pytest.fixture
+def interrupted(sandbox):
+    """Hold the next write of a ledger, once it is stored and before it is answered."""
+    return Interrupted(sandbox)
+
+
+class Interrupted:
+    def __init__(self, sandbox):
+        self.is_written, self.go_on = asyncio.Event(), asyncio.Event()
+        sandbox.faults.add(self.hold, verb="PUT", path=f"{QUOTAS}/gpu/status", count=1)
+
+    async def hold(self, request, handler):
+        answer = await handler(request)
+        self.is_written.set()
+        await self.go_on.wait()
+        return answer

@@ -53,7 +53,8 @@ def test_every_kind_says_what_it_is_and_who_wrote_it_is_dropped(kind):
     document = {"metadata": METADATA, "spec": {"containers": [], "resourceClaims": [{"name": "gpu"}]}, "status": {}}
     found = trimmed(kind, document)
     assert (found["kind"], found["apiVersion"]) == (kind, RESOURCES[kind].api_version)
-    told = {"generation"} if kind == "GPUAdmissionPolicy" else set()  # its status names the generation that it is of
+    # Their status names the generation that it is of, and that of a quota is written over the version that was read.
+    told = {"GPUAdmissionPolicy": {"generation"}, "GPUQuota": {"generation", "resourceVersion"}}.get(kind, set())
     assert found["metadata"].keys() & {"name", "uid", "managedFields", "resourceVersion", "generation"} == {
         "name",
         "uid",
@@ -134,6 +135,31 @@ def test_pod_keeps_what_it_asks_for():
         "nodeName": "a",
     }
     assert found["status"] == {"phase": "Running"}
+
+
+def test_pod_keeps_what_quotas_count_it_by():
+    document = pod(**{"nvidia.com__gpu": "1"})
+    told = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "train-gpu"}]}
+    told |= {"extendedResourceClaimStatus": {"resourceClaimName": "train-extended", "requestMappings": []}}
+    document["spec"]["priorityClassName"] = "batch"
+    document["status"] |= told
+    found = trimmed("Pod", document)
+    assert found["spec"]["priorityClassName"] == "batch"
+    assert found["status"] == {"phase": "Running", **told}
+
+
+def test_claim_keeps_for_which_pod_it_was_made():
+    said = {"resource.kubernetes.io/pod-claim-name": "gpu", "resource.kubernetes.io/extended-resource-claim": "true"}
+    owners = [{"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "1", "controller": True}]
+    metadata = {**METADATA, "annotations": {**said, "other": "text"}, "ownerReferences": owners}
+    found = trimmed("ResourceClaim", {"metadata": metadata, "spec": {}})["metadata"]
+    assert (found["annotations"], found["ownerReferences"]) == (said, owners)
+
+
+def test_quota_is_kept_whole():
+    document = {"metadata": METADATA, "spec": {"limits": [{"name": "all", "gpus": 8}]}, "status": {"charges": [{}]}}
+    found = trimmed("GPUQuota", document)
+    assert (found["spec"], found["status"]) == (document["spec"], document["status"])
 
 
 def test_image_is_kept_of_the_operators_pod():

@@ -1,4 +1,3 @@
-from datetime import timedelta
 from fractions import Fraction
 
 import pytest
@@ -9,7 +8,6 @@ from policies.quota.quota import Limit, Quota
 from policies.quota.recount import Snapshot, recount
 from policies.quota.reservations import OpenCharge, Reservations
 from policies.quota.selectors import Selector
-from policies.quota.verdicts import Holder, Verdict, contended, exceeded, full, not_primed, unavailable
 
 QUOTA = Quota((Limit("h100", "gpus", Fraction(8), Selector(("h100",))),))
 UNITS = ("gpus", "memory", "devices")
@@ -173,52 +171,30 @@ def test_ledger_without_room_refuses_pods_but_not_the_claims_that_it_waits_for()
     assert isinstance(ledger.charge(small, QUOTA), Ledger)
 
 
-def test_exceeded_says_what_kubernetes_says_and_what_would_help():
-    over = Over("h100", "gpus", Fraction(2), Fraction(5), Fraction(2), Fraction(8))
-    holder = Holder("team-a/train-7", {"h100": Fraction(4)}, timedelta(days=3, hours=2))
-    assert exceeded(Exceeded((over,), Ledger()), [holder]) == Verdict(
-        403,
-        "Forbidden",
-        "exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; 2 more GPUs are asked, 1 is left of 8 for "
-        "h100 (2 for what is on its way); team-a/train-7 holds 4 since 3 days; ask for less (GPUs), or ask whoever writes "
-        "GPUQuota gpu for more",
-    )
-
-
-def test_not_primed_says_to_try_again():
-    assert not_primed(NotPrimed(("h100",), Ledger()), "team-a") == Verdict(
-        429,
-        "TooManyRequests",
-        "status unknown for quota: gpu, limits: h100; what namespace team-a holds already has not been counted yet for it, "
-        "which takes seconds after a limit is written; try again in 1 s, and if that does not help, look for the reason "
-        "with kubectl describe gpuquota gpu -n team-a",
-        1,
-    )
-
-
-def test_full_says_what_fills_it():
-    assert full(Full(1001, 204800), "team-a").message == (
-        "quota gpu of namespace team-a has no room for one more pod or claim on its way: it remembers 1,000 (200 KiB) that "
-        "were admitted and have not been seen since, and 1,000 are the most; those that were never stored are given up "
-        "after two minutes; try again in 10 s, and if that does not help, see whether something refuses what the quota "
-        "admits, and whether the controllers that make claims and count quotas run"
-    )
-
-
-def test_contended_says_that_nothing_was_charged():
-    assert contended("team-a").message == (
-        "quota gpu of namespace team-a is being changed by too many requests at once; nothing was charged; try again in "
-        "1 s, or create fewer pods at a time"
-    )
-
-
-def test_unavailable_says_why():
-    assert unavailable("team-a", "no route\nto host.").message == (
-        "quota gpu of namespace team-a cannot be charged: no route to host; the namespace enforces its quota, so nothing "
-        "that gets GPUs is admitted without; try again in 5 s, and if that does not help, show this to your administrator"
-    )
-
-
 def test_another_uid_of_the_same_name_is_charged_again():
     again = Charge("q", "Pod", "team-a", "name-p", {OWN: bill(2)})
     assert reserved(charged(pod("p", 2), again)) == 4
+
+
+def test_object_that_is_asked_about_again_is_known_by_its_new_name():
+    ledger = charged(pod("p", 2))
+    again = charged(Charge("p", "Pod", "team-a", "renamed", {OWN: bill(2)}), ledger=ledger)
+    assert [(charge.uid, charge.name) for charge in again.reservations] == [("p", "renamed")]
+    assert reserved(again) == 2
+
+
+def test_release_is_of_the_uid_whatever_the_name():
+    again = Charge("q", "Pod", "team-a", "name-p", {OWN: bill(2)})
+    assert [charge.uid for charge in charged(pod("p", 2), again).release("q").reservations] == ["p"]
+
+
+def test_claim_is_measured_against_the_pod_of_its_uid_whatever_the_name():
+    charges = (Charge("p", "Pod", "team-a", "train", {OWN: bill(0), "gpus": bill(2)}), claim("c", 2, ("q", "gpus")))
+    assert reserved(charged(*charges)) == 4
+
+
+def test_piece_is_open_until_it_is_released():
+    ledger = charged(pod("p", 1, train=2))
+    assert ledger.reservations.is_open("p", "train")
+    assert not ledger.reservations.is_open("p", "other")
+    assert not ledger.release("p", ["train"]).reservations.is_open("p", "train")

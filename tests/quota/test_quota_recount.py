@@ -78,3 +78,66 @@ def test_newer_lists_that_show_the_same_need_not_be_written(ledger):
     later = recount(ledger, QUOTA, snapshot(pods_version="30"))
     assert later.holds_the_same(ledger)
     assert later != ledger
+
+
+def seen(ledger, *things, version="30"):
+    return recount(ledger, QUOTA, snapshot(*things, pods_version=version, claims_version=version))
+
+
+def reserved(ledger):
+    return ledger.reservations.total.get("all", 0)
+
+
+def test_piece_stays_charged_when_only_its_pod_is_seen(ledger):
+    counted = seen(ledger, shown("p", 1))
+    assert [list(charge.pieces) for charge in counted.reservations] == [["train"]]
+    assert reserved(seen(counted, shown("p", 1), version="40")) == 2
+
+
+def test_piece_stays_charged_when_a_claim_for_another_piece_is_seen(ledger):
+    assert reserved(seen(ledger, shown("p", 1), claim("c", 2, "p", "other"))) == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Counted("q", "Pod", "p", amounts={"all": Fraction(1)}), claim("q", 2, "another", "train")],
+    ids=["pod", "claim"],
+)
+def test_what_has_the_name_of_a_charged_pod_and_another_uid_takes_nothing_off(ledger, other):
+    assert reserved(seen(ledger, other)) == 3
+
+
+def test_claim_of_the_name_of_a_charged_claim_and_another_uid_takes_nothing_off(ledger):
+    charged = ledger.charge(Charge("c", "ResourceClaim", "team-a", "data", {OWN: bill(2)}), QUOTA)
+    other = Counted("d", "ResourceClaim", "data", amounts={"all": Fraction(2)})
+    assert reserved(seen(charged, other)) == 5
+
+
+@pytest.mark.parametrize(
+    ("things", "left"),
+    [
+        ((shown("s", 4),), 0),
+        ((shown("s", 3),), 1),
+        ((), 4),
+        ((shown("s", 4, ended=True),), 4),
+        ((shown("s", 4), claim("other", 4, "s")), 4),
+        ((shown("s", 4), claim("other", 1, "s")), 1),
+        ((shown("s", 4), claim("other", 4)), 0),
+        ((shown("t", 4),), 4),
+    ],
+    ids=["same", "pod-got-less", "gone", "ended", "taken", "taken-in-part", "unverified", "another-pod"],
+)
+def test_what_used_holds_for_a_claim_is_worked_out_anew_with_every_count(things, left):
+    first = seen(Ledger(), shown("s", 4), version="10")
+    scheduled = Charge("c", "ResourceClaim", "team-a", "c", {OWN: bill(4)}, ("s", OWN))
+    charged = first.charge(scheduled, QUOTA, counted={"all": Fraction(4)})
+    assert reserved(charged) == 0
+    assert reserved(seen(charged, *things)) == left
+
+
+def test_used_covers_two_claims_of_one_pod_once():
+    first = seen(Ledger(), shown("s", 4), version="10")
+    for uid in "cd":
+        scheduled = Charge(uid, "ResourceClaim", "team-a", uid, {OWN: bill(4)}, ("s", OWN))
+        first = first.charge(scheduled, QUOTA, counted={"all": Fraction(4)})
+    assert reserved(first) == 4

@@ -16,20 +16,27 @@ from certs.rotation import RotationPolicy
 from policies.conversion.sweep import UNUSED_SINCE, mark
 from policies.decision import Template
 from policies.dra.templates import as_written, content_name
+from policies.quota.charges import OWN
+from policies.quota.reservations import OpenCharge
+from policies.request import Request, UserInfo
 from policies.settings import DEFAULTS
 from tests.deploy.grants import USER, grants_of
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.certificate_secret import ROTATE_ANNOTATION
+from webhook.controllers.quota_expiry import Expiry
+from webhook.ledger.writer import LedgerWriter
 from webhook.sandbox.records import record_of
 from webhook.sandbox.routing import parse_path
 from webhook.sandbox.users import user_of
 from webhook.server.deadlines import Deadline
 from webhook.server.effects import TemplateKeeper
+from webhook.server.holders import HoldersSeen
+from webhook.server.quotas import QuotaKeeper
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OPERATOR, *OTHERS = DEFAULTS.configuration.operator_namespaces
-POD, SECRET, POLICY = RESOURCES["Pod"], RESOURCES["Secret"], RESOURCES["GPUAdmissionPolicy"]
+POD, SECRET, POLICY, QUOTA = (RESOURCES[kind] for kind in ("Pod", "Secret", "GPUAdmissionPolicy", "GPUQuota"))
 QUICK = RotationPolicy(
     names=("localhost",), settle=timedelta(seconds=0.5), look_every=timedelta(seconds=0.1), skew=timedelta(0)
 )
@@ -104,6 +111,27 @@ async def authorizer(sandbox, installation):
     return Authorizer(sandbox, grants_of([*installation, binding]))
 
 
+def quota(namespace, **amount):
+    """A GPUQuota of one limit."""
+    metadata = {"name": "gpu", "namespace": namespace}
+    spec = {"limits": [{"name": "all", **amount}]}
+    return {"apiVersion": QUOTA.api_version, "kind": QUOTA.kind, "metadata": metadata, "spec": spec}
+
+
+def made_for(pod):
+    """A claim that the scheduler makes for the extended resources of a pod."""
+    metadata = pod["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"], "controller": True}
+    annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "namespace": "team-a", "annotations": annotations, "ownerReferences": [owner]},
+        "spec": {"devices": {"requests": [request]}},
+    }
+
+
 class Story:
     """What the service does, one thing after the other."""
 
@@ -151,6 +179,32 @@ class Story:
         await keeper.ensure(templates, Deadline.start(lambda: 0.0, "10s"))
         assert not any(UNUSED_SINCE in self.template(name)["metadata"].get("annotations", {}) for name in names)
 
+    async def limit(self, *pods):
+        """Have pods charged, and also tell of a quota that nobody can read and that was stored past us."""
+        await self.admin.post(QUOTA.path("team-a"), quota("team-a", gpus=8))
+        self.sandbox.create(quota("team-legacy", memory="80"))
+
+        def is_counted():
+            stored = [self.sandbox.get("GPUQuota", "gpu", team) for team in ("team-a", "team-legacy")]
+            return all("conditions" in each.get("status", {}) for each in stored)
+
+        await self.until(is_counted, bool)
+        for pod in pods:
+            await self.alice.post(POD.path("team-a"), pod)
+        assert "all 2/8" in self.sandbox.get("GPUQuota", "gpu", "team-a")["status"]["summary"]
+
+    async def look_up(self, client, view, owner):
+        """As a replica whose view shows no pod yet, and as a leader that has waited for what was charged."""
+        keeper = QuotaKeeper(client, view, LedgerWriter(client), HoldersSeen(view))
+        asked = {"kind": "ResourceClaim", "group": "resource.k8s.io", "namespace": "team-a", "entry": "quota"}
+        request = Request(made_for(owner), user=UserInfo("system:kube-scheduler"), uid="1", dry_run=True, **asked)
+        await keeper.decide(request, DEFAULTS, Deadline.start(lambda: 0.0, "10s"))
+        moments = iter([0.0, 1000.0])
+        expiry = Expiry(client, lambda: next(moments))
+        charges = [OpenCharge(kind, kind, "gone", "", {OWN: None}, None, {}) for kind in ("Pod", "ResourceClaim")]
+        assert await expiry.gone("team-a", charges) == []
+        assert await expiry.gone("team-a", charges) == charges
+
     async def rotate(self):
         def authority():
             return self.sandbox.get("Secret", "gpu-admission-certificates", "gpu-admission")["data"]["ca.crt"]
@@ -173,7 +227,7 @@ class Story:
 
 
 @pytest.fixture
-async def told(authorizer, sandbox, make, client_of, gpu_pod, until):
+async def told(authorizer, sandbox, make, client_of, gpu_pod, until, installation):
     """The whole story under these rules; gives who watched over them."""
     story = Story(sandbox, authorizer, until, await client_of("admin"), await client_of("alice"))
     await story.choose_settings()
@@ -186,6 +240,8 @@ async def told(authorizer, sandbox, make, client_of, gpu_pod, until):
     ready = await second.start()
     await story.upkeep(needed, *leftovers)
     await story.find_and_unmark(await client_of(), needed["metadata"]["name"], leftovers[0])
+    await story.limit(gpu_pod("charged"))
+    await story.look_up(await client_of(), ManifestsView(installation), sandbox.get("Pod", "charged", "team-a"))
     await story.explain(ready.port, gpu_pod())
     await story.rotate()
     return authorizer

@@ -19,8 +19,8 @@ async def post(client, entry, review):
     return await client.post(f"/{entry}", json.dumps(review).encode())
 
 
-def test_conversion_has_effects():
-    assert EFFECTS == ["conversion"]
+def test_entries_that_write_have_effects():
+    assert EFFECTS == ["conversion", "quota-enforced", "quota"]
 
 
 @pytest.mark.parametrize("entry", EFFECTS)

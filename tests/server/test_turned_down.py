@@ -9,7 +9,8 @@ from webhook.server.app import TRAFFIC
 
 NO_PATH = (
     "No webhook has this path; POST an AdmissionReview to one of /conversion, /preview, /placement, /reapply, "
-    "/conversion-check, /access, /workloads, /claims, /configuration, /nodes, or a question to /v1/explain.\n"
+    "/conversion-check, /access, /workloads, /claims, /quota-enforced, /quota, /configuration, /nodes, or a question to "
+    "/v1/explain.\n"
 )
 
 

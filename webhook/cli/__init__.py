@@ -24,6 +24,7 @@ _COMMANDS = {
     "review": "Review manifests as the webhook would, without a cluster.",
     "explain": "Tell where a pod or claim fits, and why not elsewhere.",
     "audit": "Tell what is wrong with what a cluster holds, and which namespaces are ready.",
+    "quota": "Tell what namespaces may have of GPUs, what is taken, and by whom.",
     "rules": "List the rules, or tell all about one.",
     "serve": "Serve the webhook over HTTPS.",
     "sandbox": "Serve a Kubernetes API of manifests, for tests and for trying out.",

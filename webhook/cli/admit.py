@@ -12,6 +12,7 @@ from policies.kubernetes.workloads import pod_templates
 from policies.patch import Editor
 from policies.request import Request
 from policies.review import entries_called, review
+from policies.review.quota import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -126,7 +127,7 @@ def _refusing_webhook(request: Request, view: ClusterView, settings: GPUAdmissio
         answer = review(replace(request, entry=entry.name), view, settings)
         if not answer.allowed:
             return entry.webhook
-        request = request.of(answer.object)
+        request, view = request.of(answer.object), Templates(view, answer.templates)
     return ""
 
 

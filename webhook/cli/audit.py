@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from policies.kubernetes.names import is_dns_label
-from policies.kubernetes.printable import shown
 from webhook.cli.connection import connection_options
+from webhook.cli.namespaces import check_name
 
 __all__ = ["command"]
 
@@ -68,8 +67,7 @@ def command(
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if cluster and (kubeconfig or context):
         raise click.UsageError("--cluster is for files, and --kubeconfig and --context are for a running cluster")
-    if namespace and not is_dns_label(namespace):
-        raise click.UsageError(f"no namespace can be called {shown(namespace)}")
+    check_name(namespace)
     # Here, so that help and wrong usage are told without them.
     from webhook.cli.audits import audit_files, audit_running  # noqa: PLC0415
 

@@ -15,8 +15,8 @@ from policies.kubernetes.paths import lookup
 from policies.view import UNKNOWN
 from webhook.cli.connection import connected
 from webhook.cli.documents import Reader
-from webhook.cli.settings import read_settings
-from webhook.cluster.live_settings import LiveSettings
+from webhook.cli.namespaces import check_exists
+from webhook.cli.settings import read_settings, settings_of_files
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from policies.audit import AuditReport
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
 
 __all__ = ["Audited", "as_json", "audit_files", "audit_running"]
 
@@ -65,8 +64,8 @@ def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) ->
     if not objects:
         raise click.UsageError(f"nothing to audit: no objects in {', '.join(cluster)}")
     view = ManifestsView(facts)
-    _check_namespace(view, namespace)
-    policy, notes = (chosen, []) if settings else _own_settings(view)
+    check_exists(view, namespace)
+    policy, notes = (chosen, []) if settings else settings_of_files(view)
     survey = Survey(view, policy, namespace)
     survey.add(objects)
     for _, kind in SURVEYED:
@@ -106,7 +105,7 @@ async def _audit_running(
     from webhook.controllers.surveying import survey_cluster  # noqa: PLC0415 - files need no client
 
     async with connected(kubeconfig, context) as cluster:
-        _check_namespace(cluster.view, namespace)
+        check_exists(cluster.view, namespace)
         policy = chosen or cluster.settings
         survey = Survey(cluster.view, policy, namespace)
 
@@ -116,22 +115,6 @@ async def _audit_running(
         await survey_cluster(cluster.client, survey, take)
         report = audit(cluster.view, policy, survey)
         return Audited(report, tuple(cluster.notes))
-
-
-def _own_settings(view: ClusterView) -> tuple[GPUAdmissionPolicy, list[str]]:
-    settings = LiveSettings(view)
-    known = view.list("GPUAdmissionPolicy") is not UNKNOWN
-    return settings(), settings.notes() if known else []
-
-
-def _check_namespace(view: ClusterView, namespace: str) -> None:
-    """Refuse a namespace that certainly does not exist: nothing found in a misspelt one would look like good news.
-
-    Raises:
-        click.UsageError: There is none.
-    """
-    if namespace and view.get("Namespace", namespace) is None:
-        raise click.UsageError(f"there is no namespace {namespace}")
 
 
 def _in_namespace(item: Object) -> Object:

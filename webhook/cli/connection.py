@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from webhook.cluster.live import LiveView
     from webhook.cluster.sync import Sync
 
-__all__ = ["Cluster", "NoClusterError", "connected", "connection_options"]
+__all__ = ["Cluster", "NoClusterError", "connected", "connection_options", "reached", "stored_settings"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -75,17 +75,11 @@ async def connected(
     Raises:
         NoClusterError: There is none, it does not answer, or not all of it in time.
     """
-    from webhook.cluster.client import APIClient  # noqa: PLC0415 - as all of these imports: help and mistakes do not
-    from webhook.cluster.errors import ClusterError, Unreachable  # noqa: PLC0415 - wait for a client's libraries
-    from webhook.cluster.sync import Sync  # noqa: PLC0415
+    from webhook.cluster.sync import Sync  # noqa: PLC0415 - as all of these imports: files need no client
 
-    try:
-        client = await APIClient.connect(kubeconfig, context)
-    except ClusterError as error:
-        raise NoClusterError(str(error)) from error
-    try:
+    async with reached(kubeconfig, context) as client:
         version = await _version(client)
-        settings, notes = await _settings(client)
+        settings, notes = await stored_settings(client)
         sync = Sync(client)
         sync.start(settings.configuration.operator_namespaces)
         try:
@@ -94,6 +88,28 @@ async def connected(
             yield Cluster(client, sync, settings, (*notes, *sync.notes()))
         finally:
             await sync.close()
+
+
+@asynccontextmanager
+async def reached(kubeconfig: str | None, context: str | None) -> AsyncIterator[APIClient]:
+    """Connect, and close again; whatever the API server does not answer meanwhile ends the command with a sentence.
+
+    Args:
+        kubeconfig: A file; if None, where kubectl looks, and then the pod that this runs in.
+        context: Which context of it; its current one if None.
+
+    Raises:
+        NoClusterError: There is none, it does not answer, or refuses.
+    """
+    from webhook.cluster.client import APIClient  # noqa: PLC0415 - help and mistakes do not wait for a client's
+    from webhook.cluster.errors import ClusterError, Unreachable  # noqa: PLC0415 - libraries
+
+    try:
+        client = await APIClient.connect(kubeconfig, context)
+    except ClusterError as error:
+        raise NoClusterError(str(error)) from error
+    try:
+        yield client
     except Unreachable as error:
         raise NoClusterError(str(error)) from error
     except ClusterError as error:
@@ -122,11 +138,11 @@ async def _first(sync: Sync, url: str, seconds: float) -> None:
         raise NoClusterError(f"{url}: after {seconds:g} seconds, {sync.reason()}") from error
 
 
-async def _settings(client: APIClient) -> tuple[GPUAdmissionPolicy, list[str]]:
-    """The cluster's own settings, read first because they say where the GPU Operator may run."""
-    from webhook.cluster.errors import APIError  # noqa: PLC0415 - as above
+async def stored_settings(client: APIClient) -> tuple[GPUAdmissionPolicy, list[str]]:
+    """The settings of a running cluster, or the built-in defaults, and notes on them: sentences without full stops."""
+    from webhook.cli.settings import settings_among  # noqa: PLC0415 - as above
+    from webhook.cluster.errors import APIError  # noqa: PLC0415
     from webhook.cluster.lists import list_all  # noqa: PLC0415
-    from webhook.cluster.live_settings import LiveSettings  # noqa: PLC0415
     from webhook.cluster.manifests import ManifestsView  # noqa: PLC0415
     from webhook.cluster.resources import RESOURCES  # noqa: PLC0415
 
@@ -136,12 +152,11 @@ async def _settings(client: APIClient) -> tuple[GPUAdmissionPolicy, list[str]]:
     except APIError as error:
         if not (error.not_found or error.forbidden):
             raise
-        # Not installed, so there are none; forbidden, so they are unknown, which LiveSettings tells.
+        # Not installed, so there are none; forbidden, so they are unknown, which a note tells.
         known = [] if error.forbidden else [_empty(resource.api_version)]
     else:
         known = [{**_empty(resource.api_version), "items": stored}]
-    settings = LiveSettings(ManifestsView(known))
-    return settings(), settings.notes()
+    return settings_among(ManifestsView(known))
 
 
 def _empty(version: str) -> dict[str, Any]:

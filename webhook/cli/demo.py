@@ -79,7 +79,7 @@ def command(examples: Path, deploy: Path) -> None:
         raise click.UsageError(f"{deploy} has no install.yaml; run the demo where it is, or name the folder")
     reader = Reader()
     sandbox, _ = sandbox_of([str(examples / "cluster")], reader)
-    pods = list(_pods(examples, reader))
+    pods = [(title, each) for title, each in _pods(examples, reader) if _is_at_home(each, sandbox)]
     installed = reader.manifests([str(deploy / "install.yaml"), str(examples / _SETTINGS)])
     if reader.problems:
         reader.fail()
@@ -100,6 +100,11 @@ def _pods(examples: Path, reader: Reader) -> Iterator[tuple[str, Manifest]]:
         for manifest in reader.manifests([str(folder)]):
             if (manifest.object["apiVersion"], manifest.object["kind"]) == (_POD.api_version, _POD.kind):
                 yield title, manifest
+
+
+def _is_at_home(manifest: Manifest, sandbox: Sandbox) -> bool:
+    """Whether the cluster has a pod's namespace; that of some examples is on another one."""
+    return sandbox.get("Namespace", namespace_of(manifest.object) or "default") is not None
 
 
 async def _show(sandbox: Sandbox, pods: Sequence[tuple[str, Manifest]], installed: Sequence[Manifest]) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from policies.explanation import Explanation, NodeGroup, Obstacle, Suggestion
 
-__all__ = ["text"]
+__all__ = ["terminal_width", "text"]
 
 _WIDTH = 100
 """Columns of what is no terminal."""
@@ -42,12 +42,13 @@ def text(explanations: Sequence[Explanation], width: int | None = None) -> str:
         explanations: The answers.
         width: Columns to stay within; None for those of the terminal.
     """
-    width = _terminal_width() if width is None else width
+    width = terminal_width() if width is None else width
     parts = ["\n".join(_lines(explanation, width)) for explanation in explanations]
     return "\n\n".join([*parts, *([_summary(explanations)] if len(explanations) > 1 else [])])
 
 
-def _terminal_width() -> int:
+def terminal_width() -> int:
+    """Columns of the terminal, within reason; those of a page where there is none."""
     if not sys.stdout.isatty():
         return _WIDTH
     return min(max(shutil.get_terminal_size((_WIDTH, 0)).columns, _NARROWEST), _WIDEST)

@@ -1,4 +1,4 @@
-"""Reads the administrator's settings from a file."""
+"""Reads the administrator's settings, from a file or as a cluster holds them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import click
 import policies.review  # noqa: F401
 from policies.rules import without_effect
 from policies.settings import DEFAULTS, SettingsError, parse_settings
+from policies.view import UNKNOWN
 from webhook.cli.documents import Problem
+from webhook.cluster.live_settings import LiveSettings
 
 if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
     from webhook.cli.documents import Reader
 
-__all__ = ["read_settings"]
+__all__ = ["read_settings", "settings_among", "settings_of_files"]
 
 
 def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
@@ -42,3 +45,15 @@ def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
     for path, sentence in without_effect(policy):
         click.echo(f"Warning: {Problem(name, sentence, document.position(path))}", err=True)
     return policy
+
+
+def settings_among(view: ClusterView) -> tuple[GPUAdmissionPolicy, list[str]]:
+    """The settings that a cluster holds, or the built-in defaults, and notes on them: sentences without full stops."""
+    settings = LiveSettings(view)
+    return settings(), settings.notes()
+
+
+def settings_of_files(view: ClusterView) -> tuple[GPUAdmissionPolicy, list[str]]:
+    """The same for a cluster in files, of which it is no news that they hold no settings."""
+    policy, notes = settings_among(view)
+    return policy, notes if view.list("GPUAdmissionPolicy") is not UNKNOWN else []

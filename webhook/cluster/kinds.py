@@ -74,6 +74,7 @@ _EVERYWHERE = (
     "GPUCluster",
     "ComputeDomain",
     "GPUAdmissionPolicy",
+    "GPUQuota",
     "Prometheus",
     "ServiceMonitor",
 )

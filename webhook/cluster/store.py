@@ -10,9 +10,10 @@ from policies.kubernetes.paths import lookup
 from webhook.cluster.other_pods import OtherPods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from policies.kubernetes.objects import Object
+    from webhook.cluster.gone import Gone
     from webhook.cluster.resources import Resource
 
 __all__ = ["NOT_LISTED", "Listing", "State", "Store", "is_older"]
@@ -44,6 +45,7 @@ class Store:
         resource: What is kept. Objects in lists come without `kind` and `apiVersion`; here they get them.
         trim: What to keep of an object; None for an object that is of no interest. It is not to change its argument.
         others: Counts the pods that are not kept; None for a store of which nobody asks that.
+        gone: Remembers what was kept and is no more; None for a store of which nobody asks that.
         clock: Seconds, for `since`.
     """
 
@@ -53,10 +55,12 @@ class Store:
         trim: Callable[[Object], Object | None] | None = None,
         *,
         others: OtherPods | None = None,
+        gone: Gone | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.resource = resource
         self.others = others
+        self.gone = gone
         self.state: State = "waiting"
         self.reason = NOT_LISTED
         """Why the state is not `synced`; empty where it is."""
@@ -146,6 +150,8 @@ class Store:
         before = named.get(name)
         if before == kept:
             return
+        if self.gone is not None and before is not None:
+            self.gone.add([before], [] if kept is None else [kept])
         if kept is None:
             del named[name]
             if not named:
@@ -154,6 +160,12 @@ class Store:
             self._namespaces.setdefault(namespace, named)[name] = kept
         self._changed()
 
+    def _note_gone(self, gone: Gone, namespaces: dict[str, _Namespace], resource_version: str) -> None:
+        if is_older(resource_version, self.resource_version):
+            # What an etcd that was restored has again is there once more.
+            gone.clear()
+        gone.add(_objects(self._namespaces), _objects(namespaces))
+
     def _changed(self) -> None:
         # In this order: what another thread lists and takes for new has to be new.
         self._listed = {}
@@ -161,6 +173,8 @@ class Store:
 
     def _replace(self, namespaces: dict[str, _Namespace], others: OtherPods | None, resource_version: str) -> None:
         same = namespaces == self._namespaces
+        if self.gone is not None:
+            self._note_gone(self.gone, namespaces, resource_version)
         self._namespaces, self.resource_version = namespaces, resource_version
         if self.others is not None and others is not None:
             self.others.replace(others)
@@ -208,6 +222,10 @@ def is_older(version: str, than: str) -> bool:
     if not (version.isascii() and version.isdigit() and than.isascii() and than.isdigit()):
         return False
     return (len(version), version) < (len(than), than)
+
+
+def _objects(namespaces: dict[str, _Namespace]) -> Iterator[Object]:
+    return (item for named in namespaces.values() for item in named.values())
 
 
 def _version_of(item: Object) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import lookup
+from webhook.cluster.gone import Gone
 from webhook.cluster.other_pods import OtherPods
 from webhook.cluster.sharing import Sharing
 from webhook.cluster.store import Store
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["store_of", "trim_for"]
 
-_OURS = "gpu-admission.io/"
+_OURS = ("gpu-admission.io/", "resource.kubernetes.io/")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _ENDED = ("Succeeded", "Failed")
+_CHARGED = ("Pod", "ResourceClaim")
+"""Kinds that are charged to quotas until they are seen, however short that is."""
 _OPERATOR = "gpu-operator"
 """The label `app` of the GPU Operator's pod, whose image tells its version."""
 
@@ -43,7 +46,7 @@ class _Keep(Enum):
     TEXTS = "texts"
     """Each text of a mapping, or of the mappings in a list, once."""
     OURS = "ours"
-    """Annotations of ours."""
+    """Annotations of ours, and those by which Kubernetes says for which pod a claim was made."""
     WRITTEN = "written"
     """Annotations but for kubectl's copy of the whole object."""
 
@@ -92,6 +95,11 @@ _FIELDS: Mapping[str, _Fields] = {
     "DeviceClass": {"metadata": _METADATA, "spec": _OWN},
     "GPUAdmissionPolicy": {**_WHOLE, "metadata": {**_METADATA, "generation": _OWN}},
     "GPUCluster": _WHOLE,
+    "GPUQuota": {
+        "metadata": {**_NAMED, "generation": _OWN, "resourceVersion": _OWN},
+        "spec": _OWN,
+        "status": _OWN,
+    },
     "LimitRange": {"metadata": _NAMED, "spec": _SHARED},
     "NVIDIADriver": _WHOLE,
     "Namespace": {"metadata": _NAMED, "status": _Once({"phase": _SHARED})},
@@ -103,7 +111,7 @@ _FIELDS: Mapping[str, _Fields] = {
     "PriorityClass": {"metadata": _NAMED},
     "Prometheus": {"metadata": _NAMED, "spec": {"scrapeInterval": _OWN, "serviceMonitorSelector": _OWN}},
     "ResourceClaim": {
-        "metadata": {**_NAMED, "annotations": _Keep.OURS},
+        "metadata": _METADATA,
         "spec": _SHARED,
         "status": {
             "allocation": {"devices": {"results": _TEXTS}, "nodeSelector": _SHARED},
@@ -125,6 +133,7 @@ _POD_SPEC: _Fields = {
     "nodeName": _SHARED,
     "nodeSelector": _SHARED,
     "overhead": _SHARED,
+    "priorityClassName": _SHARED,
     "resourceClaims": _SHARED,
     "resources": _SHARED,
     "runtimeClassName": _SHARED,
@@ -134,7 +143,7 @@ _POD_SPEC: _Fields = {
 _POD: _Fields = {
     "metadata": _METADATA,
     "spec": _POD_SPEC,
-    "status": {"phase": _SHARED, "resourceClaimStatuses": _OWN},
+    "status": {"phase": _SHARED, "resourceClaimStatuses": _OWN, "extendedResourceClaimStatus": _OWN},
 }
 _OPERATORS_POD: _Fields = {**_POD, "spec": {**_POD_SPEC, "containers": _CONTAINERS_AND_IMAGES}}
 
@@ -147,7 +156,8 @@ def store_of(watched: Watched, clock: Callable[[], float] = time.monotonic) -> S
         clock: Seconds, for the state's `since`.
     """
     trim = trim_for(watched.resource, Sharing())
-    return Store(watched.resource, trim, others=OtherPods() if watched.part else None, clock=clock)
+    others, gone = OtherPods() if watched.part else None, Gone() if watched.kind in _CHARGED else None
+    return Store(watched.resource, trim, others=others, gone=gone, clock=clock)
 
 
 def trim_for(resource: Resource, sharing: Sharing) -> Callable[[Object], Object | None]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.audit import Survey, audit
 from webhook.cluster.clockwork import Clockwork
 from webhook.controllers.audit_metrics import AuditMetrics
+from webhook.controllers.breath import Breath
 from webhook.controllers.surveying import survey_cluster
 from webhook.server.aside import run_aside
 
@@ -30,8 +29,6 @@ _logger = logging.getLogger("gpu_admission.controllers")
 
 _SECONDS = 600.0
 """For how long one part of a round may compute. A page takes milliseconds, the audit of a large cluster seconds."""
-_WORK, _REST = 0.005, 0.005
-"""Seconds. Python computes in one thread at a time, so work rests as long as it lasts, and reviews come in between."""
 
 
 class AuditRound:
@@ -81,7 +78,7 @@ class AuditRound:
         """
         settings = self._settings()
         survey = Survey(self._view, settings)
-        breath = _Breath()
+        breath = Breath()
         try:
             await survey_cluster(self._client, survey, lambda page: _aside(lambda: survey.add(page, breath)))
             report = await _aside(lambda: audit(self._view, settings, survey, breath))
@@ -89,29 +86,6 @@ class AuditRound:
             breath.stop()
         self._last = report, self._clockwork.now()
         _logger.info("audited: %s", report.summary)
-
-
-class _Breath:
-    """Rests between the steps of work in a thread, and ends it when nobody waits for it any more."""
-
-    def __init__(self) -> None:
-        self._stopped = threading.Event()
-        self._since = time.monotonic()
-
-    def stop(self) -> None:
-        """Let the work end at its next step."""
-        self._stopped.set()
-
-    def __call__(self) -> None:
-        if time.monotonic() - self._since >= _WORK:
-            self._stopped.wait(_REST)
-            self._since = time.monotonic()
-        if self._stopped.is_set():
-            raise _StoppedError
-
-
-class _StoppedError(Exception):
-    """Nobody waits for the result."""
 
 
 async def _aside(work: Callable[[], T]) -> T:

@@ -1,222 +1,226 @@
-"""The writer: one compare-and-swap for all charges of a namespace that come while the one before is being written.
+"""The writer: one compare-and-swap for everything that comes for a namespace while the one before is being written.
 
-The ledger of a namespace is the status of its GPUQuota. What was written last is remembered and tried first: where this
-replica is the only one that is asked about a namespace, a charge costs one request. Another replica's write shows as a
-conflict, and the ledger is read anew. An answer that got lost does no harm: the charge is found by its uid.
+The ledger of a namespace is the status of its GPUQuota. What was read or written last is remembered and tried first:
+where this replica is the only one that is asked about a namespace, a charge costs one request. Another replica's write
+shows as a conflict, and the ledger is read anew. An answer that got lost does no harm: the charge is found by its uid.
 
-Whoever stops waiting has not been told that the object may be created, so what was written for it is taken back. Where
-even that fails, the charge stays until the reconciler finds that its object does not exist: it counts too much for a
-while, and never too little.
+Nothing is answered but on a document that was written over, which proves that it was the latest, or was read for it.
+
+Whoever is not told that an object may be created leaves nothing behind: what was, or may have been, written for it is
+taken back. Where even that fails, the charge stays until the reconciler finds that its object does not exist: it counts
+too much for a while, and never too little.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING
 
-from policies.quota.admit import admit
+from policies.quota.admit import NoQuota
 from policies.quota.ledger import Ledger
-from policies.quota.quota import NAME, QuotaError, parse_quota
+from policies.quota.quota import parse_quota
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import APIError, ClusterError, Unreachable
-from webhook.cluster.resources import RESOURCES
-from webhook.ledger.waiting import Contended, NoQuota, Waiting
+from webhook.ledger.documents import Documents
+from webhook.ledger.waiting import Amending, Charging, Covered, Reading, Uncovered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.quota.admit import Admission
-    from policies.quota.charges import Charge
+    from policies.quota.charges import Amounts, Charge
     from policies.quota.quota import Quota
     from webhook.cluster.client import APIClient
+    from webhook.ledger.documents import Swap
+    from webhook.ledger.waiting import Make
 
 __all__ = ["LedgerWriter"]
 
-_RESOURCE = RESOURCES["GPUQuota"]
-_MOST_TRIES = 8
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.3
-_CALL_SECONDS = 5.0
-_MOST_REMEMBERED = 1024
 
 _logger = logging.getLogger("gpu_admission.ledger")
+
+
+class _Turn(Enum):
+    """What became of one try."""
+
+    READ = auto()
+    """Nothing had to be written, or nothing can be."""
+    WRITTEN = auto()
+    LOST = auto()
+    """Others were faster, or nobody knows."""
 
 
 class LedgerWriter:
     """Charges objects that are being created. Every method is for one event loop."""
 
     def __init__(self, client: APIClient, *, clockwork: Clockwork = Clockwork()) -> None:  # noqa: B008 - it is immutable
-        self._client = client
+        self._documents = Documents(client)
         self._clockwork = clockwork
-        self._waiting: dict[str, list[Waiting]] = {}
-        self._released: dict[str, set[str]] = {}
+        self._waiting: dict[str, list[Charging | Amending]] = {}
         self._workers: dict[str, asyncio.Task[None]] = {}
-        self._remembered: OrderedDict[str, Object] = OrderedDict()
 
     async def charge(
-        self, namespace: str, charge: Callable[[Quota], Charge], *, enforced: bool, dry_run: bool = False
+        self,
+        namespace: str,
+        charge: Callable[[Quota], Charge],
+        *,
+        enforced: bool,
+        dry_run: bool = False,
+        cover: Callable[[], Awaitable[Callable[[Quota], Amounts]]] | None = None,
     ) -> Admission | NoQuota:
         """Write a charge, and say whether its object may be created; on a dry run, only say it.
 
-        Cancelling this, by a time limit for example, takes back what was written.
+        Cancelling this, by a time limit for example, takes back what was written, but where the quota fails open: there
+        the object is created without an answer.
 
         Args:
             namespace: Of the object.
             charge: Makes the charge by the limits that hold when it is written.
             enforced: Whether the quota of the namespace fails closed.
             dry_run: Whether nothing may be written.
+            cover: Reads what makes `counted` for `Ledger.charge`; it is awaited after the ledger was read, nobody else
+                waits for it, and it is asked again where `used` was counted anew meanwhile.
 
         Raises:
-            Contended: Others kept writing first.
             QuotaError: The GPUQuota that is stored cannot be read.
             ClusterError: It could not be read or written.
         """
-        waiting = Waiting(charge, enforced, dry_run)
-        self._waiting.setdefault(namespace, []).append(waiting)
-        self._work(namespace)
-        try:
-            return await waiting.answered
-        except asyncio.CancelledError:
-            if waiting.written is not None:
-                self._released.setdefault(namespace, set()).add(waiting.written.uid)
-                self._work(namespace)
-            raise
+        if cover is None:
+            return await self._charged(namespace, Charging(self._clockwork.clock(), charge, enforced, dry_run))
+        covered = None
+        while True:
+            try:
+                return await self._charged(
+                    namespace, Charging(self._clockwork.clock(), charge, enforced, dry_run, True, covered)
+                )
+            except Uncovered as uncovered:
+                since = uncovered.ledger
+            covered = Covered(await cover(), since)
+
+    async def change(self, namespace: str, make: Make) -> Ledger | None:
+        """Write a ledger anew, for who counts what there is.
+
+        It takes its turn with the charges of the namespace, before those that wait.
+
+        Args:
+            namespace: Of the GPUQuota.
+            make: Makes the ledger, again with every try.
+
+        Returns:
+            The ledger as it was made last, once it is stored; None where the namespace has no GPUQuota.
+
+        Raises:
+            QuotaError: The GPUQuota that is stored cannot be read.
+            ClusterError: It could not be read or written.
+        """
+        amending = Amending(self._clockwork.clock(), namespace, make)
+        self._queue(namespace, amending)
+        return await amending.answered
 
     async def close(self) -> None:
         """Finish what was begun."""
         while self._workers:
             await asyncio.wait(self._workers.values())
 
-    def _work(self, namespace: str) -> None:
-        if namespace not in self._workers:
-            worker = asyncio.create_task(self._turns(namespace), name=f"ledger of {namespace}")
-            self._workers[namespace] = worker
-            worker.add_done_callback(lambda _: self._next(namespace))
+    async def _charged(self, namespace: str, charging: Charging) -> Admission | NoQuota:
+        self._queue(namespace, charging)
+        is_created = not charging.enforced
+        try:
+            answer = await charging.answered
+            is_created = is_created or isinstance(answer, NoQuota) or answer.allowed
+            return answer
+        finally:
+            if charging.left_behind and not is_created:
+                self._take_back(namespace, charging.left_behind)
 
-    def _next(self, namespace: str) -> None:
-        del self._workers[namespace]
-        if self._waiting.get(namespace) or self._released.get(namespace):
-            self._work(namespace)
+    def _take_back(self, namespace: str, uid: str) -> None:
+        released = Amending(self._clockwork.clock(), namespace, partial(_released, uid))
+        released.answered.add_done_callback(partial(_warn, namespace, uid))
+        self._queue(namespace, released)
+
+    def _queue(self, namespace: str, waiting: Charging | Amending) -> None:
+        self._waiting.setdefault(namespace, []).append(waiting)
+        if namespace not in self._workers:
+            self._workers[namespace] = asyncio.create_task(self._turns(namespace), name=f"ledger of {namespace}")
 
     async def _turns(self, namespace: str) -> None:
         """Write everything that waits, and what came meanwhile, until nothing does."""
-        while batch := [each for each in self._waiting.pop(namespace, ()) if not each.answered.done()]:
-            try:
-                await self._write(namespace, batch)
-            except Exception as error:  # noqa: BLE001 - whatever it was, everybody who waits is told
-                self._remembered.pop(namespace, None)
-                for each in batch:
-                    if not each.answered.done():
-                        each.answered.set_exception(error)
-        if self._released.get(namespace):
-            await self._take_back(namespace)
+        lost = 0
+        try:
+            while batch := self._batch(namespace):
+                begun = self._clockwork.clock()
+                turn = await self._turn(namespace, batch)
+                lost = lost + 1 if turn is _Turn.LOST else 0
+                if turn is not _Turn.READ:
+                    took = self._clockwork.clock() - begun
+                    await self._clockwork.sleep(self._backoff(lost) if lost else self._rest(namespace, took))
+        finally:
+            del self._waiting[namespace], self._workers[namespace]
 
-    async def _write(self, namespace: str, batch: Sequence[Waiting]) -> None:
-        is_fresh = False
-        for attempt in range(_MOST_TRIES):
-            document = await self._read(namespace, fresh=is_fresh)
-            if document is None:
-                for each in batch:
-                    _answer(each, NoQuota())
-                return
-            remembered, is_fresh = document is self._remembered.get(namespace), True
-            answers, ledger, quota = self._judged(document, batch)
-            if remembered and not all(answer.allowed for _, answer in answers):
-                # What was remembered may be fuller than what is: only a fresh one refuses anybody.
-                continue
-            if ledger is None or await self._swap(namespace, document, ledger, quota):
-                for each, answer in answers:
-                    _answer(each, answer)
-                return
-            await self._clockwork.sleep(self._pause(attempt))
-        raise Contended
+    def _batch(self, namespace: str) -> list[Charging | Amending]:
+        """Those who wait still; what is counted or taken back makes room for what is charged."""
+        waiting = self._waiting[namespace] = [each for each in self._waiting[namespace] if not each.answered.done()]
+        return sorted(waiting, key=lambda each: isinstance(each, Charging))
 
-    def _judged(
-        self, document: Object, batch: Sequence[Waiting]
-    ) -> tuple[list[tuple[Waiting, Admission]], Ledger | None, Quota]:
-        """What is answered to each, one after the other, and the ledger to write; None where it stays as it is."""
-        quota = parse_quota(document)
-        before = ledger = Ledger.read(document)
-        time = self._clockwork.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        answers = []
+    async def _turn(self, namespace: str, batch: Sequence[Charging | Amending]) -> _Turn:
+        """One try for all of a batch; whatever goes wrong, everybody who waits is told."""
+        try:
+            return await self._try(namespace, batch)
+        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+            self._documents.forget(namespace)
+            for each in batch:
+                each.answer(error)
+            return _Turn.READ
+
+    async def _try(self, namespace: str, batch: Sequence[Charging | Amending]) -> _Turn:
+        reading = self._reading(self._documents.remembered(namespace))
+        if reading is None or (ledger := _judged(reading, batch)) is reading.ledger:
+            reading = self._reading(await self._documents.read(namespace))
+            if reading is None:
+                for each in batch:
+                    each.answer_without_quota()
+                return _Turn.READ
+            ledger = _judged(reading, batch)
+        swap: Swap = True
+        if ledger is not reading.ledger:
+            swap = await self._documents.swap(namespace, reading, ledger)
         for each in batch:
-            if each.answered.done():
-                continue
-            try:
-                charge = each.charge(quota)
-            except Exception as error:  # noqa: BLE001 - it is for its caller, and no reason to refuse the others
-                each.answered.set_exception(error)
-                continue
-            answer = admit(ledger, quota, charge, enforced=each.enforced, time=time)
-            if not each.dry_run:
-                if answer.ledger is not ledger:
-                    each.written = charge
-                ledger = answer.ledger
-            answers.append((each, answer))
-        return answers, None if ledger is before else ledger, quota
+            each.tried(swap, self._clockwork.clock())
+        if ledger is reading.ledger:
+            return _Turn.READ
+        return _Turn.WRITTEN if swap else _Turn.LOST
 
-    async def _take_back(self, namespace: str) -> None:
-        for attempt in range(_MOST_TRIES):
-            released = self._released.pop(namespace, set())
-            try:
-                document = await self._read(namespace, fresh=attempt > 0)
-                if document is None:
-                    return
-                quota, ledger = parse_quota(document), Ledger.read(document)
-                for uid in released:
-                    ledger = ledger.release(uid)
-                if await self._swap(namespace, document, ledger, quota):
-                    return
-            except (ClusterError, QuotaError) as error:
-                _logger.warning("charges in %s are not taken back and end by themselves: %s", namespace, error)
-                return
-            self._released.setdefault(namespace, set()).update(released)
-            await self._clockwork.sleep(self._pause(attempt))
-        self._released.pop(namespace, None)
+    def _reading(self, document: Object | None) -> Reading | None:
+        if document is None:
+            return None
+        time = self._clockwork.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return Reading(document, parse_quota(document), Ledger.read(document), time)
 
-    async def _read(self, namespace: str, *, fresh: bool) -> Object | None:
-        """The GPUQuota, as it was written last by us or as it is stored; None where there is none."""
-        if not fresh and namespace in self._remembered:
-            return self._remembered[namespace]
-        try:
-            found: Object = await self._client.get(_RESOURCE.path(namespace, NAME), timeout=_CALL_SECONDS)
-        except APIError as error:
-            if error.not_found:
-                return None
-            raise
-        return found
+    def _backoff(self, lost: int) -> float:
+        return min(_FIRST_PAUSE * 2.0 ** min(lost, 10), _LONGEST_PAUSE) * (0.5 + self._clockwork.random())
 
-    async def _swap(self, namespace: str, document: Object, ledger: Ledger, quota: Quota) -> bool:
-        """Write a ledger over the version that it rests on; False where that is no longer there, or nobody knows."""
-        metadata: dict[str, Any] = document["metadata"]
-        body = {**document, "status": ledger.status(quota, metadata.get("generation", 0))}
-        try:
-            path = _RESOURCE.path(namespace, NAME, "status")
-            written: Object = await self._client.put(path, body, timeout=_CALL_SECONDS)
-        except APIError as error:
-            self._remembered.pop(namespace, None)
-            # Gone, or made anew since it was read: the next read tells.
-            if error.conflict or error.not_found:
-                return False
-            raise
-        except Unreachable as error:
-            # Written or not: the next read tells, and a charge that is there is not made again.
-            _logger.warning("no answer to a write of the ledger of %s: %s", namespace, error)
-            self._remembered.pop(namespace, None)
-            return False
-        self._remembered[namespace] = written
-        self._remembered.move_to_end(namespace)
-        if len(self._remembered) > _MOST_REMEMBERED:
-            self._remembered.popitem(last=False)
-        return True
-
-    def _pause(self, attempt: int) -> float:
-        longest = min(_FIRST_PAUSE * 2.0**attempt, _LONGEST_PAUSE)
-        return longest * (0.5 + self._clockwork.random())
+    def _rest(self, namespace: str, took: float) -> float:
+        """Time for others to read and write: who writes again at once is always faster than who has to read first."""
+        is_shared = self._documents.remembered(namespace) is None
+        return min(took, _LONGEST_PAUSE) * (self._clockwork.random() + is_shared)
 
 
-def _answer(waiting: Waiting, answer: Admission | NoQuota) -> None:
-    if not waiting.answered.done():
-        waiting.answered.set_result(answer)
+def _judged(reading: Reading, batch: Sequence[Charging | Amending]) -> Ledger:
+    """The ledger to write for all of a batch, one after the other; the same one where there is nothing to write."""
+    ledger = reading.ledger
+    for each in batch:
+        ledger = each.judge(ledger, reading)
+    return ledger
+
+
+def _released(uid: str, ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
+    return ledger.release(uid)
+
+
+def _warn(namespace: str, uid: str, released: asyncio.Future[Ledger | None]) -> None:
+    if not released.cancelled() and (error := released.exception()) is not None:
+        _logger.warning("the charge of %s in %s is not taken back and ends by itself: %s", uid, namespace, error)

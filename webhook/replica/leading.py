@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from webhook.controllers.audit import AuditRound
 from webhook.controllers.metrics import ControllerMetrics
 from webhook.controllers.policy_status import PolicyStatus
+from webhook.controllers.quota_metrics import QuotaMetrics
+from webhook.controllers.quotas import QuotaRound
 from webhook.controllers.run import PeriodicTask, run_tasks
 from webhook.controllers.templates import TemplateRepair, TemplateSweep
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from webhook.cluster.client import APIClient
     from webhook.cluster.live_settings import LiveSettings
+    from webhook.cluster.sync import Sync
+    from webhook.ledger.writer import LedgerWriter
     from webhook.server.effects import TemplateKeeper
 
 __all__ = ["Leading"]
@@ -27,6 +31,7 @@ _SWEEP_SECONDS = 600.0
 _GRACE = timedelta(hours=1)
 """For how long a template stays that nothing needs: a Job that is created again within the hour finds it there."""
 _AUDIT_SECONDS = 600.0
+_QUOTA_SECONDS = 1.0
 
 
 class Leading:
@@ -38,20 +43,41 @@ class Leading:
         view: ClusterView,
         settings: LiveSettings,
         keeper: TemplateKeeper,
+        ledger: LedgerWriter,
+        sync: Sync,
         registry: CollectorRegistry,
     ) -> None:
-        """Args: who writes, what to look at, the settings as they are now, who makes templates, where metrics go."""
+        """Prepare.
+
+        Args:
+            client: Talks to the API server.
+            view: The cluster.
+            settings: The choices of the administrator as they are now.
+            keeper: Makes templates.
+            ledger: Writes the ledgers of quotas, for reviews as well.
+            sync: Keeps the caches that the view shows.
+            registry: Where metrics go.
+        """
         self.metrics = ControllerMetrics(registry)
         self._audit = AuditRound(client, view, settings)
         registry.register(self._audit.metrics)
         status = PolicyStatus(client, settings, self._audit.summary)
         repair = TemplateRepair(keeper, view, settings, self.metrics)
+        self._quotas = QuotaRound(
+            client,
+            view,
+            settings,
+            ledger,
+            lambda: {cache.watched.kind: cache.store for cache in sync.caches},
+            QuotaMetrics(registry),
+        )
         sweep = TemplateSweep(client, view, settings, self.metrics, _GRACE)
         self._tasks = (
             PeriodicTask("policy-status", status.round, _STATUS_SECONDS),
             PeriodicTask("templates-repair", repair.round, _REPAIR_SECONDS),
             PeriodicTask("templates-sweep", sweep.round, _SWEEP_SECONDS),
             PeriodicTask("audit", self._audit.round, _AUDIT_SECONDS),
+            PeriodicTask("quotas", self._quotas.round, _QUOTA_SECONDS),
         )
 
     async def run(self) -> None:
@@ -61,3 +87,4 @@ class Leading:
         finally:
             # Whoever leads next tells what it finds; two replicas would tell it twice.
             self._audit.forget()
+            self._quotas.forget()

@@ -18,6 +18,7 @@ from webhook.controllers.certificate_metrics import CertificateMetrics
 from webhook.controllers.certificate_secret import CertificateSecret
 from webhook.controllers.certificates import Certificates
 from webhook.controllers.elector import Elector, new_identity
+from webhook.ledger.writer import LedgerWriter
 from webhook.replica.background import Background
 from webhook.replica.certificate import CertificateInFiles, CertificateInSecret
 from webhook.replica.config import CONFIGURATIONS, LEASE, SECRET
@@ -28,9 +29,11 @@ from webhook.server.callers import Callers
 from webhook.server.delegated_gate import DelegatedGate
 from webhook.server.effects import TemplateKeeper
 from webhook.server.explainer import Explainer
+from webhook.server.holders import HoldersSeen
 from webhook.server.listeners import Listeners
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness
+from webhook.server.quotas import QuotaKeeper
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -74,15 +77,17 @@ class Replica:
         self._sync = sync = Sync(client)
         self._settings = LiveSettings(sync.view)
         keeper = TemplateKeeper(client, sync.view, count=metrics.count_template)
+        self._writer = LedgerWriter(client)
+        quotas = QuotaKeeper(client, sync.view, self._writer, HoldersSeen(sync.view), count=metrics.count_quota_outcome)
         callers = Callers(config.clients.names if config.clients else None)
         self._app = create_app(
-            Admission(sync.view, self._settings, metrics, templates=keeper),
+            Admission(sync.view, self._settings, metrics, templates=keeper, quotas=quotas),
             callers,
             Explainer(sync.view, self._settings),
             DelegatedGate(TokenAuthenticator(client), SubjectAccess(client)),
         )
 
-        leading = Leading(client, sync.view, self._settings, keeper, metrics.registry)
+        leading = Leading(client, sync.view, self._settings, keeper, self._writer, sync, metrics.registry)
         identity = new_identity(config.host_name)
         self._elector = Elector(client, (config.namespace, LEASE), identity, leading.run)
         leading.metrics.watch_leader(lambda: self._elector.leading)
@@ -132,6 +137,7 @@ class Replica:
         """Close everything now."""
         await self._listeners.close()
         await self._background.close()
+        await self._writer.close()
         await self._sync.close()
         await self._client.close()
 

@@ -12,8 +12,10 @@ from policies.review import review
 from webhook.server.admission_response import encode, encode_failure, encode_refused_template
 from webhook.server.admission_review import decode
 from webhook.server.deadlines import Deadline
-from webhook.server.effects import RefusedTemplate, TemplatesSeen
+from webhook.server.effects import RefusedTemplate
 from webhook.server.logs import log_decision, log_failure, log_refused_template
+from webhook.server.overlay import Overlay
+from webhook.server.quotas import CHARGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from webhook.server.effects import TemplateKeeper
     from webhook.server.metrics import Metrics
+    from webhook.server.quotas import QuotaKeeper
 
 __all__ = ["Admission"]
 
@@ -43,6 +46,7 @@ class Admission:
         metrics: Metrics,
         *,
         templates: TemplateKeeper | None = None,
+        quotas: QuotaKeeper | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare.
@@ -51,12 +55,14 @@ class Admission:
             view: The cluster.
             settings: Gives the administrator's choices as they are now.
             metrics: Counts.
-            templates: Creates what answers refer to; without it no answer has effects.
+            templates: Creates what answers refer to; without it no template is created.
+            quotas: Charges what is created; without it nothing is charged, and judged by what the view shows.
             clock: Tells seconds that never go back.
         """
         self._view = view
         self._settings = settings
         self._templates = templates
+        self._quotas = quotas
         self._clock = clock
         self.metrics = metrics
 
@@ -81,15 +87,14 @@ class Admission:
             return self._failure(entry, request, deadline, "failed", error)
 
     async def act(self, entry: Entry, body: bytes, deadline: Deadline) -> bytes:
-        """Answer like `answer`, once the templates exist that the answer refers to.
+        """Answer like `answer`, once the templates exist that the answer refers to, or the quota is charged.
 
         Raises:
             BadReview: The body is no AdmissionReview, so there is no uid to answer to.
         """
         request = decode(body, entry.name)
         try:
-            settings = self._settings()
-            decision = await self._effected(request, review(request, self._view, settings), settings, deadline)
+            decision = await self._decided(request, self._settings(), deadline)
             return self._answered(entry, request, decision, deadline)
         except RefusedTemplate as refused:
             return self._refused(entry, request, deadline, refused)
@@ -98,6 +103,11 @@ class Admission:
         except Exception as error:  # noqa: BLE001 - as in `answer`
             return self._failure(entry, request, deadline, "failed", error)
 
+    async def _decided(self, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline) -> Decision:
+        if self._quotas is not None and request.entry in CHARGED:
+            return await self._quotas.decide(request, settings, deadline)
+        return await self._effected(request, review(request, self._view, settings), settings, deadline)
+
     async def _effected(
         self, request: Request, decision: Decision, settings: GPUAdmissionPolicy, deadline: Deadline
     ) -> Decision:
@@ -105,7 +115,10 @@ class Admission:
         if self._templates is None or request.dry_run or not decision.allowed or not decision.templates:
             return decision
         foreign = await self._templates.ensure(decision.templates, deadline)
-        return review(request, TemplatesSeen(self._view, foreign), settings) if foreign else decision
+        if not foreign:
+            return decision
+        seen = {("ResourceClaimTemplate", *key): stored for key, stored in foreign.items()}
+        return review(request, Overlay(self._view, seen), settings)
 
     def _answered(self, entry: Entry, request: Request, decision: Decision, deadline: Deadline) -> bytes:
         answer = orjson.dumps(encode(decision, entry, request))

@@ -2,7 +2,8 @@
 
 Refusals of policy are 403 Forbidden, whose message kubectl prints line by line. Refusals of a configuration are 422
 Invalid with a cause for each field, as the API server's own validation writes them. kubectl prints the causes and
-leaves the message out; events and controllers do the opposite, so both are there.
+leaves the message out; events and controllers do the opposite, so both are there. Refusals that will not last are 429
+TooManyRequests, after which clients of Kubernetes come again by themselves.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def encode(decision: Decision, entry: Entry, request: Request) -> dict[str, Any]
     """
     response: dict[str, Any] = {"uid": request.uid, "allowed": decision.allowed}
     if not decision.allowed:
-        response["status"] = _refusal(decision.denials, request)
+        response["status"] = _refusal(decision, request)
     elif entry.mutating and decision.patch:
         response["patch"] = base64.b64encode(orjson.dumps(decision.patch)).decode()
         response["patchType"] = "JSONPatch"
@@ -95,24 +96,26 @@ def encode_refused_template(request: Request, refused: RefusedTemplate) -> dict[
     if error.too_many:
         seconds = max(1, math.ceil(error.retry_after or 1))
         message = f"{needs}, and the API server has no time to create it: {said}; try again in {seconds} s"
-        details = {"retryAfterSeconds": seconds}
-        status = {"code": 429, "reason": "TooManyRequests", "message": message, "details": details}
+        status = _later(message, seconds)
     else:
         message = (
             f"{needs}, and the API server does not let the webhook create it: {said}; "
             "try again when that is put right, or ask your administrator to"
         )
-        status = {"code": 403, "reason": "Forbidden", "message": message}
-    return _review({"uid": request.uid, "allowed": False, "status": {"status": "Failure", **status}})
+        status = {"status": "Failure", "code": 403, "reason": "Forbidden", "message": message}
+    return _review({"uid": request.uid, "allowed": False, "status": status})
 
 
 def _review(response: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
 
 
-def _refusal(denials: Sequence[Finding], request: Request) -> dict[str, Any]:
+def _refusal(decision: Decision, request: Request) -> dict[str, Any]:
+    denials = decision.denials
     lines, more = _fitting(denials, lambda finding: _line(finding.text, finding.rule))
     message = "\n".join([*lines, more] if more else lines)
+    if decision.retry_after is not None:
+        return _later(message, decision.retry_after)
     if not all(told_by_field(finding.rule) for finding in denials):
         return {"status": "Failure", "code": 403, "reason": "Forbidden", "message": message}
     causes = [
@@ -129,6 +132,11 @@ def _refusal(denials: Sequence[Finding], request: Request) -> dict[str, Any]:
         causes.append({"reason": "FieldValueInvalid", "field": "(not shown)", "message": more})
     details = {"group": request.group, "kind": request.kind, "name": name_in(request), "causes": causes}
     return {"status": "Failure", "code": 422, "reason": "Invalid", "message": message, "details": details}
+
+
+def _later(message: str, seconds: int) -> dict[str, Any]:
+    details = {"retryAfterSeconds": seconds}
+    return {"status": "Failure", "code": 429, "reason": "TooManyRequests", "message": message, "details": details}
 
 
 def _fitting(denials: Sequence[Finding], write: Callable[[Finding], str]) -> tuple[list[str], str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from policies.conversion.sweep import is_marked, unmark
 from policies.dra.templates import as_written
@@ -19,18 +19,16 @@ from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable
 
     from policies.conversion.sweep import Key
     from policies.decision import Template
     from policies.kubernetes.objects import Object
-    from policies.view import ClusterView, Unknown
+    from policies.view import ClusterView
     from webhook.cluster.client import APIClient
     from webhook.server.deadlines import Deadline
 
-__all__ = ["FIELD_MANAGER", "REMEMBERED_SECONDS", "Outcome", "RefusedTemplate", "TemplateKeeper", "TemplatesSeen"]
-
-T = TypeVar("T")
+__all__ = ["FIELD_MANAGER", "REMEMBERED_SECONDS", "Outcome", "RefusedTemplate", "TemplateKeeper"]
 
 FIELD_MANAGER = {"fieldManager": "gpu-admission"}
 """Who writes, for `metadata.managedFields`."""
@@ -202,36 +200,3 @@ class TemplateKeeper:
         else:
             self._count("found")
         return stored
-
-
-class TemplatesSeen:
-    """A view in which some templates are as the API server has just shown them."""
-
-    def __init__(self, view: ClusterView, seen: Mapping[Key, Object]) -> None:
-        self._view = view
-        self._seen = seen
-
-    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
-        """One object; None when it certainly does not exist."""
-        seen = self._seen.get((namespace, name)) if kind == _RESOURCE.kind else None
-        return self._view.get(kind, name, namespace) if seen is None else seen
-
-    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
-        """All objects of a kind."""
-        return self._view.list(kind, namespace)
-
-    def server_version(self) -> tuple[int, int] | Unknown:
-        """Major and minor version of the API server."""
-        return self._view.server_version()
-
-    def derive(self, function: Callable[[ClusterView], T]) -> T:
-        """`function` of the view; nothing that is derived rests on templates."""
-        return self._view.derive(function)
-
-    def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
-        """`function` of every object of a kind."""
-        return self._view.derive_each(kind, function)
-
-    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
-        """What pods that `list` does not show take of a node."""
-        return self._view.others_on(node)

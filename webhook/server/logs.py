@@ -32,6 +32,7 @@ __all__ = [
     "log_failure",
     "log_refusal",
     "log_refused_template",
+    "log_uncharged",
     "log_unknown_caller",
 ]
 
@@ -129,6 +130,17 @@ def log_refused_template(entry: Entry, request: Request, template: str, reason: 
     """
     fields = {**_subject(entry, request), "template": template}
     _decisions.warning("no template, and so no pod: %s", _clipped(reason), extra={"fields": fields})
+
+
+def log_uncharged(entry: Entry, request: Request, reason: str) -> None:
+    """Log why something could not be charged to its namespace's quota.
+
+    Args:
+        entry: The webhook entry that was called.
+        request: What it was asked.
+        reason: What the API server said, or what is wrong with the quota.
+    """
+    _decisions.warning("not charged: %s", _clipped(reason), extra={"fields": _subject(entry, request)})
 
 
 def log_explanation(caller: str, asked: PostedObject | NamedObject, verdicts: Sequence[str], seconds: float) -> None:

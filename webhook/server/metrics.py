@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.process_collector import ProcessCollector
 
 from policies.entries import ENTRIES
+from policies.quota.outcomes import OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,7 @@ TEMPLATES = ("created", "found", "unmarked", "foreign", "failed")
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _CONVERSION = "conversion"
+_QUOTAS = ("quota-enforced", "quota")
 
 
 class Metrics:
@@ -59,6 +61,9 @@ class Metrics:
         templates = self._counter(
             "templates", "ResourceClaimTemplates that answers waited for, by what came of it.", "outcome"
         )
+        outcomes = self._counter(
+            "quota_outcomes", "Charges to quotas, by what came of it; dry runs not counted.", "entry", "outcome"
+        )
         explanations = self._counter("explanations", "Calls for explanations, by how they ended.", "outcome")
         explain_callers = self._counter(
             "explanation_callers", "Calls for explanations, by whether their caller may have one.", "outcome"
@@ -84,6 +89,9 @@ class Metrics:
             outcome: conversions.labels(outcome) for outcome in ("converted", "unconverted", "refused")
         }
         self._templates = {outcome: templates.labels(outcome) for outcome in TEMPLATES}
+        self._quota_outcomes = {
+            (entry, outcome): outcomes.labels(entry, outcome) for entry in _QUOTAS for outcome in OUTCOMES
+        }
         self._explanations = {outcome: explanations.labels(outcome) for outcome in EXPLAINED}
         self._explain_callers = {outcome: explain_callers.labels(outcome) for outcome in EXPLAIN_CALLERS}
         self.time_explanation = explaining.observe
@@ -114,6 +122,10 @@ class Metrics:
     def count_template(self, outcome: str) -> None:
         """Count a template that the API server was asked for by what came of it, one of `TEMPLATES`."""
         self._templates[outcome].inc()
+
+    def count_quota_outcome(self, entry: str, outcome: str) -> None:
+        """Count a charge by the entry that was called and what came of it, one of `policies.quota.outcomes.OUTCOMES`."""
+        self._quota_outcomes[entry, outcome].inc()
 
     def count_explanation(self, outcome: str) -> None:
         """Count a call for an explanation by how it ended, one of `EXPLAINED`."""

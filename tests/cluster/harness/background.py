@@ -21,8 +21,12 @@ class Background:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, Any], seconds: float = 60) -> Any:
-        """What a coroutine returns or raises."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds)
+        """What a coroutine returns or raises; it ends when nobody waits for it any more."""
+        running = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return running.result(seconds)
+        finally:
+            running.cancel()
 
     def begin(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         """Let a coroutine run until it ends, or everything does."""

@@ -27,6 +27,7 @@ _KINDS = (
     "ClusterRoleBinding",
     "ClusterRole",
     "FlowSchema",
+    "PriorityLevelConfiguration",
     "CustomResourceDefinition",
 )
 """Kinds in no namespace, in the order in which they go: webhooks first, so that nothing is refused meanwhile."""

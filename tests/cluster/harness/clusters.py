@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["NODES", "Cluster"]
 
 NODES = ("gpu-admission-test-1", "gpu-admission-test-2")
+_SERVED = ("clusterpolicies.nvidia.com", "gpuadmissionpolicies.gpu-admission.io", "gpuquotas.gpu-admission.io")
 _GPUS = 2
 _FREE = 1
 """Seconds that the lease has to stand before a leader takes it: as a replica leaves it that was stopped."""
@@ -101,7 +102,7 @@ class Cluster:
         for document in (*deploy.outside(), deploy.operator_access()):
             add(document)
         add(unheld(deploy.NAMESPACE, LEASE, _FREE, datetime.now(UTC)))
-        for name in ("clusterpolicies.nvidia.com", "gpuadmissionpolicies.gpu-admission.io"):
+        for name in _SERVED:
             until(partial(self._is_served, name), f"{name} is served")
 
     def serve(self, kubeconfig: Path, host: str, log: Path) -> None:

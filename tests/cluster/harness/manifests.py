@@ -15,8 +15,10 @@ __all__ = [
     "namespace",
     "node",
     "pod",
+    "quota",
     "resource_slice",
     "settings",
+    "template",
 ]
 
 CLASS = "gpu.nvidia.com"
@@ -66,6 +68,27 @@ def claim(namespace: str, name: str, expression: str) -> dict[str, Any]:
         "kind": "ResourceClaim",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+    }
+
+
+def template(namespace: str, name: str, gpus: int = 1) -> dict[str, Any]:
+    """A template of claims for some GPUs."""
+    exactly = {"deviceClassName": CLASS, "count": gpus}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}},
+    }
+
+
+def quota(namespace: str, gpus: int, **spec: Any) -> dict[str, Any]:
+    """A GPUQuota of one limit, called `gpus`, of whatever GPUs; `spec` is added."""
+    return {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUQuota",
+        "metadata": {"name": "gpu", "namespace": namespace},
+        "spec": {"limits": [{"name": "gpus", "gpus": gpus}], **spec},
     }
 
 

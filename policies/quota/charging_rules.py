@@ -1,0 +1,212 @@
+"""Rules on what is charged to a GPUQuota: it fits, it can be counted, it can be written down, and what it names exists."""
+
+from __future__ import annotations
+
+from policies.decision import Severity
+from policies.rules import rule
+
+__all__ = ["CHARGED_LATER", "COUNTABLE", "FITS", "WRITTEN"]
+
+_SOURCE = "docs/quota.md"
+
+FITS = rule(
+    "GA502",
+    "A namespace has no more of GPUs than its quota allows",
+    default=Severity.DENY,
+    why="""
+    A GPUQuota says what the pods and claims of a namespace may have of GPUs together. What would take more is refused
+    when it is created, so that nothing has to be taken away from anybody later. Nobody is exempt from it, and no setting
+    changes its severity: a quota that is to be tried first has mode: Warn.
+    """,
+    remedy="ask for less, wait until something that holds GPUs ends, or ask whoever writes GPUQuota gpu for more",
+    source=_SOURCE,
+    wrong="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train-8, namespace: team-a}
+    spec:
+      containers:
+      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 4}}}
+    ---
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUQuota
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      limits:
+      - {name: all, gpus: 8}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train-7, namespace: team-a, uid: 8f6a0c1e-5a3e-4d4e-9a35-0c8f6d8b7a01}
+    spec:
+      containers:
+      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 6}}}""",
+    right="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train-8, namespace: team-a}
+    spec:
+      containers:
+      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 2}}}
+    ---
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUQuota
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      limits:
+      - {name: all, gpus: 8}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train-7, namespace: team-a, uid: 8f6a0c1e-5a3e-4d4e-9a35-0c8f6d8b7a01}
+    spec:
+      containers:
+      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 6}}}""",
+    fixed=True,
+)
+
+COUNTABLE = rule(
+    "GA503",
+    "It is known what a pod or a claim comes to under the quota",
+    default=Severity.DENY,
+    why="""
+    What has no node yet counts as the most that it can get. With unknownProducts: Deny a quota does not have that: who
+    could get a GPU of any product says which. Where memory is limited, and nothing tells how much memory the GPUs have
+    that could be given, nobody knows what would be taken, and it is refused in either case.
+    """,
+    remedy="name the product, by the annotation gpu-admission.io/product or a nodeSelector for nvidia.com/gpu.product",
+    source=_SOURCE,
+    wrong="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      containers:
+      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}
+    ---
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUQuota
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      limits:
+      - {name: h100, selector: {products: ["H100-*"]}, gpus: 8}
+      unknownProducts: Deny""",
+    right="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
+      containers:
+      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}
+    ---
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUQuota
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      limits:
+      - {name: h100, selector: {products: ["H100-*"]}, gpus: 8}
+      unknownProducts: Deny""",
+    fixed=True,
+)
+
+WRITTEN = rule(
+    "GA504",
+    "What gets GPUs is charged to the quota before it is created",
+    default=Severity.DENY,
+    why="""
+    Each pod and claim is written into the status of the GPUQuota before it is admitted, so that whoever comes next sees
+    it. Sometimes that cannot be: the API server does not answer, too many write at once, what there is has not been
+    counted yet, or the GPUQuota cannot be read. In namespaces with the label gpu-admission.io/quota: enforced nothing is
+    admitted then, and who asks is told when to come again; in others it is admitted with a warning, and counted when it
+    is seen.
+    """,
+    remedy="try again, and if that does not help, look for the reason with kubectl describe gpuquota gpu",
+    source=_SOURCE,
+    wrong="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      containers:
+      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}
+    ---
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUQuota
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      limits:
+      - {name: all, gpus: 0.5}""",
+    right="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      containers:
+      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}
+    ---
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUQuota
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      limits:
+      - {name: all, gpus: 8}""",
+    fixed=True,
+)
+
+CHARGED_LATER = rule(
+    "GA505",
+    "What a pod or a claim names exists when it is charged",
+    default=Severity.WARN,
+    why="""
+    A pod pays for its claims from templates when it is created. Where a template does not exist yet, nothing can be
+    charged for it: its claim is charged when somebody makes it, and where that does not fit the pod waits, with the
+    reason in its events, rather than being refused. Where a DeviceClass does not exist, more may be charged than is
+    needed.
+    """,
+    remedy="create what is named first",
+    source=_SOURCE,
+    wrong="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      resourceClaims:
+      - {name: gpus, resourceClaimTemplateName: one-gpu}
+      containers:
+      - {name: main, image: train, resources: {claims: [{name: gpus}]}}
+    ---
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUQuota
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      limits:
+      - {name: all, gpus: 8}""",
+    right="""
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      resourceClaims:
+      - {name: gpus, resourceClaimTemplateName: one-gpu}
+      containers:
+      - {name: main, image: train, resources: {claims: [{name: gpus}]}}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaimTemplate
+    metadata: {name: one-gpu, namespace: team-a}
+    spec:
+      spec:
+        devices:
+          requests:
+          - name: gpu
+            exactly: {deviceClassName: gpu.nvidia.com}
+    ---
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUQuota
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      limits:
+      - {name: all, gpus: 8}""",
+    fixed=True,
+)

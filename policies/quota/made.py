@@ -1,0 +1,91 @@
+"""Claims that are made for pods: whose they are, and what of their pods' devices they can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.objects import controller_of
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.quota.charges import OWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.kubernetes.objects import Object
+    from policies.quota.charges import Ask, DeviceKind
+    from policies.view import ClusterView
+
+__all__ = ["Made", "made_for", "narrowed"]
+
+_OF_TEMPLATE = "resource.kubernetes.io/pod-claim-name"
+_OF_EXTENDED = "resource.kubernetes.io/extended-resource-claim"
+"""Annotations of claims from a template, whose name in `spec.resourceClaims` it tells, and of those that the scheduler
+makes for extended resources. Source: k8s.io/api/resource/v1/types.go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Which pod a claim says that it was made for."""
+
+    pod: str
+    """Its name."""
+    uid: str
+    piece: str
+    """Which piece of the pod's charge it is measured against; `OWN` for its extended resources."""
+
+    def owner(self, namespace: str, view: ClusterView) -> Pod | None:
+        """The pod; None where the view does not show it, or another one of its name."""
+        found = view.get("Pod", self.pod, namespace)
+        if lookup(found, ("metadata", "uid")) != self.uid:
+            return None
+        try:
+            return Pod.read(found)
+        except MalformedPodError:
+            return None
+
+
+def made_for(claim: Object) -> Made | None:
+    """The pod that a claim says that it was made for, which is to be believed only of who makes such claims."""
+    owner = controller_of(claim)
+    if owner is None or (owner.get("apiVersion"), owner.get("kind")) != ("v1", "Pod"):
+        return None
+    name, uid = owner.get("name"), owner.get("uid")
+    piece = lookup(claim, ("metadata", "annotations", _OF_TEMPLATE))
+    if not piece and lookup(claim, ("metadata", "annotations", _OF_EXTENDED)) == "true":
+        piece = OWN
+    elif not piece:
+        return None
+    if not (isinstance(name, str) and name and isinstance(uid, str) and uid and isinstance(piece, str)):
+        return None
+    return Made(name, uid, piece)
+
+
+def narrowed(asks: Iterable[Ask], own: Iterable[Ask]) -> tuple[Ask, ...]:
+    """What a claim for a pod's extended resources asks for, without devices that the pod cannot get.
+
+    Such a claim names classes only, while its pod may name nodes as well.
+
+    Args:
+        asks: Of the claim.
+        own: Of the pod, for its extended resources.
+    """
+    choices = [choice for ask in own for choice in ask.choices]
+    kinds = frozenset(kind for choice in choices for kind in choice.kinds)
+    is_open = any(choice.is_open for choice in choices)
+    return tuple(
+        replace(
+            _narrowed(ask, kinds, is_open=is_open),
+            alternatives=tuple(_narrowed(each, kinds, is_open=is_open) for each in ask.alternatives),
+        )
+        for ask in asks
+    )
+
+
+def _narrowed(ask: Ask, kinds: frozenset[DeviceKind], *, is_open: bool) -> Ask:
+    profiles = {kind.profile for kind in ask.unseen} if ask.is_open else set()
+    left = frozenset(kind for kind in kinds if kind in ask.kinds or kind.profile in profiles)
+    stays_open = ask.is_open and is_open
+    # Where nothing is left, the view shows less than there is.
+    return replace(ask, kinds=left, is_open=stays_open) if left or stays_open else ask

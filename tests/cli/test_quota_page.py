@@ -1,0 +1,86 @@
+"""What docs/quota.md shows of a terminal is what the terminal shows."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from policies.kubernetes.paths import FieldPath
+from policies.quota.admit import admit
+from policies.quota.charges import OWN, Bill, Charge
+from policies.quota.charging_rules import FITS
+from policies.quota.counting import holders
+from policies.quota.ledger import Ledger
+from policies.quota.quota import parse_quota
+from policies.quota.reporting import quota_report
+from policies.quota.verdicts import exceeded
+from policies.settings import DEFAULTS
+from webhook.cli.quota_text import text
+from webhook.cli.quotas import QuotasTold
+from webhook.cluster.manifests import ManifestsView
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "quota.md").read_text()
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+AGES = {
+    "pretrain-0": timedelta(hours=5, minutes=12),
+    "notebook-kim": timedelta(days=3),
+    "notebook-lee": timedelta(days=12),
+    "evaluate": timedelta(seconds=2),
+}
+
+
+def before(name):
+    return (NOW - AGES[name]).isoformat()
+
+
+@pytest.fixture(scope="module")
+def documents():
+    """The cluster of the example, where everything has a time."""
+    files = [
+        *(ROOT / "examples" / "cluster").glob("*.yaml"),
+        *(ROOT / "examples" / "cluster-with-quota").glob("*.yaml"),
+    ]
+    found = [deepcopy(each) for file in sorted(files) for each in yaml.safe_load_all(file.read_text())]
+    for each in (item for document in found for item in document.get("items", [])):
+        if each["metadata"]["name"] in AGES:
+            each["metadata"]["creationTimestamp"] = before(each["metadata"]["name"])
+        for charge in each.get("status", {}).get("charges", []):
+            charge["time"] = before(charge["name"])
+    return found
+
+
+@pytest.fixture(scope="module")
+def quota(documents):
+    return next(each for one in documents for each in one.get("items", []) if each["kind"] == "GPUQuota")
+
+
+@pytest.fixture(scope="module")
+def view(documents):
+    return ManifestsView(documents)
+
+
+def test_page_shows_what_the_command_prints(quota, view):
+    report = quota_report(quota, view, DEFAULTS.quota, NOW)
+    printed = click.unstyle(text(QuotasTold((report,), "team-vision", ()), 100))
+    assert f"$ gpu-admission quota -n team-vision\n{printed}\n```\n" in PAGE
+
+
+def test_page_shows_the_refusal(quota, view):
+    limits = parse_quota(quota)
+    bill = Bill({"h100": 4}, {"gpus": 4, "devices": 4})
+    charge = Charge("uid", "Pod", "team-vision", "pretrain-1", {OWN: bill})
+    admission = admit(Ledger.read(quota), limits, charge, enforced=True)
+    held = holders("team-vision", limits, view, DEFAULTS.quota, NOW)
+    verdict = exceeded(admission.verdict, held, admitted=admission.allowed)
+    finding = FITS.finding(FieldPath(), verdict.message, verdict.remedy)
+    assert f'admission webhook "quota-enforced.gpu-admission.io" denied the request: {finding}\n```' in PAGE
+
+
+def test_page_shows_the_column_of_the_status(quota):
+    assert f"\ngpu    {quota['status']['summary']}  " in PAGE

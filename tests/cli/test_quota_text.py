@@ -1,0 +1,208 @@
+"""Quotas as text: bars, tables, sentences, and what is left out."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from fractions import Fraction
+
+import click
+import pytest
+
+from policies.kubernetes.paths import FieldPath
+from policies.quota.quota import Limit, Quota
+from policies.quota.report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
+from policies.quota.verdicts import Holder
+from webhook.cli.quota_text import text
+from webhook.cli.quotas import QuotasTold
+
+
+def use(name="all", hard=8, used=0, reserved=0, unit="gpus"):
+    used = None if used is None else Fraction(used)
+    return LimitUse(Limit(name, unit, Fraction(hard)), used, Fraction(reserved), counted=True)
+
+
+def report(*limits, namespace="team-a", state=QuotaState.WITHIN, mode="Enforce", enforced=False, holders=(), **more):
+    quota = Quota(tuple(each.limit for each in limits), mode)
+    return QuotaReport(namespace, "gpu", state, enforced, quota, tuple(limits), holders, **more)
+
+
+def shown(*reports, namespace="", notes=(), width=100):
+    return click.unstyle(text(QuotasTold(reports, namespace, notes), width))
+
+
+def bar(**amounts):
+    (line,) = (line for line in shown(report(use(**amounts))).splitlines() if line.startswith("all "))
+    return line.split()[1]
+
+
+@pytest.mark.parametrize(
+    ("amounts", "expected"),
+    [
+        ({}, "[....................]"),
+        ({"used": 8}, "[####################]"),
+        ({"used": 4, "reserved": 2}, "[##########=====.....]"),
+        ({"used": 3, "reserved": 5}, "[########============]"),
+        ({"used": "1/100"}, "[#...................]"),
+        ({"used": "799/100"}, "[###################.]"),
+        ({"hard": 4, "used": 6, "reserved": 2}, "[###############=====>"),
+        ({"hard": 0}, "[....................]"),
+        ({"hard": 0, "used": 1}, "[####################>"),
+        ({"used": None, "reserved": 1}, "[????????????????????]"),
+    ],
+    ids=[
+        "empty",
+        "full",
+        "reserved",
+        "rest reserved",
+        "a little",
+        "almost all",
+        "over",
+        "nothing",
+        "over nothing",
+        "?",
+    ],
+)
+def test_bar_shows_what_is_taken(amounts, expected):
+    assert bar(**amounts) == expected
+
+
+def test_colours_take_no_room():
+    coloured = text(QuotasTold((report(use(used=4, reserved=2)),), "", ()), 100)
+    assert "all    [\x1b[32m##########\x1b[0m\x1b[36m=====\x1b[0m.....]     4         2     2  8 GPUs" in coloured
+
+
+def test_everything_has_its_place():
+    limits = (
+        use("h100", 8, 4, 2),
+        use("memory", 2**40, 5 * 80 * 2**30, 2**31, "memory"),
+        use("mig", 14, 3, 0, "devices"),
+    )
+    holders = (
+        Holder("team-a/train-7", {"h100": Fraction(4), "memory": Fraction(320 * 2**30)}, timedelta(hours=5, minutes=3)),
+        Holder("team-a/notebook", {"mig": Fraction(3)}, timedelta(days=12)),
+    )
+    reservations = (
+        Reservation("Pod", "eval", "u1", timedelta(seconds=8), {"h100": Fraction(2)}, True, ("gpu", "more")),
+        Reservation("ResourceClaim", "eval-gpu-x", "u2", timedelta(minutes=1), {"h100": Fraction(2)}, True, of="eval"),
+        Reservation("Pod", "other", "u3", None, {}, True),
+    )
+    conditions = (
+        Condition("Ready", "True", "Counted", "2 pods and 3 claims are counted"),
+        Condition("Enforced", "False", "FailsOpen", ""),
+        Condition("Odd", "?", "", ""),
+    )
+    told = report(
+        *limits, holders=holders, reservations=reservations, conditions=conditions, remarks=("something is wrong",)
+    )
+    assert (
+        shown(told)
+        == """\
+GPUQuota team-a/gpu  within
+What would be over a limit is refused (mode Enforce). The namespace does not enforce it: while it
+cannot be checked, everything is admitted.
+Warning: something is wrong.
+
+LIMIT   USE                      USED  RESERVED   LEFT  HARD
+h100    [##########=====.....]      4         2      2  8 GPUs
+memory  [########............]  400Gi       2Gi  622Gi  1Ti
+mig     [####................]      3         0     11  14 devices
+
+HELD BY          AGE  HOLDS
+team-a/train-7    5h  h100 4, memory 320Gi
+team-a/notebook  12d  mig 3
+
+ON ITS WAY                AGE  RESERVES
+Pod eval                   8s  h100 2; until the pod and its claim gpu and its claim more are seen
+ResourceClaim eval-gpu-x   1m  h100 2, counted with pod eval; until the claim is seen
+Pod other                      nothing of a limit; until the pod is seen
+
+Ready yes (Counted): 2 pods and 3 claims are counted
+Enforced no (FailsOpen)
+Odd unknown"""
+    )
+
+
+ENFORCED = "The namespace enforces it: while it cannot be checked, nothing that gets GPUs is admitted."
+WARNS = "What would be over a limit is admitted with a warning (mode Warn)."
+REFUSES = "What would be over a limit is refused (mode Enforce)."
+
+
+@pytest.mark.parametrize(
+    ("enforced", "mode", "expected"),
+    [
+        (True, "Warn", f"{WARNS} {ENFORCED}"),
+        (None, "Enforce", f"{REFUSES} Whether the namespace enforces it is not known."),
+    ],
+    ids=["enforced", "unknown"],
+)
+def test_mode_is_told_in_words(enforced, mode, expected):
+    assert shown(report(use(), enforced=enforced, mode=mode), width=500).splitlines()[1] == expected
+
+
+@pytest.mark.parametrize(
+    ("enforced", "expected"),
+    [
+        (False, "It cannot be read, so it holds nothing back."),
+        (True, "It cannot be read, and the namespace enforces it, so nothing that gets GPUs is admitted."),
+    ],
+)
+def test_quota_that_cannot_be_read_shows_its_problems(enforced, expected):
+    problems = (
+        (FieldPath(("spec", "mode")), 'is "x"; write Enforce or Warn'),
+        (FieldPath(), "a GPUQuota is a mapping"),
+    )
+    told = QuotaReport("team-a", "gpu", QuotaState.UNREADABLE, enforced, problems=problems)
+    assert (
+        shown(told)
+        == f"""\
+GPUQuota team-a/gpu  unreadable
+{expected}
+- spec.mode: is "x"; write Enforce or Warn
+- a GPUQuota is a mapping"""
+    )
+
+
+def test_nothing_held_is_told_and_nothing_known_is_not():
+    assert shown(report(use())).endswith("\n\nNothing holds anything of it.")
+    assert "hold" not in shown(report(use(), holders=None)).partition("HARD")[2]
+
+
+def test_many_holders_are_counted():
+    holders = tuple(Holder(f"team-a/pod-{number}", {"all": Fraction(1)}, timedelta()) for number in range(1025))
+    lines = shown(report(use(), holders=holders)).splitlines()
+    assert lines[-2:] == ["team-a/pod-19  all 1", "and 1,005 more; -o json tells them"]
+
+
+def test_ages_that_nothing_tells_take_no_column():
+    holders = (Holder("team-a/pod", {"all": Fraction(1)}, timedelta()),)
+    assert "AGE" not in shown(report(use(), holders=holders))
+
+
+def test_names_make_no_lines_of_their_own():
+    holders = (Holder("team-a/a\nb\x1b[2J", {"all": Fraction(1)}, timedelta()),)
+    conditions = (Condition("Ready", "False", "Odd", "one\ntwo"),)
+    assert "\x1b" not in shown(report(use(), holders=holders, conditions=conditions))
+    assert shown(report(use(), holders=holders, conditions=conditions)).endswith("\nReady no (Odd): one two")
+
+
+def test_long_lists_of_amounts_stay_within_the_width():
+    limits = [use(f"limit-number-{number}") for number in range(12)]
+    holders = (Holder("team-a/pod", {each.limit.name: Fraction(1) for each in limits}, timedelta(days=1)),)
+    printed = shown(report(*limits, holders=holders), width=60).splitlines()
+    assert all(len(line) <= 60 for line in printed if "[" not in line and "HARD" not in line)
+
+
+def test_several_quotas_are_summed_up():
+    over = report(use(hard=1, used=2), namespace="team-b", state=QuotaState.OVER)
+    assert shown(report(use()), over, report(use(), namespace="team-c")).endswith("\n\n3 quotas: 2 within, 1 over")
+
+
+def test_notes_come_after_the_quotas():
+    assert shown(report(use()), notes=("one thing", "another")).endswith("\n\nNote: one thing.\nNote: another.")
+
+
+def test_no_quota_is_told():
+    assert shown() == "There is no GPUQuota, so no namespace is limited; who holds GPUs is not shown."
+    assert shown(namespace="team-a") == (
+        "Namespace team-a has no GPUQuota, so nothing is limited there; who holds GPUs is not shown."
+    )

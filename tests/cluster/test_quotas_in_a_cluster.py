@@ -1,0 +1,303 @@
+"""What a namespace may have of GPUs: charged when something is created, counted when it is seen, freed when it is gone."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.cluster.harness import manifests
+from tests.cluster.harness.api import JSON_PATCH
+from tests.cluster.harness.waiting import until
+
+SHOWN = {"hard": "4.0", "used": "2.0", "reserved": "0.0"}
+ANY_GPU = "device.driver == 'gpu.nvidia.com'"
+
+
+def status(cluster, team):
+    return cluster.get("GPUQuota", "gpu", team).object.get("status", {})
+
+
+def summary(cluster, team):
+    return status(cluster, team).get("summary", "")
+
+
+def limited(cluster, team, gpus, **spec):
+    """Give a namespace a quota, and wait until what it has is counted."""
+    cluster.create(manifests.quota(team, gpus, **spec)).object  # noqa: B018 - it is not refused
+
+    def ready():
+        conditions = {each["type"]: each["status"] for each in status(cluster, team).get("conditions", [])}
+        return conditions.get("Ready") == "True"
+
+    until(ready, "the quota is counted")
+    return team
+
+
+def amounts(cluster, team):
+    """Used and reserved of the one limit."""
+    (limit,) = status(cluster, team)["limits"]
+    return limit.get("used"), limit["reserved"]
+
+
+def counted(cluster, team, used):
+    """Wait until what is used is this much, and nothing is on its way any more."""
+
+    def look():
+        now = status(cluster, team)
+        (limit,) = now["limits"]
+        assert (limit.get("used"), limit["reserved"], now["charges"]) == (used, "0", []), now
+        return True
+
+    until(look, f"{used} is counted")
+
+
+def gone(cluster, team, name):
+    assert cluster.delete("Pod", name, team, gracePeriodSeconds=0).accepted
+
+
+def pod_with(team, name="train", **claim):
+    """A pod whose GPUs come by one claim."""
+    document = manifests.pod(team, name, resourceClaims=[{"name": "gpu", **claim}])
+    document["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+    return document
+
+
+def denied(entry, message):
+    return f'admission webhook "{entry}.gpu-admission.io" denied the request: {message}'
+
+
+def test_quota_is_counted_as_soon_as_it_is_written(cluster):
+    team = cluster.namespace()
+    assert cluster.create(manifests.pod(team)).accepted
+    limited(cluster, team, 2)
+    assert summary(cluster, team) == "gpus 1/2"
+    counted(cluster, team, "1")
+    assert status(cluster, team)["observedGeneration"] == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [({"quota": "enforced"}, ("True", "Enforced")), ({}, ("False", "FailsOpen"))],
+    ids=["enforced", "not enforced"],
+)
+def test_status_tells_whether_the_quota_is_enforced(cluster, labels, expected):
+    team = limited(cluster, cluster.namespace(**labels), 2)
+
+    def condition():
+        found = [each for each in status(cluster, team)["conditions"] if each["type"] == "Enforced"]
+        return [(each["status"], each["reason"]) for each in found] == [expected]
+
+    until(condition, "the condition is written")
+
+
+@pytest.mark.parametrize(
+    ("labels", "entry"), [({"quota": "enforced"}, "quota-enforced"), ({}, "quota")], ids=["enforced", "not enforced"]
+)
+def test_pod_that_is_over_the_quota_is_refused(cluster, labels, entry):
+    team = limited(cluster, cluster.namespace(**labels), 2)
+    assert cluster.create(manifests.pod(team, "first")).accepted
+    answer = cluster.create(manifests.pod(team, "second", gpus=2))
+    assert (answer.code, answer.body["reason"]) == (403, "Forbidden")
+    native = (
+        "exceeded quota: gpu, requested: gpus=2, used: gpus=1, limited: gpus=2; 2 more GPUs are asked, 1 is left of 2"
+    )
+    assert answer.message.startswith(denied(entry, native))
+    assert answer.message.endswith("ask for less (GPUs), or ask whoever writes GPUQuota gpu for more [GA502]")
+
+
+def test_pod_that_is_over_the_quota_only_makes_a_warning_while_it_is_tried(cluster):
+    team = limited(cluster, cluster.namespace(quota="enforced"), 1, mode="Warn")
+    answer = cluster.create(manifests.pod(team, gpus=2))
+    assert answer.accepted
+    assert answer.warnings[0].startswith("GA502 ")
+    assert summary(cluster, team) == "gpus 2/1"
+
+
+def test_pod_is_charged_when_it_is_created_and_then_counted(cluster):
+    team = limited(cluster, cluster.namespace(quota="enforced"), 4)
+    assert cluster.create(manifests.pod(team, "first")).accepted
+    assert summary(cluster, team) == "gpus 1/4"
+    assert cluster.create(manifests.pod(team, "second", gpus=2)).accepted
+    assert summary(cluster, team) == "gpus 3/4"
+    counted(cluster, team, "3")
+
+
+def test_pod_that_is_deleted_frees_what_it_had(cluster):
+    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
+    assert cluster.create(manifests.pod(team, "first")).accepted
+    assert cluster.create(manifests.pod(team, "second")).code == 403
+    counted(cluster, team, "1")
+    gone(cluster, team, "first")
+    counted(cluster, team, "0")
+    assert cluster.create(manifests.pod(team, "second")).accepted
+
+
+def test_claim_that_is_made_for_a_pod_is_not_charged_again(cluster):
+    """There is room for one only."""
+    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
+    assert cluster.create(manifests.template(team, "one")).accepted
+    assert cluster.create(pod_with(team, resourceClaimTemplateName="one")).accepted
+    assert summary(cluster, team) == "gpus 1/1"
+    assert cluster.create(manifests.pod(team, "second")).code == 403
+    if not cluster.makes_claims:
+        pytest.skip("no kube-controller-manager runs here")
+    until(lambda: cluster.list("ResourceClaim", team), "the pod gets its claim")
+    counted(cluster, team, "1")
+
+
+def test_converted_pod_is_charged_once(cluster):
+    team = limited(cluster, cluster.namespace(dra="enabled", quota="enforced"), 2)
+    pod = cluster.create(manifests.pod(team, gpus=2)).object
+    assert "resourceClaims" in pod["spec"]
+    assert summary(cluster, team) == "gpus 2/2"
+    if not cluster.makes_claims:
+        pytest.skip("no kube-controller-manager runs here")
+    until(lambda: cluster.list("ResourceClaim", team), "the pod gets its claim")
+    counted(cluster, team, "2")
+    assert cluster.create(manifests.pod(team, "second")).code == 403
+
+
+def test_claim_of_the_scheduler_is_not_charged_again(real):
+    """Made for a pod that asks for an extended resource of a DeviceClass."""
+    if real.minor < 36 or not real.schedules:
+        pytest.skip("needs a kube-scheduler of Kubernetes 1.36")
+    team = limited(real, real.namespace(quota="enforced"), 1)
+    assert real.create(manifests.pod(team, nodeSelector={"kubernetes.io/hostname": real.nodes[0]})).accepted
+    until(lambda: real.get("Pod", "train", team).object["spec"].get("nodeName"), "the pod gets its node", 60)
+    assert len(real.list("ResourceClaim", team)) == 1
+    counted(real, team, "1")
+
+
+def test_claim_that_somebody_writes_is_charged(cluster):
+    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
+    assert cluster.create(manifests.claim(team, "first", ANY_GPU)).accepted
+    assert summary(cluster, team) == "gpus 1/1"
+    answer = cluster.create(manifests.claim(team, "second", ANY_GPU))
+    assert answer.code == 403
+    assert "exceeded quota: gpu, requested: gpus=1, used: gpus=1, limited: gpus=1; " in answer.message
+    counted(cluster, team, "1")
+
+
+def test_pod_that_names_a_claim_costs_nothing(cluster):
+    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
+    assert cluster.create(manifests.claim(team, "shared", ANY_GPU)).accepted
+    for name in ("first", "second"):
+        assert cluster.create(pod_with(team, name, resourceClaimName="shared")).accepted
+    counted(cluster, team, "1")
+
+
+def test_dry_run_is_judged_and_charges_nothing(cluster):
+    """What had been charged and never stored would stay for two minutes."""
+    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
+    for _ in range(3):
+        assert cluster.create(manifests.pod(team), dry_run=True).accepted
+    assert cluster.create(manifests.pod(team, gpus=2), dry_run=True).code == 403
+    assert (amounts(cluster, team), status(cluster, team)["charges"]) == (("0", "0"), [])
+
+
+def test_refused_pod_is_not_charged(cluster):
+    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
+    assert cluster.create(manifests.pod(team, gpus=2)).code == 403
+    assert amounts(cluster, team) == ("0", "0")
+
+
+def test_lowering_a_limit_takes_nothing_away_and_refuses_more(cluster):
+    team = limited(cluster, cluster.namespace(quota="enforced"), 2)
+    for name in ("first", "second"):
+        assert cluster.create(manifests.pod(team, name)).accepted
+    counted(cluster, team, "2")
+    lower = {"spec": {"limits": [{"name": "gpus", "gpus": 1}]}}
+    assert cluster.patch("GPUQuota", "gpu", team, body=lower).accepted
+    assert cluster.create(manifests.pod(team, "third")).code == 403
+    until(lambda: summary(cluster, team) == "gpus 2/1", "the new limit is shown")
+    gone(cluster, team, "first")
+    counted(cluster, team, "1")
+    assert cluster.create(manifests.pod(team, "third")).code == 403
+    assert cluster.patch("Pod", "second", team, body={"metadata": {"labels": {"a": "b"}}}).accepted
+
+
+def test_new_limit_is_counted(cluster):
+    team = limited(cluster, cluster.namespace(quota="enforced"), 2)
+    assert cluster.create(manifests.pod(team)).accepted
+    more = {"spec": {"limits": [{"name": "h100", "gpus": 1, "selector": {"products": ["*H100*"]}}]}}
+    assert cluster.patch("GPUQuota", "gpu", team, body=more).accepted
+    until(lambda: summary(cluster, team) == "h100 1/1", "the new limit is counted")
+    assert cluster.create(manifests.pod(team, "second")).code == 403
+
+
+def test_nothing_gets_gpus_unasked_where_the_quota_is_enforced(cluster):
+    team = limited(cluster, cluster.namespace(quota="enforced"), 8)
+    cluster.service.stop()
+    for document in (manifests.pod(team), manifests.claim(team, "direct", ANY_GPU)):
+        answer = cluster.create(document)
+        assert answer.code == 500
+        assert answer.message.startswith(
+            'Internal error occurred: failed calling webhook "quota-enforced.gpu-admission.io": failed to call webhook: '
+        )
+    cpu = manifests.pod(team, "cpu")
+    cpu["spec"]["containers"][0]["resources"] = {}
+    assert cluster.create(cpu).accepted
+
+
+def test_what_passed_while_nobody_was_asked_is_counted_afterwards(cluster):
+    team = limited(cluster, cluster.namespace(), 1)
+    cluster.service.stop()
+    for name in ("first", "second"):
+        assert cluster.create(manifests.pod(team, name)).accepted
+    cluster.service.start()
+    counted(cluster, team, "2")
+    assert cluster.create(manifests.pod(team, "third")).code == 403
+
+
+def test_pods_that_come_at_once_get_exactly_what_there_is(cluster):
+    team = limited(cluster, cluster.namespace(quota="enforced"), 8)
+
+    def create(number):
+        """As clients do, which try again where they are told to."""
+
+        def answer():
+            found = cluster.create(manifests.pod(team, f"train-{number}"))
+            return found.code if found.code != 429 else None
+
+        return until(answer, "the pod is judged", 60)
+
+    with ThreadPoolExecutor(40) as people:
+        codes = Counter(people.map(create, range(40)))
+    assert codes == {201: 8, 403: 32}
+    assert summary(cluster, team) == "gpus 8/8"
+    counted(cluster, team, "8")
+
+
+def test_ledger_that_somebody_deletes_is_counted_anew(cluster):
+    team = limited(cluster, cluster.namespace(quota="enforced"), 2)
+    assert cluster.create(manifests.pod(team)).accepted
+    counted(cluster, team, "1")
+    wipe = [{"op": "remove", "path": "/status"}]
+    assert cluster.patch("GPUQuota", "gpu", team, body=wipe, content_type=JSON_PATCH, subresource="status").accepted
+    until(lambda: summary(cluster, team) == "gpus 1/2", "the ledger is there again")
+    counted(cluster, team, "1")
+
+
+def test_leader_shows_what_is_taken_as_metrics(cluster):
+    team = limited(cluster, cluster.namespace(), 4)
+    assert cluster.create(manifests.pod(team, gpus=2)).accepted
+    counted(cluster, team, "2")
+    labels = f'limit="gpus",namespace="{team}",unit="gpus"'
+    lines = {f'gpu_admission_quota{{amount="{amount}",{labels}}} {value}' for amount, value in SHOWN.items()}
+    until(lambda: lines <= {*cluster.service.metrics().splitlines()}, "the leader shows the amounts")
+
+
+def test_kubectl_shows_what_is_left(real):
+    team = limited(real, real.namespace(quota="enforced"), 2)
+    assert real.create(manifests.pod(team)).accepted
+    table = real.api.as_user([("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")])
+
+    def shown():
+        answer = table.get("GPUQuota", "gpu", team).object
+        columns = [column["name"] for column in answer["columnDefinitions"]]
+        assert columns == ["Name", "Quota", "Enforced", "Ready", "Age"]
+        (row,) = answer["rows"]
+        assert row["cells"][:4] == ["gpu", "gpus 1/2", "True", "True"]
+        return True
+
+    until(shown, "both conditions are written")

@@ -1,0 +1,84 @@
+"""What a store has seen and is no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from webhook.cluster.gone import Gone
+from webhook.cluster.resources import RESOURCES
+from webhook.cluster.store import Store
+
+
+def pod(name, uid, version="1"):
+    return {"metadata": {"name": name, "namespace": "team-a", "uid": uid, "resourceVersion": version}}
+
+
+def event(kind, document):
+    return {"type": kind, "object": document}
+
+
+@pytest.fixture
+def store():
+    def trim(document):
+        return None if document.get("ended") else document
+
+    return Store(RESOURCES["Pod"], trim, gone=Gone())
+
+
+def listed(store, version, *documents):
+    listing = store.listing()
+    listing.add(documents)
+    listing.finish(version)
+
+
+def test_what_is_there_is_not_gone(store):
+    store.apply(event("ADDED", pod("a", "1")))
+    assert "1" not in store.gone
+
+
+def test_what_is_deleted_is_gone(store):
+    store.apply(event("ADDED", pod("a", "1")))
+    store.apply(event("DELETED", pod("a", "1", "2")))
+    assert "1" in store.gone
+
+
+def test_what_is_kept_no_more_is_gone(store):
+    store.apply(event("ADDED", pod("a", "1")))
+    store.apply(event("MODIFIED", {**pod("a", "1", "2"), "ended": True}))
+    assert "1" in store.gone
+
+
+def test_what_was_never_kept_is_not_gone(store):
+    store.apply(event("DELETED", pod("a", "1")))
+    assert "1" not in store.gone
+
+
+def test_change_makes_nothing_gone(store):
+    store.apply(event("ADDED", pod("a", "1")))
+    store.apply(event("MODIFIED", pod("a", "1", "2")))
+    assert "1" not in store.gone
+
+
+def test_another_object_of_the_name_means_that_the_first_is_gone(store):
+    store.apply(event("ADDED", pod("a", "1")))
+    store.apply(event("ADDED", pod("a", "2", "2")))
+    assert ("1" in store.gone, "2" in store.gone) == (True, False)
+
+
+def test_what_a_newer_list_lacks_is_gone(store):
+    listed(store, "1", pod("a", "1"), pod("b", "2"))
+    listed(store, "2", pod("b", "2"))
+    assert ("1" in store.gone, "2" in store.gone) == (True, False)
+
+
+def test_list_of_a_restored_etcd_begins_anew(store):
+    listed(store, "5", pod("a", "1"))
+    store.apply(event("DELETED", pod("a", "1", "6")))
+    listed(store, "4", pod("a", "1"))
+    assert "1" not in store.gone
+
+
+def test_only_the_last_are_remembered():
+    gone = Gone()
+    gone.add((pod(f"p{number}", str(number)) for number in range(20_001)), ())
+    assert ("0" in gone, "1" in gone, "20000" in gone) == (False, True, True)

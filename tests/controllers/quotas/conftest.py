@@ -1,0 +1,220 @@
+"""The namespace `team-a` of a sandbox, caches that see as much of it as a test lets them, and who counts its quota."""
+
+import contextlib
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from policies.quota.charges import Bill, Charge
+from policies.settings import DEFAULTS
+from webhook.cluster.client import APIClient
+from webhook.cluster.clockwork import Clockwork
+from webhook.cluster.errors import APIError
+from webhook.cluster.kinds import watched
+from webhook.cluster.lists import raw_pages
+from webhook.cluster.live import LiveView
+from webhook.cluster.trimmed import store_of
+from webhook.controllers.quota_metrics import QuotaMetrics
+from webhook.controllers.quotas import QuotaRound
+from webhook.ledger.writer import LedgerWriter
+from webhook.sandbox.server import Sandbox
+
+CRD = Path(__file__).parents[3] / "deploy" / "base" / "api" / "gpuquotas.yaml"
+KINDS = ("Namespace", "Node", "DeviceClass", "ResourceSlice", "Pod", "ResourceClaim", "GPUQuota")
+H100, T4 = ("NVIDIA-H100-80GB-HBM3", 81920), ("Tesla-T4", 15360)
+UNITS = ("gpus", "memory", "devices")
+
+
+class Caches:
+    """What one replica has seen of the cluster, and the round that it would do if it led."""
+
+    def __init__(self, client, clockwork):
+        self.client = client
+        self.watched = {each.kind: each for each in watched(()) if each.kind in KINDS}
+        self.stores = {kind: store_of(each, clockwork.clock) for kind, each in self.watched.items()}
+        self.view = LiveView(((each, self.stores[kind]) for kind, each in self.watched.items()), clock=clockwork.clock)
+        self.view.set_server_version((1, 36))
+        self.registry = CollectorRegistry()
+        self.writer = LedgerWriter(client)
+        self.round = QuotaRound(
+            client,
+            self.view,
+            lambda: DEFAULTS,
+            self.writer,
+            lambda: self.stores,
+            QuotaMetrics(self.registry),
+            clockwork=clockwork,
+        )
+
+    async def see(self, *kinds):
+        """Take in everything that there is now, of all kinds where none is named."""
+        for kind in kinds or KINDS:
+            listing, version = self.stores[kind].listing(), ""
+            try:
+                async for page in raw_pages(
+                    self.client, self.watched[kind].resource, "", self.watched[kind].query, limit=0
+                ):
+                    listing.add(page.items)
+                    version = page.resource_version
+            except APIError:
+                self.stores[kind].mark("absent")
+                continue
+            listing.finish(version)
+
+    async def count(self):
+        """See everything, and do a round."""
+        await self.see()
+        await self.round.round()
+
+    async def charge(self, uid, pieces, kind="Pod", name=None, of=None):
+        bills = {
+            piece: Bill({"all": Fraction(gpus)}, {unit: Fraction(gpus if unit != "memory" else 0) for unit in UNITS})
+            for piece, gpus in pieces.items()
+        }
+        charge = Charge(uid, kind, "team-a", name or uid, bills, of)
+        return await self.writer.charge("team-a", lambda _quota: charge, enforced=True)
+
+    def sample(self, name, **labels):
+        return self.registry.get_sample_value(name, labels)
+
+
+class Team:
+    """What there is in `team-a`."""
+
+    def __init__(self, sandbox):
+        self.sandbox = sandbox
+        self.seconds = 1000.0
+
+    def quota(self, *limits, **spec):
+        document = {
+            "apiVersion": "gpu-admission.io/v1alpha1",
+            "kind": "GPUQuota",
+            "metadata": {"name": "gpu", "namespace": "team-a"},
+            "spec": {"limits": list(limits) or [{"name": "all", "gpus": 8}], **spec},
+        }
+        stored = self.stored
+        if stored is None:
+            return self.sandbox.create(document)
+        generation = stored["metadata"]["generation"] + 1
+        metadata = {**stored["metadata"], "generation": generation}
+        return self.sandbox.replace({**stored, "metadata": metadata, "spec": document["spec"]})
+
+    def node(self, name, product, gpus=8):
+        labels = {"nvidia.com/gpu.product": product[0], "nvidia.com/gpu.memory": str(product[1])}
+        amounts = {"nvidia.com/gpu": str(gpus)}
+        self.sandbox.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": name, "labels": labels},
+                "status": {"allocatable": amounts, "capacity": amounts},
+            }
+        )
+
+    def pod(self, name, gpus=1, node="", phase="", claims=(), priority="", uid=None):
+        resources = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
+        spec = {"containers": [{"name": "main", "image": "train", "resources": resources}]}
+        spec |= {"nodeName": node} if node else {}
+        spec |= {"priorityClassName": priority} if priority else {}
+        spec |= {"resourceClaims": list(claims)} if claims else {}
+        return self.sandbox.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": name, "namespace": "team-a", "uid": uid or name},
+                "spec": spec,
+                "status": {"phase": phase or "Pending"},
+            }
+        )
+
+    def claim(self, name, count=1, pod="", piece="", extended=False):
+        metadata = {"name": name, "namespace": "team-a", "uid": name}
+        if pod:
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": pod, "controller": True}
+            said = {"extended-resource-claim": "true"} if extended else {"pod-claim-name": piece}
+            metadata["ownerReferences"] = [owner]
+            metadata["annotations"] = {f"resource.kubernetes.io/{key}": text for key, text in said.items()}
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}
+        return self.sandbox.create(
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaim",
+                "metadata": metadata,
+                "spec": {"devices": {"requests": [request]}},
+            }
+        )
+
+    def told(self, pod, **status):
+        """Write into a pod's status."""
+        stored = self.sandbox.get("Pod", pod, "team-a")
+        self.sandbox.replace({**stored, "status": {**stored["status"], **status}})
+
+    @property
+    def stored(self):
+        return self.sandbox.get("GPUQuota", "gpu", "team-a")
+
+    @property
+    def status(self):
+        return self.stored["status"]
+
+    @property
+    def amounts(self):
+        """By limit, what is used and what is reserved."""
+        return {each["name"]: (each.get("used"), each["reserved"]) for each in self.status["limits"]}
+
+    @property
+    def charged(self):
+        return {each["uid"]: [piece["name"] for piece in each["pieces"]] for each in self.status["charges"]}
+
+    def condition(self, kind):
+        (found,) = (each for each in self.status["conditions"] if each["type"] == kind)
+        return found["status"], found["reason"], found["message"]
+
+    def requests(self, verb, resource):
+        return sum(each.verb == verb and each.resource == resource for each in self.sandbox.requests)
+
+
+@pytest.fixture
+async def team():
+    sandbox = Sandbox(seed=1)
+    sandbox.create(yaml.safe_load(CRD.read_text()))
+    sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
+    selector = {
+        "cel": {"expression": "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"}
+    }
+    sandbox.create(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": "gpu.nvidia.com"},
+            "spec": {"selectors": [selector]},
+        }
+    )
+    await sandbox.start()
+    yield Team(sandbox)
+    await sandbox.stop()
+
+
+@pytest.fixture
+async def replica(team, tmp_path, midnight):
+    """Make the part of a replica that counts."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def make():
+            kubeconfig = tmp_path / "kubeconfig"
+            kubeconfig.write_text(team.sandbox.kubeconfig())
+            client = await APIClient.connect(str(kubeconfig), environ={})
+            caches = Caches(client, Clockwork(clock=lambda: team.seconds, now=lambda: midnight))
+            stack.push_async_callback(client.close)
+            stack.push_async_callback(caches.writer.close)
+            return caches
+
+        yield make
+
+
+@pytest.fixture
+async def leader(replica):
+    return await replica()

@@ -1,0 +1,172 @@
+"""Counting: what there is, is used; what is charged and seen is no longer reserved; what is new is counted at once."""
+
+import pytest
+
+from webhook.controllers.run import IncompleteRound
+
+OWN = ""
+COUNTED = ("True", "Counted", "All pods and claims of the namespace were counted.")
+
+
+async def test_new_quota_is_primed_with_what_there_is(team, leader):
+    team.pod("train", 2)
+    team.claim("shared", 3)
+    team.quota()
+    await leader.count()
+    assert team.amounts == {"all": ("5", "0")}
+    assert team.status["summary"] == "all 5/8"
+    assert team.condition("Ready") == COUNTED
+
+
+async def test_charge_is_closed_when_its_pod_is_seen(team, leader):
+    team.quota()
+    await leader.count()
+    await leader.charge("train", {OWN: 2})
+    assert team.amounts == {"all": ("0", "2")}
+    team.pod("train", 2)
+    await leader.count()
+    assert (team.amounts, team.charged) == ({"all": ("2", "0")}, {})
+
+
+async def test_charge_that_nobody_has_seen_stays(team, leader):
+    team.quota()
+    await leader.count()
+    await leader.charge("train", {OWN: 2})
+    await leader.count()
+    assert (team.amounts, team.charged) == ({"all": ("0", "2")}, {"train": [OWN]})
+
+
+async def test_pod_is_seen_before_its_claim(team, leader):
+    team.quota()
+    await leader.count()
+    await leader.charge("train", {OWN: 1, "big": 4})
+    team.pod("train", 1, claims=[{"name": "big", "resourceClaimTemplateName": "big"}])
+    await leader.count()
+    assert (team.amounts, team.charged) == ({"all": ("1", "4")}, {"train": ["big"]})
+    team.claim("train-big", 4, pod="train", piece="big")
+    await leader.count()
+    assert (team.amounts, team.charged) == ({"all": ("5", "0")}, {})
+
+
+async def test_nothing_is_asked_or_written_while_nothing_changes(team, leader):
+    team.quota()
+    team.pod("train", 2)
+    await leader.count()
+    await leader.count()
+    before = len(team.sandbox.requests)
+    for _ in range(3):
+        await leader.round.round()
+    assert len(team.sandbox.requests) == before
+
+
+async def test_other_objects_change_nothing(team, leader):
+    team.quota()
+    await leader.count()
+    version = team.stored["metadata"]["resourceVersion"]
+    team.pod("sidecar", 0)
+    team.node("a", ("Tesla-T4", 15360))
+    await leader.count()
+    assert team.stored["metadata"]["resourceVersion"] == version
+
+
+async def test_bound_pod_counts_what_it_got(team, leader):
+    team.node("h", ("NVIDIA-H100-80GB-HBM3", 81920))
+    team.node("t", ("Tesla-T4", 15360))
+    team.quota(
+        {"name": "h100", "selector": {"products": ["H100*"]}, "gpus": 8},
+        {"name": "t4", "selector": {"products": ["Tesla-T4"]}, "gpus": 8},
+        {"name": "memory", "memory": "1Ti"},
+    )
+    team.pod("train", 2)
+    await leader.count()
+    assert team.amounts == {"h100": ("2", "0"), "t4": ("2", "0"), "memory": ("171798691840", "0")}
+    stored = team.sandbox.get("Pod", "train", "team-a")
+    team.sandbox.replace({**stored, "spec": {**stored["spec"], "nodeName": "t"}})
+    await leader.count()
+    assert team.amounts == {"h100": ("0", "0"), "t4": ("2", "0"), "memory": ("32212254720", "0")}
+    assert team.status["summary"] == "h100 0/8, t4 2/8, memory 30Gi/1Ti"
+
+
+async def test_new_limit_is_primed_in_the_next_round(team, leader):
+    team.quota()
+    team.pod("train", 2)
+    await leader.count()
+    await leader.charge("late", {OWN: 1})
+    team.quota({"name": "all", "gpus": 8}, {"name": "count", "devices": 14})
+    await leader.count()
+    assert team.amounts == {"all": ("2", "1"), "count": ("2", "1")}
+    assert team.condition("Ready") == COUNTED
+
+
+async def test_lowered_limit_is_told_and_takes_nothing_away(team, leader):
+    team.quota()
+    team.pod("train", 6)
+    await leader.count()
+    team.quota({"name": "all", "gpus": 4})
+    await leader.count()
+    assert (team.status["limits"][0]["hard"], team.amounts) == ("4", {"all": ("6", "0")})
+    assert (team.status["observedGeneration"], team.status["summary"]) == (2, "all 6/4")
+
+
+async def test_pod_that_ended_counts_as_nothing(team, leader):
+    team.quota()
+    team.pod("train", 2)
+    await leader.count()
+    team.told("train", phase="Succeeded")
+    await leader.count()
+    assert team.amounts == {"all": ("0", "0")}
+
+
+async def test_claim_of_the_scheduler_counts_with_its_pod(team, leader):
+    team.quota()
+    team.pod("train", 2)
+    team.claim("train-extended", 2, pod="train", extended=True)
+    team.told("train", extendedResourceClaimStatus={"resourceClaimName": "train-extended", "requestMappings": []})
+    await leader.count()
+    assert team.amounts == {"all": ("2", "0")}
+
+
+async def test_claim_that_only_says_that_the_scheduler_made_it_counts_for_itself(team, leader):
+    team.quota()
+    team.pod("train", 2)
+    team.claim("forged", 2, pod="train", extended=True)
+    await leader.count()
+    assert team.amounts == {"all": ("4", "0")}
+
+
+async def test_claim_of_the_scheduler_is_known_by_its_charge_before_the_pod_tells(team, leader):
+    team.quota()
+    team.pod("train", 2)
+    await leader.count()
+    await leader.charge("train-extended", {OWN: 2}, "ResourceClaim", of=("train", OWN))
+    team.claim("train-extended", 2, pod="train", extended=True)
+    await leader.count()
+    assert (team.amounts, team.charged) == ({"all": ("2", "0")}, {})
+
+
+async def test_spec_that_is_newer_than_the_cache_is_left_to_the_next_round(team, leader):
+    team.quota()
+    team.pod("train", 2)
+    await leader.see()
+    team.quota({"name": "count", "devices": 14})
+    await leader.round.round()
+    assert "status" not in team.stored
+    await leader.count()
+    assert team.amounts == {"count": ("2", "0")}
+
+
+async def test_quota_that_is_deleted_and_made_again_is_counted_anew(team, leader):
+    team.quota()
+    team.pod("train", 2)
+    await leader.count()
+    team.sandbox.remove("GPUQuota", "gpu", "team-a")
+    await leader.count()
+    assert leader.sample("gpu_admission_quota", namespace="team-a", limit="all", unit="gpus", amount="hard") is None
+    team.quota()
+    await leader.count()
+    assert team.amounts == {"all": ("2", "0")}
+
+
+async def test_nothing_known_of_quotas_is_told(team, leader):
+    with pytest.raises(IncompleteRound, match="nothing is known of GPUQuotas, so none of them is counted"):
+        await leader.round.round()

@@ -1,0 +1,175 @@
+"""Lists: nothing is counted by lists that are older than those that the ledger rests on."""
+
+import pytest
+
+from webhook.cluster.errors import APIError
+from webhook.controllers.run import IncompleteRound
+from webhook.sandbox.faults import failing
+
+OWN = ""
+ANEW = (
+    "All pods and claims of the namespace were counted. What was counted before rested on newer lists than the API "
+    "server has, as after etcd was restored from a backup, so counting began anew."
+)
+
+
+async def test_first_count_of_a_leader_is_by_quorum(team, leader):
+    team.quota()
+    await leader.see()
+    team.pod("train", 2)
+    await leader.round.round()
+    assert team.amounts == {"all": ("2", "0")}
+    assert (team.requests("list", "pods"), team.requests("list", "resourceclaims")) == (2, 2)
+
+
+async def test_lists_that_were_read_serve_until_the_caches_are_as_new(team, leader):
+    team.quota()
+    await leader.see()
+    team.pod("train", 2)
+    await leader.round.round()
+    asked = team.requests("list", "pods")
+    await leader.see("GPUQuota")
+    await leader.round.round()
+    await leader.round.round()
+    assert (team.requests("list", "pods"), team.amounts) == (asked, {"all": ("2", "0")})
+
+
+async def test_counts_of_an_older_cache_are_replaced_by_lists_by_quorum(team, leader, replica):
+    team.quota()
+    team.pod("early", 1)
+    lagging = await replica()
+    await lagging.count()
+    await leader.charge("train", {OWN: 2})
+    team.pod("train", 2)
+    await leader.count()
+    assert (team.amounts, team.charged) == ({"all": ("3", "0")}, {})
+    asked = team.requests("list", "pods")
+    await lagging.see("GPUQuota")
+    await lagging.round.round()
+    assert team.requests("list", "pods") == asked + 1
+    assert (team.amounts, team.charged) == ({"all": ("3", "0")}, {})
+
+
+async def test_older_cache_closes_no_charge_and_lowers_nothing_when_nobody_can_be_asked(team, leader, replica):
+    team.quota()
+    lagging = await replica()
+    await lagging.count()
+    await leader.charge("train", {OWN: 2})
+    team.pod("train", 2)
+    await leader.count()
+    before = team.status
+    await lagging.see("GPUQuota")
+    team.sandbox.faults.add(failing(503), verb="GET", path="*/pods")
+    with pytest.raises(IncompleteRound, match="namespace team-a"):
+        await lagging.round.round()
+    assert team.status == before
+
+
+async def test_ledger_of_another_history_is_counted_anew(team, leader, caplog):
+    team.quota()
+    team.pod("train", 2)
+    await leader.count()
+    await leader.charge("late", {OWN: 1})
+    stored = team.stored
+    counted = {"pods": "900000000", "claims": "900000000"}
+    used = [{**stored["status"]["limits"][0], "used": "7"}]
+    team.sandbox.replace({**stored, "status": {**stored["status"], "counted": counted, "limits": used}})
+    team.seconds += 100
+    await leader.count()
+    assert (team.amounts, team.charged) == ({"all": ("2", "1")}, {"late": [OWN]})
+    assert team.condition("Ready") == ("True", "Counted", ANEW)
+    assert int(team.status["counted"]["pods"]) < 900000000
+    told = "what was counted rested on newer lists than the API server has, so counting began anew"
+    assert caplog.messages.count(told) == 1
+    await leader.count()
+    written = team.stored["metadata"]["resourceVersion"]
+    await leader.count()
+    assert team.stored["metadata"]["resourceVersion"] == written
+
+
+async def test_ledger_that_others_write_by_newer_lists_is_not_taken_for_another_history(team, leader, replica):
+    team.quota()
+    lagging, tries = await replica(), []
+    await lagging.count()
+
+    async def meanwhile(request, handler):
+        """Whenever the one that lags has read its lists, the other one counts by newer ones."""
+        answer = await handler(request)
+        tries.append(1)
+        team.pod(f"pod-{len(tries)}", 1)
+        await leader.count()
+        return answer
+
+    await leader.count()
+    team.pod("pod-0", 1)
+    await leader.count()
+    team.sandbox.faults.add(meanwhile, verb="GET", path="*/team-a/pods", count=2)
+    await lagging.see("GPUQuota")
+    with pytest.raises(
+        IncompleteRound, match="its status rests on lists that are newer than those that the API server"
+    ):
+        await lagging.round.round()
+    assert team.amounts == {"all": ("3", "0")}
+
+
+async def test_two_leaders_at_once_do_no_harm(team, leader, replica):
+    team.quota()
+    other = await replica()
+    await leader.count()
+    await other.count()
+    for number in range(4):
+        await leader.charge(f"pod-{number}", {OWN: 1})
+        await other.see()
+        team.pod(f"pod-{number}", 1)
+        await leader.count()
+        await other.round.round()
+        assert (team.amounts, team.charged) == ({"all": (str(number + 1), "0")}, {})
+
+
+async def test_claims_that_are_not_served_are_none(team, leader):
+    team.quota()
+    team.pod("train", 2)
+    path = "/apis/resource.k8s.io/v1/*resourceclaims"
+    team.sandbox.faults.add(failing(404), verb="GET", path=path)
+    with pytest.raises(APIError):
+        await leader.client.get("/apis/resource.k8s.io/v1/resourceclaims")
+    await leader.count()
+    assert (team.amounts, team.status["counted"]["claims"]) == ({"all": ("2", "0")}, "1")
+    await leader.charge("late", {OWN: 1})
+    team.pod("late", 1)
+    await leader.count()
+    assert (team.amounts, team.charged) == ({"all": ("3", "0")}, {})
+
+
+async def test_lists_that_were_read_are_not_used_for_long(team, leader):
+    team.quota()
+    await leader.see()
+    team.pod("train", 2)
+    await leader.round.round()
+    await leader.see("GPUQuota")
+    team.pod("more", 1)
+    team.seconds += 90
+    await leader.round.round()
+    assert team.amounts == {"all": ("3", "0")}
+
+
+async def test_one_namespace_that_fails_does_not_stop_the_others(team, leader):
+    team.sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-b"}})
+    quota = team.quota()
+    team.sandbox.create({**quota, "metadata": {"name": "gpu", "namespace": "team-b"}})
+    team.sandbox.faults.add(failing(503), verb="GET", path="*/team-a/pods")
+    with pytest.raises(IncompleteRound, match="some GPUQuotas could not be counted: namespace team-a: "):
+        await leader.count()
+    assert "status" not in team.stored
+    assert team.sandbox.get("GPUQuota", "gpu", "team-b")["status"]["summary"] == "all 0/8"
+
+
+async def test_mistake_of_ours_is_raised_when_all_others_had_their_turn(team, leader, monkeypatch):
+    team.sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-b"}})
+    quota = team.quota()
+    team.sandbox.create({**quota, "metadata": {"name": "gpu", "namespace": "team-b"}})
+    unknown = leader.round._lists.unknown
+    monkeypatch.setattr(leader.round._lists, "unknown", lambda namespace: {"team-b": unknown}[namespace](namespace))
+    with pytest.raises(KeyError, match="team-a"):
+        await leader.count()
+    assert team.sandbox.get("GPUQuota", "gpu", "team-b")["status"]["summary"] == "all 0/8"

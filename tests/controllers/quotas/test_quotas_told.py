@@ -1,0 +1,177 @@
+"""What is told: conditions, metrics, logs."""
+
+import logging
+
+import pytest
+
+OWN = ""
+FAILS_OPEN = (
+    "False",
+    "FailsOpen",
+    (
+        "Namespace team-a does not have the label gpu-admission.io/quota: enforced, so pods and claims that get GPUs are "
+        "admitted without a charge while the quota cannot be charged."
+    ),
+)
+ENFORCED = (
+    "True",
+    "Enforced",
+    (
+        "Namespace team-a has the label gpu-admission.io/quota: enforced, so pods and claims that get GPUs are refused while "
+        "the quota cannot be charged."
+    ),
+)
+
+
+def label(team, **labels):
+    namespace = team.sandbox.get("Namespace", "team-a")
+    found = {**namespace["metadata"].get("labels", {}), **labels}
+    team.sandbox.replace({**namespace, "metadata": {**namespace["metadata"], "labels": found}})
+
+
+async def test_status_says_whether_the_quota_fails_closed(team, leader):
+    team.quota()
+    await leader.count()
+    assert team.condition("Enforced") == FAILS_OPEN
+    label(team, **{"gpu-admission.io/quota": "enforced"})
+    await leader.count()
+    assert team.condition("Enforced") == ENFORCED
+
+
+async def test_quota_of_a_namespace_that_nobody_is_asked_about_says_so_and_has_no_drift(team, leader):
+    team.sandbox.create(
+        {
+            "apiVersion": "gpu-admission.io/v1alpha1",
+            "kind": "GPUQuota",
+            "metadata": {"name": "gpu", "namespace": "kube-system"},
+            "spec": {"limits": [{"name": "all", "gpus": 8}]},
+        }
+    )
+    await leader.count()
+    system = {**team.pod("driver", 1), "metadata": {"name": "driver", "namespace": "kube-system"}}
+    team.sandbox.create(system)
+    await leader.count()
+    status = team.sandbox.get("GPUQuota", "gpu", "kube-system")["status"]
+    assert (status["summary"], leader.sample("gpu_admission_quota_drift_total")) == ("all 1/8", 0)
+    conditions = status["conditions"]
+    assert [(each["reason"], each["message"]) for each in conditions if each["type"] == "Enforced"] == [
+        (
+            "LeftAlone",
+            "Nobody is asked about namespace kube-system, so that what runs the cluster and its GPUs always starts.",
+        )
+    ]
+
+
+async def test_condition_keeps_the_time_of_its_last_change(team, leader):
+    team.quota()
+    await leader.count()
+    conditions = [{**each, "lastTransitionTime": "2026-01-01T00:00:00Z"} for each in team.status["conditions"]]
+    stored = team.stored
+    team.sandbox.replace({**stored, "status": {**stored["status"], "conditions": conditions}})
+    team.quota({"name": "all", "gpus": 4})
+    label(team, **{"gpu-admission.io/quota": "enforced"})
+    await leader.count()
+    assert [
+        (each["type"], each["lastTransitionTime"], each["observedGeneration"]) for each in team.status["conditions"]
+    ] == [("Ready", "2026-01-01T00:00:00Z", 2), ("Enforced", "2027-01-01T00:00:00Z", 2)]
+
+
+async def test_quota_that_cannot_be_read_is_told_and_nothing_else_is_touched(team, leader):
+    team.quota()
+    team.pod("train", 2)
+    await leader.count()
+    await leader.charge("late", {OWN: 1})
+    before = {key: value for key, value in team.status.items() if key != "conditions"}
+    team.quota({"name": "all", "memory": 80})
+    for _ in range(2):
+        await leader.count()
+    assert team.condition("Ready") == (
+        "False",
+        "Unreadable",
+        (
+            'spec.limits[0].memory: is 80, less memory than any GPU has; write a unit, such as "80Gi". Until this is put '
+            "right, nothing can be charged."
+        ),
+    )
+    assert {key: value for key, value in team.status.items() if key != "conditions"} == before
+    assert team.requests("patch", "gpuquotas") == 1
+    team.quota({"name": "all", "gpus": 8})
+    await leader.count()
+    assert team.condition("Ready")[:2] == ("True", "Counted")
+
+
+async def test_pods_that_cannot_be_listed_are_told_and_what_was_counted_holds(team, leader):
+    team.quota()
+    team.pod("train", 2)
+    await leader.count()
+    await leader.charge("late", {OWN: 1})
+    await leader.see()
+    leader.stores["Pod"].mark("forbidden", "pods is forbidden")
+    await leader.round.round()
+    assert team.condition("Ready") == ("False", "NotCounted", "Nothing is known of Pods: pods is forbidden.")
+    assert team.amounts == {"all": ("2", "1")}
+    await leader.count()
+    assert team.condition("Ready")[:2] == ("True", "Counted")
+
+
+async def test_new_quota_stays_unprimed_while_nothing_is_known(team, leader):
+    team.quota()
+    await leader.see()
+    leader.stores["ResourceSlice"].mark("forbidden", "resourceslices.resource.k8s.io is forbidden")
+    await leader.round.round()
+    assert team.condition("Ready") == (
+        "False",
+        "NotCounted",
+        "Nothing is known of ResourceSlices: resourceslices.resource.k8s.io is forbidden.",
+    )
+    assert team.amounts == {"all": (None, "0")}
+    assert team.status["summary"] == "all ?/8"
+
+
+async def test_memory_that_nothing_tells_counts_as_none_and_is_told(team, leader):
+    team.quota({"name": "memory", "memory": "1Ti"})
+    team.pod("train", 2)
+    await leader.count()
+    assert team.amounts == {"memory": ("0", "0")}
+    assert team.condition("Ready") == (
+        "True",
+        "Counted",
+        (
+            "All pods and claims of the namespace were counted. No node and no ResourceSlice tells how much memory a GPU has, "
+            "so memory counts as 0 where the product does not tell it; see to it that GPU Feature Discovery labels GPU nodes "
+            "with nvidia.com/gpu.memory."
+        ),
+    )
+
+
+async def test_what_is_found_without_a_charge_is_counted_as_drift_and_logged(team, leader, caplog):
+    team.quota()
+    team.pod("before", 1)
+    await leader.count()
+    await leader.charge("charged", {OWN: 1})
+    team.pod("charged", 1)
+    team.pod("unlimited", 0)
+    await leader.count()
+    assert leader.sample("gpu_admission_quota_drift_total") == 0
+    team.pod("smuggled", 1)
+    team.claim("too", 1)
+    with caplog.at_level(logging.WARNING, "gpu_admission.controllers"):
+        await leader.count()
+    assert team.amounts == {"all": ("4", "0")}
+    assert leader.sample("gpu_admission_quota_drift_total") == 2
+    assert caplog.messages == ["2 pods and claims had no charge and count now: Pod smuggled, ResourceClaim too"]
+    await leader.count()
+    assert leader.sample("gpu_admission_quota_drift_total") == 2
+
+
+@pytest.mark.parametrize(("amount", "value"), [("hard", 8), ("used", 2), ("reserved", 0.5)])
+async def test_leader_shows_the_amounts_of_limits(team, leader, amount, value):
+    labels = {"namespace": "team-a", "limit": "all", "unit": "gpus", "amount": amount}
+    team.quota()
+    team.pod("train", 2)
+    await leader.count()
+    await leader.charge("part", {OWN: "1/2"})
+    await leader.count()
+    assert leader.sample("gpu_admission_quota", **labels) == value
+    leader.round.forget()
+    assert leader.sample("gpu_admission_quota", **labels) is None

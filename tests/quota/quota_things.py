@@ -1,0 +1,105 @@
+"""What moves in the world of the quota model: pods and claims, requests to create them, replicas and leaders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from policies.quota.charges import OWN, Bill
+from policies.quota.reservations import beyond
+
+if TYPE_CHECKING:
+    from policies.quota.charges import Charge
+    from policies.quota.ledger import Ledger
+    from policies.quota.status import Versions
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A pod or a claim."""
+
+    uid: str
+    kind: str
+    name: str
+    asks: tuple[str, int]
+    templates: tuple[tuple[str, str], ...] = ()
+    owner: str = ""
+    piece: str = OWN
+    is_made: bool = False
+    """By the claim controller or the scheduler, not by somebody who says so."""
+    got: str = ""
+    has_ended: bool = False
+    promised: tuple[tuple[str, tuple[str, int]], ...] = ()
+    """What a pod was charged for its claims from templates."""
+    is_named: bool = False
+    """Whether the pod's status names it as its claim for extended resources."""
+
+
+@dataclass
+class Cover:
+    """A pod, and the claims that the scheduler made for it, as they are read live."""
+
+    pod: Thing | None
+    claims: list[Thing]
+
+    def amounts(self, quota):
+        """What the pod has of its own that no claim has taken up."""
+        if self.pod is None or self.pod.has_ended:
+            return {}
+        left = amounts(self.pod.asks, quota, self.pod.got)
+        for claim in self.claims:
+            left = beyond(left, amounts(claim.asks, quota, claim.got))
+        return left
+
+
+@dataclass
+class Admission:
+    """A CREATE on its way."""
+
+    thing: Thing
+    started: int
+    charge: Charge | None = None
+    cover: Cover | None = None
+    since: Versions | None = None
+    """The lists on which the ledger rested before the cover was read."""
+    promised: tuple[tuple[str, tuple[str, int]], ...] = ()
+    answered: int | None = None
+
+
+@dataclass
+class Replica:
+    waiting: list[Admission] = field(default_factory=list)
+    batch: list[Admission] = field(default_factory=list)
+    document: dict | None = None
+    uncovered: list[Admission] = field(default_factory=list)
+    """Those for which it has to be read what `used` holds for them already."""
+    released: set[str] = field(default_factory=set)
+    """What is to be taken back: nobody waits for it any more."""
+
+    @property
+    def is_busy(self):
+        return bool(self.waiting or self.document or self.uncovered or self.released)
+
+
+@dataclass
+class Leader:
+    pods_at: int = 0
+    claims_at: int = 0
+    watched: dict[str, int] = field(default_factory=dict)
+    document: dict | None = None
+    write: Ledger | None = None
+
+
+def amounts(asks, quota, got=""):
+    product, count = asks
+    product = got or product
+    return {
+        limit.name: Fraction(count)
+        for limit in quota.limits
+        if count and (product == "any" or not limit.selector.products or product in limit.selector.products)
+    }
+
+
+def bill(asks, quota):
+    return Bill(amounts(asks, quota), {unit: Fraction(asks[1]) for unit in ("gpus", "memory", "devices")})

@@ -1,0 +1,253 @@
+"""The world of the quota model: what admits, makes claims, schedules, and counts around an API server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+from policies.quota.charges import OWN, Charge
+from policies.quota.ledger import Ledger
+from policies.quota.recount import Counted, Snapshot, recount
+from tests.quota.quota_server import Server
+from tests.quota.quota_things import Admission, Cover, Leader, Replica, Thing, amounts, bill
+
+STORED_WITHIN = 34
+"""Seconds after an answer in which the API server may still store the object."""
+ANSWERED_WITHIN = 10
+UNSEEN_FOR = 120
+
+
+class World(Server):
+    def __init__(self, replicas=2):
+        super().__init__()
+        self.templates = {"t": ("h100", 1)}
+        self.replicas = [Replica() for _ in range(replicas)]
+        self.leaders = [Leader(), Leader()]
+        self.coming: list[Admission] = []
+        self.made_for: Counter[tuple[str, str]] = Counter()
+        self.broken: list[Thing] = []
+        self.excused = {limit.name: Fraction(0) for limit in self.quota.limits}
+
+    # people and controllers who create
+
+    def seen_at(self, lag):
+        return self.history[max(0, len(self.history) - 1 - lag)]
+
+    def generated(self, seen, which):
+        """The claim controller, on a cache that may lag, makes a claim that it sees none of."""
+        pods, claims = seen
+        wanted = [
+            (pod, piece, template)
+            for pod in pods.values()
+            for piece, template in pod.templates
+            if not pod.has_ended and not any(each.owner == pod.uid and each.piece == piece for each in claims.values())
+        ]
+        if not wanted:
+            return None
+        pod, piece, template = wanted[which % len(wanted)]
+        self.made_for[pod.uid, piece] += 1
+        return self.new("ResourceClaim", self.templates[template], owner=pod.uid, piece=piece, is_made=True)
+
+    def scheduled(self, seen, which):
+        """The scheduler makes a claim for a pod's extended resources."""
+        pods, claims = seen
+        wanted = [
+            pod for pod in pods.values() if pod.asks[1] and not pod.has_ended and not self.extended(pod.uid, claims)
+        ]
+        if not wanted:
+            return None
+        pod = wanted[which % len(wanted)]
+        return self.new("ResourceClaim", pod.asks, owner=pod.uid, is_made=True)
+
+    # replicas
+
+    def read(self, replica, age):
+        """A replica reads the ledger, or remembers an old one, and makes charges by it."""
+        replica.document = self.documents[max(0, len(self.documents) - 1 - age)]
+        replica.batch, replica.waiting = replica.batch + replica.waiting, []
+        for admission in replica.batch:
+            admission.charge = self.charge_of(admission.thing, replica.document["quota"])
+            admission.promised = tuple(
+                (piece, self.templates[template]) for piece, template in admission.thing.templates
+            )
+
+    def charge_of(self, thing, quota):
+        pieces = {OWN: bill(thing.asks, quota)}
+        pieces |= {piece: bill(self.templates[template], quota) for piece, template in thing.templates}
+        of = (thing.owner, thing.piece) if thing.is_made else None
+        return Charge(thing.uid, thing.kind, "team-a", thing.name, pieces, of)
+
+    def read_covers(self, replica, lag=0):
+        """A replica reads live what `used` holds already for claims that the scheduler makes."""
+        pods, claims = self.seen_at(lag)
+        for admission in replica.uncovered:
+            owner = admission.thing.owner
+            admission.cover = Cover(pods.get(owner), self.extended(owner, claims))
+        replica.waiting, replica.uncovered = replica.waiting + replica.uncovered, []
+
+    def verdict(self, admission, ledger, quota):
+        """None where a cover has to be read before, or again."""
+        of, counted = admission.charge.of, {}
+        if of is not None and of[1] == OWN and not ledger.reservations.is_open(*of):
+            if admission.cover is None or not self.holds(admission, ledger):
+                admission.since = ledger.counted
+                return None
+            counted = admission.cover.amounts(quota)
+        return ledger.charge(admission.charge, quota, time="now", counted=counted)
+
+    @staticmethod
+    def holds(admission, ledger):
+        return admission.since == ledger.counted
+
+    def answer(self, replica, luck, leader=None):
+        """A replica charges its batch in one write and answers; its answers, or that of the write, may be lost.
+
+        It refuses on what it has read last from the API server, never on what it remembers. Where it leads, what it
+        counts is in the same write, and so is what it takes back.
+        """
+        if replica.document is None:
+            return
+        read, batch, waiting = replica.document, replica.batch, []
+        before, is_latest = self.ledger(read), read["version"] == self.document["version"]
+        ledger, allowed = self.made_ready(replica, leader, before, read["quota"]), []
+        for admission in batch:
+            verdict = self.verdict(admission, ledger, read["quota"])
+            if verdict is None:
+                replica.uncovered.append(admission)
+            elif isinstance(verdict, Ledger):
+                ledger = verdict
+                allowed.append(admission)
+            elif not is_latest:
+                waiting.append(admission)
+            elif self.is_promised(admission.thing):
+                self.broken.append(admission.thing)
+        replica.document, replica.batch = None, []
+        is_written = is_latest if ledger == before else self.write(read, ledger)
+        if luck == "stopped":
+            replica.released |= {admission.thing.uid for admission in allowed}
+        elif not is_written or luck == "lost":
+            again = [each for each in batch if each not in replica.uncovered]
+            replica.waiting += again if not is_written else waiting + allowed
+        else:
+            replica.waiting += waiting
+            replica.released.clear()
+            if luck != "crash":
+                self.allow(allowed)
+
+    def made_ready(self, replica, leader, ledger, quota):
+        if leader is not None:
+            ledger = recount(ledger, quota, self.snapshot(leader, quota)) or ledger
+        for uid in sorted(replica.released):
+            ledger = ledger.release(uid)
+        return ledger
+
+    def allow(self, admissions):
+        for admission in admissions:
+            if self.now - admission.started <= ANSWERED_WITHIN:
+                admission.answered = self.now
+                admission.thing = replace(admission.thing, promised=admission.promised)
+                self.coming.append(admission)
+
+    def is_promised(self, claim):
+        """Whether a claim is the first for its piece of a pod that runs, and asks for no more than the pod was charged."""
+        pod = self.pods.get(claim.owner)
+        if pod is None or pod.has_ended or not claim.is_made or claim.piece == OWN:
+            return False
+        if self.made_for[claim.owner, claim.piece] > 1 or claim.uid.endswith("+"):
+            return False
+        first = not any(
+            (each.owner, each.piece) == (claim.owner, claim.piece) for _, then in self.history for each in then.values()
+        )
+        return first and claim.asks in [asks for piece, asks in pod.promised if piece == claim.piece]
+
+    def store(self, which, luck):
+        """The API server stores what was allowed, or something else refuses it, or its generated name is taken."""
+        admission = self.coming.pop(which)
+        if self.now - admission.answered > STORED_WITHIN or luck in ("refused", "crash"):
+            return None
+        if luck == "name taken":
+            again = replace(admission.thing, uid=f"{admission.thing.uid}+", name=f"{admission.thing.name}+")
+            return Admission(again, admission.started)
+        stored = self.pods if admission.thing.kind == "Pod" else self.claims
+        stored[admission.thing.uid] = admission.thing
+        self.change()
+        return None
+
+    # leaders
+
+    def snapshot(self, leader, quota):
+        pods, claims = self.history[leader.pods_at][0], self.history[leader.claims_at][1]
+        return Snapshot(
+            {uid: self.seen(pod, quota) for uid, pod in pods.items()},
+            {uid: self.seen(claim, quota) for uid, claim in claims.items()},
+            str(leader.pods_at + 9),
+            str(leader.claims_at + 9),
+        )
+
+    @staticmethod
+    def seen(thing, quota):
+        is_believed = thing.piece != OWN or thing.is_named
+        return Counted(
+            thing.uid,
+            thing.kind,
+            thing.name,
+            thing.owner if is_believed else "",
+            thing.piece if is_believed else OWN,
+            {} if thing.has_ended else amounts(thing.asks, quota, thing.got),
+            thing.has_ended,
+        )
+
+    def count(self, leader, age):
+        """A leader works out what to write, on a ledger that may be old."""
+        leader.document = self.documents[max(0, len(self.documents) - 1 - age)]
+        quota = leader.document["quota"]
+        leader.write = recount(self.ledger(leader.document), quota, self.snapshot(leader, quota))
+
+    def watch(self, leader):
+        """A leader looks how long charges have not been seen, and live for those that it has watched long enough."""
+        leader.document = self.document
+        ledger = self.ledger(leader.document)
+        unseen = {charge.uid for charge in ledger.reservations if OWN in charge.pieces}
+        leader.watched = {uid: leader.watched.get(uid, self.now) for uid in sorted(unseen)}
+        leader.write = ledger
+        for uid, since in leader.watched.items():
+            if self.now - since >= UNSEEN_FOR and uid not in self.pods and uid not in self.claims:
+                leader.write = leader.write.release(uid)
+
+    def finish(self, leader):
+        if leader.document is not None and leader.write is not None:
+            self.write(leader.document, leader.write)
+        leader.document = leader.write = None
+
+    # people who change the quota
+
+    def respec(self, quota):
+        """Over a limit may then be what the ledger says is taken, or was there or reserved where it was not counted."""
+        self.quota = quota
+        self.documents.append({**self.document, "version": self.document["version"] + 1, "quota": quota})
+        ledger, truth = self.ledger(self.document), self.truth(quota)
+        reserved = ledger.under(quota).reservations.total
+        for limit in quota.limits:
+            used = ledger.used(limit)
+            self.excused[limit.name] = (truth[limit.name] if used is None else used) + reserved.get(limit.name, 0)
+
+    def quiet(self):
+        """Nobody does anything any more, but for those who put things right."""
+        for replica in self.replicas:
+            replica.waiting, replica.batch, replica.uncovered, replica.document = [], [], [], None
+            replica.released.clear()
+        self.coming.clear()
+        for claim in list(self.claims.values()):
+            self.claims[claim.uid] = replace(claim, is_named=claim.is_made)
+        self.change()
+        leader = self.leaders[0]
+        for each in self.leaders:
+            each.document = each.write = None
+        for _ in range(3):
+            leader.pods_at = leader.claims_at = len(self.history) - 1
+            self.count(leader, 0)
+            self.finish(leader)
+            self.watch(leader)
+            self.finish(leader)
+            self.now += UNSEEN_FOR

@@ -1,0 +1,297 @@
+"""What an object that is being created asks of its namespace's quota."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.quota.charges import OWN
+from policies.quota.charging import Uncountable, charging
+from policies.quota.quota import parse_quota
+from policies.request import Request, UserInfo
+from policies.settings import DEFAULTS
+from policies.settings.choices import GPUAdmissionPolicy, Quotas
+from webhook.cluster.manifests import ManifestsView
+
+CONTROLLER = "system:serviceaccount:kube-system:resource-claim-controller"
+SCHEDULER = "system:kube-scheduler"
+OF_TEMPLATE = {"resource.kubernetes.io/pod-claim-name": "gpus"}
+OF_EXTENDED = {"resource.kubernetes.io/extended-resource-claim": "true"}
+H100 = "NVIDIA-H100-80GB-HBM3"
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
+BATCH_ONLY = {"name": "batch", "selector": {"priorityClasses": ["batch"]}, "gpus": 8}
+
+
+def quota(*limits, **spec):
+    limits = [{"name": "all", "gpus": 8}, *limits]
+    metadata = {"name": "gpu", "namespace": "team-a"}
+    return parse_quota(
+        {
+            "apiVersion": "gpu-admission.io/v1alpha1",
+            "kind": "GPUQuota",
+            "metadata": metadata,
+            "spec": {"limits": limits, **spec},
+        }
+    )
+
+
+def by_product(name):
+    return {"name": name, "selector": {"products": [f"*-{name}-*", f"*-{name}"]}, "gpus": 8}
+
+
+def creating(document, user="alice", **fields):
+    group = "" if document.get("kind") == "Pod" else "resource.k8s.io"
+    fields = {"group": group, "kind": document.get("kind", "Pod"), "namespace": "team-a", **fields}
+    return Request(document, user=UserInfo(user), uid="review", **fields)
+
+
+def asked(document, view, user="alice", settings=DEFAULTS, **fields):
+    return charging(creating(document, user, **fields), view, settings)
+
+
+def amounts(found, limits):
+    return {piece: bill.amounts for piece, bill in found.charge(limits).pieces.items()}
+
+
+def owned(claim, annotations, **owner):
+    """A claim as it is made for the pod `train`, whose uid is 1."""
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "1", "controller": True, **owner}
+    metadata = {**claim["metadata"], "uid": "c", "annotations": annotations, "ownerReferences": [reference]}
+    return {**claim, "metadata": metadata}
+
+
+def test_pod_is_charged_by_its_uid_for_what_it_asks_itself(pod, cluster):
+    found = asked(pod({"nvidia.com/gpu": 2}).document, cluster("f1"))
+    assert (found.uid, found.kind, found.namespace, found.name) == ("1", "Pod", "team-a", "train")
+    assert amounts(found, quota()) == {OWN: {"all": 2}}
+    assert (found.of, found.unseen, found.problems) == (None, (), ())
+
+
+def test_pod_is_charged_for_its_claims_from_templates_by_their_names(pod, example, template, request_for):
+    claims = [{"name": "a", "resourceClaimTemplateName": "gpus"}, {"name": "b", "resourceClaimTemplateName": "gpus"}]
+    found = asked(pod(resourceClaims=claims).document, example(template(request_for(count=2))))
+    assert amounts(found, quota()) == {"a": {"all": 2}, "b": {"all": 2}}
+    assert found.unseen == ()
+
+
+def test_claim_that_exists_costs_the_pod_nothing(pod, example):
+    claims = [{"name": "a", "resourceClaimName": "shared"}]
+    assert asked(pod(resourceClaims=claims).document, example()) is None
+
+
+def test_pod_without_gpus_is_charged_nothing(pod, example):
+    assert asked(pod({"cpu": 1, "example.com/nic": 1}).document, example()) is None
+
+
+def test_pod_that_has_a_node_is_charged_what_that_hands_out(pod, cluster, node):
+    view = cluster(node("f1", name="big"), node("f4", name="small"))
+    limits = quota(by_product("a100"), by_product("h100"))
+    assert amounts(asked(pod({"nvidia.com/gpu": 1}).document, view), limits)[OWN].keys() == {"all", "a100", "h100"}
+    found = asked(pod({"nvidia.com/gpu": 1}, nodeName="big").document, view)
+    assert amounts(found, limits)[OWN].keys() == {"all", "a100"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"operation": "UPDATE"}, {"operation": "DELETE"}, {"subresource": "binding"}, {"kind": "Deployment"}],
+    ids=["update", "delete", "subresource", "another-kind"],
+)
+def test_only_what_is_created_is_charged(pod, example, fields):
+    assert asked(pod({"nvidia.com/gpu": 2}).document, example(), **fields) is None
+
+
+def test_object_without_uid_is_charged_by_that_of_the_question(pod, example):
+    document = pod({"nvidia.com/gpu": 2}).document
+    found = asked({**document, "metadata": {"generateName": "train-"}}, example())
+    assert (found.uid, found.name) == ("review", "train-")
+
+
+def test_missing_template_is_told_and_to_be_looked_for(pod, example):
+    claims = [{"name": "a", "resourceClaimTemplateName": "gpus"}]
+    found = asked(
+        pod(resourceClaims=claims).document,
+        example({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplateList", "items": []}),
+    )
+    assert found.unseen == (("ResourceClaimTemplate", "team-a", "gpus"),)
+    assert amounts(found, quota()) == {}
+    (problem,) = found.problems
+    assert (problem.message, problem.remedy) == (
+        'no ResourceClaimTemplate "gpus" exists in team-a, so nothing is charged for it now',
+        "create the template first; its claim is charged when it is made",
+    )
+
+
+def test_template_that_several_claims_name_is_looked_for_once(pod, example):
+    claims = [{"name": name, "resourceClaimTemplateName": "gpus"} for name in "ab"]
+    assert len(asked(pod(resourceClaims=claims).document, example()).unseen) == 1
+
+
+def test_claim_of_anybody_is_charged_in_full(claim, example, request_for):
+    found = asked(owned(claim(request_for(count=2)), OF_TEMPLATE), example())
+    assert (found.kind, found.uid, found.name, found.of, found.owner) == ("ResourceClaim", "c", "gpus", None, "")
+    assert amounts(found, quota()) == {OWN: {"all": 2}}
+
+
+def test_claim_without_gpus_is_charged_nothing(claim, example):
+    assert asked(claim({"name": "nic", "exactly": {"deviceClassName": "nic.example.com"}}), example()) is not None
+    other = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "nic.example.com"}}
+    other["spec"] = {"selectors": [{"cel": {"expression": 'device.driver == "nic.example.com"'}}]}
+    view = example(other)
+    assert asked(claim({"name": "nic", "exactly": {"deviceClassName": "nic.example.com"}}), view) is None
+
+
+@pytest.mark.parametrize(
+    ("user", "annotations", "piece"),
+    [(CONTROLLER, OF_TEMPLATE, "gpus"), (SCHEDULER, OF_EXTENDED, OWN)],
+    ids=["from-a-template", "for-extended-resources"],
+)
+def test_claim_that_somebody_trusted_makes_for_a_pod_is_measured_against_its_piece(
+    claim, example, request_for, pod, user, annotations, piece
+):
+    view = example(pod({"nvidia.com/gpu": 1}, priorityClassName="batch").document)
+    found = asked(owned(claim(request_for()), annotations), view, user)
+    assert (found.of, found.owner, found.unseen) == (("1", piece), "train", ())
+    assert amounts(found, quota(BATCH_ONLY)) == {OWN: {"all": 1, "batch": 1}}
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [{"controller": False}, {"kind": "Job"}, {"apiVersion": "apps/v1"}, {"uid": ""}, {"name": ""}, {"uid": 5}],
+    ids=["no-controller", "no-pod", "another-version", "no-uid", "no-name", "malformed"],
+)
+def test_claim_that_belongs_to_no_pod_is_charged_in_full(claim, example, request_for, owner):
+    assert asked(owned(claim(request_for()), OF_TEMPLATE, **owner), example(), CONTROLLER).of is None
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [{}, {"resource.kubernetes.io/extended-resource-claim": "false"}, {"resource.kubernetes.io/pod-claim-name": ""}],
+    ids=["none", "false", "empty"],
+)
+def test_claim_without_the_annotation_is_charged_in_full(claim, example, request_for, annotations):
+    assert asked(owned(claim(request_for()), annotations), example(), CONTROLLER).of is None
+
+
+def test_administrator_says_who_makes_claims(claim, example, request_for):
+    settings = GPUAdmissionPolicy(quota=Quotas(trusted_creators=("gke-claims",)))
+    document = owned(claim(request_for()), OF_TEMPLATE)
+    assert asked(document, example(), "gke-claims", settings).of == ("1", "gpus")
+    assert asked(document, example(), CONTROLLER, settings).of is None
+
+
+@pytest.mark.parametrize("uid", ["2", None], ids=["another-uid", "not-shown"])
+def test_pod_that_the_view_does_not_show_is_to_be_looked_for(claim, example, request_for, pod, uid):
+    shown = pod({"nvidia.com/gpu": 1}).document
+    others = [] if uid is None else [{**shown, "metadata": {**shown["metadata"], "uid": uid}}]
+    found = asked(owned(claim(request_for()), OF_TEMPLATE), example(*others), CONTROLLER)
+    assert found.unseen == (("Pod", "team-a", "train"),)
+    # Of an unknown PriorityClass it could be any.
+    assert amounts(found, quota(BATCH_ONLY)) == {OWN: {"all": 1, "batch": 1}}
+
+
+def test_claim_for_extended_resources_is_charged_for_no_device_that_its_pod_cannot_get(
+    claim, example, request_for, pod
+):
+    view = example(pod({"nvidia.com/gpu": 1}, nodeSelector={"nvidia.com/gpu.product": H100}).document)
+    limits = quota(by_product("h100"), by_product("t4"))
+    document = owned(claim(request_for()), OF_EXTENDED)
+    assert amounts(asked(document, view, SCHEDULER), limits)[OWN].keys() == {"all", "h100"}
+    assert amounts(asked(document, example(), SCHEDULER), limits)[OWN].keys() == {"all", "h100", "t4"}
+
+
+def test_claim_for_extended_resources_keeps_its_counts(claim, example, request_for, pod):
+    view = example(pod({"nvidia.com/gpu": 1}).document)
+    found = asked(owned(claim(request_for(count=3)), OF_EXTENDED), view, SCHEDULER)
+    assert amounts(found, quota()) == {OWN: {"all": 3}}
+
+
+def test_claim_whose_pod_asks_for_other_devices_is_charged_in_full(claim, example, request_for, pod):
+    found = asked(owned(claim(request_for()), OF_EXTENDED), example(pod({"cpu": 1}).document), SCHEDULER)
+    assert amounts(found, quota()) == {OWN: {"all": 1}}
+
+
+def test_what_nobody_can_count_says_so_with_the_mode_of_the_quota(pod, cluster):
+    found = asked(pod({"nvidia.com/gpu": 1}).document, cluster("f1"))
+    with pytest.raises(Uncountable, match="h100 counts by product") as raised:
+        found.charge(quota({"name": "h100", "selector": {"products": ["H100*"]}, "gpus": 1}, unknownProducts="Deny"))
+    assert raised.value.mode == "Enforce"
+
+
+@pytest.mark.parametrize(
+    ("entry", "label", "enforced"),
+    [
+        ("quota-enforced", None, True),
+        ("quota", "enforced", False),
+        ("", "enforced", True),
+        ("", "Enforced", False),
+        ("", None, False),
+    ],
+)
+def test_entry_that_was_called_tells_whether_the_quota_is_enforced(pod, example, entry, label, enforced):
+    labels = {} if label is None else {"gpu-admission.io/quota": label}
+    namespace = {**NAMESPACE, "metadata": {"name": "team-a", "labels": labels}}
+    assert asked(pod({"nvidia.com/gpu": 1}).document, example(namespace), entry=entry).enforced is enforced
+
+
+def test_namespace_of_which_nobody_knows_enforces_nothing(pod):
+    assert asked(pod({"nvidia.com/gpu": 1}).document, ManifestsView()).enforced is False
+
+
+@pytest.mark.parametrize("document", [{}, {"spec": 5}, {"spec": {"containers": [{"name": 5}]}}, None, [], 5])
+@pytest.mark.parametrize("kind", ["Pod", "ResourceClaim"])
+def test_malformed_objects_are_charged_nothing(document, kind):
+    group = "" if kind == "Pod" else "resource.k8s.io"
+    assert charging(Request(document, group=group, kind=kind), ManifestsView(), DEFAULTS) is None
+
+
+KEYS = [
+    "annotations",
+    "apiVersion",
+    "controller",
+    "count",
+    "deviceClassName",
+    "devices",
+    "exactly",
+    "kind",
+    "metadata",
+    "name",
+    "ownerReferences",
+    "requests",
+    "resource.kubernetes.io/pod-claim-name",
+    "spec",
+    "uid",
+]
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just("gpu.nvidia.com"),
+    lambda values: (
+        st.lists(values, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(KEYS),
+            values,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(metadata=json, requests=json)
+def test_claim_of_any_shape_is_charged_or_not_and_never_raises(metadata, requests):
+    document = {"kind": "ResourceClaim", "metadata": metadata, "spec": {"devices": {"requests": requests}}}
+    found = asked(document, ManifestsView(), CONTROLLER)
+    if found is not None:
+        assert all(isinstance(amount, Fraction) for amount in amounts(found, quota())[OWN].values())
+
+
+def test_charging_holds_what_a_charge_needs(pod, cluster):
+    found = asked(pod({"nvidia.com/gpu": 2}).document, cluster("f1"))
+    charge = replace(found, of=("p", "train")).charge(quota())
+    assert (charge.uid, charge.kind, charge.namespace, charge.name, charge.of) == (
+        "1",
+        "Pod",
+        "team-a",
+        "train",
+        ("p", "train"),
+    )

@@ -1,0 +1,38 @@
+"""Every rule on charging has an example that breaks it and one that does not, and both are true."""
+
+import pytest
+import yaml
+
+from policies.decision import Severity
+from policies.request import Request
+from policies.review import load_rooms, review
+from policies.rules import all_rules
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+
+load_rooms()
+RULES = [rule for rule in all_rules() if "GA502" <= rule.id <= "GA506"]
+
+
+def examined(text):
+    created, *cluster = yaml.safe_load_all(text)
+    group = created["apiVersion"].rpartition("/")[0]
+    request = Request(created, group=group, kind=created["kind"], namespace=created["metadata"]["namespace"])
+    findings = review(request, ManifestsView(cluster, [created]), DEFAULTS).findings
+    return {finding.rule for finding in findings if finding.rule.startswith("GA5")}
+
+
+def test_rules_are_numbered_without_gaps_and_those_on_charges_fixed():
+    assert [rule.id for rule in RULES] == ["GA502", "GA503", "GA504", "GA505", "GA506"]
+    assert [rule.fixed for rule in RULES] == [True] * 4 + [False]
+    assert [rule.default for rule in RULES] == [Severity.DENY] * 3 + [Severity.WARN] * 2
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_wrong_example_breaks_the_rule(rule):
+    assert examined(rule.wrong) == {rule.id}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_right_example_breaks_no_rule(rule):
+    assert examined(rule.right) == set()

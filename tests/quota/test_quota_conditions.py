@@ -1,0 +1,67 @@
+"""What the status of a GPUQuota says about itself."""
+
+from fractions import Fraction
+
+import pytest
+
+from policies.kubernetes.paths import FieldPath
+from policies.quota.conditions import counted, not_counted, unreadable, with_conditions
+from policies.quota.ledger import Ledger
+from policies.quota.quota import Limit, Quota, QuotaError
+from policies.quota.status import Count
+
+LIMITS = (Limit("all", "gpus", Fraction(8)), Limit("memory", "memory", Fraction(2**40)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (
+            {"all": Count(LIMITS[0].key, Fraction(1)), "memory": Count("", None)},
+            (
+                "Limit memory cannot be counted while something is on its way of which nobody knows what it comes to under it; it is "
+                "counted once that is seen, or after two minutes given up."
+            ),
+        ),
+        (
+            {},
+            (
+                "Limits all, memory cannot be counted while something is on its way of which nobody knows what it comes to under "
+                "them; it is counted once that is seen, or after two minutes given up."
+            ),
+        ),
+    ],
+    ids=["one", "both"],
+)
+def test_limit_that_was_not_counted_is_not_ready(limits, message):
+    found = counted(Ledger(limits), Quota(LIMITS), guesses_memory=False, began_anew=False)
+    assert (found["type"], found["status"], found["reason"], found["message"]) == (
+        "Ready",
+        "False",
+        "NotCounted",
+        message,
+    )
+
+
+def test_long_reasons_are_cut():
+    assert not_counted("x" * 5000)["message"] == f"X{'x' * 999}."
+    error = QuotaError([(FieldPath(["spec"]), "x" * 5000)])
+    assert unreadable(error)["message"] == f"spec: {'x' * 994}. Until this is put right, nothing can be charged."
+
+
+def test_conditions_of_others_stay_in_their_place():
+    other, ready = (
+        {"type": "Other", "status": "True"},
+        {"type": "Ready", "status": "True", "lastTransitionTime": "then"},
+    )
+    ours = {"type": "Ready", "status": "True", "reason": "Counted", "message": "."}
+    assert with_conditions([ready, other], [ours], 3, "now") == [
+        {**ours, "observedGeneration": 3, "lastTransitionTime": "then"},
+        other,
+    ]
+
+
+@pytest.mark.parametrize("before", [[], [{"type": "Ready", "status": "False", "lastTransitionTime": "then"}]])
+def test_condition_that_changes_has_the_time_of_now(before):
+    ours = {"type": "Ready", "status": "True", "reason": "Counted", "message": "."}
+    assert with_conditions(before, [ours], 1, "now")[0]["lastTransitionTime"] == "now"

@@ -1,0 +1,331 @@
+"""Counting what there is: pods and claims once each, by what they got or the most that they can get."""
+
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+import pytest
+
+from policies.quota.charges import OWN
+from policies.quota.counter import Counter, Terms
+from policies.quota.counting import counted_ledger, cover, holders, snapshot
+from policies.quota.quota import parse_quota
+from policies.quota.verdicts import Holder
+from policies.settings.choices import Quotas
+from webhook.cluster.manifests import ManifestsView
+
+NOW = datetime(2027, 1, 4, tzinfo=UTC)
+ALL = {"name": "all", "gpus": 8}
+BATCH = {"name": "batch", "selector": {"priorityClasses": ["batch"]}, "gpus": 8}
+H100, T4 = ("NVIDIA-H100-80GB-HBM3", "81920"), ("Tesla-T4", "15360")
+
+
+def document(*limits, **more):
+    metadata = {"name": "gpu", "namespace": "team-a"}
+    spec = {"limits": list(limits) or [ALL], **more}
+    return {"apiVersion": "gpu-admission.io/v1alpha1", "kind": "GPUQuota", "metadata": metadata, "spec": spec}
+
+
+def node(name, product, **labels):
+    found = {"nvidia.com/gpu.product": product[0], "nvidia.com/gpu.memory": product[1], **labels}
+    amounts = {"nvidia.com/gpu": "8"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {key: text for key, text in found.items() if text}},
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }
+
+
+def pod(name, gpus=1, status=None, **spec):
+    resources = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "team-a",
+            "uid": f"uid-of-{name}",
+            "creationTimestamp": "2027-01-01T00:00:00Z",
+        },
+        "spec": {"containers": [{"name": "main", "image": "train", "resources": resources}], **spec},
+        "status": status or {},
+    }
+
+
+def claim(name, count=1, of="", piece=OWN):
+    metadata = {
+        "name": name,
+        "namespace": "team-a",
+        "uid": f"uid-of-{name}",
+        "creationTimestamp": "2027-01-03T00:00:00Z",
+    }
+    if of:
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": of, "uid": f"uid-of-{of}", "controller": True}
+        said = ("pod-claim-name", piece) if piece else ("extended-resource-claim", "true")
+        metadata["ownerReferences"] = [owner]
+        metadata["annotations"] = {f"resource.kubernetes.io/{said[0]}": said[1]}
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": metadata,
+        "spec": {"devices": {"requests": [request]}},
+    }
+
+
+def status_of(**names):
+    """The status of a pod that names its claims: by piece, and `extended` for that of its extended resources."""
+    extended = names.pop("extended", None)
+    listed = [{"name": piece, "resourceClaimName": name} for piece, name in names.items()]
+    return {"resourceClaimStatuses": listed} | (
+        {"extendedResourceClaimStatus": {"resourceClaimName": extended}} if extended else {}
+    )
+
+
+def amounts(pods=(), claims=(), limits=(), nodes=(), settings=None):
+    """What each comes to, by name and limit."""
+    quota = parse_quota(document(*limits))
+    seen = snapshot(pods, claims, "1", "1", quota, ManifestsView(nodes), settings or Quotas())
+    return {
+        each.name: {name: str(amount) for name, amount in each.amounts.items()}
+        for each in (*seen.pods.values(), *seen.claims.values())
+    }
+
+
+def test_pod_that_waits_counts_in_every_limit_that_it_could_touch():
+    limits = [
+        {"name": name, "selector": {"products": [name]}, "gpus": 8} for name in ("h100-80gb-hbm3", "tesla-t4", "a100")
+    ]
+    nodes = [node("a", H100), node("b", T4)]
+    assert amounts([pod("train", 2)], limits=limits, nodes=nodes) == {
+        "train": {"h100-80gb-hbm3": "2", "tesla-t4": "2", "a100": "2"}
+    }
+    assert amounts([pod("train", 2, nodeName="b")], limits=limits, nodes=nodes) == {"train": {"tesla-t4": "2"}}
+
+
+@pytest.mark.parametrize("mode", ["WorstCase", "Deny"])
+def test_what_exists_is_counted_whatever_the_quota_says_of_unknown_products(mode):
+    limit = {"name": "a100", "selector": {"products": ["A100*"]}, "gpus": 8}
+    quota = parse_quota(document(limit, unknownProducts=mode))
+    seen = snapshot([pod("train", 2)], [], "1", "1", quota, ManifestsView([node("b", T4)]), Quotas())
+    assert seen.pods["uid-of-train"].amounts == {"a100": 2}
+
+
+def test_memory_that_nobody_knows_is_that_of_the_largest_gpu():
+    nodes = [node("a", H100), node("b", ("", "")), node("c", T4)]
+    found = amounts([pod("train", 2, nodeName="b")], limits=[{"name": "memory", "memory": "1Ti"}], nodes=nodes)
+    assert found == {"train": {"memory": str(2 * 81920 * 2**20)}}
+
+
+def test_memory_counts_as_none_where_nothing_is_known():
+    assert amounts([pod("train", 2)], limits=[{"name": "memory", "memory": "1Ti"}, ALL]) == {"train": {"all": "2"}}
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_pod_that_has_ended_counts_as_nothing_and_is_said_to_have_ended(phase):
+    seen = snapshot(
+        [pod("train", status={"phase": phase})], [], "1", "1", parse_quota(document()), ManifestsView(), Quotas()
+    )
+    found = seen.pods["uid-of-train"]
+    assert (found.ended, found.amounts) == (True, {})
+
+
+def test_pod_that_is_being_deleted_counts():
+    train = pod("train", 2)
+    train["metadata"]["deletionTimestamp"] = "2027-01-01T00:00:00Z"
+    assert amounts([train]) == {"train": {"all": "2"}}
+
+
+def test_pod_that_no_api_server_would_store_counts_as_nothing():
+    assert amounts([{**pod("train"), "spec": {"containers": "none"}}]) == {"train": {}}
+
+
+@pytest.mark.parametrize(
+    ("status", "piece", "owner"),
+    [
+        (status_of(), "gpu", ("uid-of-train", "gpu")),
+        (status_of(gpu="made"), "gpu", ("uid-of-train", "gpu")),
+        (status_of(), OWN, ("", OWN)),
+        (status_of(gpu="made"), OWN, ("", OWN)),
+        (status_of(extended="another"), OWN, ("", OWN)),
+        (status_of(extended="made"), OWN, ("uid-of-train", OWN)),
+    ],
+    ids=["template-unnamed", "template", "extended-unnamed", "named-for-a-template", "another-is-named", "extended"],
+)
+def test_claim_has_the_owner_that_can_be_believed(status, piece, owner):
+    quota = parse_quota(document())
+    made = claim("made", 1, of="train", piece=piece)
+    seen = snapshot([pod("train", status=status)], [made], "1", "1", quota, ManifestsView(), Quotas())
+    found = seen.claims["uid-of-made"]
+    assert (found.owner, found.piece) == owner
+
+
+@pytest.mark.parametrize(
+    ("status", "counted"),
+    [(status_of(gpu="made"), {"all": "3"}), (status_of(), {"all": "3", "batch": "3"})],
+    ids=["named", "only-said"],
+)
+def test_claim_counts_for_the_priority_class_of_its_pod_only_where_that_is_certain(status, counted):
+    train = pod("train", 0, status=status, priorityClassName="urgent")
+    made = claim("made", 3, of="train", piece="gpu")
+    assert amounts([train], [made], [ALL, BATCH])["made"] == counted
+
+
+def test_claim_keeps_the_priority_class_of_a_pod_that_is_gone():
+    terms, counting = Terms(parse_quota(document(ALL, BATCH)), ManifestsView(), Quotas()), Counter()
+    train, made = (
+        pod("train", 0, status=status_of(gpu="made"), priorityClassName="urgent"),
+        claim("made", 3, "train", "gpu"),
+    )
+    for pods in ([train], []):
+        assert counting.count(pods, [made], terms)[1]["uid-of-made"].amounts == {"all": 3}
+    assert Counter().count([], [made], terms)[1]["uid-of-made"].amounts == {"all": 3, "batch": 3}
+
+
+def test_claim_has_the_owner_that_its_charge_names():
+    terms, made = Terms(parse_quota(document()), ManifestsView(), Quotas()), claim("made", 1, of="train")
+    charged = {"uid-of-made": ("uid-of-train", OWN)}
+    found = Counter().count([pod("train")], [made], terms, charged=charged)[1]["uid-of-made"]
+    assert (found.owner, found.piece) == ("uid-of-train", OWN)
+
+
+def test_claim_of_the_scheduler_counts_no_device_that_its_pod_cannot_get():
+    limits = [{"name": name, "selector": {"products": [name]}, "gpus": 8} for name in ("h100-80gb-hbm3", "tesla-t4")]
+    nodes = [node("a", H100), node("b", T4)]
+    chosen = {"nodeSelector": {"nvidia.com/gpu.product": T4[0]}}
+    train, made = pod("train", 2, status_of(extended="made"), **chosen), claim("made", 2, of="train")
+    assert amounts([train], [made], limits, nodes)["made"] == {"tesla-t4": "2"}
+    assert amounts([pod("train", 2, **chosen)], [made], limits, nodes)["made"] == {
+        "h100-80gb-hbm3": "2",
+        "tesla-t4": "2",
+    }
+
+
+def test_only_what_changed_is_counted_anew():
+    breaths = []
+    terms, counting = Terms(parse_quota(document()), ManifestsView(), Quotas()), Counter()
+    first, second, third = pod("first"), pod("second"), claim("third")
+    counting.count([first, second], [third], terms)
+    pods, _ = counting.count([first, pod("second", 2)], [third], terms, breath=lambda: breaths.append(1))
+    assert len(breaths) == 1
+    assert pods["uid-of-second"].amounts == {"all": 2}
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        Terms(parse_quota(document({"name": "all", "devices": 3})), ManifestsView(), Quotas()),
+        Terms(parse_quota(document()), ManifestsView([node("a", H100)]), Quotas()),
+        Terms(parse_quota(document()), ManifestsView(), Quotas(admin_access="free")),
+    ],
+    ids=["limits", "nodes", "settings"],
+)
+def test_everything_is_counted_anew_when_what_it_rests_on_changes(terms):
+    breaths, train, shared, counting = [], pod("train"), claim("shared"), Counter()
+    counting.count([train], [shared], Terms(parse_quota(document()), ManifestsView(), Quotas()))
+    counting.count([train], [shared], terms, breath=lambda: breaths.append(1))
+    assert len(breaths) == 2
+
+
+def held(*objects, quota=None):
+    view = ManifestsView([{"kind": "PodList", "items": []}, {"kind": "ResourceClaimList", "items": []}, *objects])
+    return holders("team-a", parse_quota(quota or document()), view, Quotas(), NOW)
+
+
+def test_holders_are_named_with_their_namespace_and_age():
+    assert held(pod("train", 4), claim("shared", 2)) == (
+        Holder("team-a/train", {"all": Fraction(4)}, timedelta(days=3)),
+        Holder("team-a/shared", {"all": Fraction(2)}, timedelta(days=1)),
+    )
+
+
+def test_claims_made_for_a_pod_are_held_by_the_pod():
+    status = status_of(gpu="generated", extended="scheduled")
+    found = held(
+        pod("train", 2, status=status), claim("generated", 3, "train", "gpu"), claim("scheduled", 2, of="train")
+    )
+    assert found == (Holder("team-a/train", {"all": Fraction(5)}, timedelta(days=3)),)
+
+
+def test_claim_of_a_pod_that_is_gone_is_held_by_itself():
+    assert [each.name for each in held(claim("generated", 3, "train", "gpu"))] == ["team-a/generated"]
+
+
+def test_who_holds_nothing_is_no_holder():
+    assert held(pod("train", 0), pod("done", 3, status={"phase": "Succeeded"})) == ()
+
+
+def test_nobody_holds_anything_where_nothing_is_known():
+    assert holders("team-a", parse_quota(document()), ManifestsView(), Quotas(), NOW) == ()
+
+
+@pytest.mark.parametrize("created", [None, "yesterday"], ids=["unsaid", "no-time"])
+def test_holder_without_a_time_has_no_age(created):
+    train = pod("train")
+    train["metadata"]["creationTimestamp"] = created
+    assert held(train)[0].age == timedelta()
+
+
+def covered(train, *claims, uid="uid-of-new"):
+    return cover(train, claims, uid, parse_quota(document()), ManifestsView(), Quotas())
+
+
+def test_claim_of_the_scheduler_is_covered_by_what_its_pod_comes_to():
+    assert covered(pod("train", 4)) == {"all": 4}
+
+
+def test_what_other_claims_took_of_the_pod_covers_nothing():
+    others = (claim("first", 1, of="train"), claim("another", 1, of="other"), claim("template", 1, "train", "gpu"))
+    assert covered(pod("train", 4), *others) == {"all": 3}
+    assert covered(pod("train", 1), *others) == {}
+
+
+def test_claim_does_not_take_from_itself():
+    assert covered(pod("train", 4), claim("new", 4, of="train")) == {"all": 4}
+
+
+@pytest.mark.parametrize("train", [None, pod("train", 4, status={"phase": "Failed"})], ids=["gone", "ended"])
+def test_pod_that_holds_nothing_covers_nothing(train):
+    assert covered(train) == {}
+
+
+def test_stored_ledger_is_read_where_it_is_primed():
+    quota = document()
+    view = ManifestsView([pod("train", 2)])
+    counted = counted_ledger(quota, view, Quotas())
+    primed = {**quota, "status": counted.status(parse_quota(quota), 1)}
+    assert counted_ledger(primed, ManifestsView([pod("train", 2), pod("more", 3)]), Quotas()) == counted
+
+
+def test_ledger_that_is_not_primed_is_counted_from_the_view():
+    other = pod("other", 5)
+    other["metadata"]["namespace"] = "team-b"
+    view = ManifestsView([pod("train", 2), claim("shared", 3), other])
+    ledger = counted_ledger(document(), view, Quotas())
+    assert ledger.used(parse_quota(document()).limits[0]) == 5
+
+
+def test_ledger_of_an_unknown_cluster_is_counted_as_empty():
+    assert counted_ledger(document(), ManifestsView(), Quotas()).used(parse_quota(document()).limits[0]) == 0
+
+
+def test_objects_of_files_that_have_no_uid_count_each():
+    pods = [pod("first", 2), pod("second", 3)]
+    for each in pods:
+        del each["metadata"]["uid"]
+    assert counted_ledger(document(), ManifestsView(pods), Quotas()).used(parse_quota(document()).limits[0]) == 5
+
+
+def test_same_terms_count_nothing_anew_when_the_cluster_changes_meanwhile():
+    class Changing(ManifestsView):
+        def derive(self, function):
+            return function(self)
+
+    breaths, train, counting = [], pod("train"), Counter()
+    deviceclasses = [{"kind": "DeviceClassList", "apiVersion": "resource.k8s.io/v1", "items": []}]
+    terms = Terms(parse_quota(document()), Changing(deviceclasses), Quotas())
+    for _ in range(2):
+        counting.count([train], [], terms, breath=lambda: breaths.append(1))
+    assert len(breaths) == 1
+    counting.count([train], [], Terms(terms.quota, terms.view, terms.settings), breath=lambda: breaths.append(1))
+    assert len(breaths) == 2

@@ -1,0 +1,226 @@
+"""What is answered to whatever charging came to."""
+
+from datetime import timedelta
+from fractions import Fraction
+
+import pytest
+
+from policies.checks import problem
+from policies.decision import Severity
+from policies.kubernetes.paths import FieldPath
+from policies.quota.admit import Admission, Contended, NoQuota
+from policies.quota.bills import UnknownMemory, UnknownProduct
+from policies.quota.charges import Ask
+from policies.quota.charging import Charging, Uncountable
+from policies.quota.ledger import Exceeded, Full, Ledger, NotPrimed, Over
+from policies.quota.outcomes import OUTCOMES, Unavailable, decision, outcome_name
+from policies.quota.quota import Limit, QuotaError
+from policies.quota.selectors import Selector
+from policies.quota.verdicts import Holder
+
+H100 = Limit("h100", "gpus", Fraction(8), Selector(("h100*",)))
+OVER = Over("h100", "gpus", Fraction(2), Fraction(5), Fraction(2), Fraction(8))
+HOLDER = Holder("team-a/train-7", {"h100": Fraction(4)}, timedelta(days=3, hours=2))
+ASK = Ask(2, frozenset(), is_open=True)
+DOCUMENT = {"kind": "Pod"}
+
+EXCEEDED = Exceeded((OVER,), Ledger())
+NOT_PRIMED = NotPrimed(("h100",), Ledger())
+FULL = Full(1001, 204800)
+UNKNOWN_PRODUCT = UnknownProduct(H100, ASK)
+UNREADABLE = QuotaError([(FieldPath(["spec", "limits", 0, "gpus"]), "is 0.5 without quotas")])
+UNAVAILABLE = Unavailable("no route\nto host.")
+
+
+def asked(*, enforced=False, pieces=True, problems=()):
+    return Charging("u", "Pod", "team-a", "train", {"": (ASK,)} if pieces else {}, enforced, problems=problems)
+
+
+def answered(outcome, holders=(), **fields):
+    return decision(DOCUMENT, asked(**fields), outcome, holders)
+
+
+def said(outcome, holders=(), **fields):
+    (finding,) = answered(outcome, holders, **fields).findings
+    return str(finding)
+
+
+def refused(verdict):
+    return Admission(False, verdict, Ledger())
+
+
+def let_in(verdict):
+    return Admission(True, verdict, Ledger())
+
+
+def test_what_fits_is_answered_without_a_word():
+    fits = answered(let_in(None), enforced=True)
+    assert (fits.findings, fits.object, fits.retry_after) == ((), DOCUMENT, None)
+
+
+def test_nothing_is_said_where_there_is_no_quota():
+    missing = problem(FieldPath(), "no ResourceClaimTemplate gpus exists in team-a", "create it")
+    assert answered(NoQuota(), problems=(missing,)).findings == ()
+
+
+def test_over_quota_says_what_kubernetes_says_and_what_would_help():
+    assert said(refused(EXCEEDED), [HOLDER]) == (
+        "exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; 2 more GPUs are asked, 1 is left of 8 for "
+        "h100 (2 for what is on its way); team-a/train-7 holds 4 since 3 days; ask for less (GPUs), or ask whoever writes "
+        "GPUQuota gpu for more [GA502]"
+    )
+
+
+def test_over_quota_that_only_warns_says_that_it_is_admitted():
+    warned = answered(let_in(EXCEEDED), [HOLDER])
+    assert warned.allowed
+    assert str(warned.findings[0]) == (
+        "exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; 2 more GPUs are asked, 1 is left of 8 for "
+        "h100 (2 for what is on its way); team-a/train-7 holds 4 since 3 days; it is admitted all the same, because the "
+        "quota has mode: Warn; ask for less (GPUs), or ask whoever writes GPUQuota gpu for more [GA502]"
+    )
+
+
+def test_what_cannot_be_counted_says_what_to_write():
+    assert said(Uncountable(UNKNOWN_PRODUCT, "Enforce")) == (
+        "quota gpu cannot count what is asked: h100 counts by product, what is asked could be of any product, and the "
+        "quota has unknownProducts: Deny; name the product: in a pod by the annotation gpu-admission.io/product or a "
+        "nodeSelector for nvidia.com/gpu.product, in a claim by a selector for productName [GA503]"
+    )
+
+
+def test_unknown_memory_is_told_by_the_same_rule():
+    limit = Limit("memory", "memory", Fraction(2**40))
+    assert said(Uncountable(UnknownMemory(limit, ASK), "Enforce")).startswith(
+        "quota gpu cannot count what is asked: memory counts memory, and no node and no ResourceSlice tells how much "
+    )
+
+
+def test_what_cannot_be_counted_is_admitted_where_the_quota_only_warns():
+    warned = answered(Uncountable(UNKNOWN_PRODUCT, "Warn"), enforced=True)
+    assert warned.allowed
+    assert str(warned.findings[0]).endswith(
+        "for productName; it is admitted all the same, because the quota has mode: Warn [GA503]"
+    )
+
+
+def test_uncounted_limit_says_to_try_again():
+    assert said(refused(NOT_PRIMED), enforced=True) == (
+        "status unknown for quota: gpu, limits: h100; what namespace team-a holds already has not been counted yet for it, "
+        "which takes seconds after a limit is written; try again in 1 s, and if that does not help, look for the reason "
+        "with kubectl describe gpuquota gpu -n team-a [GA504]"
+    )
+
+
+def test_uncounted_limit_is_charged_where_quotas_are_not_enforced():
+    assert said(let_in(NOT_PRIMED)) == (
+        "status unknown for quota: gpu, limits: h100; what namespace team-a holds already has not been counted yet for it, "
+        "which takes seconds after a limit is written; it is admitted and charged all the same; if that stays so, look for "
+        "the reason with kubectl describe gpuquota gpu -n team-a [GA504]"
+    )
+
+
+def test_full_ledger_says_what_fills_it():
+    assert said(refused(FULL), enforced=True) == (
+        "quota gpu of namespace team-a has no room for one more pod or claim on its way: it remembers 1,000 (200 KiB) that "
+        "were admitted and have not been seen since, and 1,000 are the most; those that were never stored are given up "
+        "after two minutes; try again in 10 s, and if that does not help, see whether something refuses what the quota "
+        "admits, and whether the controllers that make claims and count quotas run [GA504]"
+    )
+
+
+def test_full_ledger_is_no_hindrance_where_quotas_are_not_enforced():
+    assert said(let_in(FULL)).endswith(
+        "after two minutes; it is admitted all the same, and counted when it is seen; see whether something refuses what "
+        "the quota admits, and whether the controllers that make claims and count quotas run [GA504]"
+    )
+
+
+def test_contention_says_that_nothing_was_charged():
+    assert said(refused(Contended()), enforced=True) == (
+        "quota gpu of namespace team-a is being changed by too many requests at once, so nothing could be charged; try "
+        "again in 1 s, or create fewer pods at a time [GA504]"
+    )
+
+
+def test_contention_is_no_hindrance_where_quotas_are_not_enforced():
+    assert said(let_in(Contended())) == (
+        "quota gpu of namespace team-a is being changed by too many requests at once, so nothing could be charged; it is "
+        "admitted all the same, and counted when it is seen; create fewer pods at a time [GA504]"
+    )
+
+
+def test_unreadable_quota_says_what_is_wrong_with_it():
+    assert said(UNREADABLE, enforced=True) == (
+        "GPUQuota gpu of namespace team-a cannot be read: spec.limits[0].gpus: is 0.5 without quotas; the namespace "
+        "enforces its quota, so nothing that gets GPUs is admitted without; try again in 30 s, and if that does not help, "
+        "show this to your administrator [GA504]"
+    )
+
+
+def test_unavailable_quota_says_why():
+    assert said(UNAVAILABLE, enforced=True) == (
+        "quota gpu of namespace team-a cannot be charged: no route to host; the namespace enforces its quota, so nothing "
+        "that gets GPUs is admitted without; try again in 5 s, and if that does not help, show this to your "
+        "administrator [GA504]"
+    )
+
+
+def test_unavailable_quota_is_no_hindrance_where_quotas_are_not_enforced():
+    assert said(UNAVAILABLE) == (
+        "quota gpu of namespace team-a cannot be charged: no route to host; it is admitted all the same, and counted when "
+        "it is seen; if that stays so, show this to your administrator [GA504]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seconds"),
+    [
+        (refused(EXCEEDED), None),
+        (Uncountable(UNKNOWN_PRODUCT, "Enforce"), None),
+        (refused(NOT_PRIMED), 1),
+        (refused(FULL), 10),
+        (refused(Contended()), 1),
+        (UNREADABLE, 30),
+        (UNAVAILABLE, 5),
+    ],
+    ids=["exceeded", "uncountable", "not-primed", "full", "contended", "unreadable", "unavailable"],
+)
+def test_refusal_that_will_not_last_says_when_to_come_again(outcome, seconds):
+    told = answered(outcome, enforced=True)
+    assert (told.allowed, told.retry_after) == (False, seconds)
+
+
+@pytest.mark.parametrize("outcome", [UNREADABLE, UNAVAILABLE], ids=["unreadable", "unavailable"])
+def test_what_asks_for_nothing_need_not_wait_until_it_can_be_charged(outcome):
+    told = answered(outcome, enforced=True, pieces=False)
+    assert (told.allowed, told.retry_after) == (True, None)
+
+
+def test_what_is_missing_is_a_warning_beside_everything_else():
+    path = FieldPath(["spec", "resourceClaims", 0, "resourceClaimTemplateName"])
+    missing = problem(path, "no ResourceClaimTemplate gpus exists in team-a", "create it first")
+    told = answered(refused(EXCEEDED), problems=(missing,))
+    assert [(finding.rule, finding.severity) for finding in told.findings] == [
+        ("GA502", Severity.DENY),
+        ("GA505", Severity.WARN),
+    ]
+    assert str(told.findings[1]) == (
+        "spec.resourceClaims[0].resourceClaimTemplateName: no ResourceClaimTemplate gpus exists in team-a; create it "
+        "first [GA505]"
+    )
+
+
+def test_every_outcome_has_a_name_of_its_own():
+    outcomes = [
+        let_in(None),
+        NoQuota(),
+        refused(EXCEEDED),
+        refused(NOT_PRIMED),
+        refused(FULL),
+        refused(Contended()),
+        Uncountable(UNKNOWN_PRODUCT, "Warn"),
+        UNREADABLE,
+        UNAVAILABLE,
+    ]
+    assert tuple(map(outcome_name, outcomes)) == OUTCOMES

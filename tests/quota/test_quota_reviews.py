@@ -1,0 +1,186 @@
+"""Quotas in reviews of all entries together, as far as files tell what there is."""
+
+import subprocess
+import sys
+
+import pytest
+
+from policies.decision import Severity
+from policies.kubernetes.defaults import with_defaults
+from policies.kubernetes.paths import FieldPath
+from policies.quota.quota import NAME
+from policies.request import Request, UserInfo
+from policies.review import entries_called, review
+from policies.review.quota import QUOTA_NAME
+from policies.settings import DEFAULTS
+from policies.settings.choices import Exemption, GPUAdmissionPolicy
+from webhook.cli.admit import admit
+from webhook.cli.subjects import Subject
+from webhook.cluster.manifests import ManifestsView
+
+H100 = "NVIDIA-H100-80GB-HBM3"
+
+
+def namespace(name="team-a", **labels):
+    labels = {f"gpu-admission.io/{key}": value for key, value in labels.items()}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def limited(hard, **spec):
+    return {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUQuota",
+        "metadata": {"name": "gpu", "namespace": "team-a"},
+        "spec": {"limits": [{"name": "all", "gpus": hard}], **spec},
+    }
+
+
+def creating(document, **fields):
+    return Request(with_defaults(document), **{"namespace": "team-a", **fields})
+
+
+def claiming(document):
+    return creating(document, group="resource.k8s.io", kind="ResourceClaim")
+
+
+def of_quota(decision):
+    return [(found.rule, found.severity) for found in decision.findings if found.rule.startswith("GA50")]
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        ({}, ["placement", "access", "quota"]),
+        ({"quota": "enforced"}, ["placement", "access", "quota-enforced"]),
+        (
+            {"quota": "enforced", "dra": "enabled"},
+            ["conversion", "placement", "conversion-check", "access", "quota-enforced"],
+        ),
+        ({"dra": "preview"}, ["preview", "placement", "access", "quota"]),
+    ],
+    ids=["plain", "enforced", "converted", "previewed"],
+)
+def test_pods_are_charged_last(pod, labels, names):
+    called = entries_called(creating(pod().document), ManifestsView([namespace(**labels)]))
+    assert [entry.name for entry in called] == names
+
+
+def test_claims_are_charged_when_they_are_created(claim):
+    view = ManifestsView([namespace(quota="enforced")])
+    request = claiming(claim())
+    assert [entry.name for entry in entries_called(request, view)] == ["claims", "quota-enforced"]
+    updated = creating(claim(), group="resource.k8s.io", kind="ResourceClaim", operation="UPDATE")
+    assert [entry.name for entry in entries_called(updated, view)] == ["claims"]
+    template = creating(claim(), group="resource.k8s.io", kind="ResourceClaimTemplate")
+    assert [entry.name for entry in entries_called(template, view)] == ["claims"]
+
+
+@pytest.mark.parametrize("name", ["gpu-admission", "gpu-operator", "nvidia-dra-driver-gpu"])
+def test_who_hands_out_gpus_is_never_charged(pod, claim, name):
+    view = ManifestsView([namespace(name, quota="enforced")])
+    claims = creating(claim(), namespace=name, group="resource.k8s.io", kind="ResourceClaim")
+    called = (*entries_called(creating(pod().document, namespace=name), view), *entries_called(claims, view))
+    assert not {"quota", "quota-enforced"} & {entry.name for entry in called}
+
+
+@pytest.mark.parametrize(("hard", "found"), [(4, []), (3, [("GA502", Severity.DENY)])])
+def test_pod_fits_beside_those_that_are_there(pod, example, hard, found):
+    other = pod({"nvidia.com/gpu": 2}).document
+    other = {**other, "metadata": {"name": "other", "namespace": "team-a", "uid": "2"}}
+    decision = review(creating(pod({"nvidia.com/gpu": 2}).document), example(limited(hard), other), DEFAULTS)
+    assert of_quota(decision) == found
+
+
+def test_pod_that_files_show_beside_the_others_is_not_counted_twice(pod, example):
+    document = pod({"nvidia.com/gpu": 2}).document
+    assert of_quota(review(creating(document), example(limited(2), document), DEFAULTS)) == []
+
+
+@pytest.mark.parametrize(("count", "found"), [(2, []), (3, [("GA502", Severity.DENY)])])
+def test_claim_fits_or_not(claim, request_for, example, count, found):
+    request = claiming(claim(request_for(count=count)))
+    assert of_quota(review(request, example(limited(2)), DEFAULTS)) == found
+
+
+def test_stored_ledger_counts_where_there_is_one(pod, example):
+    stored = limited(8)
+    (limit,) = review_limits(stored)
+    status = {
+        "limits": [{"name": "all", "key": limit.key, "hard": "8", "used": "7", "reserved": "0"}],
+        "charges": [],
+        "counted": {"pods": "5", "claims": "5"},
+    }
+    view = example({**stored, "status": status})
+    decision = review(creating(pod({"nvidia.com/gpu": 2}).document), view, DEFAULTS)
+    assert "requested: all=2, used: all=7, limited: all=8" in decision.denials[-1].message
+
+
+def review_limits(document):
+    from policies.quota.quota import parse_quota
+
+    return parse_quota(document).limits
+
+
+def test_converted_pod_is_charged_for_the_template_that_is_made_for_it(pod, example):
+    view = example(namespace(dra="enabled"), limited(1))
+    decision = review(creating(pod({"nvidia.com/gpu": 2}).document), view, DEFAULTS)
+    assert of_quota(decision) == [("GA502", Severity.DENY)]
+    decision = review(creating(pod({"nvidia.com/gpu": 1}).document), view, DEFAULTS)
+    assert (of_quota(decision), len(decision.templates)) == ([], 1)
+
+
+@pytest.mark.parametrize("dra", ["enabled", "disabled"])
+def test_webhook_that_refuses_is_named(pod, example, dra):
+    view = example(namespace(dra=dra, quota="enforced"), limited(1))
+    request = creating(pod({"nvidia.com/gpu": 2}).document)
+    (refusal,) = admit(Subject(request, None, FieldPath()), view, DEFAULTS).refusals
+    assert refusal.webhook == "quota-enforced.gpu-admission.io"
+
+
+def test_pods_of_workloads_are_told_before_they_are_made(pod, example):
+    template = {"metadata": {}, "spec": pod({"nvidia.com/gpu": 2}).document["spec"]}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "team-a"},
+        "spec": {"template": {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}},
+    }
+    request = creating(job, group="batch", kind="Job")
+    (finding,) = [each for each in review(request, example(limited(1)), DEFAULTS).findings if each.rule == "GA502"]
+    assert finding.severity is Severity.WARN
+    assert finding.message.startswith("its pods would be refused: exceeded quota: gpu, requested: all=2, used: all=0, ")
+
+
+def test_quota_of_which_files_say_nothing_is_not_spoken_of(pod, example):
+    assert of_quota(review(creating(pod({"nvidia.com/gpu": 200}).document), example(), DEFAULTS)) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "severity"), [({}, Severity.WARN), ({"quota": "enforced"}, Severity.DENY)], ids=["plain", "enforced"]
+)
+def test_quota_that_cannot_be_read_is_told(pod, example, labels, severity):
+    view = example(namespace(**labels), limited("x"))
+    decision = review(creating(pod({"nvidia.com/gpu": 1}).document), view, DEFAULTS)
+    assert of_quota(decision) == [("GA504", severity)]
+    assert decision.retry_after == (30 if labels else None)
+
+
+def test_nobody_is_exempt(pod, example):
+    settings = GPUAdmissionPolicy(exemptions=(Exemption(from_=("GA*", "conversion"), users=("*",)),))
+    request = creating(pod({"nvidia.com/gpu": 2}).document, user=UserInfo("root"))
+    assert of_quota(review(request, example(limited(1)), settings)) == [("GA502", Severity.DENY)]
+
+
+def test_quota_is_called_the_same_everywhere():
+    assert QUOTA_NAME == NAME
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Node", "ClusterPolicy"])
+def test_room_is_imported_only_where_there_is_a_quota(kind):
+    code = (
+        "import sys; from policies.request import Request; from policies.review import review; "
+        "from policies.settings import DEFAULTS; from webhook.cluster.manifests import ManifestsView; "
+        f"review(Request({{'spec': {{'containers': [{{'name': 'a'}}]}}}}, kind='{kind}'), ManifestsView(), DEFAULTS); "
+        "sys.exit('policies.quota.charging' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

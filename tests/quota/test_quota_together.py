@@ -1,0 +1,112 @@
+"""All pods of a workload against what a quota has left."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.workload_counts import PodCount
+from policies.quota.charges import OWN, Bill, Charge
+from policies.quota.ledger import Ledger
+from policies.quota.quota import Limit, Quota
+from policies.quota.recount import Counted, Snapshot, recount
+from policies.quota.together import PodsAtOnce, together
+
+GI = 2**30
+QUOTA = Quota((Limit("h100", "gpus", Fraction(8)), Limit("memory", "memory", Fraction(640 * GI))))
+REPLICAS = FieldPath(["spec", "replicas"])
+
+
+def pods(count, gpus, path=REPLICAS, **claims):
+    bills = {OWN: _bill(gpus)} | {piece: _bill(asked) for piece, asked in claims.items()}
+    return PodsAtOnce(Charge("", "Pod", "team-a", "", bills), PodCount(count, path))
+
+
+def _bill(gpus):
+    amount = Fraction(gpus)
+    return Bill({"h100": amount, "memory": amount * 16 * GI} if amount else {}, {})
+
+
+def ledger(used=0):
+    held = Counted("u", "Pod", "other", amounts={"h100": Fraction(used)})
+    return recount(Ledger(), QUOTA, Snapshot({"u": held}, {}, "5", "5"))
+
+
+def told(*made, used=0, is_new=True, counted=None):
+    found = together(made, QUOTA, counted or ledger(used), is_new=is_new)
+    return [f"{finding.path}: {finding.message}" for finding in found]
+
+
+def test_pods_that_fit_together_are_not_spoken_of():
+    assert told(pods(4, 2)) == []
+
+
+def test_more_than_the_limit_ever_has_is_told_with_how_many_fit():
+    assert told(pods(10, 1)) == [
+        (
+            "spec.replicas: 10 pods at once ask for 10 GPUs, and h100 of GPUQuota gpu never has more than 8 GPUs, so 8 "
+            "are created, and the others refused until some end"
+        )
+    ]
+
+
+def test_more_than_is_left_is_told_with_what_is_left():
+    assert told(pods(4, 2), used=5) == [
+        (
+            "spec.replicas: 4 pods at once ask for 8 GPUs, and 3 GPUs are left of 8 GPUs for h100 of GPUQuota gpu, so 1 "
+            "is created, and the others refused until some end"
+        )
+    ]
+
+
+def test_memory_is_told_as_memory():
+    quota = Quota(QUOTA.limits[1:])
+    counted = recount(Ledger(), quota, Snapshot({}, {}, "5", "5"))
+    (finding,) = together([pods(2, "41/2")], quota, counted, is_new=True)
+    assert finding.message == (
+        "2 pods at once ask for 656Gi of memory, and memory of GPUQuota gpu never has more than 640Gi of memory, so 1 "
+        "is created, and the others refused until some end"
+    )
+
+
+def test_pods_none_of_which_fits_are_left_to_the_refusal_of_each():
+    assert told(pods(2, 4), used=6) == []
+
+
+def test_workload_that_exists_is_compared_with_all_that_the_quota_has():
+    assert told(pods(4, 2), used=8, is_new=False) == []
+    assert len(told(pods(5, 2), used=8, is_new=False)) == 1
+
+
+def test_templates_are_added_up_and_told_where_most_is_asked():
+    workers = FieldPath(["spec", "workers"])
+    assert told(pods(1, 2), pods(4, 2, workers)) == [
+        (
+            "spec.workers: 5 pods at once ask for 10 GPUs, and h100 of GPUQuota gpu never has more than 8 GPUs, so not all "
+            "of them are created until some end"
+        )
+    ]
+
+
+def test_claims_of_a_pod_count_with_what_it_asks_itself():
+    assert len(told(pods(3, 1, train=2))) == 1
+    assert told(pods(2, 1, train=2)) == []
+
+
+@pytest.mark.parametrize("made", [pods(0, 4), pods(100, 0)], ids=["no pods", "no GPUs"])
+def test_what_takes_nothing_is_not_spoken_of(made):
+    assert told(made, used=8) == []
+
+
+def test_limit_that_is_not_primed_is_not_spoken_of():
+    assert told(pods(10, 1), counted=Ledger()) == []
+
+
+def test_pods_of_a_workload_that_exists_are_told_even_where_none_would_fit():
+    assert told(pods(1, 9), used=8, is_new=False) == [
+        (
+            "spec.replicas: 1 pod asks for 9 GPUs, and h100 of GPUQuota gpu never has more than 8 GPUs, so none is created"
+        )
+    ]

@@ -1,0 +1,93 @@
+"""Workloads in a namespace with a quota: what is told of their pods together when they are applied."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from policies.request import Request
+from policies.review import review
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+
+
+def quota(**spec):
+    metadata = {"name": "gpu", "namespace": "team-a"}
+    spec = {"limits": [{"name": "all", "gpus": 8}], **spec}
+    return {"apiVersion": "gpu-admission.io/v1alpha1", "kind": "GPUQuota", "metadata": metadata, "spec": spec}
+
+
+def namespace(**labels):
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": labels}}
+
+
+def running(name, gpus):
+    return {**pod(gpus), "metadata": {"name": name, "namespace": "team-a", "uid": f"uid-{name}"}}
+
+
+def pod(gpus):
+    resources = {"limits": {"nvidia.com/gpu": gpus}}
+    spec = {"containers": [{"name": "train", "image": "train", "resources": resources}]}
+    return {"apiVersion": "v1", "kind": "Pod", "spec": spec}
+
+
+def deployment(replicas, gpus, **metadata):
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "train", "namespace": "team-a", **metadata},
+        "spec": {"replicas": replicas, "template": {"metadata": {}, "spec": pod(gpus)["spec"]}},
+    }
+
+
+def told(workload, *objects, old=None):
+    """What quotas have to say, by rule and path."""
+    view = ManifestsView([namespace(), quota(), *objects])
+    operation = "CREATE" if old is None else "UPDATE"
+    request = Request(workload, old, operation, group="apps", kind="Deployment", namespace="team-a")
+    decision = review(request, view, DEFAULTS)
+    assert decision.allowed
+    return [(each.rule, str(each.path)) for each in decision.findings if each.rule.startswith("GA5")]
+
+
+def test_deployment_that_fits_is_told_nothing():
+    assert told(deployment(4, 2)) == []
+
+
+def test_deployment_whose_pods_do_not_fit_together_is_told_at_its_replicas():
+    assert told(deployment(4, 2), running("other", 1)) == [("GA506", "spec.replicas")]
+
+
+def test_deployment_whose_pods_do_not_fit_alone_is_told_of_the_refusal():
+    assert told(deployment(2, 4), running("other", 6)) == [("GA502", "spec.template")]
+
+
+def test_deployment_that_scales_beyond_the_quota_is_told():
+    assert told(deployment(5, 2), old=deployment(4, 2)) == [("GA506", "spec.replicas")]
+
+
+def test_new_image_of_a_deployment_that_fills_its_quota_is_told_nothing():
+    new = deployment(4, 2)
+    new["spec"]["template"]["spec"] = copy.deepcopy(new["spec"]["template"]["spec"])
+    new["spec"]["template"]["spec"]["containers"][0]["image"] = "train:2"
+    assert told(new, *(running(f"train-{number}", 2) for number in range(4)), old=deployment(4, 2)) == []
+
+
+def test_labels_of_a_deployment_beyond_its_quota_are_no_reason_to_tell_again():
+    assert told(deployment(9, 2, labels={"a": "b"}), old=deployment(9, 2)) == []
+
+
+def test_converted_pods_are_charged_as_they_are_converted():
+    classes = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.nvidia.com"}}
+    label = {"gpu-admission.io/dra": "enabled"}
+    assert told(deployment(5, 2), namespace(**label), {**classes, "spec": {}}) == [("GA506", "spec.replicas")]
+
+
+@pytest.mark.parametrize("spec", [{"limits": []}, {"limits": [{"name": "all", "gpus": 0.5}]}], ids=["empty", "float"])
+def test_quota_that_cannot_be_read_is_told_of_each_pod_only(spec):
+    assert told(deployment(9, 2), quota(**spec)) == [("GA504", "spec.template")]
+
+
+def test_workload_without_gpus_is_told_nothing():
+    assert told(deployment(100, 0)) == []

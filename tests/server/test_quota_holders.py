@@ -1,0 +1,88 @@
+"""Who holds what there is too little of: found out now and then, and never waited for long."""
+
+import threading
+
+import pytest
+
+from policies.settings.choices import Quotas
+from webhook.cluster.manifests import ManifestsView
+from webhook.server.holders import HoldersSeen
+
+QUOTA = {
+    "apiVersion": "gpu-admission.io/v1alpha1",
+    "kind": "GPUQuota",
+    "metadata": {"name": "gpu", "namespace": "team-a"},
+    "spec": {"limits": [{"name": "all", "gpus": 8}]},
+}
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class Counted(ManifestsView):
+    """A view that counts how often the pods are asked for, and can hold up who asks."""
+
+    def __init__(self, *documents):
+        super().__init__(documents)
+        self.asked = 0
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def list(self, kind, namespace=""):
+        self.asked += kind == "Pod"
+        self.go_on.wait()
+        return super().list(kind, namespace)
+
+
+@pytest.fixture
+def view(pod):
+    return Counted(QUOTA, pod(3, name="train-7"))
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def seen(view, clock):
+    return HoldersSeen(view, clock=clock)
+
+
+async def test_holders_are_named(seen):
+    (holder,) = await seen.look("team-a", Quotas(), 5)
+    assert (holder.name, holder.amounts) == ("team-a/train-7", {"all": 3})
+
+
+async def test_what_was_found_holds_for_some_seconds(seen, view, clock):
+    first = await seen.look("team-a", Quotas(), 5)
+    clock.now += 4
+    assert await seen.look("team-a", Quotas(), 5) == first
+    assert view.asked == 1
+    clock.now += 2
+    await seen.look("team-a", Quotas(), 5)
+    assert view.asked == 2
+
+
+async def test_namespaces_are_looked_at_by_themselves(seen):
+    assert await seen.look("team-a", Quotas(), 5)
+    assert await seen.look("team-b", Quotas(), 5) == ()
+
+
+async def test_nobody_waits_when_time_is_up_and_who_comes_later_gets_what_was_found(seen, view, clock):
+    view.go_on.clear()
+    assert await seen.look("team-a", Quotas(), 0) == ()
+    clock.now += 60
+    assert await seen.look("team-a", Quotas(), -1) == ()
+    view.go_on.set()
+    assert len(await seen.look("team-a", Quotas(), 5)) == 1
+    assert view.asked == 1
+
+
+@pytest.mark.parametrize("documents", [[], [{**QUOTA, "spec": {}}]], ids=["no-quota", "unreadable"])
+async def test_quota_that_is_not_shown_has_no_holders(documents):
+    assert await HoldersSeen(ManifestsView(documents)).look("team-a", Quotas(), 5) == ()

@@ -1,0 +1,107 @@
+"""A count: what a ledger becomes by lists of pods and claims, and what turned out on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.paths import lookup
+from policies.quota.conditions import counted, with_conditions
+from policies.quota.recount import Snapshot, recount
+from webhook.cluster.live_settings import generation_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.quota.counter import Counter, Terms
+    from policies.quota.ledger import Ledger
+    from policies.quota.quota import Quota
+    from policies.quota.reservations import OpenCharge
+    from policies.quota.status import Versions
+    from webhook.controllers.quota_lists import Both
+
+__all__ = ["Count"]
+
+
+@dataclass
+class Count:
+    """One count of a namespace, perhaps made several times of newer and newer ledgers; the last time tells."""
+
+    both: Both
+    terms: Terms
+    counter: Counter
+    conditions: Sequence[Object]
+    """Those beside Ready."""
+    time: str
+    """Now, in RFC 3339."""
+    gone: Callable[[Iterable[OpenCharge]], Collection[str]]
+    """The uids of those charges whose objects came and went."""
+    known: Collection[str] | None
+    """The uids that were counted the last time; None where nothing was."""
+    foreign: Versions | None = None
+    """Versions that are newer than those of lists by quorum which were read after them: no history of this API server
+    has them, so a ledger that rests on them rests on nothing."""
+    began_anew: bool = False
+    """Whether such versions were met, now or before."""
+
+    is_behind: bool = field(default=False, init=False)
+    """Whether the stored spec has other limits than those that were counted by."""
+    outdated: bool = field(default=False, init=False)
+    """Whether the stored ledger rests on lists that are newer, or the versions of these cannot be compared."""
+    ledger: Ledger = field(init=False)
+    """As it came out, or as it was where nothing could be made of it."""
+    uids: frozenset[str] = field(default=frozenset(), init=False)
+    """What was counted."""
+    uncharged: tuple[str, ...] = field(default=(), init=False)
+    """The names of what was found for the first time and has no charge."""
+
+    def prepare(self, breath: Callable[[], None]) -> None:
+        """Count all objects, so that what follows finds them counted."""
+        self.counter.count(self.both.pods.objects, self.both.claims.objects, self.terms, breath=breath)
+
+    def make(self, ledger: Ledger, quota: Quota, document: Object) -> Ledger:
+        """The ledger as counted; the same one where nothing needs to be written.
+
+        Args:
+            ledger: That of a GPUQuota.
+            quota: Its spec.
+            document: The GPUQuota.
+        """
+        self.ledger, self.uncharged, self.outdated = ledger, (), False
+        self.is_behind = quota.limits != self.terms.quota.limits
+        if self.is_behind:
+            return ledger
+        snapshot = self._snapshot(ledger)
+        is_foreign = self.foreign is not None and ledger.counted == self.foreign
+        after = recount(replace(ledger, counted=None) if is_foreign else ledger, quota, snapshot)
+        if after is None:
+            self.outdated = True
+            return ledger
+        self.began_anew = self.began_anew or is_foreign
+        self._note(snapshot, ledger)
+        after = self.ledger = replace(after, conditions=self._conditions(after, quota, document))
+        is_told = lookup(document, ("status", "observedGeneration")) == generation_of(document)
+        if is_told and after.holds_the_same(ledger) and after.conditions == ledger.conditions and not is_foreign:
+            return ledger
+        return after
+
+    def _snapshot(self, ledger: Ledger) -> Snapshot:
+        charged = {charge.uid: charge.of for charge in ledger.reservations if charge.of is not None}
+        pods, claims = self.counter.count(self.both.pods.objects, self.both.claims.objects, self.terms, charged=charged)
+        gone = self.gone(ledger.reservations)
+        return Snapshot(pods, claims, *self.both.versions(ledger.counted), gone)
+
+    def _note(self, snapshot: Snapshot, before: Ledger) -> None:
+        """Keep in mind what was counted, and what of it nobody has charged."""
+        seen = {**snapshot.pods, **snapshot.claims}
+        self.uids = frozenset(seen)
+        if self.known is None:
+            return
+        new = (each for uid, each in seen.items() if uid not in self.known and before.reservations.get(uid) is None)
+        self.uncharged = tuple(f"{each.kind} {each.name}" for each in new if any(each.amounts.values()))
+
+    def _conditions(self, after: Ledger, quota: Quota, document: Object) -> tuple[Object, ...]:
+        ready = counted(after, quota, guesses_memory=self.terms.guesses_memory, began_anew=self.began_anew)
+        wanted = (ready, *self.conditions)
+        return tuple(with_conditions(after.conditions, wanted, generation_of(document), self.time))

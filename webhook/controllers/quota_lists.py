@@ -1,0 +1,137 @@
+"""Lists: the pods and claims of a namespace that quotas are counted by, from the caches or by quorum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import is_
+from typing import TYPE_CHECKING
+
+from policies.view import UNKNOWN
+from webhook.cluster.kinds import watched
+from webhook.cluster.lists import PAGE, raw_pages
+from webhook.cluster.sharing import Sharing
+from webhook.cluster.store import is_older
+from webhook.cluster.trimmed import trim_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.quota.reservations import OpenCharge
+    from policies.quota.status import Versions
+    from policies.view import ClusterView
+    from webhook.cluster.client import APIClient
+    from webhook.cluster.store import Store
+
+__all__ = ["Both", "Listed", "Lists"]
+
+_HELD_SECONDS = 90.0
+"""For how long a list is used while the cache is older: API servers say where a quiet watch is about once a minute."""
+_COUNTED = {each.kind: each for each in watched(()) if each.kind in ("Pod", "ResourceClaim")}
+_MEASURED_BY = ("Node", "DeviceClass", "ResourceSlice")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Objects of one kind in one namespace, as they were at one moment."""
+
+    objects: Sequence[Object]
+    version: str
+    """The resourceVersion of the list; empty for a kind that the API server does not serve."""
+
+    def shows_the_same(self, other: Listed) -> bool:
+        """Whether the very same objects are shown."""
+        return len(self.objects) == len(other.objects) and all(map(is_, self.objects, other.objects))
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Both lists of a namespace; they need not be of the same moment."""
+
+    pods: Listed
+    claims: Listed
+
+    def shows_the_same(self, other: Both) -> bool:
+        """Whether the very same objects are shown."""
+        return self.pods.shows_the_same(other.pods) and self.claims.shows_the_same(other.claims)
+
+    def versions(self, counted: Versions | None) -> tuple[str, str]:
+        """The resourceVersions to count by; a kind that is not served is as it was counted last, if it ever was."""
+        return self.pods.version, self.claims.version or ("1" if counted is None else counted.claims)
+
+
+class Lists:
+    """Where the lists of a namespace come from."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        view: ClusterView,
+        stores: Callable[[], Mapping[str, Store]],
+        clock: Callable[[], float],
+    ) -> None:
+        """Args: whom to ask, what is known of the cluster, the caches by kind, and seconds that never go back."""
+        self._client = client
+        self._view = view
+        self._stores = stores
+        self._clock = clock
+        self._held: dict[str, tuple[float, Both]] = {}
+
+    def forget(self) -> None:
+        """Hold no list any more."""
+        self._held = {}
+
+    def unknown(self, namespace: str) -> str:
+        """Why nothing can be counted now, without a full stop; empty where it can."""
+        missing = [kind for kind in _COUNTED if self._view.list(kind, namespace) is UNKNOWN]
+        missing += [kind for kind in _MEASURED_BY if self._view.list(kind) is UNKNOWN]
+        if not missing:
+            return ""
+        store = self._stores().get(missing[0])
+        because = f": {store.reason}" if store is not None and store.reason else ""
+        return f"nothing is known of {missing[0]}s{because}"
+
+    def gone(self, charges: Iterable[OpenCharge]) -> frozenset[str]:
+        """The uids of those charges whose objects the caches have seen come and go."""
+        seen = [gone for kind in _COUNTED if (gone := self._stores()[kind].gone) is not None]
+        return frozenset(charge.uid for charge in charges if any(charge.uid in gone for gone in seen))
+
+    def now(self, namespace: str) -> Both:
+        """The lists of the caches, or those read last where these are newer. It is of one step of the loop."""
+        cached = Both(self._cached("Pod", namespace), self._cached("ResourceClaim", namespace))
+        since, held = self._held.get(namespace, (0.0, cached))
+        if held is not cached and self._clock() < since + _HELD_SECONDS:
+            both = Both(_newer(held.pods, cached.pods), _newer(held.claims, cached.claims))
+            if both.pods is held.pods or both.claims is held.claims:
+                return both
+        self._held.pop(namespace, None)
+        return cached
+
+    async def by_quorum(self, namespace: str) -> Both:
+        """Lists that are no older than anything that anybody has seen.
+
+        Raises:
+            ClusterError: The API server did not answer, or stopped within a list.
+        """
+        both = Both(await self._read("Pod", namespace), await self._read("ResourceClaim", namespace))
+        self._held[namespace] = self._clock(), both
+        return both
+
+    def _cached(self, kind: str, namespace: str) -> Listed:
+        store = self._stores()[kind]
+        return Listed(store.list(namespace), store.resource_version)
+
+    async def _read(self, kind: str, namespace: str) -> Listed:
+        if self._stores()[kind].state == "absent":
+            return Listed((), "")
+        each, version = _COUNTED[kind], ""
+        objects: list[Object] = []
+        trim = trim_for(each.resource, Sharing())
+        async for page in raw_pages(self._client, each.resource, namespace, each.query, limit=PAGE):
+            objects += (kept for item in page.items if (kept := trim(item)) is not None)
+            version = page.resource_version
+        return Listed(objects, version)
+
+
+def _newer(held: Listed, cached: Listed) -> Listed:
+    return held if is_older(cached.version, held.version) else cached

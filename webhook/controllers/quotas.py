@@ -1,0 +1,280 @@
+"""The counting of quotas by the leader: what is used is found from what there is, and charges for it are closed.
+
+Whatever is charged was written before it was admitted, so this may be late, and never has to hurry but for a limit that
+is new. It writes through the ledger's writer, as charges are written, and only where something is to be another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import lookup
+from policies.quota.conditions import enforced, not_counted, unreadable, with_conditions
+from policies.quota.counter import Terms
+from policies.quota.ledger import Ledger
+from policies.quota.opt_in import LEFT_ALONE, is_enforced
+from policies.quota.quota import NAME, QuotaError
+from policies.view import UNKNOWN
+from webhook.cluster.client import MERGE_PATCH
+from webhook.cluster.clockwork import Clockwork
+from webhook.cluster.errors import APIError, ClusterError
+from webhook.cluster.live_settings import generation_of
+from webhook.cluster.resources import RESOURCES
+from webhook.controllers.breath import Breath
+from webhook.controllers.quota_count import Count
+from webhook.controllers.quota_expiry import Expiry
+from webhook.controllers.quota_lists import Lists
+from webhook.controllers.quota_memory import Basis, Kept
+from webhook.controllers.run import IncompleteRound
+from webhook.server.aside import run_aside
+from webhook.server.effects import FIELD_MANAGER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.quota.quota import Quota
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+    from webhook.cluster.client import APIClient
+    from webhook.cluster.store import Store
+    from webhook.controllers.quota_metrics import QuotaMetrics
+    from webhook.ledger.writer import LedgerWriter
+
+__all__ = ["QuotaRound"]
+
+_logger = logging.getLogger("gpu_admission.controllers")
+
+_QUOTA = RESOURCES["GPUQuota"]
+_AT_ONCE = 4
+_COUNT_SECONDS = 120.0
+_TRIES = 3
+"""With the lists of the caches; where the ledger rests on newer ones, with some by quorum; and where it rests on newer
+ones still, with some that were begun after that was seen: then no history of this API server has what is newer."""
+_SHOWN = 5
+
+
+class QuotaRound:
+    """Counts every GPUQuota of the cluster of which something changed."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        view: ClusterView,
+        settings: Callable[[], GPUAdmissionPolicy],
+        writer: LedgerWriter,
+        stores: Callable[[], Mapping[str, Store]],
+        metrics: QuotaMetrics,
+        *,
+        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
+    ) -> None:
+        """Prepare.
+
+        Args:
+            client: Talks to the API server.
+            view: The cluster.
+            settings: The choices of the administrator as they are now.
+            writer: Writes ledgers.
+            stores: The caches that the view shows, by kind: which versions lists are of, no view tells.
+            metrics: Counts, and shows amounts.
+            clockwork: Time.
+        """
+        self._client = client
+        self._view = view
+        self._settings = settings
+        self._writer = writer
+        self._metrics = metrics
+        self._clockwork = clockwork
+        self._lists = Lists(client, view, stores, clockwork.clock)
+        self._expiry = Expiry(client, clockwork.clock)
+        self._kept: dict[str, Kept] = {}
+
+    def forget(self) -> None:
+        """Forget everything: another replica leads now, and what it does is not seen here."""
+        self._kept = {}
+        self._lists.forget()
+        self._expiry.forget()
+        self._metrics.forget()
+
+    async def round(self) -> None:
+        """Look at every GPUQuota once.
+
+        Raises:
+            IncompleteRound: Some could not be counted, or nobody knows which there are.
+        """
+        listed = self._view.list("GPUQuota")
+        if listed is UNKNOWN:
+            raise IncompleteRound("nothing is known of GPUQuotas, so none of them is counted")
+        stored = {namespace_of(each): each for each in listed if name_of(each) == NAME}
+        for namespace in self._kept.keys() - stored.keys():
+            self._forget(namespace)
+        turns = asyncio.Semaphore(_AT_ONCE)
+        looks = (self._look_in_turn(turns, namespace, document) for namespace, document in stored.items())
+        results = await asyncio.gather(*looks, return_exceptions=True)
+        problems = [(where, each) for where, each in zip(stored, results, strict=True) if each is not None]
+        for _, problem in problems:
+            if not isinstance(problem, ClusterError | IncompleteRound | QuotaError):
+                raise problem
+        if problems:
+            more = f"; and {len(problems) - 1} more" if len(problems) > 1 else ""
+            raise IncompleteRound(
+                f"some GPUQuotas could not be counted: namespace {problems[0][0]}: {problems[0][1]}{more}"
+            )
+
+    async def _look_in_turn(self, turns: asyncio.Semaphore, namespace: str, document: Object) -> None:
+        async with turns:
+            await self._look(namespace, document)
+
+    async def _look(self, namespace: str, document: Object) -> None:
+        kept = self._keep(namespace, document)
+        try:
+            quota = kept.read(document)
+        except QuotaError as error:
+            self._metrics.forget(namespace)
+            await self._tell_unreadable(namespace, document, error)
+            return
+        if why := self._lists.unknown(namespace):
+            await self._tell_not_counted(namespace, quota, document, why)
+            return
+        terms = Terms(quota, self._view, self._settings().quota)
+        both = await self._lists.by_quorum(namespace) if kept.known is None else self._lists.now(namespace)
+        gone = self._lists.gone(kept.ledger.reservations)
+        basis = Basis(document, both, gone, terms.facts, self._enforced(namespace))
+        if not basis.is_like(kept.settled):
+            await self._count(namespace, kept, terms, basis)
+        await self._expire(namespace, kept)
+
+    def _keep(self, namespace: str, document: Object) -> Kept:
+        """What is kept in mind; nothing of an object of the same name before."""
+        uid = lookup(document, ("metadata", "uid"))
+        if namespace in self._kept and self._kept[namespace].uid != uid:
+            self._forget(namespace)
+        return self._kept.setdefault(namespace, Kept(uid))
+
+    def _forget(self, namespace: str) -> None:
+        self._kept.pop(namespace, None)
+        self._expiry.forget(namespace)
+        self._metrics.forget(namespace)
+
+    async def _count(self, namespace: str, kept: Kept, terms: Terms, basis: Basis) -> None:
+        """Count, by newer lists where the ledger rests on newer ones."""
+        both, foreign = basis.both, None
+        for attempt in range(_TRIES):
+            if attempt:
+                both = await self._lists.by_quorum(namespace)
+            count = Count(
+                both,
+                terms,
+                kept.counter,
+                basis.conditions,
+                self._time(),
+                self._lists.gone,
+                kept.known,
+                foreign,
+                kept.began_anew,
+            )
+            await _aside(count.prepare)
+            before = Ledger.read(basis.document)
+            is_written = count.make(before, terms.quota, basis.document) is not before
+            if is_written and await self._writer.change(namespace, count.make) is None:
+                self._forget(namespace)
+                return
+            if not count.outdated:
+                self._take(namespace, kept, count)
+                kept.settled = None if is_written else replace(basis, both=both)
+                return
+            foreign = count.ledger.counted
+        raise IncompleteRound("its status rests on lists that are newer than those that the API server gives")
+
+    def _take(self, namespace: str, kept: Kept, count: Count) -> None:
+        """Keep in mind what was counted, and tell what was found."""
+        if count.is_behind:
+            return
+        if count.began_anew and not kept.began_anew:
+            _logger.warning(
+                "what was counted rested on newer lists than the API server has, so counting began anew",
+                extra={"fields": {"namespace": namespace}},
+            )
+        kept.known, kept.ledger, kept.began_anew = count.uids, count.ledger, count.began_anew
+        self._metrics.show(namespace, count.terms.quota, count.ledger)
+        if count.uncharged and namespace not in LEFT_ALONE:
+            self._metrics.count_drift(len(count.uncharged))
+            found = ", ".join(count.uncharged[:_SHOWN])
+            _logger.warning(
+                "%d pods and claims had no charge and count now: %s",
+                len(count.uncharged),
+                found,
+                extra={"fields": {"namespace": namespace}},
+            )
+
+    async def _expire(self, namespace: str, kept: Kept) -> None:
+        """Give up charges whose object does not exist."""
+        gone = await self._expiry.gone(namespace, kept.ledger.reservations)
+        if not gone:
+            return
+        await self._writer.change(namespace, partial(_without, [charge.uid for charge in gone]))
+        self._metrics.count_expired(len(gone))
+        _logger.info(
+            "gave up %d charges for what does not exist",
+            len(gone),
+            extra={"fields": {"namespace": namespace, "first": f"{gone[0].kind} {gone[0].name}"}},
+        )
+
+    async def _tell_not_counted(self, namespace: str, quota: Quota, document: Object, why: str) -> None:
+        """Say that nothing is counted now; what was counted last, and every charge since, holds."""
+        ledger = Ledger.read(document)
+        self._metrics.show(namespace, quota, ledger)
+        make = partial(_telling, (not_counted(why), *self._enforced(namespace)), self._time())
+        if make(ledger, quota, document) is not ledger:
+            await self._writer.change(namespace, make)
+
+    async def _tell_unreadable(self, namespace: str, document: Object, error: QuotaError) -> None:
+        """Say that the spec cannot be read, and leave all else of the status as it is."""
+        before = Ledger.read(document).conditions
+        wanted = (unreadable(error), *self._enforced(namespace))
+        conditions = with_conditions(before, wanted, generation_of(document), self._time())
+        if conditions == list(before):
+            return
+        guard = {"resourceVersion": lookup(document, ("metadata", "resourceVersion"))}
+        body = {"metadata": guard, "status": {"conditions": conditions}}
+        path = _QUOTA.path(namespace, NAME, "status")
+        try:
+            await self._client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH)
+        except APIError as refusal:
+            # Gone, or changed since: what is right then, the next round finds.
+            if not (refusal.not_found or refusal.conflict):
+                raise
+
+    def _enforced(self, namespace: str) -> tuple[Object, ...]:
+        """The condition Enforced; none while nobody knows the namespace, and then the one that is stored stays."""
+        if self._view.get("Namespace", namespace) is UNKNOWN:
+            return ()
+        return (enforced(namespace, is_enforced=is_enforced(namespace, self._view)),)
+
+    def _time(self) -> str:
+        return self._clockwork.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _without(uids: Sequence[str], ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
+    for uid in uids:
+        ledger = ledger.release(uid)
+    return ledger
+
+
+def _telling(conditions: Sequence[Object], time: str, ledger: Ledger, _quota: Quota, document: Object) -> Ledger:
+    after = tuple(with_conditions(ledger.conditions, conditions, generation_of(document), time))
+    return ledger if after == ledger.conditions else replace(ledger, conditions=after)
+
+
+async def _aside(work: Callable[[Callable[[], None]], None]) -> None:
+    """Do work in a thread, which ends it when nobody waits for it any more."""
+    breath = Breath()
+    try:
+        await run_aside(lambda: work(breath), _COUNT_SECONDS, lambda: None)
+    finally:
+        breath.stop()

@@ -1,0 +1,171 @@
+"""Quotas: what is being created is charged to its namespace's quota before it is admitted.
+
+The answer rests on the ledger as it is stored, never on a cache: a quota that was made a moment ago holds as well. Caches
+tell what a device is, and what a template asks for; what they do not show yet is read from the API server, so that a
+template and a pod that are applied together need not wait for each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from policies.decision import Decision
+from policies.entries import ENTRIES
+from policies.kubernetes.paths import lookup
+from policies.quota.admit import Admission
+from policies.quota.charges import OWN
+from policies.quota.charging import Uncountable, charging
+from policies.quota.counting import cover
+from policies.quota.ledger import Exceeded
+from policies.quota.outcomes import Unavailable, decision, outcome_name
+from policies.quota.quota import QuotaError
+from policies.review.quota import Templates
+from policies.review.upkeep import templates_made_for
+from webhook.cluster.errors import APIError, ClusterError
+from webhook.cluster.lists import list_all
+from webhook.cluster.resources import RESOURCES
+from webhook.server.logs import log_uncharged
+from webhook.server.overlay import Overlay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.kubernetes.objects import Object
+    from policies.quota.charges import Amounts
+    from policies.quota.charging import Charging, Key
+    from policies.quota.outcomes import Outcome
+    from policies.quota.quota import Quota
+    from policies.quota.verdicts import Holder
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+    from webhook.cluster.client import APIClient
+    from webhook.ledger.writer import LedgerWriter
+    from webhook.server.deadlines import Deadline
+    from webhook.server.holders import HoldersSeen
+
+__all__ = ["CHARGED", "QuotaKeeper"]
+
+CHARGED = frozenset({"quota-enforced", "quota"})
+"""The entries that charge."""
+
+_CALL_SECONDS = 5.0
+_ANSWER_SECONDS = 0.25
+"""What is left of the deadline for the answer when charging is given up, or nobody has found out yet who holds what."""
+
+
+class QuotaKeeper:
+    """Charges what is being created, and says whether it may be."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        view: ClusterView,
+        writer: LedgerWriter,
+        holders: HoldersSeen,
+        *,
+        count: Callable[[str, str], None] = lambda _entry, _outcome: None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            client: Reads what the view does not show yet.
+            view: The cluster.
+            writer: Writes charges.
+            holders: Finds out who holds what there is too little of.
+            count: Called for each charge with the entry and what came of it; dry runs are not counted.
+        """
+        self._client = client
+        self._view = view
+        self._writer = writer
+        self._holders = holders
+        self._count = count
+
+    async def decide(self, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline) -> Decision:
+        """Charge what a request creates, if it gets GPUs, and say what came of it.
+
+        Nothing stays charged that is not admitted. Where time is up, or the API server fails, that is the answer.
+        """
+        asked = charging(request, self._measured_by(request, settings), settings)
+        if asked is None:
+            return Decision(object=request.object)
+        try:
+            if asked.unseen:
+                seen = await self._seen(asked, request, settings, deadline)
+                if seen is None:
+                    return Decision(object=request.object)
+                asked = seen
+            outcome = await self._charged(asked, request, settings, deadline)
+        except (TimeoutError, ClusterError) as error:
+            outcome = Unavailable("the API server takes too long" if isinstance(error, TimeoutError) else str(error))
+        return await self._answer(asked, outcome, request, settings, deadline)
+
+    def _measured_by(self, request: Request, settings: GPUAdmissionPolicy) -> ClusterView:
+        """The cluster; on a dry run with the templates that conversion would have made."""
+        if not request.dry_run or request.kind != "Pod" or request.object is None:
+            return self._view
+        return Templates(self._view, templates_made_for(request.object, request.namespace, self._view, settings))
+
+    async def _seen(
+        self, asked: Charging, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline
+    ) -> Charging | None:
+        """What is asked when the objects that the view does not show are as they are stored."""
+        async with _until(deadline):
+            found = await asyncio.gather(*map(self._get, asked.unseen))
+        return charging(request, Overlay(self._view, dict(zip(asked.unseen, found, strict=True))), settings)
+
+    async def _charged(
+        self, asked: Charging, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline
+    ) -> Outcome:
+        covering = asked.of is not None and asked.of[1] == OWN
+        try:
+            async with _until(deadline):
+                return await self._writer.charge(
+                    asked.namespace,
+                    asked.charge,
+                    enforced=asked.enforced,
+                    dry_run=request.dry_run,
+                    cover=(lambda: self._covered(asked, settings)) if covering else None,
+                )
+        except (Uncountable, QuotaError) as outcome:
+            return outcome
+
+    async def _answer(
+        self, asked: Charging, outcome: Outcome, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline
+    ) -> Decision:
+        if isinstance(outcome, Unavailable | QuotaError):
+            why = outcome.why if isinstance(outcome, Unavailable) else str(outcome)
+            log_uncharged(ENTRIES[request.entry], request, why)
+        if not request.dry_run:
+            self._count(request.entry, outcome_name(outcome))
+        holding: tuple[Holder, ...] = ()
+        if isinstance(outcome, Admission) and isinstance(outcome.verdict, Exceeded):
+            seconds = deadline.remaining - _ANSWER_SECONDS
+            holding = await self._holders.look(asked.namespace, settings.quota, seconds)
+        return decision(request.object, asked, outcome, holding)
+
+    async def _covered(self, asked: Charging, settings: GPUAdmissionPolicy) -> Callable[[Quota], Amounts]:
+        """What the pod of a claim for extended resources is charged for it already."""
+        claims = list_all(self._client, RESOURCES["ResourceClaim"], asked.namespace)
+        pod, others = await asyncio.gather(self._get(("Pod", asked.namespace, asked.owner)), claims)
+        if asked.of is None or lookup(pod, ("metadata", "uid")) != asked.of[0]:
+            pod = None
+        return lambda quota: cover(pod, others, asked.uid, quota, self._view, settings.quota)
+
+    async def _get(self, key: Key) -> Object | None:
+        """An object as it is stored; None where there is none, or none can be called that."""
+        kind, namespace, name = key
+        try:
+            found: Object = await self._client.get(RESOURCES[kind].path(namespace, name), timeout=_CALL_SECONDS)
+        except ValueError:
+            return None
+        except APIError as error:
+            if error.not_found:
+                return None
+            raise
+        return found
+
+
+def _until(deadline: Deadline) -> asyncio.Timeout:
+    return asyncio.timeout(max(deadline.remaining - _ANSWER_SECONDS, 0))
