@@ -8,14 +8,14 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from policies.quota.charges import Bill
-from policies.quota.selectors import EVERYTHING, Match, Selector
-from policies.quota.spec import UNITS
+from policies.quota.limits.selectors import EVERYTHING, Match, Selector
+from policies.quota.limits.spec import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policies.quota.charges import Ask, DeviceKind, Unit
-    from policies.quota.quota import Limit, Quota
+    from policies.quota.limits.quota import Limit, Quota
 
 __all__ = ["UnknownMemory", "UnknownProduct", "bill"]
 

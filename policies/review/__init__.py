@@ -107,11 +107,11 @@ def load_rooms() -> None:
     import policies.dra.claims  # noqa: PLC0415 - see the module
     import policies.placement.resources.findings  # noqa: PLC0415 - see the module
     import policies.placement.wishes.kept  # noqa: PLC0415 - see the module
-    import policies.quota.charging  # noqa: PLC0415 - see the module
-    import policies.quota.counting  # noqa: PLC0415 - see the module
-    import policies.quota.outcomes  # noqa: PLC0415 - see the module
-    import policies.quota.rules  # noqa: PLC0415 - see the module
-    import policies.quota.together  # noqa: F401, PLC0415 - see the module
+    import policies.quota.charging.charging  # noqa: PLC0415 - see the module
+    import policies.quota.charging.outcomes  # noqa: PLC0415 - see the module
+    import policies.quota.charging.together  # noqa: PLC0415 - see the module
+    import policies.quota.counting.counting  # noqa: PLC0415 - see the module
+    import policies.quota.limits.rules  # noqa: F401, PLC0415 - see the module
 
 
 def _workloads(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:

@@ -24,7 +24,7 @@ def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPol
     Settings and quotas are judged by the defaults: no settings may say that these need not be readable.
     """
     from policies.configuration import lenient, validate  # noqa: PLC0415 - see policies.review
-    from policies.quota.rules import validate as validate_quota  # noqa: PLC0415 - see policies.review
+    from policies.quota.limits.rules import validate as validate_quota  # noqa: PLC0415 - see policies.review
 
     if request.subresource and (request.kind, request.subresource) != ("Node", "status"):
         return Decision(object=request.object)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from policies.decision import Template
     from policies.kubernetes.objects import Object
-    from policies.quota.charging import Charging
-    from policies.quota.outcomes import Outcome
+    from policies.quota.charging.charging import Charging
+    from policies.quota.charging.outcomes import Outcome
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.settings.choices import Quotas
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["QUOTA_NAME", "Templates", "quota", "quota_entry"]
 
 QUOTA_NAME = "gpu"
-"""Of the one GPUQuota of a namespace; `policies.quota.quota` says the same, and takes long to import."""
+"""Of the one GPUQuota of a namespace; `policies.quota.limits.quota` says the same, and takes long to import."""
 
 
 def quota_entry(namespace: str, view: ClusterView) -> str:
@@ -43,8 +43,8 @@ def quota(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> 
     if not isinstance(found, dict):
         # Files that say nothing of quotas are no reason to speak of any.
         return Decision(object=request.object)
-    from policies.quota.charging import charging  # noqa: PLC0415 - see policies.review
-    from policies.quota.outcomes import decision  # noqa: PLC0415 - see policies.review
+    from policies.quota.charging.charging import charging  # noqa: PLC0415 - see policies.review
+    from policies.quota.charging.outcomes import decision  # noqa: PLC0415 - see policies.review
 
     asked = charging(request, view, settings)
     if asked is None:
@@ -53,10 +53,10 @@ def quota(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> 
 
 
 def _outcome(asked: Charging, document: Object, view: ClusterView, settings: Quotas) -> Outcome:
-    from policies.quota.admit import admit  # noqa: PLC0415 - see policies.review
-    from policies.quota.charging import Uncountable  # noqa: PLC0415 - see policies.review
-    from policies.quota.counting import counted_ledger  # noqa: PLC0415 - see policies.review
-    from policies.quota.quota import QuotaError, parse_quota  # noqa: PLC0415 - see policies.review
+    from policies.quota.charging.charging import Uncountable  # noqa: PLC0415 - see policies.review
+    from policies.quota.counting.counting import counted_ledger  # noqa: PLC0415 - see policies.review
+    from policies.quota.ledger.admit import admit  # noqa: PLC0415 - see policies.review
+    from policies.quota.limits.quota import QuotaError, parse_quota  # noqa: PLC0415 - see policies.review
 
     try:
         limits = parse_quota(document)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from policies.decision import Decision, Finding
     from policies.kubernetes.objects import Object
     from policies.kubernetes.workload_counts import PodCount
-    from policies.quota.quota import Quota
-    from policies.quota.together import PodsAtOnce
+    from policies.quota.charging.together import PodsAtOnce
+    from policies.quota.limits.quota import Quota
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from policies.workloads import Made
@@ -56,9 +56,9 @@ def pods_together(
     before = {made.text: count.pods for made, count in _counted(request.old_object, workload, namespace)}
     if all(count.pods <= before.get(made.text, 0) for made, count in counted):
         return ()
-    from policies.quota.counting import counted_ledger  # noqa: PLC0415 - see policies.review
-    from policies.quota.quota import QuotaError, parse_quota  # noqa: PLC0415 - see policies.review
-    from policies.quota.together import together  # noqa: PLC0415 - see policies.review
+    from policies.quota.charging.together import together  # noqa: PLC0415 - see policies.review
+    from policies.quota.counting.counting import counted_ledger  # noqa: PLC0415 - see policies.review
+    from policies.quota.limits.quota import QuotaError, parse_quota  # noqa: PLC0415 - see policies.review
 
     try:
         quota = parse_quota(document)
@@ -87,8 +87,8 @@ def _charged(
     settings: GPUAdmissionPolicy,
     review: Callable[[Request], Decision],
 ) -> Iterator[PodsAtOnce]:
-    from policies.quota.charging import Uncountable, charging  # noqa: PLC0415 - see policies.review
-    from policies.quota.together import PodsAtOnce  # noqa: PLC0415 - see policies.review
+    from policies.quota.charging.charging import Uncountable, charging  # noqa: PLC0415 - see policies.review
+    from policies.quota.charging.together import PodsAtOnce  # noqa: PLC0415 - see policies.review
 
     for made, count in counted:
         pod = Request(made.pod, namespace=namespace)

@@ -9,8 +9,8 @@ from policies.dra.inventory import inventory
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.wishes.gpu_kinds import gpu_kinds
 from policies.placement.wishes.product_labels import seen_products
-from policies.quota.classes import classes, hosts
-from policies.quota.devices import devices
+from policies.quota.devices.classes import classes, hosts
+from policies.quota.devices.published import devices
 
 if TYPE_CHECKING:
     from policies.view import ClusterView

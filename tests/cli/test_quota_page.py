@@ -11,14 +11,14 @@ import pytest
 import yaml
 
 from policies.kubernetes.paths import FieldPath
-from policies.quota.admit import admit
 from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.charging_rules import FITS
-from policies.quota.counting import holders
-from policies.quota.ledger import Ledger
-from policies.quota.quota import parse_quota
-from policies.quota.reporting import quota_report
-from policies.quota.verdicts import exceeded
+from policies.quota.charging.rules import FITS
+from policies.quota.charging.verdicts import exceeded
+from policies.quota.counting.counting import holders
+from policies.quota.ledger.admit import admit
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.limits.quota import parse_quota
+from policies.quota.report.reporting import quota_report
 from policies.settings import DEFAULTS
 from webhook.cli.quota_text import text
 from webhook.cli.quotas import QuotasTold

@@ -9,9 +9,9 @@ import click
 import pytest
 
 from policies.kubernetes.paths import FieldPath
-from policies.quota.quota import Limit, Quota
-from policies.quota.report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
-from policies.quota.verdicts import Holder
+from policies.quota.charging.verdicts import Holder
+from policies.quota.limits.quota import Limit, Quota
+from policies.quota.report.report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
 from webhook.cli.quota_text import text
 from webhook.cli.quotas import QuotasTold
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from policies.decision import Severity
-from policies.quota.outcomes import OUTCOMES
+from policies.quota.charging.outcomes import OUTCOMES
 from webhook.cluster.client import APIClient
 from webhook.cluster.store import State
 from webhook.replica.config import ReplicaConfig

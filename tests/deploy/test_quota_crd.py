@@ -7,11 +7,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.amounts import MOST
 from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.ledger import Ledger
-from policies.quota.quota import API_VERSION, NAME, QuotaError, parse_quota
-from policies.quota.spec import MOST_GLOBS, MOST_LIMITS, UNITS
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.limits.amounts import MOST
+from policies.quota.limits.quota import API_VERSION, NAME, QuotaError, parse_quota
+from policies.quota.limits.spec import MOST_GLOBS, MOST_LIMITS, UNITS
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.crds import definition_problems, schema_problems
 from webhook.sandbox.structural import pruned

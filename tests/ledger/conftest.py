@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.ledger import Ledger
-from policies.quota.quota import parse_quota
-from policies.quota.recount import Counted, Snapshot, recount
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.recount import Counted, Snapshot, recount
+from policies.quota.limits.quota import parse_quota
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.ledger.writer import LedgerWriter

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.quota import QuotaError
-from policies.quota.recount import Snapshot, recount
+from policies.quota.ledger.recount import Snapshot, recount
+from policies.quota.limits.quota import QuotaError
 
 READY = {"type": "Ready", "status": "True", "reason": "Counted", "message": "", "lastTransitionTime": "now"}
 

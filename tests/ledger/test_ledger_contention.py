@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.quota.admit import Contended, NoQuota
-from policies.quota.ledger import Exceeded
+from policies.quota.ledger.admit import Contended, NoQuota
+from policies.quota.ledger.ledger import Exceeded
 from webhook.cluster.errors import APIError
 from webhook.sandbox.faults import conflict
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.admit import NoQuota
+from policies.quota.ledger.admit import NoQuota
 
 
 class Cover:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from policies.quota.admit import Contended, NoQuota
-from policies.quota.ledger import Exceeded, NotPrimed
+from policies.quota.ledger.admit import Contended, NoQuota
+from policies.quota.ledger.ledger import Exceeded, NotPrimed
 from webhook.cluster.errors import APIError
 from webhook.sandbox.faults import conflict, dropped, failing
 

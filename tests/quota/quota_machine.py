@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from policies.quota.charges import OWN
-from policies.quota.quota import Quota
-from policies.quota.selectors import Selector
+from policies.quota.limits.quota import Quota
+from policies.quota.limits.selectors import Selector
 from tests.quota.quota_things import Admission, Leader
 from tests.quota.quota_world import World
 

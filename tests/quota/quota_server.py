@@ -6,9 +6,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from policies.quota.charges import OWN
-from policies.quota.ledger import Ledger
-from policies.quota.quota import Limit, Quota
-from policies.quota.selectors import Selector
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.limits.quota import Limit, Quota
+from policies.quota.limits.selectors import Selector
 from tests.quota.quota_things import Thing, amounts
 
 

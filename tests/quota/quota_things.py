@@ -7,12 +7,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from policies.quota.charges import OWN, Bill
-from policies.quota.reservations import beyond
+from policies.quota.ledger.reservations import beyond
 
 if TYPE_CHECKING:
     from policies.quota.charges import Charge
-    from policies.quota.ledger import Ledger
-    from policies.quota.status import Versions
+    from policies.quota.ledger.ledger import Ledger
+    from policies.quota.ledger.status import Versions
 
 
 @dataclass(frozen=True)

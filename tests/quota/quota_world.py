@@ -7,8 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from policies.quota.charges import OWN, Charge
-from policies.quota.ledger import Ledger
-from policies.quota.recount import Counted, Snapshot, recount
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.recount import Counted, Snapshot, recount
 from tests.quota.quota_server import Server
 from tests.quota.quota_things import Admission, Cover, Leader, Replica, Thing, amounts, bill
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.kubernetes.quantities import parse_quantity
-from policies.quota.amounts import spoken
+from policies.quota.limits.amounts import spoken
 
 
 @pytest.mark.parametrize(

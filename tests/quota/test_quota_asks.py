@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.quota.asks import asks_of_pod, got_by_pod, priority_class_of
+from policies.quota.asks.pods import asks_of_pod, got_by_pod, priority_class_of
 from policies.quota.charges import OWN
 from policies.settings import DEFAULTS
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from policies.quota.bills import UnknownMemory, UnknownProduct, bill
 from policies.quota.charges import Ask, Bill, DeviceKind
-from policies.quota.quota import Limit, Quota
-from policies.quota.selectors import EVERYTHING, Selector
+from policies.quota.limits.quota import Limit, Quota
+from policies.quota.limits.selectors import EVERYTHING, Selector
 
 GI = 2**30
 H100 = DeviceKind("NVIDIA-H100-80GB-HBM3", memory=80 * GI)

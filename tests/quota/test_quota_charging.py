@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.quota.charges import OWN
-from policies.quota.charging import Uncountable, charging
-from policies.quota.quota import parse_quota
+from policies.quota.charging.charging import Uncountable, charging
+from policies.quota.limits.quota import parse_quota
 from policies.request import Request, UserInfo
 from policies.settings import DEFAULTS
 from policies.settings.choices import GPUAdmissionPolicy, Quotas

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.quota.asks.claims import asks_of_claim, asks_of_template, got_by_claim
+from policies.quota.asks.necessary import necessary
 from policies.quota.charges import Ask, DeviceKind
-from policies.quota.claims import asks_of_claim, asks_of_template, got_by_claim
-from policies.quota.necessary import necessary
 from policies.settings import DEFAULTS, Quotas
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView

@@ -5,10 +5,10 @@ from fractions import Fraction
 import pytest
 
 from policies.kubernetes.paths import FieldPath
-from policies.quota.conditions import counted, not_counted, unreadable, with_conditions
-from policies.quota.ledger import Ledger
-from policies.quota.quota import Limit, Quota, QuotaError
-from policies.quota.status import Count
+from policies.quota.counting.conditions import counted, not_counted, unreadable, with_conditions
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.status import Count
+from policies.quota.limits.quota import Limit, Quota, QuotaError
 
 LIMITS = (Limit("all", "gpus", Fraction(8)), Limit("memory", "memory", Fraction(2**40)))
 

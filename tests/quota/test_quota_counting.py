@@ -6,10 +6,10 @@ from fractions import Fraction
 import pytest
 
 from policies.quota.charges import OWN
-from policies.quota.counter import Counter, Terms
-from policies.quota.counting import counted_ledger, cover, holders, snapshot
-from policies.quota.quota import parse_quota
-from policies.quota.verdicts import Holder
+from policies.quota.charging.verdicts import Holder
+from policies.quota.counting.counter import Counter, Terms
+from policies.quota.counting.counting import counted_ledger, cover, holders, snapshot
+from policies.quota.limits.quota import parse_quota
 from policies.settings.choices import Quotas
 from webhook.cluster.manifests import ManifestsView
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from policies.kubernetes.pods import Pod
 from policies.nvidia.mig import MIGProfile
+from policies.quota.asks.extended import Extended, most_held
 from policies.quota.charges import Ask, DeviceKind
-from policies.quota.extended import Extended, most_held
-from policies.quota.shares import unseen_slice
+from policies.quota.devices.shares import unseen_slice
 from policies.settings import DEFAULTS, Quotas, ReplicaWeight
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView

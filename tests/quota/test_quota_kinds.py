@@ -5,9 +5,9 @@ from fractions import Fraction
 import pytest
 
 from policies.quota.charges import DeviceKind
-from policies.quota.devices import Shares, devices
-from policies.quota.kinds import Offer, node_kind, node_kinds
-from policies.quota.shares import Sharing
+from policies.quota.devices.kinds import Offer, node_kind, node_kinds
+from policies.quota.devices.published import Shares, devices
+from policies.quota.devices.shares import Sharing
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
 

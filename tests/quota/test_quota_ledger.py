@@ -3,11 +3,11 @@ from fractions import Fraction
 import pytest
 
 from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.ledger import MOST_CHARGES, Exceeded, Full, Ledger, NotPrimed, Over
-from policies.quota.quota import Limit, Quota
-from policies.quota.recount import Snapshot, recount
-from policies.quota.reservations import OpenCharge, Reservations
-from policies.quota.selectors import Selector
+from policies.quota.ledger.ledger import MOST_CHARGES, Exceeded, Full, Ledger, NotPrimed, Over
+from policies.quota.ledger.recount import Snapshot, recount
+from policies.quota.ledger.reservations import OpenCharge, Reservations
+from policies.quota.limits.quota import Limit, Quota
+from policies.quota.limits.selectors import Selector
 
 QUOTA = Quota((Limit("h100", "gpus", Fraction(8), Selector(("h100",))),))
 UNITS = ("gpus", "memory", "devices")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from policies.quota import recount as recounts
+from policies.quota.ledger import recount as recounts
 from tests.quota import quota_world
 from tests.quota.quota_machine import Machine, MachineWithScheduler, MachineWithSpecs
 

@@ -8,15 +8,15 @@ import pytest
 from policies.checks import problem
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath
-from policies.quota.admit import Admission, Contended, NoQuota
 from policies.quota.bills import UnknownMemory, UnknownProduct
 from policies.quota.charges import Ask
-from policies.quota.charging import Charging, Uncountable
-from policies.quota.ledger import Exceeded, Full, Ledger, NotPrimed, Over
-from policies.quota.outcomes import OUTCOMES, Unavailable, decision, outcome_name
-from policies.quota.quota import Limit, QuotaError
-from policies.quota.selectors import Selector
-from policies.quota.verdicts import Holder
+from policies.quota.charging.charging import Charging, Uncountable
+from policies.quota.charging.outcomes import OUTCOMES, Unavailable, decision, outcome_name
+from policies.quota.charging.verdicts import Holder
+from policies.quota.ledger.admit import Admission, Contended, NoQuota
+from policies.quota.ledger.ledger import Exceeded, Full, Ledger, NotPrimed, Over
+from policies.quota.limits.quota import Limit, QuotaError
+from policies.quota.limits.selectors import Selector
 
 H100 = Limit("h100", "gpus", Fraction(8), Selector(("h100*",)))
 OVER = Over("h100", "gpus", Fraction(2), Fraction(5), Fraction(2), Fraction(8))

@@ -3,9 +3,9 @@ from fractions import Fraction
 import pytest
 
 from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.ledger import Ledger
-from policies.quota.quota import Limit, Quota
-from policies.quota.recount import Counted, Snapshot, recount
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.recount import Counted, Snapshot, recount
+from policies.quota.limits.quota import Limit, Quota
 
 QUOTA = Quota((Limit("all", "gpus", Fraction(8)),))
 

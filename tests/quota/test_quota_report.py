@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.ledger import MOST_CHARGES
-from policies.quota.quota import parse_quota
-from policies.quota.report import QuotaState
-from policies.quota.reporting import quota_report
+from policies.quota.ledger.ledger import MOST_CHARGES
+from policies.quota.limits.quota import parse_quota
+from policies.quota.report.report import QuotaState
+from policies.quota.report.reporting import quota_report
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

@@ -8,7 +8,7 @@ import pytest
 from policies.decision import Severity
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import FieldPath
-from policies.quota.quota import NAME
+from policies.quota.limits.quota import NAME
 from policies.request import Request, UserInfo
 from policies.review import entries_called, review
 from policies.review.quota import QUOTA_NAME
@@ -116,7 +116,7 @@ def test_stored_ledger_counts_where_there_is_one(pod, example):
 
 
 def review_limits(document):
-    from policies.quota.quota import parse_quota
+    from policies.quota.limits.quota import parse_quota
 
     return parse_quota(document).limits
 
@@ -181,6 +181,6 @@ def test_room_is_imported_only_where_there_is_a_quota(kind):
         "import sys; from policies.request import Request; from policies.review import review; "
         "from policies.settings import DEFAULTS; from webhook.cluster.manifests import ManifestsView; "
         f"review(Request({{'spec': {{'containers': [{{'name': 'a'}}]}}}}, kind='{kind}'), ManifestsView(), DEFAULTS); "
-        "sys.exit('policies.quota.charging' in sys.modules)"
+        "sys.exit('policies.quota.charging.charging' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,7 +12,16 @@ from policies.nvidia.mig_geometry import Geometry
 from policies.nvidia.mig_products import PRODUCTS
 from policies.nvidia.products import Product
 from policies.quota.charges import DeviceKind
-from policies.quota.shares import GIB, Sharing, any_profile, largest, mig_share, of_replica, unseen_gpu, unseen_slice
+from policies.quota.devices.shares import (
+    GIB,
+    Sharing,
+    any_profile,
+    largest,
+    mig_share,
+    of_replica,
+    unseen_gpu,
+    unseen_slice,
+)
 from policies.settings import ReplicaWeight
 
 A100 = "NVIDIA-A100-SXM4-40GB"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.quota import Limit, Quota, QuotaError, parse_quota
-from policies.quota.selectors import EVERYTHING, Selector
+from policies.quota.limits.quota import Limit, Quota, QuotaError, parse_quota
+from policies.quota.limits.selectors import EVERYTHING, Selector
 
 MANY = 10**6
 

@@ -9,10 +9,10 @@ import pytest
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.workload_counts import PodCount
 from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.ledger import Ledger
-from policies.quota.quota import Limit, Quota
-from policies.quota.recount import Counted, Snapshot, recount
-from policies.quota.together import PodsAtOnce, together
+from policies.quota.charging.together import PodsAtOnce, together
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.recount import Counted, Snapshot, recount
+from policies.quota.limits.quota import Limit, Quota
 
 GI = 2**30
 QUOTA = Quota((Limit("h100", "gpus", Fraction(8)), Limit("memory", "memory", Fraction(640 * GI))))

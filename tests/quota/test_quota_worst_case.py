@@ -7,12 +7,12 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.asks import asks_of_pod, got_by_pod
+from policies.quota.asks.claims import asks_of_claim, asks_of_template, got_by_claim
+from policies.quota.asks.pods import asks_of_pod, got_by_pod
 from policies.quota.bills import bill
 from policies.quota.charges import OWN
-from policies.quota.claims import asks_of_claim, asks_of_template, got_by_claim
-from policies.quota.quota import Limit, Quota
-from policies.quota.selectors import Selector
+from policies.quota.limits.quota import Limit, Quota
+from policies.quota.limits.selectors import Selector
 from policies.settings import DEFAULTS
 
 SETTINGS = DEFAULTS.quota

@@ -17,7 +17,7 @@ from policies.conversion.sweep import UNUSED_SINCE, mark
 from policies.decision import Template
 from policies.dra.templates import as_written, content_name
 from policies.quota.charges import OWN
-from policies.quota.reservations import OpenCharge
+from policies.quota.ledger.reservations import OpenCharge
 from policies.request import Request, UserInfo
 from policies.settings import DEFAULTS
 from tests.deploy.grants import USER, grants_of

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from policies.quota.ledger import Ledger
-from policies.quota.quota import parse_quota
-from policies.quota.recount import Counted, Snapshot, recount
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.recount import Counted, Snapshot, recount
+from policies.quota.limits.quota import parse_quota
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.kubernetes.printable import printable
-from policies.quota.amounts import spoken
-from policies.quota.report import QuotaState
+from policies.quota.limits.amounts import spoken
+from policies.quota.report.report import QuotaState
 from webhook.cli.columns import GAP, Column, table
 from webhook.cli.explain_text import terminal_width
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from policies.quota.charges import Amounts, Unit
-    from policies.quota.report import LimitUse, QuotaReport
+    from policies.quota.report.report import LimitUse, QuotaReport
     from webhook.cli.quotas import QuotasTold
 
 __all__ = ["text"]

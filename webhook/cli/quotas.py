@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.quota.report import QuotaState
-from policies.quota.reporting import COUNTED_FROM, quota_report
+from policies.quota.report.report import QuotaState
+from policies.quota.report.reporting import COUNTED_FROM, quota_report
 from policies.view import UNKNOWN
 from webhook.cli.connection import NoClusterError, reached, stored_settings
 from webhook.cli.documents import Reader
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.quota.report import QuotaReport
+    from policies.quota.report.report import QuotaReport
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.cluster.client import APIClient

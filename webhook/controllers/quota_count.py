@@ -6,19 +6,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import lookup
-from policies.quota.conditions import counted, with_conditions
-from policies.quota.recount import Snapshot, recount
+from policies.quota.counting.conditions import counted, with_conditions
+from policies.quota.ledger.recount import Snapshot, recount
 from webhook.cluster.live_settings import generation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.quota.counter import Counter, Terms
-    from policies.quota.ledger import Ledger
-    from policies.quota.quota import Quota
-    from policies.quota.reservations import OpenCharge
-    from policies.quota.status import Versions
+    from policies.quota.counting.counter import Counter, Terms
+    from policies.quota.ledger.ledger import Ledger
+    from policies.quota.ledger.reservations import OpenCharge
+    from policies.quota.ledger.status import Versions
+    from policies.quota.limits.quota import Quota
     from webhook.controllers.quota_lists import Both
 
 __all__ = ["Count"]

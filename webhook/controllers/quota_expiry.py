@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from policies.kubernetes.objects import Object
-    from policies.quota.reservations import OpenCharge
+    from policies.quota.ledger.reservations import OpenCharge
     from webhook.cluster.client import APIClient
 
 __all__ = ["Expiry"]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.quota.reservations import OpenCharge
-    from policies.quota.status import Versions
+    from policies.quota.ledger.reservations import OpenCharge
+    from policies.quota.ledger.status import Versions
     from policies.view import ClusterView
     from webhook.cluster.client import APIClient
     from webhook.cluster.store import Store

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from policies.quota.counter import Counter
-from policies.quota.ledger import Ledger
-from policies.quota.quota import parse_quota
+from policies.quota.counting.counter import Counter
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.limits.quota import parse_quota
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.quota.quota import Quota
+    from policies.quota.limits.quota import Quota
     from webhook.controllers.quota_lists import Both
 
 __all__ = ["Basis", "Kept"]

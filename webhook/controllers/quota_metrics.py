@@ -11,7 +11,7 @@ from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from policies.quota.reservations import ZERO
+from policies.quota.ledger.reservations import ZERO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
-    from policies.quota.ledger import Ledger
-    from policies.quota.quota import Quota
+    from policies.quota.ledger.ledger import Ledger
+    from policies.quota.limits.quota import Quota
 
 __all__ = ["QuotaMetrics"]
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from policies.quota.conditions import enforced, not_counted, unreadable, with_conditions
-from policies.quota.counter import Terms
-from policies.quota.ledger import Ledger
+from policies.quota.counting.conditions import enforced, not_counted, unreadable, with_conditions
+from policies.quota.counting.counter import Terms
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.limits.quota import NAME, QuotaError
 from policies.quota.opt_in import LEFT_ALONE, is_enforced
-from policies.quota.quota import NAME, QuotaError
 from policies.view import UNKNOWN
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.quota.quota import Quota
+    from policies.quota.limits.quota import Quota
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.cluster.client import APIClient

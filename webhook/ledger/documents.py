@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import lookup
-from policies.quota.quota import NAME
+from policies.quota.limits.quota import NAME
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
-    from policies.quota.ledger import Ledger
+    from policies.quota.ledger.ledger import Ledger
     from webhook.cluster.client import APIClient
     from webhook.ledger.waiting import Reading
 

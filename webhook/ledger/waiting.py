@@ -10,9 +10,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from policies.kubernetes.objects import Object
-from policies.quota.admit import Admission, NoQuota, admit, admit_unwritten
-from policies.quota.ledger import Ledger
-from policies.quota.quota import NAME, Quota
+from policies.quota.ledger.admit import Admission, NoQuota, admit, admit_unwritten
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.limits.quota import NAME, Quota
 from webhook.cluster.errors import APIError
 
 if TYPE_CHECKING:

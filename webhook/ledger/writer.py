@@ -19,9 +19,9 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
-from policies.quota.admit import NoQuota
-from policies.quota.ledger import Ledger
-from policies.quota.quota import parse_quota
+from policies.quota.ledger.admit import NoQuota
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.limits.quota import parse_quota
 from webhook.cluster.clockwork import Clockwork
 from webhook.ledger.documents import Documents
 from webhook.ledger.waiting import Amending, Charging, Covered, Reading, Uncovered
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.quota.admit import Admission
     from policies.quota.charges import Amounts, Charge
-    from policies.quota.quota import Quota
+    from policies.quota.ledger.admit import Admission
+    from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
     from webhook.ledger.documents import Swap
     from webhook.ledger.waiting import Make

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from policies.quota.counter import Counter
-from policies.quota.counting import holders
-from policies.quota.quota import NAME, QuotaError, parse_quota
+from policies.quota.counting.counter import Counter
+from policies.quota.counting.counting import holders
+from policies.quota.limits.quota import NAME, QuotaError, parse_quota
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.quota.verdicts import Holder
+    from policies.quota.charging.verdicts import Holder
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 

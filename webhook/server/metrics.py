@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.process_collector import ProcessCollector
 
 from policies.entries import ENTRIES
-from policies.quota.outcomes import OUTCOMES
+from policies.quota.charging.outcomes import OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +124,7 @@ class Metrics:
         self._templates[outcome].inc()
 
     def count_quota_outcome(self, entry: str, outcome: str) -> None:
-        """Count a charge by the entry that was called and what came of it, one of `policies.quota.outcomes.OUTCOMES`."""
+        """Count a charge by the entry that was called and what came of it, one of `policies.quota.charging.outcomes.OUTCOMES`."""
         self._quota_outcomes[entry, outcome].inc()
 
     def count_explanation(self, outcome: str) -> None:

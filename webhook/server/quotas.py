@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from policies.decision import Decision
 from policies.entries import ENTRIES
 from policies.kubernetes.paths import lookup
-from policies.quota.admit import Admission
 from policies.quota.charges import OWN
-from policies.quota.charging import Uncountable, charging
-from policies.quota.counting import cover
-from policies.quota.ledger import Exceeded
-from policies.quota.outcomes import Unavailable, decision, outcome_name
-from policies.quota.quota import QuotaError
+from policies.quota.charging.charging import Uncountable, charging
+from policies.quota.charging.outcomes import Unavailable, decision, outcome_name
+from policies.quota.counting.counting import cover
+from policies.quota.ledger.admit import Admission
+from policies.quota.ledger.ledger import Exceeded
+from policies.quota.limits.quota import QuotaError
 from policies.review.quota import Templates
 from policies.review.upkeep import templates_made_for
 from webhook.cluster.errors import APIError, ClusterError
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.quota.charges import Amounts
-    from policies.quota.charging import Charging, Key
-    from policies.quota.outcomes import Outcome
-    from policies.quota.quota import Quota
-    from policies.quota.verdicts import Holder
+    from policies.quota.charging.charging import Charging, Key
+    from policies.quota.charging.outcomes import Outcome
+    from policies.quota.charging.verdicts import Holder
+    from policies.quota.limits.quota import Quota
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView

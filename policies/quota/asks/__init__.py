@@ -1,0 +1,1 @@
+"""Asks: what pods and claims ask for, and what they got."""

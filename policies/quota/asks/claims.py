@@ -1,0 +1,213 @@
+"""Claims: what a ResourceClaim asks for, and what it got once it is allocated."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.checks import Problem, problem
+from policies.dra.claims.effort import Effort
+from policies.dra.claims.requests import read_requests
+from policies.dra.class_names import class_meant
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.printable import shown
+from policies.nvidia.drivers import DRIVER
+from policies.quota.asks.necessary import necessary
+from policies.quota.charges import UNSEEN, Ask, DeviceKind
+from policies.quota.devices.classes import NO_CLASSES, classes
+from policies.quota.devices.published import Shares, devices, published
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.dra.claims.cluster.fleet import Group
+    from policies.dra.claims.requests import Asked, Request
+    from policies.kubernetes.objects import Object
+    from policies.quota.asks.necessary import Necessary
+    from policies.quota.devices.classes import Classes
+    from policies.settings.choices import Quotas
+    from policies.view import ClusterView
+
+__all__ = ["ClaimAsks", "asks_of_claim", "asks_of_template", "got_by_claim"]
+
+MOST_DEVICES = 32
+"""In one allocation. Source: k8s.io/api/resource/v1/types.go AllocationResultsMaxSize."""
+
+
+_Kinds = Sequence[tuple[DeviceKind, "Group"]]
+
+
+class ClaimAsks(NamedTuple):
+    """What a claim asks for."""
+
+    asks: tuple[Ask, ...]
+    """One for each request that could get a GPU."""
+    problems: tuple[Problem, ...] = ()
+    """Why more is charged than may be needed: what it names and does not exist."""
+
+
+def asks_of_claim(claim: Object, view: ClusterView, settings: Quotas, priority_class: str | None = None) -> ClaimAsks:
+    """What a ResourceClaim asks for, whether or not it is allocated.
+
+    Args:
+        claim: in any version of resource.k8s.io.
+        view: the cluster, with classes and slices.
+        settings: how quotas count.
+        priority_class: of the pod that it was made for; None where it is no pod's.
+    """
+    return _Claimed(claim, FieldPath(("spec",)), _known(view), settings, priority_class).all
+
+
+def asks_of_template(template: Object, view: ClusterView, settings: Quotas, priority_class: str | None) -> ClaimAsks:
+    """What the claims of a ResourceClaimTemplate ask for."""
+    return _Claimed(template, FieldPath(("spec", "spec")), _known(view), settings, priority_class).all
+
+
+def got_by_claim(
+    claim: Object, view: ClusterView, settings: Quotas, priority_class: str | None = None
+) -> tuple[Ask, ...]:
+    """What a ResourceClaim holds: the devices of its allocation, or what it asks for as long as it has none.
+
+    A device that no slice shows any more counts as the most that its request could have got.
+    """
+    asked = _Claimed(claim, FieldPath(("spec",)), _known(view), settings, priority_class)
+    allocation = lookup(claim, ("status", "allocation"))
+    if not isinstance(allocation, dict):
+        return asked.all.asks
+    known = view.derive(devices)
+    held: Counter[DeviceKind] = Counter()
+    lost: list[Ask] = []
+    for result in _results(allocation, settings):
+        found = None if known is UNKNOWN else known.find(str(result.get("pool")), str(result.get("device")))
+        if found is None:
+            lost.append(asked.one_of(str(result.get("request"))))
+        else:
+            held[found.taken(Shares.of(result.get("consumedCapacity")))] += 1
+    exact = (Ask(count, frozenset({kind}), priority_class=priority_class) for kind, count in held.items())
+    return (*exact, *lost)
+
+
+def _known(view: ClusterView) -> Classes:
+    known = view.derive(classes)
+    return NO_CLASSES if known is UNKNOWN else known
+
+
+def _results(allocation: Object, settings: Quotas) -> Iterator[Object]:
+    """The results that count."""
+    results = lookup(allocation, ("devices", "results"))
+    for result in results if isinstance(results, list) else ():
+        if not isinstance(result, dict) or result.get("driver") != DRIVER:
+            continue
+        if result.get("adminAccess") is not True or settings.admin_access == "charge":
+            yield result
+
+
+@dataclass(frozen=True)
+class _Claimed:
+    """The requests of a claim or a template, and what they can get."""
+
+    document: Object
+    path: FieldPath
+    """Of the claim's spec."""
+    classes: Classes
+    settings: Quotas
+    priority_class: str | None
+
+    @property
+    def all(self) -> ClaimAsks:
+        """What all requests ask for; of a prioritized list one alternative is granted."""
+        asks: list[Ask] = []
+        for request in self._requests:
+            choices = [choice for asked in request.alternatives for choice in self._choices(asked)]
+            if choices:
+                asks.append(replace(choices[0], alternatives=tuple(choices[1:])))
+        problems = (
+            each for request in self._requests for asked in request.alternatives for each in self._problems(asked)
+        )
+        return ClaimAsks(tuple(asks), tuple(problems))
+
+    def one_of(self, name: str) -> Ask:
+        """One device of a request, called as results call it: `gpu`, or `gpu/large` for an alternative."""
+        named = [asked for request in self._requests for asked in request.alternatives if asked.name == name]
+        choices = [replace(choice, count=1) for asked in named for choice in self._choices(asked)]
+        if not choices:
+            return Ask(1, frozenset(), is_open=True, priority_class=self.priority_class, unseen=necessary(()).unseen())
+        return replace(choices[0], alternatives=tuple(choices[1:]))
+
+    @cached_property
+    def _requests(self) -> tuple[Request, ...]:
+        path = self.path / "devices" / "requests"
+        version = str(self.document.get("apiVersion", "")).rpartition("/")[2]
+        return tuple(read_requests(lookup(self.document, path), path, version))
+
+    def _choices(self, asked: Asked) -> list[Ask]:
+        """What a request or an alternative asks for, in as many ways as it can be met; none where that is no GPU."""
+        if asked.admin_access and self.settings.admin_access == "free":
+            return []
+        name, texts = asked.device_class, self._selectors(asked)
+        need = self.classes.necessary(name, texts)
+        if not need.types:
+            return []
+        groups = self.classes.devices(name, texts, self._effort)
+        capacity = Shares.of(lookup(asked.fields, ("capacity", "requests")))
+        kinds = [(published(group.first).taken(capacity), group) for group in groups]
+        return (
+            self._exact(asked.count, kinds, need) if asked.allocation_mode == "ExactCount" else self._every(kinds, need)
+        )
+
+    def _exact(self, count: int, kinds: _Kinds, need: Necessary) -> list[Ask]:
+        """So many devices, each of any of the kinds."""
+        shown_now = frozenset(kind for kind, _ in kinds)
+        return [self._ask(count, shown_now | need.missing(shown_now), need)]
+
+    def _every(self, kinds: _Kinds, need: Necessary) -> list[Ask]:
+        """All devices of whichever node it is: a node that nobody has seen is taken to be no larger than those seen."""
+        if not self._effort.compare(sum(len(group.by_node) for _, group in kinds)):
+            return self._exact(MOST_DEVICES, kinds, need)
+        everywhere = sum(group.by_node[""] for _, group in kinds)
+        reachable = frozenset(kind for kind, group in kinds if "" in group.by_node)
+        counts: Counter[str] = Counter()
+        kinds_of: defaultdict[str, set[DeviceKind]] = defaultdict(set)
+        for kind, group in kinds:
+            for node, count in group.by_node.items():
+                counts[node] += count if node else 0
+                kinds_of[node].add(kind)
+        most: Counter[frozenset[DeviceKind]] = Counter()
+        for node, on_node in kinds_of.items():
+            together = reachable | on_node
+            most[together] = max(most[together], min(counts[node] + everywhere, MOST_DEVICES))
+        largest = max(most.values(), default=MOST_DEVICES)
+        asks = [Ask(count, together, priority_class=self.priority_class) for together, count in most.items()]
+        beyond = self._ask(largest, need.missing(frozenset(kind for kind, _ in kinds)), need)
+        return [*asks, beyond] if beyond.is_open or beyond.kinds else asks
+
+    def _ask(self, count: int, kinds: frozenset[DeviceKind], need: Necessary) -> Ask:
+        is_open = need.products is None
+        return Ask(count, kinds, is_open, self.priority_class, need.unseen() if is_open else UNSEEN)
+
+    @cached_property
+    def _effort(self) -> Effort:
+        """What may be spent on all selectors of the claim together."""
+        return Effort()
+
+    def _selectors(self, asked: Asked) -> list[str]:
+        """The selectors of a request; where those before it were too much work, it is read as if it had none."""
+        items = asked.fields.get("selectors")
+        found = [lookup(item, ("cel", "expression")) for item in (items if isinstance(items, list) else ())]
+        texts = [text for text in found if isinstance(text, str)]
+        return texts if self._effort.admit_own(asked.path, texts) else []
+
+    def _problems(self, asked: Asked) -> Iterator[Problem]:
+        name = asked.device_class
+        if name in self.classes or self.classes is NO_CLASSES or not name:
+            return
+        guess = class_meant(name, self.classes)
+        yield problem(
+            asked.path / "deviceClassName",
+            f"there is no DeviceClass {shown(name)}, so nobody knows which GPUs it has; the most that they can be is charged",
+            f'write "{guess}"' if guess else "write the name of a DeviceClass that exists, or create it first",
+        )

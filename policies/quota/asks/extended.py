@@ -1,0 +1,188 @@
+"""Extended resources: what a pod asks for by name, of device plugins or of DeviceClasses that have such a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.amounts import ONE, pod_amounts
+from policies.nvidia.products import PRODUCT, Product
+from policies.nvidia.resources import parse_resource
+from policies.quota.asks.requirements import Required
+from policies.quota.charges import UNSEEN, Ask, DeviceKind
+from policies.quota.devices.classes import NO_CLASSES, classes, hosts
+from policies.quota.devices.kinds import BARE, mig_product_label
+from policies.quota.devices.published import Shares, published
+from policies.quota.devices.shares import of_replica, unseen_gpu, unseen_slice
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.kubernetes.pods import Pod
+    from policies.nvidia.resources import GPUResource
+    from policies.quota.devices.classes import Classes, Hosts
+    from policies.quota.devices.kinds import NodeKind
+    from policies.settings.choices import Quotas
+    from policies.view import ClusterView
+
+__all__ = ["Extended", "most_held"]
+
+
+def most_held(pod: Pod) -> Mapping[str, int]:
+    """The most devices of each resource that a pod ever holds: init containers hand theirs on.
+
+    What is asked for the pod as a whole is left out: that is cpu and memory.
+    """
+    spec = {key: value for key, value in pod.spec.items() if key not in ("resources", "overhead")}
+    amounts = pod_amounts(spec)
+    return {name: -(-amount // ONE) for name, amount in sorted(amounts.items()) if amount > 0 and name != "pods"}
+
+
+@dataclass(frozen=True)
+class Extended:
+    """What the containers of a pod ask for by extended resources."""
+
+    pod: Pod
+    priority_class: str
+    view: ClusterView
+    settings: Quotas
+
+    @cached_property
+    def asks(self) -> Mapping[str, Ask]:
+        """By resource, as long as the pod has no node."""
+        asks = {name: self._ask(name, count) for name, count in self._amounts.items()}
+        return {name: ask for name, ask in asks.items() if ask is not None}
+
+    def got(self, node: str) -> Mapping[str, Ask]:
+        """By resource, on the node that the pod is bound to; what that does not show is as long as it has none."""
+        found: dict[str, Ask] = {}
+        for name, ask in self.asks.items():
+            kinds = self._kinds_on(node, name)
+            found[name] = Ask(ask.count, kinds, priority_class=ask.priority_class) if kinds else ask
+        return found
+
+    @property
+    def missing_classes(self) -> tuple[str, ...]:
+        """DeviceClasses whose implicit names are asked for and that do not exist."""
+        names = (each for name in self._amounts for each in self._classes.standing_for(name))
+        return tuple(
+            each for each in dict.fromkeys(names) if self._classes is not NO_CLASSES and each not in self._classes
+        )
+
+    @cached_property
+    def _amounts(self) -> Mapping[str, int]:
+        """Of extended resources, which have a domain: most pods have none, and nothing is digested for them."""
+        return {name: count for name, count in most_held(self.pod).items() if "/" in name}
+
+    @cached_property
+    def _classes(self) -> Classes:
+        known = self.view.derive(classes)
+        return NO_CLASSES if known is UNKNOWN else known
+
+    @cached_property
+    def _hosts(self) -> Hosts:
+        return self.view.derive(hosts)
+
+    @cached_property
+    def _required(self) -> Required:
+        return Required.of(self.pod.spec)
+
+    @cached_property
+    def _allowed(self) -> frozenset[NodeKind] | None:
+        """The kinds of nodes that the pod can be on; None for all."""
+        if self._required.is_anything:
+            return None
+        return frozenset(kind for kind in {*self._hosts.nodes.all, BARE} if self._required.allow(dict(kind.labels)))
+
+    def _ask(self, name: str, count: int) -> Ask | None:
+        """What one resource asks for; None where it is no GPU."""
+        resource, known = parse_resource(name), self._gpu_classes(name)
+        if resource is None and not known:
+            return None
+        kinds = self._offered(name) | self._of_classes(known)
+        pinned = self._pinned(resource, known, kinds)
+        if pinned is not None:
+            return Ask(count, kinds | pinned, priority_class=self.priority_class)
+        unseen = self._unseen(resource, known, "")
+        return Ask(count, kinds, is_open=True, priority_class=self.priority_class, unseen=unseen)
+
+    def _gpu_classes(self, name: str) -> tuple[str, ...]:
+        """The classes that a resource could stand for and whose devices could be GPUs, or of which nobody knows."""
+        return tuple(
+            each
+            for each in self._classes.standing_for(name)
+            if each not in self._classes or self._classes.necessary(each).types
+        )
+
+    def _offered(self, name: str) -> frozenset[DeviceKind]:
+        """What device plugins hand out under a name."""
+        nodes = self._hosts.nodes.all if self._allowed is None else self._allowed
+        return frozenset(
+            of_replica(offer.device, offer.sharing, self.settings.weights)
+            for kind in nodes
+            for resource, offer in kind.offers
+            if resource == name
+        )
+
+    def _of_classes(self, names: tuple[str, ...]) -> frozenset[DeviceKind]:
+        """The devices of classes on nodes that the pod can be on."""
+        return frozenset(
+            published(group.first).taken(Shares())
+            for name in names
+            for group in self._classes.devices(name)
+            if self._allowed is None or (on := self._hosts.of(group)) is None or on & self._allowed
+        )
+
+    def _kinds_on(self, node: str, name: str) -> frozenset[DeviceKind]:
+        """What a node hands out under a name: the scheduler asks the DRA driver only where the plugin has nothing."""
+        kind = self._hosts.nodes.by_name.get(node)
+        for resource, offer in () if kind is None else kind.offers:
+            if resource == name:
+                return frozenset({of_replica(offer.device, offer.sharing, self.settings.weights)})
+        return frozenset(
+            published(group.first).taken(Shares())
+            for each in self._gpu_classes(name)
+            for group in self._classes.devices(each)
+            if node in group.by_node or "" in group.by_node
+        )
+
+    def _pinned(
+        self, resource: GPUResource | None, known: tuple[str, ...], shown: frozenset[DeviceKind]
+    ) -> frozenset[DeviceKind] | None:
+        """The kinds beside those shown that the pod or the classes name by their product; None where they name none."""
+        keys = (PRODUCT, mig_product_label(resource)) if resource is not None and resource.mig else (PRODUCT,)
+        values = self._required.values(keys)
+        if values is not None:
+            absent = values - self._values_shown(resource, known, keys)
+            return frozenset[DeviceKind]().union(*(self._unseen(resource, known, value) for value in sorted(absent)))
+        if resource is not None or not all(each in self._classes for each in known):
+            return None
+        needs = [self._classes.necessary(each) for each in known]
+        if any(need.products is None for need in needs):
+            return None
+        return frozenset[DeviceKind]().union(*(need.missing(shown) for need in needs))
+
+    def _values_shown(
+        self, resource: GPUResource | None, known: tuple[str, ...], keys: tuple[str, ...]
+    ) -> frozenset[str]:
+        """The values of labels on nodes that the pod can be on and that have what it asks for."""
+        allowed = self._hosts.nodes.all if self._allowed is None else self._allowed
+        having = {kind for kind in allowed if resource is not None and resource.name in dict(kind.offers)}
+        for each in known:
+            for group in self._classes.devices(each):
+                having |= (self._hosts.of(group) or frozenset()) & allowed
+        return frozenset(value for kind in having for key, value in kind.labels if key in keys)
+
+    def _unseen(self, resource: GPUResource | None, known: tuple[str, ...], label: str) -> frozenset[DeviceKind]:
+        """What a product could be given as that no node shows; of no product in particular where the label is empty."""
+        product = Product.parse(label)
+        kinds: set[DeviceKind] = set()
+        if resource is not None:
+            profile = resource.profile or product.profile
+            kinds.add(unseen_gpu(product.name) if profile is None else unseen_slice(profile, product.name))
+        for each in known:
+            kinds |= self._classes.necessary(each).unseen(product.name) if each in self._classes else UNSEEN
+        # A node whose label tells of MIG devices hands out nothing else.
+        return frozenset(kind for kind in kinds if product.profile is None or kind.profile)

@@ -1,0 +1,87 @@
+"""Requirements: what a pod's node selector and required affinity say of the GPU that it can get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.node_requirements import NodeRequirement
+from policies.kubernetes.nodes import REQUIRED
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.selection_size import MOST_EXPRESSIONS, MOST_VALUES, SelectionSize
+from policies.quota.devices.kinds import narrows
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from policies.kubernetes.node_requirements import Alternatives
+
+__all__ = ["Required"]
+
+_MOST_NAMED = 64
+"""Values of a label that are looked at one by one; a pod that names more names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Required:
+    """Conditions on the labels of GPU Feature Discovery; those on other labels do not narrow what a pod can get."""
+
+    alternatives: Alternatives
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> Required:
+        """What a pod requires of its node.
+
+        A pod whose requirements no node can ever meet is read as if it had none: nothing runs by that, and a reading
+        that differs from the scheduler's must not count a pod as nothing. One that requires more than is judged in time
+        is read so as well: it is charged the most that any pod is.
+
+        Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
+        """
+        size = SelectionSize.of(spec)
+        if size.labels + size.terms + size.expressions > MOST_EXPRESSIONS or size.values > MOST_VALUES:
+            return cls(((),))
+        selector = spec.get("nodeSelector") or {}
+        common = tuple(NodeRequirement(key, "In", (value,)) for key, value in selector.items() if narrows(key))
+        required = lookup(spec, REQUIRED)
+        if not required:
+            return cls((common,))
+        branches = dict.fromkeys((*common, *branch) for branch in _branches(required.get("nodeSelectorTerms") or []))
+        return cls(tuple(branches) or ((),))
+
+    @property
+    def is_anything(self) -> bool:
+        """Whether every node meets them."""
+        return () in self.alternatives
+
+    def allow(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels meets them."""
+        return any(all(each.holds(labels) for each in branch) for branch in self.alternatives)
+
+    def values(self, keys: Collection[str]) -> frozenset[str] | None:
+        """The values of which every node that meets them has one, in one of some labels; None where it may have any."""
+        found: set[str] = set()
+        for branch in self.alternatives:
+            values = _values(branch, keys)
+            if values is None:
+                return None
+            found |= values
+        return frozenset(found) if 0 < len(found) <= _MOST_NAMED else None
+
+
+def _values(branch: tuple[NodeRequirement, ...], keys: Collection[str]) -> set[str] | None:
+    for key in keys:
+        of_key = [each for each in branch if each.key == key]
+        listed = [each.values for each in of_key if each.operator == "In"]
+        if listed:
+            return {value for value in listed[0] if all(each.holds({key: value}) for each in of_key)}
+    return None
+
+
+def _branches(terms: list[Mapping[str, Any]]) -> Iterator[tuple[NodeRequirement, ...]]:
+    """What each term asks of GPU labels; terms that match no node are left out."""
+    for term in terms:
+        expressions = term.get("matchExpressions") or []
+        read = [NodeRequirement.read(expression) for expression in expressions]
+        if (expressions or term.get("matchFields")) and None not in read:
+            yield tuple(each for each in read if each is not None and narrows(each.key))

@@ -1,0 +1,124 @@
+"""Outcomes: what charging came to, and what is answered therefore."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.decision import Decision, Severity
+from policies.kubernetes.paths import FieldPath
+from policies.quota.charging.charging import Uncountable
+from policies.quota.charging.rules import CHARGED_LATER, COUNTABLE, FITS, WRITTEN
+from policies.quota.charging.verdicts import contended, exceeded, full, not_primed, unavailable, uncountable, unreadable
+from policies.quota.ledger.admit import Admission, Contended, NoQuota
+from policies.quota.ledger.ledger import Exceeded, Full, NotPrimed
+from policies.quota.limits.quota import QuotaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from policies.decision import Finding
+    from policies.quota.charging.charging import Charging
+    from policies.quota.charging.verdicts import Holder, Verdict
+    from policies.rules import Rule
+
+__all__ = ["OUTCOMES", "Outcome", "Unavailable", "decision", "outcome_name"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """The quota could not be got or written."""
+
+    why: str
+    """For people."""
+
+
+Outcome = Admission | NoQuota | Uncountable | QuotaError | Unavailable
+"""What charging can come to; `QuotaError` where the GPUQuota that is stored cannot be read."""
+
+_REFUSED = {Exceeded: "exceeded", NotPrimed: "not_primed", Full: "full", Contended: "contended"}
+OUTCOMES = (
+    "charged",
+    "no_quota",
+    *_REFUSED.values(),
+    "uncountable",
+    "unreadable",
+    "unavailable",
+)
+"""Their names, for metrics."""
+
+
+def outcome_name(outcome: Outcome) -> str:
+    """One of `OUTCOMES`."""
+    match outcome:
+        case Admission(verdict=None):
+            return "charged"
+        case Admission(verdict=verdict):
+            return _REFUSED[type(verdict)]
+        case NoQuota():
+            return "no_quota"
+        case Uncountable():
+            return "uncountable"
+        case QuotaError():
+            return "unreadable"
+    return "unavailable"
+
+
+def decision(document: Any, asked: Charging, outcome: Outcome, holders: Iterable[Holder] = ()) -> Decision:
+    """What is answered. No settings change it, and nobody is exempt.
+
+    Args:
+        document: what is being created.
+        asked: what of it is charged.
+        outcome: what that came to.
+        holders: who holds something of the quota, told to who is over it.
+    """
+    told = _told(asked, outcome, holders)
+    findings = [] if told is None else [told.finding]
+    if not isinstance(outcome, NoQuota):
+        findings += _problems(asked)
+    return Decision(tuple(findings), object=document, retry_after=None if told is None else told.retry_after)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    rule: Rule
+    admitted: bool
+    verdict: Verdict
+
+    @property
+    def finding(self) -> Finding:
+        severity = Severity.WARN if self.admitted else Severity.DENY
+        return self.rule.finding(FieldPath(), self.verdict.message, self.verdict.remedy, severity=severity)
+
+    @property
+    def retry_after(self) -> int | None:
+        return None if self.admitted else self.verdict.retry_after
+
+
+def _told(asked: Charging, outcome: Outcome, holders: Iterable[Holder]) -> _Told | None:
+    # What asks for nothing is charged nothing, and need not wait until it could be.
+    admitted = not (asked.enforced and (asked.pieces or asked.unseen))
+    match outcome:
+        case Admission(verdict=Exceeded() as found):
+            return _Told(FITS, outcome.allowed, exceeded(found, holders, admitted=outcome.allowed))
+        case Admission(verdict=NotPrimed() as found):
+            return _Told(WRITTEN, outcome.allowed, not_primed(found, asked.namespace, admitted=outcome.allowed))
+        case Admission(verdict=Full() as found):
+            return _Told(WRITTEN, outcome.allowed, full(found, asked.namespace, admitted=outcome.allowed))
+        case Admission(verdict=Contended()):
+            return _Told(WRITTEN, outcome.allowed, contended(asked.namespace, admitted=outcome.allowed))
+        case Uncountable():
+            admitted = outcome.mode == "Warn"
+            return _Told(COUNTABLE, admitted, uncountable(outcome.unknown, admitted=admitted))
+        case QuotaError():
+            return _Told(WRITTEN, admitted, unreadable(asked.namespace, str(outcome), admitted=admitted))
+        case Unavailable():
+            return _Told(WRITTEN, admitted, unavailable(asked.namespace, outcome.why, admitted=admitted))
+    return None
+
+
+def _problems(asked: Charging) -> Iterator[Finding]:
+    for each in asked.problems:
+        yield CHARGED_LATER.finding(each.path, each.message, each.remedy)

@@ -1,0 +1,204 @@
+"""Verdicts: what is said to whom a quota turns away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.printable import printable
+from policies.quota.ledger.ledger import MOST_CHARGES, Exceeded, Full, NotPrimed, Over
+from policies.quota.limits.amounts import spoken
+from policies.quota.limits.quota import NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import timedelta
+    from fractions import Fraction
+
+    from policies.quota.bills import UnknownMemory, UnknownProduct
+    from policies.quota.charges import Amounts, Unit
+
+__all__ = [
+    "Holder",
+    "Verdict",
+    "contended",
+    "exceeded",
+    "full",
+    "not_primed",
+    "unavailable",
+    "uncountable",
+    "unreadable",
+]
+
+_MOST_HOLDERS = 3
+_LONGEST_REASON = 200
+_TAKEN_UP: Mapping[Unit, str] = {"gpus": "GPUs", "devices": "devices", "memory": "memory"}
+_WARN_ONLY = "it is admitted all the same, because the quota has mode: Warn"
+_SEEN_LATER = "it is admitted all the same, and counted when it is seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why something does not fit, or cannot be charged."""
+
+    message: str
+    """Without a full stop."""
+    remedy: str
+    """Empty where there is nothing to do, or the message ends with it."""
+    retry_after: int | None = None
+    """Seconds; clients of Kubernetes wait as long and try again by themselves. None where that would not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A pod or a claim that holds something of a quota."""
+
+    name: str
+    """With its namespace: `team-a/train-7`."""
+    amounts: Amounts
+    age: timedelta
+    """Since it was created."""
+
+
+def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool) -> Verdict:
+    """Over quota: in the words of Kubernetes' own quota, and then what would help.
+
+    Source of the first words: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go.
+    """
+    columns = (
+        ("requested", [(over, over.asked) for over in found.limits]),
+        ("used", [(over, over.used + over.reserved) for over in found.limits]),
+        ("limited", [(over, over.hard) for over in found.limits]),
+    )
+    native = ", ".join(f"{title}: {_listed(amounts)}" for title, amounts in columns)
+    holding = tuple(holders)
+    parts = [native, *(_explained(over, holding) for over in found.limits), *([_WARN_ONLY] if admitted else [])]
+    return Verdict(f"exceeded quota: {NAME}, {'; '.join(parts)}", _remedy(found.limits))
+
+
+def uncountable(found: UnknownProduct | UnknownMemory, *, admitted: bool) -> Verdict:
+    """Nobody can say what is asked comes to."""
+    text = f"quota {NAME} cannot count what is asked: {found.text}"
+    return Verdict(f"{text}; {_WARN_ONLY}" if admitted else text, "")
+
+
+def not_primed(found: NotPrimed, namespace: str, *, admitted: bool) -> Verdict:
+    """What there is was not counted yet."""
+    one = len(found.limits) == 1
+    said = (
+        f"status unknown for quota: {NAME}, limits: {','.join(found.limits)}; what namespace {namespace} holds already "
+        f"has not been counted yet for {'it' if one else 'them'}, which takes seconds after a limit is written"
+    )
+    look = f"look for the reason with kubectl describe gpuquota {NAME} -n {namespace}"
+    if admitted:
+        return Verdict(f"{said}; it is admitted and charged all the same", f"if that stays so, {look}")
+    return _later(said, f"if that does not help, {look}", 1)
+
+
+def full(found: Full, namespace: str, *, admitted: bool) -> Verdict:
+    """Too much is charged that nobody has seen."""
+    said = (
+        f"quota {NAME} of namespace {namespace} has no room for one more pod or claim on its way: "
+        f"it remembers {found.charges - 1:,} ({found.size / 1024:,.0f} KiB) that were admitted and have not been seen "
+        f"since, and {MOST_CHARGES:,} are the most; those that were never stored are given up after two minutes"
+    )
+    look = (
+        "see whether something refuses what the quota admits, and whether the controllers that make claims and count "
+        "quotas run"
+    )
+    if admitted:
+        return Verdict(f"{said}; {_SEEN_LATER}", look)
+    return _later(said, f"if that does not help, {look}", 10)
+
+
+def contended(namespace: str, *, admitted: bool) -> Verdict:
+    """Others were faster with every write that was tried."""
+    said = f"quota {NAME} of namespace {namespace} is being changed by too many requests at once, so nothing could be charged"
+    if admitted:
+        return Verdict(f"{said}; {_SEEN_LATER}", "create fewer pods at a time")
+    return Verdict(said, "try again in 1 s, or create fewer pods at a time", 1)
+
+
+def unreadable(namespace: str, why: str, *, admitted: bool) -> Verdict:
+    """The quota that is stored says nothing that could be held against anything."""
+    return _unavailable(f"GPUQuota {NAME} of namespace {namespace} cannot be read: {_plain_text(why)}", admitted, 30)
+
+
+def unavailable(namespace: str, why: str, *, admitted: bool) -> Verdict:
+    """The quota could not be got or written."""
+    return _unavailable(f"quota {NAME} of namespace {namespace} cannot be charged: {_plain_text(why)}", admitted, 5)
+
+
+def _unavailable(said: str, admitted: bool, retry_after: int) -> Verdict:
+    if admitted:
+        return Verdict(f"{said}; {_SEEN_LATER}", "if that stays so, show this to your administrator")
+    held = "the namespace enforces its quota, so nothing that gets GPUs is admitted without"
+    return _later(f"{said}; {held}", "if that does not help, show this to your administrator", retry_after)
+
+
+def _later(said: str, otherwise: str, retry_after: int) -> Verdict:
+    return Verdict(said, f"try again in {retry_after} s, and {otherwise}", retry_after)
+
+
+def _plain_text(why: str) -> str:
+    return printable(why).strip().rstrip(".")[:_LONGEST_REASON]
+
+
+def _listed(amounts: Iterable[tuple[Over, Fraction]]) -> str:
+    return ",".join(f"{over.name}={_plain(over.unit, amount)}" for over, amount in amounts)
+
+
+def _plain(unit: Unit, amount: Fraction) -> str:
+    return spoken(unit, amount) if unit == "memory" else str(amount)
+
+
+def _explained(over: Over, holders: Sequence[Holder]) -> str:
+    asked = f"{_more(over.unit, over.asked)} {_verb(over.unit, over.asked)} asked"
+    left = f"{_plain(over.unit, over.left)} {_verb(over.unit, over.left)} left of {_plain(over.unit, over.hard)}"
+    waiting = f" ({_plain(over.unit, over.reserved)} for what is on its way)" if over.reserved else ""
+    held = _held(over, holders)
+    if over.asked > over.hard:
+        return f"{asked}, and {over.name} never has more than {_plain(over.unit, over.hard)}"
+    return f"{asked}, {left} for {over.name}{waiting}{'; ' if held else ''}{held}"
+
+
+def _more(unit: Unit, amount: Fraction) -> str:
+    """`2 more GPUs`, `1/2 more GPU`, `80Gi more memory`."""
+    if unit == "memory":
+        return f"{spoken(unit, amount)} more memory"
+    number, noun = spoken(unit, amount).split(" ")
+    return f"{number} more {noun}"
+
+
+def _verb(unit: Unit, amount: Fraction) -> str:
+    return "is" if unit == "memory" or 0 < amount <= 1 else "are"
+
+
+def _held(over: Over, holders: Iterable[Holder]) -> str:
+    """Those that hold most, the oldest first among equals."""
+    holding = sorted(
+        (holder for holder in holders if holder.amounts.get(over.name)),
+        key=lambda holder: (-holder.amounts[over.name], -holder.age, holder.name),
+    )[:_MOST_HOLDERS]
+    return ", ".join(
+        f"{holder.name} holds {_plain(over.unit, holder.amounts[over.name])} since {_age(holder.age)}"
+        for holder in holding
+    )
+
+
+def _age(age: timedelta) -> str:
+    seconds = int(max(age.total_seconds(), 0))
+    for size, noun in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = seconds // size
+            return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{seconds} second{'' if seconds == 1 else 's'}"
+
+
+def _remedy(limits: Sequence[Over]) -> str:
+    if all(over.left for over in limits) or any(over.asked > over.hard for over in limits):
+        units = dict.fromkeys(_TAKEN_UP[over.unit] for over in limits)
+        less = f"ask for less ({', '.join(units)})"
+    else:
+        less = "wait until something that holds them ends"
+    return f"{less}, or ask whoever writes GPUQuota {NAME} for more"

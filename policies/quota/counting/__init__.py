@@ -1,0 +1,1 @@
+"""Counting: what there is, by the limits of a quota."""

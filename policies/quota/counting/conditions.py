@@ -1,0 +1,111 @@
+"""Conditions: what the status of a GPUQuota says about itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.quota.opt_in import ENFORCED, LEFT_ALONE, OPT_IN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.quota.ledger.ledger import Ledger
+    from policies.quota.limits.quota import Quota, QuotaError
+
+__all__ = ["counted", "enforced", "not_counted", "unreadable", "with_conditions"]
+
+_READY, _ENFORCED = "Ready", "Enforced"
+_LONGEST = 1000
+"""Characters of a reason; conditions that are much longer are not carried along with the ledger."""
+
+
+def counted(ledger: Ledger, quota: Quota, *, guesses_memory: bool, began_anew: bool) -> Object:
+    """Ready: what the namespace holds was counted.
+
+    Args:
+        ledger: With what was counted.
+        quota: Of the namespace.
+        guesses_memory: Whether memory counted as none because nothing tells how much any GPU has.
+        began_anew: Whether the lists that were counted before are of another history of the API server.
+    """
+    missing = [limit.name for limit in quota.limits if ledger.used(limit) is None]
+    if missing:
+        noun, it = ("limit", "it") if len(missing) == 1 else ("limits", "them")
+        return not_counted(
+            f"{noun} {', '.join(missing)} cannot be counted while something is on its way of which nobody knows what it comes to "
+            f"under {it}; it is counted once that is seen, or after two minutes given up"
+        )
+    sentences = ["All pods and claims of the namespace were counted."]
+    if guesses_memory:
+        sentences.append(
+            "No node and no ResourceSlice tells how much memory a GPU has, so memory counts as 0 where the product does "
+            "not tell it; see to it that GPU Feature Discovery labels GPU nodes with nvidia.com/gpu.memory."
+        )
+    if began_anew:
+        sentences.append(
+            "What was counted before rested on newer lists than the API server has, as after etcd was restored from a "
+            "backup, so counting began anew."
+        )
+    return _condition(_READY, "True", "Counted", " ".join(sentences))
+
+
+def not_counted(why: str) -> Object:
+    """Ready: pods and claims cannot be counted; what was counted before holds, and so does every charge since.
+
+    Args:
+        why: Without a full stop.
+    """
+    return _condition(_READY, "False", "NotCounted", f"{_capital(why)[:_LONGEST]}.")
+
+
+def unreadable(error: QuotaError) -> Object:
+    """Ready: the spec says nothing that can be meant."""
+    said = str(error)[:_LONGEST]
+    return _condition(_READY, "False", "Unreadable", f"{said}. Until this is put right, nothing can be charged.")
+
+
+def enforced(namespace: str, *, is_enforced: bool) -> Object:
+    """Enforced: what happens while the quota cannot be charged."""
+    if namespace in LEFT_ALONE:
+        said = f"Nobody is asked about namespace {namespace}, so that what runs the cluster and its GPUs always starts."
+        return _condition(_ENFORCED, "False", "LeftAlone", said)
+    if is_enforced:
+        said = (
+            f"Namespace {namespace} has the label {OPT_IN}: {ENFORCED}, so pods and claims that get GPUs are refused while "
+            "the quota cannot be charged."
+        )
+        return _condition(_ENFORCED, "True", "Enforced", said)
+    said = (
+        f"Namespace {namespace} does not have the label {OPT_IN}: {ENFORCED}, so pods and claims that get GPUs are "
+        "admitted without a charge while the quota cannot be charged."
+    )
+    return _condition(_ENFORCED, "False", "FailsOpen", said)
+
+
+def with_conditions(before: Sequence[Object], conditions: Iterable[Object], generation: int, time: str) -> list[Object]:
+    """The conditions of a status with some as they are to be; each has the time of its last change between True and False.
+
+    Args:
+        before: Those that are stored.
+        conditions: As they are to be.
+        generation: Of the spec that they are about.
+        time: Now, in RFC 3339.
+    """
+    after = list(before)
+    for condition in conditions:
+        place = next((index for index, each in enumerate(after) if each.get("type") == condition["type"]), len(after))
+        known = after[place] if place < len(after) else {}
+        since = known.get("lastTransitionTime") if known.get("status") == condition["status"] else None
+        after[place : place + 1] = [
+            {**condition, "observedGeneration": generation, "lastTransitionTime": since or time},
+        ]
+    return after
+
+
+def _condition(kind: str, status: str, reason: str, message: str) -> Object:
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

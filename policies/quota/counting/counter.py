@@ -1,0 +1,237 @@
+"""The counter: what each pod and claim of a namespace comes to, found once for as long as it stays as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.quota.asks.claims import got_by_claim
+from policies.quota.asks.pods import got_by_pod, priority_class_of
+from policies.quota.charges import OWN
+from policies.quota.charging.made import made_for, narrowed
+from policies.quota.counting.measuring import Measure, largest_memory
+from policies.quota.devices.classes import classes
+from policies.quota.devices.kinds import node_kinds
+from policies.quota.devices.published import devices
+from policies.quota.ledger.recount import Counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from policies.kubernetes.objects import Object
+    from policies.quota.charges import Ask
+    from policies.quota.limits.quota import Quota
+    from policies.settings.choices import Quotas
+    from policies.view import ClusterView
+
+__all__ = ["Counter", "Terms", "uid_of"]
+
+_ENDED = ("Succeeded", "Failed")
+_NONE: Mapping[str, tuple[str, str]] = MappingProxyType({})
+
+
+def _go_on() -> None:
+    """Neither rest nor end."""
+
+
+def uid_of(document: Object) -> str:
+    """The uid of an object; of one out of a file, which may have none, its kind and name."""
+    uid = lookup(document, ("metadata", "uid"))
+    return uid if isinstance(uid, str) and uid else f"{document.get('kind', '')}/{name_of(document)}"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """By what is counted."""
+
+    quota: Quota
+    view: ClusterView
+    """With nodes, classes and slices."""
+    settings: Quotas
+
+    @property
+    def guesses_memory(self) -> bool:
+        """Whether memory is limited while nothing tells how much any GPU has, so that some may count as none."""
+        return any(limit.unit == "memory" for limit in self.quota.limits) and not self.view.derive(largest_memory)
+
+    @cached_property
+    def facts(self) -> tuple[Any, ...]:
+        """What all counting rests on beside the objects: while this is equal, so is what they come to.
+
+        It stays as it is first asked for, so that what was counted by these terms is not counted anew by the same ones
+        where the cluster changes meanwhile.
+        """
+        derived = (self.view.derive(function) for function in (node_kinds, classes, devices))
+        return (self.quota.limits, self.settings, *derived)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An object, and what it was found to come to."""
+
+    document: Object
+    counted: Counted
+
+
+@dataclass(frozen=True, slots=True)
+class _SeenPod(_Seen):
+    got: tuple[Ask, ...]
+    """What it holds by extended resources."""
+    priority_class: str
+    made: Mapping[str, str]
+    """The claims that its status says were made for it, by name, and for which piece. Users cannot write there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """For what a claim was certainly made."""
+
+    pod: str
+    """Its uid."""
+    piece: str
+    priority_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class _SeenClaim(_Seen):
+    origin: _Origin | None
+
+
+class Counter:
+    """Counts the pods and claims of one namespace again and again.
+
+    An object that is the same as the last time, by identity, is not counted anew as long as quota, settings, nodes,
+    classes and devices are equal. Any thread may call, one at a time.
+    """
+
+    def __init__(self) -> None:
+        self._basis: _Basis | None = None
+        self._pods: dict[str, _SeenPod] = {}
+        self._claims: dict[str, _SeenClaim] = {}
+        self._origins: dict[str, _Origin] = {}
+
+    def count(
+        self,
+        pods: Iterable[Object],
+        claims: Iterable[Object],
+        terms: Terms,
+        *,
+        charged: Mapping[str, tuple[str, str]] = _NONE,
+        breath: Callable[[], None] = _go_on,
+    ) -> tuple[Mapping[str, Counted], Mapping[str, Counted]]:
+        """Pods and claims by uid, as they count.
+
+        Args:
+            pods: Of one namespace; those without GPUs count as nothing.
+            claims: Of the same.
+            terms: By what to count.
+            charged: By the uids of claims, for which pod and which piece of it their charges say that they were made,
+                which is certain.
+            breath: Called between objects; it may rest, or end the work by raising.
+        """
+        facts = terms.facts
+        if self._basis is None or self._basis.facts != facts:
+            self._basis, self._pods, self._claims = _Basis(facts, Measure(terms.quota, terms.view)), {}, {}
+        work = _Work(terms, self._basis.measure, breath)
+        self._pods = {uid_of(pod): self._pod(pod, work) for pod in pods}
+        listed = tuple(claims)
+        self._origins = {
+            uid_of(claim): origin for claim in listed if (origin := self._origin(claim, charged)) is not None
+        }
+        self._claims = {uid_of(claim): self._claim(claim, work) for claim in listed}
+        return (
+            {uid: seen.counted for uid, seen in self._pods.items()},
+            {uid: seen.counted for uid, seen in self._claims.items()},
+        )
+
+    def _pod(self, document: Object, work: _Work) -> _SeenPod:
+        known = self._pods.get(uid_of(document))
+        return known if known is not None and known.document is document else work.pod(document)
+
+    def _origin(self, claim: Object, charged: Mapping[str, tuple[str, str]]) -> _Origin | None:
+        """For what a claim was certainly made; that stays so when its pod is gone.
+
+        Its ownerReference and annotation alone may be forged. By them a claim would count for the pod's own devices, or
+        for its PriorityClass and not for that of the pod that uses it.
+        """
+        uid, made = uid_of(claim), made_for(claim)
+        pod = None if made is None else self._pods.get(made.uid)
+        if made is None or pod is None:
+            return self._origins.get(uid)
+        if pod.made.get(name_of(claim)) == made.piece or charged.get(uid) == (made.uid, made.piece):
+            return _Origin(made.uid, made.piece, pod.priority_class)
+        return self._origins.get(uid)
+
+    def _claim(self, document: Object, work: _Work) -> _SeenClaim:
+        known, origin = self._claims.get(uid_of(document)), self._origins.get(uid_of(document))
+        if known is not None and known.document is document and known.origin == origin:
+            return known
+        pod = self._pods.get(origin.pod) if origin is not None and origin.piece == OWN else None
+        return work.claim(document, origin, None if pod is None else pod.got)
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    facts: tuple[Any, ...]
+    measure: Measure
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The counting of objects that have changed."""
+
+    terms: Terms
+    measure: Measure
+    breath: Callable[[], None]
+
+    def pod(self, document: Object) -> _SeenPod:
+        """A pod as it counts; one that cannot be read counts as nothing, since no API server stores it."""
+        self.breath()
+        named = (uid_of(document), "Pod", name_of(document))
+        try:
+            pod = Pod.read(document)
+        except MalformedPodError:
+            return _SeenPod(document, Counted(*named), (), "", {})
+        has_ended = lookup(document, ("status", "phase")) in _ENDED
+        got = () if has_ended else got_by_pod(pod, self.terms.view, self.terms.settings)
+        counted = Counted(*named, amounts=self.measure.amounts(got), ended=has_ended)
+        return _SeenPod(document, counted, got, priority_class_of(pod), _made_by_status(document.get("status")))
+
+    def claim(self, document: Object, origin: _Origin | None, own: tuple[Ask, ...] | None) -> _SeenClaim:
+        """A claim as it counts.
+
+        Args:
+            document: The claim.
+            origin: For what it was certainly made.
+            own: What its pod holds by extended resources, where it was made for these.
+        """
+        self.breath()
+        priority_class = None if origin is None else origin.priority_class
+        got = got_by_claim(document, self.terms.view, self.terms.settings, priority_class)
+        if own is not None and lookup(document, ("status", "allocation")) is None:
+            got = narrowed(got, own)
+        owner, piece = ("", OWN) if origin is None else (origin.pod, origin.piece)
+        if origin is None and (made := made_for(document)) is not None and made.piece != OWN:
+            # Whoever forges this closes a charge of their own pod early, and gets nothing for it.
+            owner, piece = made.uid, made.piece
+        counted = Counted(uid_of(document), "ResourceClaim", name_of(document), owner, piece, self.measure.amounts(got))
+        return _SeenClaim(document, counted, origin)
+
+
+def _made_by_status(status: Any) -> dict[str, str]:
+    """The claims that were made for a pod, and for which piece each.
+
+    Source: k8s.io/api/core/v1/types.go PodStatus.
+    """
+    listed = lookup(status, ("resourceClaimStatuses",))
+    found = [
+        (lookup(each, ("resourceClaimName",)), lookup(each, ("name",)))
+        for each in (listed if isinstance(listed, list) else ())
+    ]
+    found.append((lookup(status, ("extendedResourceClaimStatus", "resourceClaimName")), OWN))
+    return {claim: piece for claim, piece in found if isinstance(claim, str) and isinstance(piece, str) and claim}

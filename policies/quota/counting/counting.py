@@ -1,0 +1,175 @@
+"""Counting: what the pods and claims of a namespace come to under its quota, and who of them holds what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import lookup
+from policies.quota.charges import OWN
+from policies.quota.charging.made import made_for
+from policies.quota.charging.verdicts import Holder
+from policies.quota.counting.counter import Counter, Terms, uid_of
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.recount import Snapshot, recount
+from policies.quota.ledger.reservations import added, beyond, largest
+from policies.quota.limits.quota import parse_quota
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.quota.charges import Amounts
+    from policies.quota.ledger.recount import Counted
+    from policies.quota.limits.quota import Quota
+    from policies.settings.choices import Quotas
+    from policies.view import ClusterView
+
+__all__ = ["counted_ledger", "cover", "holders", "snapshot"]
+
+_NEW = "1"
+"""A resourceVersion for lists that have none."""
+
+
+def snapshot(
+    pods: Iterable[Object],
+    claims: Iterable[Object],
+    pods_version: str,
+    claims_version: str,
+    quota: Quota,
+    view: ClusterView,
+    settings: Quotas,
+) -> Snapshot:
+    """What two lists show, counted by a quota.
+
+    What exists is counted whatever the quota says of unknown products, and memory of which nothing is known as that of
+    the largest GPU that the cluster shows.
+
+    Args:
+        pods: Those of one namespace that have not ended; those without GPUs may be left out.
+        claims: All of the namespace.
+        pods_version: The resourceVersion of the list of pods.
+        claims_version: That of the list of claims.
+        quota: Of the namespace.
+        view: The cluster, with nodes, classes and slices.
+        settings: How quotas count.
+    """
+    return Snapshot(*Counter().count(pods, claims, Terms(quota, view, settings)), pods_version, claims_version)
+
+
+def counted_ledger(document: Object, view: ClusterView, settings: Quotas) -> Ledger:
+    """The ledger of a GPUQuota as it is stored, or, where some limit was never counted, as the view's objects make it.
+
+    Of a kind that the view does not know there is nothing, then.
+
+    Args:
+        document: The GPUQuota.
+        view: The cluster, with the pods and claims of the namespace.
+        settings: How quotas count.
+
+    Raises:
+        QuotaError: the GPUQuota cannot be read.
+    """
+    quota, ledger = parse_quota(document), Ledger.read(document)
+    if all(ledger.used(limit) is not None for limit in quota.limits):
+        return ledger
+    namespace = namespace_of(document) or "default"
+    seen = snapshot(*_objects(namespace, view), _NEW, _NEW, quota, view, settings)
+    return recount(replace(ledger, counted=None), quota, seen) or ledger
+
+
+def cover(
+    pod: Object | None, claims: Iterable[Object], claim_uid: str, quota: Quota, view: ClusterView, settings: Quotas
+) -> Amounts:
+    """What is counted already of a claim that the scheduler makes for a pod's extended resources.
+
+    It is what the pod comes to, less what other claims took that say that they were made for the same. Who forges one
+    takes that from their own pod.
+
+    Args:
+        pod: As it is stored; None where it is not.
+        claims: All of its namespace.
+        claim_uid: Of the claim that is being made.
+        quota: Of the namespace.
+        view: The cluster, with nodes, classes and slices.
+        settings: How quotas count.
+    """
+    if pod is None:
+        return {}
+    made = [claim for claim in claims if _is_for(claim, uid_of(pod)) and uid_of(claim) != claim_uid]
+    pods, taken = Counter().count(
+        [pod], made, Terms(quota, view, settings), charged={uid_of(claim): (uid_of(pod), OWN) for claim in made}
+    )
+    return {
+        name: left
+        for name, left in beyond(pods[uid_of(pod)].amounts, _sum(each.amounts for each in taken.values())).items()
+        if left
+    }
+
+
+def holders(
+    namespace: str, quota: Quota, view: ClusterView, settings: Quotas, now: datetime, *, counter: Counter | None = None
+) -> tuple[Holder, ...]:
+    """The pods and claims of a namespace that hold something of its quota, so far as the view shows them.
+
+    A claim that was made for a pod counts for the pod, by the pod's name.
+
+    Args:
+        namespace: Which.
+        quota: Of the namespace.
+        view: The cluster, with pods, claims, nodes, classes and slices.
+        settings: How quotas count.
+        now: To tell ages by.
+        counter: The same one each time where one namespace is asked about often: only what changed is counted then.
+    """
+    pods, claims = _objects(namespace, view)
+    counted_pods, counted_claims = (counter or Counter()).count(pods, claims, Terms(quota, view, settings))
+    made: dict[str, dict[str, Amounts]] = {}
+    for each in counted_claims.values():
+        pieces = made.setdefault(each.owner, {})
+        pieces[each.piece] = added(pieces.get(each.piece, {}), each.amounts)
+    held = [(pod, _held(counted_pods[uid_of(pod)], made.get(uid_of(pod), {}))) for pod in pods]
+    counted = ((claim, counted_claims[uid_of(claim)]) for claim in claims)
+    held += ((claim, each.amounts) for claim, each in counted if each.owner not in counted_pods)
+    return tuple(
+        Holder(f"{namespace}/{name_of(each)}", amounts, _age(each, now))
+        for each, amounts in held
+        if any(amounts.values())
+    )
+
+
+def _objects(namespace: str, view: ClusterView) -> tuple[Sequence[Object], Sequence[Object]]:
+    """The pods and claims of a namespace; none of a kind that is unknown."""
+    pods, claims = view.list("Pod", namespace), view.list("ResourceClaim", namespace)
+    return () if pods is UNKNOWN else pods, () if claims is UNKNOWN else claims
+
+
+def _held(pod: Counted, pieces: Mapping[str, Amounts]) -> Amounts:
+    """What a pod holds with the claims that were made for it; those for its extended resources are the same devices."""
+    held = largest(pod.amounts, pieces.get(OWN, {}))
+    return _sum((held, *(amounts for piece, amounts in pieces.items() if piece != OWN)))
+
+
+def _sum(parts: Iterable[Amounts]) -> Amounts:
+    total: Amounts = {}
+    for part in parts:
+        total = added(total, part)
+    return total
+
+
+def _is_for(claim: Object, uid: str) -> bool:
+    made = made_for(claim)
+    return made is not None and (made.uid, made.piece) == (uid, OWN)
+
+
+def _age(document: Object, now: datetime) -> timedelta:
+    """How long ago something was created; nothing where it does not say."""
+    created = lookup(document, ("metadata", "creationTimestamp"))
+    try:
+        since = datetime.fromisoformat(created) if isinstance(created, str) else now
+    except ValueError:
+        return timedelta()
+    return now - (since if since.tzinfo else since.replace(tzinfo=UTC))

@@ -1,0 +1,83 @@
+"""Measuring: what pods and claims that exist come to under a quota, though it may not be known what they get."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+from policies.quota.bills import bill
+from policies.quota.charges import Bill
+from policies.quota.devices.kinds import node_kinds
+from policies.quota.devices.published import devices
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policies.quota.charges import Amounts, Ask, DeviceKind
+    from policies.quota.limits.quota import Quota
+    from policies.view import ClusterView
+
+__all__ = ["Measure", "largest_memory"]
+
+_MOST_REMEMBERED = 4096
+
+
+def largest_memory(view: ClusterView) -> int:
+    """How many bytes the largest GPU has that nodes or slices show; 0 where none tells. Use it by `view.derive`.
+
+    Of a GPU of which only a part is shown, it is that many times as much.
+    """
+    sizes = (ceil(kind.memory / kind.gpus) for kind in _shown(view) if kind.memory and kind.gpus)
+    return max(sizes, default=0)
+
+
+def _shown(view: ClusterView) -> Iterator[DeviceKind]:
+    nodes, published = view.derive(node_kinds), view.derive(devices)
+    for node in () if nodes is UNKNOWN else nodes.all:
+        for _, offer in node.offers:
+            yield offer.device
+    for parts in () if published is UNKNOWN else published.pools.values():
+        for part in parts:
+            for each in part.values():
+                yield each.device
+
+
+class Measure:
+    """What asks come to that were granted: an amount for each, whatever is not known.
+
+    Most pods are like others, so what asks came to is remembered, and equal asks come to one and the same mapping.
+    """
+
+    def __init__(self, quota: Quota, view: ClusterView) -> None:
+        """Args: by what to measure; that it would refuse what nobody knows makes that no less. The cluster as it is now."""
+        self._quota = replace(quota, unknown_products="WorstCase")
+        self._largest = view.derive(largest_memory)
+        self._known: dict[tuple[Ask, ...], Amounts] = {}
+
+    def amounts(self, asks: Iterable[Ask]) -> Amounts:
+        """By limit, the most that the asks can come to."""
+        asks = tuple(asks)
+        found = self._known.get(asks)
+        if found is None:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            found = self._known[asks] = self._billed(asks)
+        return found
+
+    def _billed(self, asks: tuple[Ask, ...]) -> Amounts:
+        found = bill(asks, self._quota)
+        return found.amounts if isinstance(found, Bill) else self._billed(tuple(map(self._guessed, asks)))
+
+    def _guessed(self, ask: Ask) -> Ask:
+        """An ask whose kinds all have memory: that of the largest GPU where nobody knows."""
+        return replace(
+            ask,
+            kinds=self._measured(ask.kinds),
+            unseen=self._measured(ask.unseen),
+            alternatives=tuple(map(self._guessed, ask.alternatives)),
+        )
+
+    def _measured(self, kinds: frozenset[DeviceKind]) -> frozenset[DeviceKind]:
+        return frozenset(kind if kind.memory is not None else replace(kind, memory=self._largest) for kind in kinds)

@@ -1,0 +1,1 @@
+"""The ledger: what is used and reserved of a quota, and whether more fits."""

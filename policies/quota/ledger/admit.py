@@ -1,0 +1,76 @@
+"""Admitting: what a ledger's verdict means under the mode of the quota and the label of its namespace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from policies.quota.ledger.ledger import Exceeded, Full, Ledger, NotPrimed
+
+if TYPE_CHECKING:
+    from policies.quota.charges import Amounts, Charge
+    from policies.quota.limits.quota import Quota
+
+__all__ = ["Admission", "Contended", "NoQuota", "admit", "admit_unwritten"]
+
+_NOTHING: Amounts = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class NoQuota:
+    """The namespace has no GPUQuota, so nothing is limited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contended:
+    """Others kept writing the same GPUQuota until the tries were used up; nothing was charged. Asking again helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What becomes of a charge."""
+
+    allowed: bool
+    verdict: Exceeded | NotPrimed | Full | Contended | None
+    """Why it is not allowed, or allowed with a warning only; None where it fits."""
+    ledger: Ledger
+    """To be written before the answer; the one from before where nothing is to be."""
+
+
+def admit(
+    ledger: Ledger, quota: Quota, charge: Charge, *, enforced: bool, time: str = "", counted: Amounts = _NOTHING
+) -> Admission:
+    """Charge, and say whether the object may be created.
+
+    What is allowed although it does not fit is charged all the same: whoever comes next has to see it.
+
+    Args:
+        ledger: The one that is stored.
+        quota: The spec of the same object.
+        charge: For what is being created.
+        enforced: Whether the namespace's quota fails closed: what is not known yet refuses then.
+        time: Now, in RFC 3339, for people.
+        counted: As `Ledger.charge` takes it.
+    """
+    found = ledger.charge(charge, quota, time=time, counted=counted)
+    match found:
+        case Ledger():
+            return Admission(True, None, found)
+        case Exceeded() if quota.mode == "Warn":
+            return Admission(True, found, found.anyway)
+        case NotPrimed() if quota.mode == "Warn" or not enforced:
+            return Admission(True, found, found.anyway)
+        case Full() if quota.mode == "Warn" or not enforced:
+            return Admission(True, found, ledger)
+    return Admission(False, found, ledger)
+
+
+def admit_unwritten(ledger: Ledger, quota: Quota, charge: Charge, *, enforced: bool) -> Admission:
+    """Say whether an object may be created whose charge could not be written, because others always wrote first.
+
+    What touches no limit may be: its charge would matter only to a limit that is added before the object is seen.
+    """
+    limits = {limit.name for limit in quota.limits}
+    touched = any(bill.amounts.get(name) for bill in charge.pieces.values() for name in limits)
+    return Admission(quota.mode == "Warn" or not enforced or not touched, Contended(), ledger)

@@ -1,0 +1,145 @@
+"""Recounting: what is used of a quota, from lists of what there is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from policies.quota.charges import OWN
+from policies.quota.ledger.reservations import ZERO, added, beyond
+from policies.quota.ledger.status import Count, Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from fractions import Fraction
+
+    from policies.quota.charges import Amounts
+    from policies.quota.ledger.ledger import Ledger
+    from policies.quota.ledger.reservations import OpenCharge
+    from policies.quota.limits.quota import Quota
+
+__all__ = ["Counted", "Snapshot", "recount"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A pod or a claim that a list shows."""
+
+    uid: str
+    kind: str
+    name: str
+    owner: str = ""
+    """Of a claim that was made for a pod: the pod's uid. A claim for extended resources has one only where the pod's
+    `status.extendedResourceClaimStatus` names it, since it then counts for the pod's own devices; for any other the
+    ownerReference and the annotation do, since believing a forged one costs nobody but its author."""
+    piece: str = OWN
+    """For which claim of the pod it was made; `OWN` for its extended resources."""
+    amounts: Amounts = field(default_factory=dict)
+    """What it comes to by the quota's limits: what it got, or the most it can get as long as it got nothing. Nothing of a
+    pod that has ended; a pod that is being deleted counts until it is gone."""
+    ended: bool = False
+    """Whether it is a pod that has succeeded or failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All pods and all claims of a namespace, as two lists show them."""
+
+    pods: Mapping[str, Counted]
+    claims: Mapping[str, Counted]
+    pods_version: str
+    claims_version: str
+    """The resourceVersions of the lists; they need not be the same."""
+    gone: Collection[str] = ()
+    """The uids of some objects that were seen before and are no more, or are pods that have ended. Nothing of that name
+    that comes later has their uid, so this holds whichever versions the lists are of."""
+
+
+def recount(ledger: Ledger, quota: Quota, snapshot: Snapshot) -> Ledger | None:
+    """The ledger with `used` counted anew, and without the charges for what the lists show.
+
+    Whatever was charged is on the ledger or in lists that are no older than those last counted, so `used` and the open
+    charges together are never less than what there is. A piece that no list shows stays charged but for one case: a pod
+    that was seen and is there no more, or has ended, gets no claims any more; claims for it that are on their way have
+    charges of their own.
+
+    Returns:
+        None where one of the lists is older than the one last counted, or its resourceVersion cannot be compared: what
+        it does not show may be there, and its charge gone.
+    """
+    versions = Versions.of(snapshot.pods_version, snapshot.claims_version)
+    if versions is None or (ledger.counted is not None and not versions.reach(ledger.counted)):
+        return None
+    made = _made_for_pods(snapshot.claims.values())
+    unseen = ledger.reservations.changed(lambda charge: _unseen(charge, ledger, snapshot, made))
+    backed = unseen.changed(lambda claim: _backed(claim, snapshot, made))
+    settled = replace(ledger, reservations=backed).under(quota)
+    used = _used(snapshot, made)
+    limits = {
+        name: Count(count.key, used.get(name, ZERO) if count.key else None) for name, count in settled.limits.items()
+    }
+    return replace(settled, limits=limits, counted=versions)
+
+
+def _made_for_pods(claims: Iterable[Counted]) -> dict[tuple[str, str], Amounts]:
+    """What the claims for each piece of a pod come to together."""
+    made: dict[tuple[str, str], Amounts] = {}
+    for claim in claims:
+        if claim.owner:
+            group = (claim.owner, claim.piece)
+            made[group] = added(made.get(group, {}), claim.amounts)
+    return made
+
+
+def _unseen(
+    charge: OpenCharge, ledger: Ledger, snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]
+) -> OpenCharge | None:
+    """What is left of a charge.
+
+    A claim for extended resources stays while its pod's own charge does, or that would cover another one like it.
+    """
+    if charge.uid in snapshot.gone:
+        return None
+    if charge.kind != "Pod":
+        is_cover = charge.of is not None and charge.of[1] == OWN and charge.of[0] not in snapshot.pods
+        is_kept = is_cover and ledger.reservations.is_expected(charge)
+        return charge if is_kept or charge.uid not in snapshot.claims else None
+    pod = snapshot.pods.get(charge.uid)
+    if pod.ended if pod is not None else OWN not in charge.pieces:
+        return None
+    left = {
+        name: bill
+        for name, bill in charge.pieces.items()
+        if (pod is None if name == OWN else (charge.uid, name) not in made)
+    }
+    return replace(charge, pieces=left) if left else None
+
+
+def _backed(claim: OpenCharge, snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> OpenCharge:
+    """A claim for extended resources, and what `used` holds for it already: what its pod asks and no other claim took."""
+    if claim.of is None or claim.of[1] != OWN:
+        return claim
+    pod = snapshot.pods.get(claim.of[0])
+    own = {} if pod is None or pod.ended else pod.amounts
+    return replace(claim, counted={name: left for name, left in beyond(own, made.get(claim.of, {})).items() if left})
+
+
+def _used(snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> Amounts:
+    """What all of them come to; thousands come to the same mapping, which is multiplied rather than added up."""
+    times: dict[int, tuple[Amounts, int]] = {}
+    for amounts in _parts(snapshot, made):
+        times[id(amounts)] = (amounts, times.get(id(amounts), (amounts, 0))[1] + 1)
+    used: dict[str, Fraction] = {}
+    for amounts, count in times.values():
+        for name, amount in amounts.items():
+            used[name] = used.get(name, ZERO) + count * amount
+    return used
+
+
+def _parts(snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> Iterator[Amounts]:
+    for pod in snapshot.pods.values():
+        if not pod.ended:
+            taken = made.get((pod.uid, OWN))
+            yield beyond(pod.amounts, taken) if taken else pod.amounts
+    for claim in snapshot.claims.values():
+        yield claim.amounts

@@ -1,0 +1,167 @@
+"""The status of a GPUQuota, read: what was counted, and what is charged and not seen yet."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from policies.kubernetes.paths import lookup
+from policies.quota.charges import Bill
+from policies.quota.ledger.reservations import OpenCharge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["Count", "GarbageError", "Versions", "read_charges", "read_conditions", "read_counted", "read_limits"]
+
+_Item = TypeVar("_Item")
+
+_AMOUNT = re.compile(r"[0-9]{1,40}(?:/[1-9][0-9]{0,39})?", re.ASCII)
+_VERSION = re.compile(r"[1-9][0-9]{0,127}", re.ASCII)
+_UNITS = frozenset({"gpus", "memory", "devices"})
+_MOST_CONDITIONS = 8
+_LONGEST_CONDITION = 2048
+
+
+class GarbageError(ValueError):
+    """Something in a status is not what was ever written there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What one limit was counted to be used of."""
+
+    key: str
+    """Of the limit that it was counted for; empty where some charge is not known under the limit."""
+    used: Fraction | None
+    """None until it was counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The resourceVersions of the lists of pods and of claims on which a count rests."""
+
+    pods: str
+    claims: str
+
+    @classmethod
+    def of(cls, pods: object, claims: object) -> Versions | None:
+        """The versions, or None where one of them is none that can be compared.
+
+        Source: keps/sig-api-machinery/5504-comparable-resource-version: decimal digits without leading zeros.
+        """
+        if not isinstance(pods, str) or not isinstance(claims, str):
+            return None
+        return cls(pods, claims) if _VERSION.fullmatch(pods) and _VERSION.fullmatch(claims) else None
+
+    def reach(self, other: Versions) -> bool:
+        """Whether neither list is older than the other's."""
+        return _order(self.pods) >= _order(other.pods) and _order(self.claims) >= _order(other.claims)
+
+
+def _order(version: str) -> tuple[int, str]:
+    return len(version), version
+
+
+def read_limits(status: Any) -> dict[str, Count]:
+    """`status.limits` by name.
+
+    Raises:
+        GarbageError: it cannot be read.
+    """
+    return dict(_each(status, "limits", _limit))
+
+
+def read_charges(status: Any) -> list[OpenCharge]:
+    """`status.charges`.
+
+    Raises:
+        GarbageError: it cannot be read.
+    """
+    charges = _each(status, "charges", _charge)
+    if len({charge.uid for charge in charges}) < len(charges):
+        raise GarbageError("a charge is there twice")
+    return charges
+
+
+def read_counted(status: Any) -> Versions | None:
+    """`status.counted`, None where nothing was counted yet.
+
+    Raises:
+        GarbageError: it cannot be read.
+    """
+    counted = lookup(status, ("counted",))
+    if counted is None:
+        return None
+    versions = Versions.of(lookup(counted, ("pods",)), lookup(counted, ("claims",)))
+    if versions is None:
+        raise GarbageError("counted is not two resourceVersions")
+    return versions
+
+
+def read_conditions(status: Any) -> tuple[Object, ...]:
+    """`status.conditions` as they are, to be written again; what nobody of us wrote is left out."""
+    found = lookup(status, ("conditions",))
+    kept = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return tuple(each for each in kept[:_MOST_CONDITIONS] if len(json.dumps(each)) <= _LONGEST_CONDITION)
+
+
+def _each(status: Any, field: str, read: Callable[[Any], _Item]) -> list[_Item]:
+    found = lookup(status, (field,))
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise GarbageError(f"{field} is no list")
+    return [read(each) for each in found]
+
+
+def _limit(item: Any) -> tuple[str, Count]:
+    used, key = lookup(item, ("used",)), lookup(item, ("key",))
+    return _text(item, "name"), Count(key if isinstance(key, str) else "", None if used is None else _amount(used))
+
+
+def _charge(item: Any) -> OpenCharge:
+    time, of = lookup(item, ("time",)), lookup(item, ("of",))
+    return OpenCharge(
+        uid=_text(item, "uid"),
+        kind=_text(item, "kind"),
+        name=_text(item, "name"),
+        time=time if isinstance(time, str) else "",
+        pieces=dict(_each(item, "pieces", _piece)),
+        of=None if of is None else (_text(of, "uid"), _text(of, "piece", empty=True)),
+        counted=_amounts(item, "counted"),
+    )
+
+
+def _piece(item: Any) -> tuple[str, Bill]:
+    most = _amounts(item, "most")
+    if not most.keys() <= _UNITS:
+        raise GarbageError("an unknown unit")
+    return _text(item, "name", empty=True), Bill(_amounts(item, "amounts"), most)  # type: ignore[arg-type]  # just checked
+
+
+def _amounts(item: Any, field: str) -> dict[str, Fraction]:
+    found = lookup(item, (field,))
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise GarbageError(f"{field} is no mapping")
+    return {str(name): _amount(amount) for name, amount in found.items()}
+
+
+def _amount(value: Any) -> Fraction:
+    if not isinstance(value, str) or not _AMOUNT.fullmatch(value):
+        raise GarbageError("an amount is no number")
+    return Fraction(value)
+
+
+def _text(item: Any, field: str, *, empty: bool = False) -> str:
+    found = lookup(item, (field,))
+    if not isinstance(found, str) or not (found or empty):
+        raise GarbageError(f"{field} is no text")
+    return found

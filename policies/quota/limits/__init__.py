@@ -1,0 +1,1 @@
+"""Limits: a GPUQuota as it is written, and what its selectors select."""

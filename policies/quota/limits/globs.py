@@ -1,0 +1,93 @@
+"""Globs in the selectors of limits: how those of products, MIG profiles and PriorityClasses are read.
+
+They are those of wishes: `*` is any text and `?` one character, the brand may be left out, and the case of products and
+profiles does not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.printable import shown
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.product_globs import BRAND, folded
+from policies.quota.limits.amounts import written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["GLOBS", "Globs"]
+
+_BRANDS = re.compile(rf"^(?:{BRAND})+")
+_STARS = re.compile(r"\*{2,}")
+_RESOURCE = "nvidia.com/"
+_MIG = "mig-"
+
+
+@dataclass(frozen=True, slots=True)
+class Globs:
+    """One list of a selector."""
+
+    example: str
+    allowed: re.Pattern[str]
+    """The characters of a glob, and how many there can be; deploy/base/api/gpuquotas.yaml has the same."""
+    read: Callable[[str], str]
+    """A glob in the form in which selectors match it."""
+    misses: Callable[[str], str]
+    """Why a glob matches nothing although its characters are allowed, and what to write; empty where it may match."""
+
+    def problem(self, value: Any) -> str:
+        """What is wrong with a glob, and what to write; empty where nothing is."""
+        if not isinstance(value, str):
+            return f"is {written(value)}; write text such as {shown(self.example)}"
+        if not self.allowed.fullmatch(value):
+            said = f"write a name such as {shown(self.example)}, with * for any text and ? for one character"
+            return f"is {shown(value)}; {said}"
+        said = self.misses(value)
+        return f"is {shown(value)}, {said}" if said else ""
+
+
+def _product(text: str) -> str:
+    return _STARS.sub("*", _BRANDS.sub("", folded(text)))
+
+
+def _no_product(text: str) -> str:
+    if not _product(text):
+        return 'which is the brand and no product; write a product such as "H100*"'
+    if "shared" in folded(text):
+        return "and sharing is no part of a product's name; write it without -SHARED"
+    if _MIG in folded(text):
+        return 'and MIG is no part of a product\'s name; write the profile under profiles, such as "1g.10gb"'
+    return ""
+
+
+def _profile(text: str) -> str:
+    return _STARS.sub("*", folded(text))
+
+
+def _no_profile(text: str) -> str:
+    name = _profile(text)
+    if name.startswith((_RESOURCE, _MIG)):
+        bare = name.removeprefix(_RESOURCE).removeprefix(_MIG)
+        return f"which is the name of a resource; write the profile, {shown(bare)}"
+    if not {"*", "?"} & set(name) and MIGProfile.parse(name) is None and MIGProfile.from_label(name) is None:
+        return 'which is no MIG profile; write one such as "1g.10gb" or "1g.*"'
+    return ""
+
+
+def _as_it_is(text: str) -> str:
+    return _STARS.sub("*", text)
+
+
+def _always_may(text: str) -> str:
+    return ""
+
+
+GLOBS: Mapping[str, Globs] = {
+    "products": Globs("NVIDIA-H100-*", re.compile(r"[A-Za-z0-9_.*? -]{1,63}"), _product, _no_product),
+    "profiles": Globs("1g.*", re.compile(r"[A-Za-z0-9_.,+*?/-]{1,63}"), _profile, _no_profile),
+    "priorityClasses": Globs("batch", re.compile(r"[a-z0-9.*?-]{1,253}"), _as_it_is, _always_may),
+}
+"""By the fields of a selector."""

@@ -1,0 +1,115 @@
+"""A namespace's quota: the spec of its GPUQuota, read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from policies.kubernetes.paths import FieldPath
+from policies.quota.limits.amounts import read_hard, written
+from policies.quota.limits.globs import GLOBS
+from policies.quota.limits.selectors import EVERYTHING, Selector
+from policies.quota.limits.spec import UNITS, spec_problems, unknown_field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from fractions import Fraction
+
+    from policies.quota.charges import Unit
+
+__all__ = ["API_VERSION", "NAME", "Limit", "Quota", "QuotaError", "parse_quota"]
+
+API_VERSION = "gpu-admission.io/v1alpha1"
+NAME = "gpu"
+"""What the one GPUQuota of a namespace is called."""
+
+_FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
+
+
+class QuotaError(ValueError):
+    """A document that is no valid GPUQuota; `problems` holds (field path, sentence) pairs."""
+
+    def __init__(self, problems: list[tuple[FieldPath, str]]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(f"{path}: {sentence}" if path else sentence for path, sentence in problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most of one unit that a namespace's pods and claims may have together."""
+
+    name: str
+    unit: Unit
+    hard: Fraction
+    selector: Selector = EVERYTHING
+
+    @property
+    def key(self) -> str:
+        """What the limit counts, as 12 digits: what was counted for another key is worth nothing under this one.
+
+        How globs are spelled and ordered does not change it, and neither does `hard`.
+        """
+        counted = [self.unit, self.selector.products, self.selector.profiles, self.selector.priority_classes]
+        return hashlib.sha256(json.dumps(counted).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What the GPUQuota of a namespace says."""
+
+    limits: tuple[Limit, ...]
+    """In the order in which they are written, each with a name of its own."""
+    mode: Literal["Enforce", "Warn"] = "Enforce"
+    """What happens to what would be over a limit."""
+    unknown_products: Literal["WorstCase", "Deny"] = "WorstCase"
+    """What happens to what could get devices of products that nobody knows yet: it counts in every limit that it could
+    touch, or it is refused where that makes a difference."""
+
+
+def parse_quota(document: Any) -> Quota:
+    """Read a GPUQuota object; its status does not matter.
+
+    Raises:
+        QuotaError: with every problem of the document.
+    """
+    if not isinstance(document, dict):
+        raise QuotaError([(FieldPath(), "a GPUQuota is a mapping with apiVersion, kind, metadata and spec")])
+    problems = list(_envelope_problems(document))
+    spec: Any = document.get("spec")
+    problems += [(FieldPath(("spec", *steps)), said) for steps, said in spec_problems(spec)]
+    if problems:
+        raise QuotaError(problems)
+    given = {field: spec[key] for field, key in _CHOICES.items() if key in spec}
+    return Quota(tuple(_limit(each) for each in spec["limits"]), **given)
+
+
+_CHOICES = {"mode": "mode", "unknown_products": "unknownProducts"}
+
+
+def _limit(document: Mapping[str, Any]) -> Limit:
+    unit = next(unit for unit in UNITS if unit in document)
+    lists = document.get("selector", {})
+    products, profiles, priority_classes = (
+        tuple(sorted({globs.read(text) for text in lists.get(field, ())})) for field, globs in GLOBS.items()
+    )
+    selector = Selector(products, profiles, priority_classes)
+    return Limit(document["name"], unit, read_hard(unit, document[unit]), selector)
+
+
+def _envelope_problems(document: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
+    for field, right in (("apiVersion", API_VERSION), ("kind", "GPUQuota")):
+        if document.get(field) != right:
+            yield FieldPath([field]), f'{_found(document.get(field))}; write "{right}"'
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if name != NAME:
+        yield FieldPath(["metadata", "name"]), f'{_found(name)}; a namespace has one GPUQuota, named "{NAME}"'
+    for key in document:
+        if key not in _FIELDS:
+            yield FieldPath([str(key)]), unknown_field(key, _FIELDS, "a GPUQuota")
+
+
+def _found(value: Any) -> str:
+    return "is missing" if value is None else f"is {written(value)}"

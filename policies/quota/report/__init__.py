@@ -1,0 +1,1 @@
+"""The report: what there is of a quota and who holds it, for people."""

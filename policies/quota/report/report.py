@@ -1,0 +1,183 @@
+"""The report on a quota: what it allows, what is taken, by whom, and what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from policies.quota.ledger.reservations import ZERO
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from fractions import Fraction
+
+    from policies.kubernetes.paths import FieldPath
+    from policies.quota.charges import Amounts
+    from policies.quota.charging.verdicts import Holder
+    from policies.quota.limits.quota import Limit, Quota
+
+__all__ = ["Condition", "LimitUse", "QuotaReport", "QuotaState", "Reservation"]
+
+
+class QuotaState(StrEnum):
+    """How a quota stands, in a word."""
+
+    WITHIN = "within"
+    OVER = "over"
+    """More is taken of some limit than it allows."""
+    UNCOUNTED = "uncounted"
+    """What is used of some limit was not counted yet, so that nobody can be measured by it."""
+    UNREADABLE = "unreadable"
+    """The GPUQuota says something that there is not, so it holds nothing back."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitUse:
+    """What is taken of one limit."""
+
+    limit: Limit
+    used: Fraction | None
+    """By pods and claims that were seen; None where nobody has counted them and they cannot be counted here."""
+    reserved: Fraction
+    """By what was admitted and has not been seen yet."""
+    counted: bool
+    """Whether the status says what is used; else it is counted here."""
+
+    @property
+    def taken(self) -> Fraction:
+        """What is used and reserved."""
+        return (self.used or ZERO) + self.reserved
+
+    @property
+    def left(self) -> Fraction | None:
+        """What could still be had; None where nobody knows."""
+        return None if self.used is None else max(ZERO, self.limit.hard - self.taken)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether more is taken than the limit allows."""
+        return self.taken > self.limit.hard
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data; amounts are exact, as text, memory in bytes, and null where nobody knows."""
+        return {
+            "name": self.limit.name,
+            "unit": self.limit.unit,
+            "hard": str(self.limit.hard),
+            "used": _text(self.used),
+            "reserved": str(self.reserved),
+            "left": _text(self.left),
+            "counted": self.counted,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What was admitted and has not been seen yet."""
+
+    kind: str
+    name: str
+    uid: str
+    age: timedelta | None
+    """Since it was admitted; None where the ledger does not say when."""
+    amounts: Amounts
+    """What it asks for, by limit."""
+    is_awaited: bool
+    """Whether it was not seen itself; else only claims of it were not."""
+    claims_awaited: tuple[str, ...] = ()
+    """The claims from templates of a pod that were not seen, by their names in `spec.resourceClaims`."""
+    of: str = ""
+    """For a claim that was made for a pod which is charged as well: that pod. The two count once."""
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """What has to be seen before it counts as used, in words."""
+        own = ("the pod" if self.kind == "Pod" else "the claim",) if self.is_awaited else ()
+        return (*own, *(f"its claim {name}" for name in self.claims_awaited))
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "uid": self.uid,
+            "seconds": _seconds(self.age),
+            "amounts": _texts(self.amounts),
+            "waitsFor": list(self.waits_for),
+            "countedWithPod": self.of,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of the status: `Ready`, `Enforced`."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"type": self.type, "status": self.status, "reason": self.reason, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaReport:
+    """All there is to say of one GPUQuota."""
+
+    namespace: str
+    name: str
+    state: QuotaState
+    enforced: bool | None = None
+    """Whether its namespace fails closed; None where the namespace is not known."""
+    quota: Quota | None = None
+    """None where it cannot be read."""
+    limits: tuple[LimitUse, ...] = ()
+    """In the order in which they are written."""
+    holders: tuple[Holder, ...] | None = None
+    """Pods and claims that hold something, those first that hold the largest part of a limit; None where pods are not
+    known."""
+    reservations: tuple[Reservation, ...] = ()
+    """The oldest first."""
+    conditions: tuple[Condition, ...] = ()
+    problems: tuple[tuple[FieldPath, str], ...] = ()
+    """Why it cannot be read."""
+    remarks: tuple[str, ...] = ()
+    """What is wrong with it, in sentences without full stops."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        quota, held = self.quota, self.holders
+        return {
+            "namespace": self.namespace,
+            "name": self.name,
+            "state": str(self.state),
+            "mode": None if quota is None else quota.mode,
+            "unknownProducts": None if quota is None else quota.unknown_products,
+            "enforced": self.enforced,
+            "limits": [limit.as_json() for limit in self.limits],
+            "holders": None if held is None else [_holder(each) for each in held],
+            "reservations": [each.as_json() for each in self.reservations],
+            "conditions": [each.as_json() for each in self.conditions],
+            "problems": [{"path": str(path), "message": said} for path, said in self.problems],
+            "remarks": list(self.remarks),
+        }
+
+
+def _holder(holder: Holder) -> dict[str, Any]:
+    return {"name": holder.name, "seconds": _seconds(holder.age), "amounts": _texts(holder.amounts)}
+
+
+def _texts(amounts: Amounts) -> dict[str, str]:
+    return {name: str(amount) for name, amount in amounts.items() if amount}
+
+
+def _text(amount: Fraction | None) -> str | None:
+    return None if amount is None else str(amount)
+
+
+def _seconds(age: timedelta | None) -> int | None:
+    """Null where objects do not tell, as manifests."""
+    return max(int(age.total_seconds()), 0) if age else None

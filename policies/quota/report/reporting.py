@@ -1,0 +1,160 @@
+"""Reporting: makes the report on a GPUQuota of what its status says and of what the cluster shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import lookup
+from policies.quota.charges import OWN
+from policies.quota.counting.counting import counted_ledger, holders
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.reservations import ZERO, added
+from policies.quota.limits.quota import QuotaError, parse_quota
+from policies.quota.opt_in import is_enforced
+from policies.quota.report.remarks import remarks_on
+from policies.quota.report.report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from policies.kubernetes.objects import Object
+    from policies.quota.charges import Amounts
+    from policies.quota.charging.verdicts import Holder
+    from policies.quota.ledger.reservations import OpenCharge
+    from policies.quota.limits.quota import Quota
+    from policies.settings.choices import Quotas
+    from policies.view import ClusterView
+
+__all__ = ["COUNTED_FROM", "quota_report"]
+
+COUNTED_FROM = ("Pod", "ResourceClaim", "Node")
+"""Kinds without which nobody can count what is there."""
+_ALMOST_NOTHING = 1e-9
+
+
+def quota_report(document: Object, view: ClusterView, settings: Quotas, now: datetime) -> QuotaReport:
+    """The report on a GPUQuota.
+
+    What is used is what its status says. Where that does not say it, as in a manifest that was never applied, it is
+    counted here, from the pods and claims that the view shows.
+
+    Args:
+        document: The GPUQuota.
+        view: The cluster; what it shows of pods and claims of the namespace counts.
+        settings: How quotas count.
+        now: From which ages count.
+    """
+    namespace = namespace_of(document) or "default"
+    is_known = view.get("Namespace", namespace) is not UNKNOWN
+    report = QuotaReport(
+        namespace,
+        name_of(document),
+        QuotaState.UNREADABLE,
+        enforced=is_enforced(namespace, view) if is_known else None,
+        conditions=_conditions(document),
+    )
+    try:
+        quota = parse_quota(document)
+    except QuotaError as error:
+        return replace(report, problems=tuple(error.problems))
+    stored = Ledger.read(document).under(quota)
+    ledger = counted_ledger(document, view, settings).under(quota)
+    limits = _limits(quota, stored, ledger, is_countable="Pod" not in _missing(view, namespace))
+    is_stored = bool(lookup(document, ("metadata", "uid")))
+    report = replace(
+        report,
+        quota=quota,
+        state=_state(limits, is_stored=is_stored),
+        limits=limits,
+        holders=_holders(namespace, quota, view, settings, now),
+        reservations=_reservations(ledger, now),
+    )
+    here = None if _missing(view, namespace) else counted_ledger({**document, "status": {}}, view, settings)
+    return replace(report, remarks=tuple(remarks_on(report, ledger, here, is_stored=is_stored)))
+
+
+def _missing(view: ClusterView, namespace: str) -> list[str]:
+    return [kind for kind in COUNTED_FROM if view.list(kind, "" if kind == "Node" else namespace) is UNKNOWN]
+
+
+def _limits(quota: Quota, stored: Ledger, ledger: Ledger, *, is_countable: bool) -> tuple[LimitUse, ...]:
+    reserved = ledger.reservations.total
+    found = []
+    for limit in quota.limits:
+        counted = stored.used(limit) is not None
+        used = ledger.used(limit) if counted or is_countable else None
+        found.append(LimitUse(limit, used, reserved.get(limit.name, ZERO), counted))
+    return tuple(found)
+
+
+def _state(limits: Sequence[LimitUse], *, is_stored: bool) -> QuotaState:
+    """A manifest that was never applied has no status, and nothing is wrong with that."""
+    if any(each.used is None or (is_stored and not each.counted) for each in limits):
+        return QuotaState.UNCOUNTED
+    return QuotaState.OVER if any(each.is_over for each in limits) else QuotaState.WITHIN
+
+
+def _holders(
+    namespace: str, quota: Quota, view: ClusterView, settings: Quotas, now: datetime
+) -> tuple[Holder, ...] | None:
+    if view.list("Pod", namespace) is UNKNOWN:
+        return None
+    hard = {limit.name: limit.hard for limit in quota.limits}
+    found = (each for each in holders(namespace, quota, view, settings, now) if any(each.amounts.values()))
+    return tuple(sorted(found, key=lambda each: (-_largest_part(each.amounts, hard), -each.age, each.name)))
+
+
+def _largest_part(amounts: Amounts, hard: dict[str, Fraction]) -> float:
+    return max(float(amount) / (float(hard[name]) or _ALMOST_NOTHING) for name, amount in amounts.items())
+
+
+def _reservations(ledger: Ledger, now: datetime) -> tuple[Reservation, ...]:
+    found = [_reservation(charge, ledger, now) for charge in ledger.reservations]
+    return tuple(sorted(found, key=lambda each: (-(each.age or timedelta()), each.kind, each.name, each.uid)))
+
+
+def _reservation(charge: OpenCharge, ledger: Ledger, now: datetime) -> Reservation:
+    amounts: Amounts = {}
+    for bill in charge.pieces.values():
+        amounts = added(amounts, bill.amounts)
+    time = _moment(charge.time)
+    owner = ledger.reservations.get(charge.of[0]) if charge.of is not None else None
+    return Reservation(
+        charge.kind,
+        charge.name,
+        charge.uid,
+        age=None if time is None else max(now - time, timedelta()),
+        amounts={name: amount for name, amount in amounts.items() if amount},
+        is_awaited=charge.kind != "Pod" or OWN in charge.pieces,
+        claims_awaited=tuple(piece for piece in charge.pieces if piece != OWN),
+        of=owner.name if owner is not None and ledger.reservations.is_expected(charge) else "",
+    )
+
+
+def _conditions(document: Object) -> tuple[Condition, ...]:
+    """Those of the status that have a type, whoever wrote them."""
+    found = lookup(document, ("status", "conditions"))
+    read = (
+        Condition(*(_text(each, field) for field in ("type", "status", "reason", "message")))
+        for each in (found if isinstance(found, list) else ())
+    )
+    return tuple(condition for condition in read if condition.type)
+
+
+def _text(document: Any, field: str) -> str:
+    found = lookup(document, (field,))
+    return found if isinstance(found, str) else ""
+
+
+def _moment(text: str) -> datetime | None:
+    """A time in RFC 3339; None for what is none, or tells no time zone."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
