@@ -5,7 +5,7 @@ BIN := .venv/bin
 BUILDER ?= $(firstword $(foreach builder,docker podman buildah,$(shell command -v $(builder))))
 IMAGE ?= gpu-admission:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
-.PHONY: demo test lint image manifests clean
+.PHONY: demo test lint storm image manifests clean
 
 demo: .venv/installed
 	@$(BIN)/gpu-admission demo
@@ -18,6 +18,9 @@ lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+storm: .venv/installed-dev
+	STORM=full $(BIN)/pytest -n 0 -s tests/storm
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpu-admission needs Python 3.11 or newer; run: make PYTHON=python3.11 $(MAKECMDGOALS)" or 0)'

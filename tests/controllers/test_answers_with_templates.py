@@ -163,6 +163,8 @@ async def test_failure_refuses_under_an_id(api, ask, gpu_pod, caplog, status):
     assert response["status"]["code"] == 500
     assert f"the id {identifier}, which" in response["status"]["message"]
     assert "etcdserver" not in response["status"]["message"]
+    assert failure.getMessage().startswith("no decision: the webhook failed; the API server: ")
+    assert failure.exc_info is None
 
 
 async def test_api_server_that_takes_too_long_refuses_in_time(api, ask, gpu_pod):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from policies.kubernetes.objects import name_of, namespace_of
+from webhook.cluster.errors import ClusterError
 from webhook.server.admission_review import name_in
 from webhook.server.explain_question import NamedObject
 from webhook.server.redaction import redacted
@@ -113,10 +114,15 @@ def log_failure(entry: Entry, request: Request, what: str, identifier: str, erro
         request: What it was asked.
         what: What happened to it, after "it": `failed`, `ran out of time`.
         identifier: The failure's id.
-        error: What was raised, with its trace; None when time ran out.
+        error: What was raised, with its trace if that is a mistake of ours; None when time ran out.
     """
     fields = {"failure": identifier, **_subject(entry, request)}
-    _decisions.error("no decision: the webhook %s", what, extra={"fields": fields}, exc_info=error)
+    if isinstance(error, ClusterError):
+        _decisions.error(
+            "no decision: the webhook %s; the API server: %s", what, _clipped(str(error)), extra={"fields": fields}
+        )
+    else:
+        _decisions.error("no decision: the webhook %s", what, extra={"fields": fields}, exc_info=error)
 
 
 def log_refused_template(entry: Entry, request: Request, template: str, reason: str) -> None:

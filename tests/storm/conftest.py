@@ -1,0 +1,73 @@
+"""A storm rages on the sandbox, and on a real control plane where one is given as for tests/cluster.
+
+    make storm                       2,000 pods by 64 clients
+    make storm STORM_SEED=7          the same once more, as far as chance goes
+    KUBEBUILDER_ASSETS=FOLDER make storm
+
+Without STORM=full, which `make storm` sets, it is a small one; that is part of every test run.
+"""
+
+import os
+import random
+
+import pytest
+
+from tests.cluster.harness.background import Background
+from tests.storm.harness.clusters import storm_cluster
+from tests.storm.harness.refuser import Refuser
+from tests.storm.harness.storm import FULL, SMALL, Storm
+
+_NONE = "no cluster: set KUBECONFIG or KUBEBUILDER_ASSETS"
+_SHARED = "the cluster of KUBECONFIG is used with -n 0 only, by one process at a time"
+
+
+def _why_not():
+    if os.environ.get("KUBECONFIG"):
+        return _SHARED if "PYTEST_XDIST_WORKER" in os.environ else ""
+    return "" if os.environ.get("KUBEBUILDER_ASSETS") else _NONE
+
+
+@pytest.fixture
+def background():
+    background = Background()
+    yield background
+    background.close()
+
+
+@pytest.fixture(params=["sandbox", "real"])
+def cluster(request, background, tmp_path):
+    """A cluster with three replicas in front of it, and another webhook that refuses pods."""
+    is_real = request.param == "real"
+    if is_real and (why := _why_not()):
+        pytest.skip(why)
+    cluster = storm_cluster(background, tmp_path, is_real=is_real)
+    refuser = Refuser()
+    try:
+        cluster.begin()
+        cluster.belongings.add(background.run(refuser.listen("127.0.0.1")))
+        yield cluster
+        cluster.tidy()
+    finally:
+        cluster.close()
+        background.run(refuser.close())
+
+
+@pytest.fixture
+def seed():
+    """What all chance comes from; STORM_SEED has it again."""
+    seed = int(os.environ.get("STORM_SEED") or random.randrange(10**6))
+    print(f"\nSTORM_SEED={seed}")  # noqa: T201 - pytest shows it with failures
+    return seed
+
+
+@pytest.fixture
+def size():
+    return FULL if os.environ.get("STORM") == "full" else SMALL
+
+
+@pytest.fixture
+def storm(cluster, size, seed):
+    """A storm that was prepared."""
+    storm = Storm(cluster, size, seed)
+    storm.prepare()
+    return storm

@@ -1,0 +1,149 @@
+"""What goes wrong during a storm, all of it at once, until it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+from tests.storm.harness.orders import TEMPLATES, template
+from webhook.cluster.errors import ClusterError
+from webhook.cluster.resources import RESOURCES
+from webhook.controllers.lease import holder_of
+from webhook.replica.config import LEASE, NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from random import Random
+
+    from tests.storm.harness.clusters import StormCluster
+    from tests.storm.harness.replicas import Replica
+    from webhook.cluster.client import APIClient
+
+__all__ = ["Chaos"]
+
+_KILLED = "replicas killed"
+
+_Work: TypeAlias = "Callable[[], Awaitable[float]]"
+
+_FIRST_SECONDS = 1.0
+"""Before the first of each."""
+_OUTAGE_SECONDS = 1.5
+_WRITE_SECONDS = 0.02
+_WRITERS = 3
+
+
+class Chaos:
+    """Kills replicas, cuts and holds connections, restarts the API server, and writes what others write."""
+
+    def __init__(
+        self,
+        cluster: StormCluster,
+        client: APIClient,
+        namespaces: Sequence[str],
+        random: Random,
+        *,
+        pace: float,
+        kills: int,
+        spares_leader: bool,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            cluster: Of the storm.
+            client: To write by.
+            namespaces: Those with quotas.
+            random: Chooses.
+            pace: Seconds between two kills, on average; the others follow it.
+            kills: How many replicas are killed before `kill_the_leader`.
+            spares_leader: Whether it is killed by that only.
+        """
+        self.done: Counter[str] = Counter()
+        self._cluster = cluster
+        self._client = client
+        self._namespaces = namespaces
+        self._random = random
+        self._pace = pace
+        self._kills = kills
+        self._spares_leader = spares_leader
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all were killed that shall be."""
+        return self.done[_KILLED] >= self._kills
+
+    async def rage(self, until: asyncio.Event) -> None:
+        """Go on until an event; when this returns, everything is whole again."""
+        works = (self._kill, self._cut, self._hold, self._restart, *[self._write] * _WRITERS, self._swap)
+        await asyncio.gather(*(self._repeat(work, until) for work in works))
+        await asyncio.to_thread(self._cluster.replicas.start)
+
+    async def _repeat(self, work: _Work, until: asyncio.Event) -> None:
+        seconds = _FIRST_SECONDS
+        while not until.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(until.wait(), seconds * (0.5 + self._random.random()))
+            if not until.is_set():
+                seconds = await work()
+
+    async def _kill(self) -> float:
+        """`kill -9` of one replica, or of several, and their start."""
+        if self.is_done:
+            return self._pace
+        leader = await self._leader()
+        replicas = [each for each in self._cluster.replicas if not (self._spares_leader and each is leader)]
+        for replica in self._random.sample(replicas, self._random.choice([1, 1, 1, 2])):
+            await asyncio.to_thread(replica.kill)
+            self.done[_KILLED] += 1
+        await asyncio.to_thread(self._cluster.replicas.start)
+        return self._pace
+
+    async def kill_the_leader(self) -> None:
+        """`kill -9` of the one that counts, once everybody else has ended."""
+        leader = await self._leader()
+        assert leader is not None, "none of the replicas says that it holds the lease"
+        await asyncio.to_thread(leader.kill)
+        self.done[_KILLED] += 1
+        await asyncio.to_thread(self._cluster.replicas.start)
+
+    async def _leader(self) -> Replica | None:
+        lease = await self._client.get(RESOURCES["Lease"].path(NAMESPACE, LEASE))
+        holder = holder_of(lease)
+        return next((each for each in self._cluster.replicas if holder and each.led_as(holder)), None)
+
+    async def _cut(self) -> float:
+        self.done["connections of replicas cut"] += self._cluster.to_replicas.cut(0.5)
+        self.done["connections of clients cut"] += self._cluster.to_clients.cut(0.1)
+        return self._pace
+
+    async def _hold(self) -> float:
+        """Caches that lag, and writes that arrive late."""
+        self.done["connections held"] += 1
+        await self._cluster.to_replicas.hold(0.5, self._random.random() * 2)
+        return self._pace / 2
+
+    async def _restart(self) -> float:
+        await self._cluster.restart_api_server(_OUTAGE_SECONDS * self._random.random())
+        self.done["API servers restarted"] += 1
+        return self._pace * 3
+
+    async def _write(self) -> float:
+        """Somebody else writes a GPUQuota, so that whoever had read it has to read it again."""
+        namespace = self._random.choice(self._namespaces)
+        patch = {"metadata": {"annotations": {"storm/written": str(self._random.random())}}}
+        with suppress(ClusterError):
+            await self._client.patch(RESOURCES["GPUQuota"].path(namespace, "gpu"), patch)
+            self.done["GPUQuotas written by somebody else"] += 1
+        return _WRITE_SECONDS
+
+    async def _swap(self) -> float:
+        """A template asks for something else than when pods were charged for it."""
+        namespace, name = self._random.choice(self._namespaces), TEMPLATES[-1]
+        kind = RESOURCES["ResourceClaimTemplate"]
+        with suppress(ClusterError):
+            await self._client.delete(kind.path(namespace, name))
+        with suppress(ClusterError):
+            await self._client.post(kind.path(namespace), template(namespace, name, self._random.choice([1, 3])))
+            self.done["templates swapped"] += 1
+        return self._pace / 5

@@ -1,0 +1,139 @@
+"""A relay: carries bytes between whoever connects and a server, and does it badly when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
+    from collections.abc import Sequence
+    from random import Random
+
+__all__ = ["Address", "Relay"]
+
+Address = tuple[str, int]
+_CHUNK = 65536
+
+
+class _Link:
+    """One connection, and the one behind it."""
+
+    def __init__(self, here: StreamWriter, there: StreamWriter) -> None:
+        self._ends = (here, there)
+        self.flows = asyncio.Event()
+        self.flows.set()
+
+    def cut(self) -> None:
+        """End it, with whatever is on its way."""
+        self.flows.set()
+        for end in self._ends:
+            end.transport.abort()
+
+    async def carry(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Carry what comes one way, until either side ends it."""
+        try:
+            while chunk := await reader.read(_CHUNK):
+                await self.flows.wait()
+                writer.write(chunk)
+                await writer.drain()
+        except OSError:
+            self.cut()
+        else:
+            writer.close()
+
+
+class Relay:
+    """A listener whose connections can be cut, held or refused.
+
+    With several servers behind it, it is a Service: each connection goes to the next server, and to another one where
+    that does not listen.
+    """
+
+    def __init__(self, random: Random, *servers: Address) -> None:
+        """Args: what chooses, and where the servers are."""
+        self.netloc = ""
+        """Where it listens, as URLs have it."""
+        self.refuses = False
+        """Whether nobody gets through: the server seems to be down."""
+        self._random = random
+        self._servers = servers
+        self._next = itertools.cycle(servers)
+        self._links: set[_Link] = set()
+        self._serving: set[asyncio.Task[None]] = set()
+        self._listener: asyncio.Server | None = None
+
+    async def listen(self, host: str, port: int = 0) -> Address:
+        """Begin; tells where."""
+        self._listener = await asyncio.start_server(self._accept, host, port)
+        address: Address = self._listener.sockets[0].getsockname()[:2]
+        self.netloc = f"{address[0]}:{address[1]}"
+        return address
+
+    def cut(self, share: float = 1.0) -> int:
+        """Cut a share of the connections; tells how many."""
+        chosen = self._some(share)
+        for link in chosen:
+            link.cut()
+        return len(chosen)
+
+    async def hold(self, share: float, seconds: float) -> None:
+        """Let nothing through on a share of the connections for a while: nobody is told that anything is wrong."""
+        chosen = self._some(share)
+        for link in chosen:
+            link.flows.clear()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            for link in chosen:
+                link.flows.set()
+
+    async def refuse(self, seconds: float) -> None:
+        """Seem to be down for a while."""
+        self.refuses = True
+        self.cut()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.refuses = False
+
+    async def close(self) -> None:
+        """End everything."""
+        if self._listener is not None:
+            self._listener.close()
+        self.refuses = True
+        self.cut()
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=5)
+
+    def _some(self, share: float) -> Sequence[_Link]:
+        return [link for link in self._links if self._random.random() < share]
+
+    def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
+        found = None if self.refuses else await self._connect()
+        if found is None or self.refuses:
+            for end in (writer, *(found or ())[1:]):
+                end.transport.abort()
+            return
+        there_reader, there = found
+        link = _Link(writer, there)
+        self._links.add(link)
+        try:
+            await asyncio.gather(link.carry(reader, there), link.carry(there_reader, writer))
+        finally:
+            self._links.discard(link)
+            link.cut()
+
+    async def _connect(self) -> tuple[StreamReader, StreamWriter] | None:
+        for _ in self._servers:
+            try:
+                return await asyncio.open_connection(*next(self._next))
+            except OSError:
+                continue
+        return None

@@ -1,0 +1,280 @@
+"""One storm: clients, everything that goes wrong, who watches, and what has to hold afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.harness import manifests
+from tests.storm.harness import oracle
+from tests.storm.harness.chaos import Chaos
+from tests.storm.harness.clients import Client, Tally
+from tests.storm.harness.history import History
+from tests.storm.harness.oracle import EXACT, Broken, Truth, replay
+from tests.storm.harness.orders import TAKEN, TEMPLATES, Orders, template
+from tests.storm.harness.waiting import until_right
+from webhook.cluster.errors import APIError
+from webhook.cluster.resources import RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tests.storm.harness.clusters import StormCluster
+    from tests.storm.harness.orders import Document
+    from webhook.cluster.client import APIClient
+
+__all__ = ["FULL", "SMALL", "Outcome", "Size", "Storm"]
+
+_CLIENTS_PER_CONNECTION = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a storm is."""
+
+    pods: int
+    """With GPUs, that are stored."""
+    clients: int
+    plain: int
+    """Namespaces that leave pods as they are."""
+    converting: int
+    """Namespaces that convert them."""
+    hard: tuple[int, int, int]
+    """Of each namespace: GPUs, devices, slices."""
+    kills: int
+    """How many replicas are killed, besides the leader at the end."""
+    spares_leader: bool
+    """Whether the leader is not killed before that. While there is none, for 15 seconds and more, nothing is counted, so
+    quotas stay as full as they are; a small storm has no time for it twice."""
+    pace: float
+    """Seconds between two kills."""
+    seconds: float
+    """For everybody to be done."""
+    expires: float
+    """Seconds in which every charge has ended that belongs to nothing; 0 not to wait for it."""
+
+
+SMALL = Size(
+    pods=120,
+    clients=12,
+    plain=2,
+    converting=1,
+    hard=(60, 72, 24),
+    kills=1,
+    spares_leader=True,
+    pace=4,
+    seconds=240,
+    expires=0,
+)
+FULL = Size(
+    pods=2000,
+    clients=64,
+    plain=4,
+    converting=2,
+    hard=(90, 108, 36),
+    kills=12,
+    spares_leader=False,
+    pace=15,
+    seconds=1500,
+    expires=300,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a storm came to."""
+
+    tally: Tally
+    done: Mapping[str, int]
+    over: Sequence[Broken]
+    """Moments at which more was held than allowed."""
+    under: Sequence[Broken]
+    """Moments at which more was held than the ledger knew of."""
+    changes: int
+    gaps: int
+    tracebacks: Sequence[str]
+
+    def __str__(self) -> str:
+        lines = [f"{self.tally.stored} pods with GPUs stored, {self.changes} changes looked at, {self.gaps} gaps"]
+        for name, counts in (("answers", self.tally.outcomes), ("kinds", self.tally.by_tag), ("chaos", self.done)):
+            lines.append(f"{name}: " + ", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
+        lines += [f"  {outcome}: {message[:300]}" for outcome, message in self.tally.examples.items() if message]
+        return "\n".join(lines)
+
+
+class Storm:
+    """Prepares a cluster, rages, and looks whether everything is right afterwards."""
+
+    def __init__(self, cluster: StormCluster, size: Size, seed: int) -> None:
+        """Args: of a cluster whose replicas run; how large; what all chance comes from."""
+        self._cluster = cluster
+        self._size = size
+        self._seed = seed
+        self._plain: list[str] = []
+        self._converting: list[str] = []
+
+    @property
+    def namespaces(self) -> list[str]:
+        """Those that the storm made."""
+        return [*self._plain, *self._converting]
+
+    def prepare(self) -> None:
+        """Make namespaces with quotas and templates, and wait until the quotas are counted."""
+        self._plain = [self._cluster.namespace(quota="enforced") for _ in range(self._size.plain)]
+        self._converting = [
+            self._cluster.namespace(quota="enforced", dra="enabled") for _ in range(self._size.converting)
+        ]
+        for namespace in self.namespaces:
+            self._put(oracle.quota(namespace, *self._size.hard))
+            for name in TEMPLATES:
+                self._put(template(namespace, name, 1 + (name == "two")))
+            taken = manifests.pod(namespace, TAKEN)
+            del taken["spec"]["containers"][0]["resources"]
+            self._put(taken)
+
+    def _put(self, document: Document) -> None:
+        assert self._cluster.create(document).accepted
+
+    async def run(self) -> Outcome:
+        """Rage until enough pods were stored, and come back when everything is whole again."""
+        quiet = await self._cluster.client(relayed=False)
+        await self._counted(quiet)
+        history = History(quiet, self.namespaces)
+        await history.begin()
+        chaos = Chaos(
+            self._cluster,
+            quiet,
+            self.namespaces,
+            self._random("chaos"),
+            pace=self._size.pace,
+            kills=self._size.kills,
+            spares_leader=self._size.spares_leader,
+        )
+        tally = Tally(self._size.pods, lambda: chaos.is_done)
+        clients = await self._clients(quiet, tally)
+        over = asyncio.Event()
+        raging = asyncio.create_task(chaos.rage(over))
+        try:
+            async with asyncio.timeout(self._size.seconds):
+                await asyncio.gather(*(client.run() for client in clients))
+        except TimeoutError:
+            so_far = Outcome(tally, chaos.done, [], [], len(history.events), len(history.gaps), [])
+            raise AssertionError(f"only {so_far}\n{await self._ledgers(quiet, history)}") from None
+        finally:
+            over.set()
+            await raging
+        await chaos.kill_the_leader()
+        await self._settled(quiet, history)
+        await self._emptied(quiet)
+        await history.caught_up()
+        await history.end()
+        events = history.events
+        # In a thread: the replicas reach the API server through this loop.
+        too_much, unknown = await asyncio.to_thread(replay, events, history.gaps)
+        tracebacks = self._cluster.replicas.tracebacks()
+        return Outcome(tally, chaos.done, too_much, unknown, len(events), len(history.gaps), tracebacks)
+
+    def _random(self, name: str) -> Random:
+        return Random(f"{self._seed} {name}")
+
+    async def _clients(self, quiet: APIClient, tally: Tally) -> list[Client]:
+        orders = Orders(self._random("orders"), self._plain, self._converting)
+        owners = {
+            namespace: (await quiet.get(RESOURCES["Pod"].path(namespace, TAKEN)))["metadata"]["uid"]
+            for namespace in self.namespaces
+        }
+        clients = []
+        for number in range(self._size.clients):
+            if number % _CLIENTS_PER_CONNECTION == 0:
+                connection = await self._cluster.client()
+            clients.append(Client(connection, orders, tally, self._random(f"client {number}"), owners))
+        return clients
+
+    async def _counted(self, client: APIClient) -> None:
+        """Wait until every quota knows what is used."""
+
+        async def look() -> str:
+            for namespace in self.namespaces:
+                limits = (await self._status(client, namespace)).get("limits") or [{}]
+                if not all("used" in limit for limit in limits):
+                    return f"{namespace} is not counted: {limits}"
+            return ""
+
+        await until_right(look, 60)
+
+    async def _settled(self, client: APIClient, history: History) -> None:
+        """Wait until every ledger says what there is, neither more nor less."""
+
+        async def look() -> str:
+            await history.caught_up()
+            truth = Truth.of(history.latest)
+            for namespace in self.namespaces:
+                if said := await self._wrong(client, namespace, truth):
+                    return said
+            return ""
+
+        await until_right(look, self._size.expires or 60)
+
+    async def _ledgers(self, client: APIClient, history: History) -> str:
+        """What is charged, and how much of it for what was never stored: for whoever wonders why nothing goes on."""
+        stored = {event.uid for event in history.events}
+        lines = []
+        for namespace in self.namespaces:
+            status = await self._status(client, namespace)
+            charges = status.get("charges", [])
+            nobody = [f"{charge['kind']} {charge['name']}" for charge in charges if charge["uid"] not in stored]
+            lines.append(
+                f"{namespace}: {status.get('summary')}; {len(charges)} charges, "
+                f"{len(nobody)} for what was never stored: {', '.join(nobody)}"
+            )
+        return "\n".join(lines)
+
+    async def _wrong(self, client: APIClient, namespace: str, truth: Truth) -> str:
+        """What is wrong with the ledger of a namespace in which nothing happens."""
+        status = await self._status(client, namespace)
+        held = truth.amounts(namespace)
+        for limit in status["limits"]:
+            used = Fraction(limit["used"])
+            if used < held[limit["name"]] or (limit["name"] in EXACT and used != held[limit["name"]]):
+                return f"{limit['name']} of {namespace}: {used} used, {held[limit['name']]} held"
+        for charge in status["charges"]:
+            if self._size.expires and not truth.is_awaited(namespace, charge["uid"]):
+                return f"{namespace} still has the charge {charge}"
+            if truth.is_there(namespace, charge["uid"]) and not truth.is_awaited(namespace, charge["uid"]):
+                return f"{namespace} has a charge for what was counted: {charge}"
+        return ""
+
+    async def _emptied(self, client: APIClient) -> None:
+        """Delete everything, and wait until the ledgers are empty."""
+
+        async def look() -> str:
+            for namespace in self.namespaces:
+                if await self._deleted(client, namespace):
+                    return f"{namespace} still had something"
+                status = await self._status(client, namespace)
+                left = {limit["name"]: limit["used"] for limit in status["limits"] if limit["used"] != "0"}
+                if left or (self._size.expires and status["charges"]):
+                    return f"{namespace} is empty, and its ledger says {left} used, {status['charges']} charged"
+            return ""
+
+        await until_right(look, self._size.expires or 60)
+
+    async def _deleted(self, client: APIClient, namespace: str) -> int:
+        """Delete what there is; how much it was."""
+        count = 0
+        for kind in ("Pod", "ResourceClaim"):
+            path = RESOURCES[kind].path(namespace)
+            for item in (await client.get(path))["items"]:
+                count += 1
+                with suppress(APIError):
+                    await client.delete(f"{path}/{item['metadata']['name']}", {"gracePeriodSeconds": 0})
+        return count
+
+    async def _status(self, client: APIClient, namespace: str) -> dict[str, Any]:
+        found = await client.get(RESOURCES["GPUQuota"].path(namespace, "gpu"))
+        status: dict[str, Any] = found.get("status") or {}
+        return status
