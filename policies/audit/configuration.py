@@ -30,6 +30,7 @@ __all__ = ["REVIEWED", "configuration_findings"]
 
 REVIEWED = {
     "GPUAdmissionPolicy": ("gpu-admission.io", "configuration"),
+    "GPUQuota": ("gpu-admission.io", "configuration"),
     "ClusterPolicy": ("nvidia.com", "configuration"),
     "GPUCluster": ("nvidia.com", "configuration"),
     "NVIDIADriver": ("nvidia.com", "configuration"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from policies.conversion.rules import UNSATISFIABLE
@@ -12,21 +13,25 @@ from policies.explanation.obstacles import Obstacle, ObstacleKind
 from policies.explanation.question import Question
 from policies.kubernetes.amounts import pod_amounts
 from policies.kubernetes.defaults import with_defaults
+from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.request import Request
 from policies.review import review
+from policies.view import PassingView
 
 if TYPE_CHECKING:
     from policies.decision import Decision, Finding, Template
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.view import ClusterView, Unknown
 
 __all__ = ["pod_question", "refusals"]
 
 _OF_PLACEMENT = "GA4"
 """With which the rules begin that tell where a pod's GPUs come from."""
+_OVER_QUOTA = "GA502"
+_REFUSED_NOW = "unless these pods hold themselves what is used, they are refused until there is room"
 
 
 def pod_question(
@@ -39,8 +44,7 @@ def pod_question(
     tolerated, conditions = _tolerated(document), _conditions(document)
     if not stored:
         written = with_defaults(document)
-        decision = review(Request(written, namespace=namespace), view, settings)
-        warnings = _warnings(decision)
+        decision, warnings = _reviewed(written, namespace, view, settings)
         if refused := refusals(decision):
             return Question(label, namespace, obstacles=refused, warnings=warnings)
         document, templates = decision.object, decision.templates
@@ -66,6 +70,32 @@ def pod_question(
         obstacles=(*missing, *blocking, *class_obstacles(open_claims, view)),
         warnings=warnings,
     )
+
+
+def _reviewed(
+    pod: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
+) -> tuple[Decision, tuple[Finding, ...]]:
+    """What review decides on a pod, and what it warns about.
+
+    A pod of a workload is not refused for its namespace's quota: what is used may be the workload's own pods, and then
+    it is one of these.
+    """
+    request = Request(pod, namespace=namespace)
+    decision = review(request, view, settings)
+    over = [finding for finding in decision.denials if finding.rule == _OVER_QUOTA]
+    if not over or controller_of(pod) is None:
+        return decision, _warnings(decision)
+    decision = review(request, _WithoutQuota(view), settings)
+    told = (replace(each, severity=Severity.WARN, message=f"{_REFUSED_NOW}: {each.message}") for each in over)
+    return decision, (*_warnings(decision), *told)
+
+
+class _WithoutQuota(PassingView):
+    """The cluster as if namespaces had no GPUQuota."""
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None when it certainly does not exist."""
+        return None if kind == "GPUQuota" else super().get(kind, name, namespace)
 
 
 def _tolerated(pod: Object) -> list[str]:

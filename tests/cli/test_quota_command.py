@@ -1,36 +1,13 @@
-"""`gpu-admission quota`: on files and on a running cluster, what it prints and how it ends."""
+"""`gpu-admission quota` on files: what it prints and how it ends."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from pathlib import Path
 
 import pytest
-import yaml
 
-from webhook.sandbox import faults
-from webhook.sandbox.server import Sandbox
-
-ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
-WITH_QUOTA = EXAMPLES / "cluster-with-quota"
-DEFINITION = yaml.safe_load((ROOT / "deploy" / "base" / "api" / "gpuquotas.yaml").read_text())
-AWAY = {"HOME": "/nonexistent", "KUBECONFIG": "", "NO_COLOR": "1"}
-
-
-def quota(namespace="team-a", hard=8, **spec):
-    return {
-        "apiVersion": "gpu-admission.io/v1alpha1",
-        "kind": "GPUQuota",
-        "metadata": {"name": "gpu", "namespace": namespace},
-        "spec": {"limits": [{"name": "all", "gpus": hard}], **spec},
-    }
-
-
-def namespace(name="team-a", **labels):
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+from tests.cli.quota_files import AWAY, EXAMPLES, WITH_QUOTA, namespace, quota
 
 
 def listed(kind, version="v1", *items):
@@ -186,122 +163,3 @@ def test_files_that_cannot_be_read_are_told(invoke, write):
     done = invoke("quota", "--cluster", write("bad.yaml", "a: ["))
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.endswith("problem; nothing was done\n")
-
-
-@pytest.fixture
-async def sandbox(tmp_path):
-    """A sandbox with the cluster of the example and its quota; its kubeconfig is in `sandbox.file`."""
-    sandbox = Sandbox(seed=1)
-    sandbox.create(DEFINITION)
-    folders = (EXAMPLES / "cluster", WITH_QUOTA)
-    files = [file for folder in folders for file in sorted(folder.glob("*.yaml")) if file.name != "version.yaml"]
-    documents = [each for file in files for each in yaml.safe_load_all(file.read_text())]
-    objects = [each for one in documents for each in one.get("items", [one])]
-    there = {each["metadata"]["name"] for each in sandbox.objects("Namespace")}
-    for each in sorted(objects, key=lambda each: each["kind"] != "Namespace"):
-        if each["kind"] != "Namespace" or each["metadata"]["name"] not in there:
-            sandbox.create(each)
-    await sandbox.start()
-    sandbox.file = tmp_path / "kubeconfig"
-    sandbox.file.write_text(sandbox.kubeconfig())
-    yield sandbox
-    await sandbox.stop()
-
-
-@pytest.fixture
-def live(sandbox, run):
-    """Ask about the sandbox, as a process of its own."""
-
-    async def live(*arguments):
-        return await asyncio.to_thread(run, "quota", "--kubeconfig", sandbox.file, *arguments, **AWAY)
-
-    return live
-
-
-async def test_running_cluster_is_told(live):
-    done = await live()
-    assert (done.returncode, done.stderr) == (0, "")
-    told = re.sub(r"(AGE|  \d+s)  ", "  ", done.stdout).split()
-    assert told == (EXAMPLES / "quota" / "expected.txt").read_text().split()
-
-
-async def test_running_cluster_is_only_read(live, sandbox):
-    await live()
-    assert {request.verb for request in sandbox.requests} == {"list"}
-
-
-async def test_one_namespace_of_a_running_cluster_is_read_alone(live, sandbox):
-    done = await live("-n", "team-vision")
-    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "GPUQuota team-vision/gpu  within")
-    asked = {(request.resource, request.namespace) for request in sandbox.requests if request.verb == "list"}
-    assert {("pods", "team-vision"), ("resourceclaims", "team-vision"), ("gpuquotas", "team-vision")} <= asked
-    assert not {("pods", ""), ("resourceclaims", ""), ("gpuquotas", ""), ("namespaces", "")} & asked
-
-
-async def test_namespace_that_does_not_exist_is_no_good_news(live):
-    done = await live("-n", "team-x")
-    assert (done.returncode, done.stdout, done.stderr.splitlines()[-1]) == (
-        2,
-        "",
-        "Error: there is no namespace team-x",
-    )
-
-
-async def test_namespace_of_a_running_cluster_without_a_quota_is_not_limited(live):
-    done = await live("-n", "team-legacy")
-    assert (done.returncode, done.stdout) == (
-        0,
-        "Namespace team-legacy has no GPUQuota, so nothing is limited there; who holds GPUs is not shown.\n",
-    )
-
-
-async def test_cluster_that_does_not_know_quotas_is_told(live, sandbox):
-    sandbox.remove("CustomResourceDefinition", DEFINITION["metadata"]["name"])
-    done = await live()
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"Error: {sandbox.url} serves no GPUQuotas: the CustomResourceDefinition gpuquotas.gpu-admission.io is not "
-        "installed; kubectl apply -f deploy/install.yaml installs it, see docs/install.md\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "more"),
-    [((), "; with -n NAMESPACE only those of one namespace are listed"), (("-n", "team-vision"), "")],
-    ids=["all", "one namespace"],
-)
-async def test_quotas_that_may_not_be_listed_are_told(live, sandbox, arguments, more):
-    said = 'gpuquotas.gpu-admission.io is forbidden: User "kim" cannot list resource "gpuquotas"'
-    sandbox.faults.add(faults.failing(403, said), path="*/gpuquotas")
-    done = await live(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"Error: {sandbox.url}: {said}; ask for the ClusterRole gpu-admission-quota-view{more}\n"
-
-
-async def test_who_sees_nothing_but_quotas_is_told_what_is_not_shown(live, sandbox):
-    for kind in ("pods", "nodes", "resourceclaims", "deviceclasses", "resourceslices", "namespaces/team-vision"):
-        sandbox.faults.add(faults.failing(403, "forbidden"), path=f"*/{kind}")
-    sandbox.faults.add(faults.failing(403, "forbidden"), path="*/gpuadmissionpolicies")
-    done = await live("-n", "team-vision", "-o", "json")
-    told = json.loads(done.stdout)
-    (quota,) = told["quotas"]
-    assert (done.returncode, quota["limits"][0]["used"], quota["holders"], quota["enforced"]) == (0, "4", None, None)
-    assert told["notes"] == [
-        "GPUAdmissionPolicy default cannot be read, so the built-in defaults hold",
-        "you may not list Pods, so what they hold is not shown, and what is used only where a status says it",
-        "you may not list ResourceClaims, so what they hold is not shown",
-        "you may not list Nodes, so what pods hold is shown as the most that they could have got",
-    ]
-
-
-async def test_api_server_that_fails_is_told(live, sandbox):
-    sandbox.faults.add(faults.failing(500, "etcdserver: leader changed"), path="*/pods")
-    done = await live()
-    assert (done.returncode, done.stderr) == (2, f"Error: {sandbox.url}: etcdserver: leader changed\n")
-
-
-async def test_api_server_that_is_away_is_told(live, sandbox):
-    await sandbox.stop()
-    done = await live()
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"Error: GET /apis/gpu-admission.io/v1alpha1/gpuadmissionpolicies at {sandbox.url}: ")

@@ -7,59 +7,14 @@ import pytest
 
 from tests.cluster.harness import manifests
 from tests.cluster.harness.api import JSON_PATCH
+from tests.cluster.harness.quotas import ANY_GPU, amounts, counted, limited, status, summary
 from tests.cluster.harness.waiting import until
 
 SHOWN = {"hard": "4.0", "used": "2.0", "reserved": "0.0"}
-ANY_GPU = "device.driver == 'gpu.nvidia.com'"
-
-
-def status(cluster, team):
-    return cluster.get("GPUQuota", "gpu", team).object.get("status", {})
-
-
-def summary(cluster, team):
-    return status(cluster, team).get("summary", "")
-
-
-def limited(cluster, team, gpus, **spec):
-    """Give a namespace a quota, and wait until what it has is counted."""
-    cluster.create(manifests.quota(team, gpus, **spec)).object  # noqa: B018 - it is not refused
-
-    def ready():
-        conditions = {each["type"]: each["status"] for each in status(cluster, team).get("conditions", [])}
-        return conditions.get("Ready") == "True"
-
-    until(ready, "the quota is counted")
-    return team
-
-
-def amounts(cluster, team):
-    """Used and reserved of the one limit."""
-    (limit,) = status(cluster, team)["limits"]
-    return limit.get("used"), limit["reserved"]
-
-
-def counted(cluster, team, used):
-    """Wait until what is used is this much, and nothing is on its way any more."""
-
-    def look():
-        now = status(cluster, team)
-        (limit,) = now["limits"]
-        assert (limit.get("used"), limit["reserved"], now["charges"]) == (used, "0", []), now
-        return True
-
-    until(look, f"{used} is counted")
 
 
 def gone(cluster, team, name):
     assert cluster.delete("Pod", name, team, gracePeriodSeconds=0).accepted
-
-
-def pod_with(team, name="train", **claim):
-    """A pod whose GPUs come by one claim."""
-    document = manifests.pod(team, name, resourceClaims=[{"name": "gpu", **claim}])
-    document["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
-    return document
 
 
 def denied(entry, message):
@@ -130,69 +85,6 @@ def test_pod_that_is_deleted_frees_what_it_had(cluster):
     gone(cluster, team, "first")
     counted(cluster, team, "0")
     assert cluster.create(manifests.pod(team, "second")).accepted
-
-
-def test_claim_that_is_made_for_a_pod_is_not_charged_again(cluster):
-    """There is room for one only."""
-    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
-    assert cluster.create(manifests.template(team, "one")).accepted
-    assert cluster.create(pod_with(team, resourceClaimTemplateName="one")).accepted
-    assert summary(cluster, team) == "gpus 1/1"
-    assert cluster.create(manifests.pod(team, "second")).code == 403
-    if not cluster.makes_claims:
-        pytest.skip("no kube-controller-manager runs here")
-    until(lambda: cluster.list("ResourceClaim", team), "the pod gets its claim")
-    counted(cluster, team, "1")
-
-
-def test_converted_pod_is_charged_once(cluster):
-    team = limited(cluster, cluster.namespace(dra="enabled", quota="enforced"), 2)
-    pod = cluster.create(manifests.pod(team, gpus=2)).object
-    assert "resourceClaims" in pod["spec"]
-    assert summary(cluster, team) == "gpus 2/2"
-    if not cluster.makes_claims:
-        pytest.skip("no kube-controller-manager runs here")
-    until(lambda: cluster.list("ResourceClaim", team), "the pod gets its claim")
-    counted(cluster, team, "2")
-    assert cluster.create(manifests.pod(team, "second")).code == 403
-
-
-def test_claim_of_the_scheduler_is_not_charged_again(real):
-    """Made for a pod that asks for an extended resource of a DeviceClass."""
-    if real.minor < 36 or not real.schedules:
-        pytest.skip("needs a kube-scheduler of Kubernetes 1.36")
-    team = limited(real, real.namespace(quota="enforced"), 1)
-    assert real.create(manifests.pod(team, nodeSelector={"kubernetes.io/hostname": real.nodes[0]})).accepted
-    until(lambda: real.get("Pod", "train", team).object["spec"].get("nodeName"), "the pod gets its node", 60)
-    assert len(real.list("ResourceClaim", team)) == 1
-    counted(real, team, "1")
-
-
-def test_claim_that_somebody_writes_is_charged(cluster):
-    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
-    assert cluster.create(manifests.claim(team, "first", ANY_GPU)).accepted
-    assert summary(cluster, team) == "gpus 1/1"
-    answer = cluster.create(manifests.claim(team, "second", ANY_GPU))
-    assert answer.code == 403
-    assert "exceeded quota: gpu, requested: gpus=1, used: gpus=1, limited: gpus=1; " in answer.message
-    counted(cluster, team, "1")
-
-
-def test_pod_that_names_a_claim_costs_nothing(cluster):
-    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
-    assert cluster.create(manifests.claim(team, "shared", ANY_GPU)).accepted
-    for name in ("first", "second"):
-        assert cluster.create(pod_with(team, name, resourceClaimName="shared")).accepted
-    counted(cluster, team, "1")
-
-
-def test_dry_run_is_judged_and_charges_nothing(cluster):
-    """What had been charged and never stored would stay for two minutes."""
-    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
-    for _ in range(3):
-        assert cluster.create(manifests.pod(team), dry_run=True).accepted
-    assert cluster.create(manifests.pod(team, gpus=2), dry_run=True).code == 403
-    assert (amounts(cluster, team), status(cluster, team)["charges"]) == (("0", "0"), [])
 
 
 def test_refused_pod_is_not_charged(cluster):

@@ -9,10 +9,7 @@ from policies.decision import MANAGED
 from policies.request import Request
 from policies.review.pods import reapplies_pod
 from policies.rules import all_rules
-from webhook.sandbox.admission.expressions import compile_condition, value_of
-
-BUDGET = 2_500_000
-"""RuntimeCELCostBudgetMatchConditions of k8s.io/apiserver, for all conditions of a webhook together."""
+from tests.deploy.match_conditions import Question, called
 
 GPU = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
 CPU = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
@@ -30,33 +27,10 @@ def deployment(template=None, **metadata):
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", **metadata}, "spec": spec}
 
 
-def labelled(kind, labels=None, **fields):
-    return {"kind": kind, "metadata": {"name": "n"} | ({"labels": labels} if labels is not None else {}), **fields}
-
-
-class Question:
-    """What the conditions of a webhook see."""
-
-    def __init__(self, new, old=None, *, group="", user="alice"):
-        kind = (new or old).get("kind", "")
-        request = {"kind": {"group": group, "version": "v1", "kind": kind}, "userInfo": {"username": user}}
-        self.variables = {"object": new, "oldObject": old, "request": request, "namespaceObject": None}
-
-
-def called(webhook, question):
-    """Whether the API server would call the webhook; an error is a failure of the test."""
-    known = value_of(question.variables)
-    verdicts = [compile_condition(each["expression"]).holds(known) for each in webhook["matchConditions"]]
-    assert all(isinstance(verdict, bool) for verdict, _ in verdicts), verdicts
-    assert sum(cost for _, cost in verdicts) < BUDGET
-    return all(verdict for verdict, _ in verdicts)
-
-
 CDI = {"nvidia.cdi.k8s.io/container.c": "nvidia.com/gpu=all"}
 WISH = {"gpu-admission.io/product": "H100*"}
 CLAIM = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
 HOST_PATH = {"volumes": [{"name": "v", "hostPath": {"path": "/dev"}}]}
-
 GPUS = {"conversion", "placement", "quota"}
 PODS = {
     "no resources": (pod(), set()),
@@ -107,8 +81,6 @@ PODS = {
     "another domain": (pod({"resources": {"requests": {"example.com/fpga": "1"}}}), {"placement", "quota"}),
     "privileged": (pod({"securityContext": {"privileged": True}}), set()),
 }
-
-
 ASKED = {"conversion": "mutating", "placement": "mutating", "access": "validating", "quota": "validating"}
 
 
@@ -131,6 +103,8 @@ def test_cel_python_says_the_same_of_pods(webhooks, document, expected):
 
 FROM_ELSEWHERE = {"GA607"}
 """What is only found by reading ConfigMaps of workloads, which a running service does not."""
+
+
 EXAMPLES = [
     (entry, rule)
     for entry, prefix in (("access", "GA6"), ("placement", "GA4"))
@@ -253,51 +227,3 @@ def test_every_claim_is_charged_whoever_makes_it(webhooks, user):
     for entry in ("quota-enforced", "quota"):
         claim = {"kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": {}}
         assert called(webhooks["validating", entry], Question(claim, group="resource.k8s.io", user=user))
-
-
-def config_map(namespace, labels=None, **fields):
-    document = labelled("ConfigMap", labels, **fields)
-    return {**document, "metadata": {**document["metadata"], "namespace": namespace}}
-
-
-LABEL = {"gpu-admission.io/config": "device-plugin"}
-CONFIGURATION = {
-    "cluster policy": (labelled("ClusterPolicy"), labelled("ClusterPolicy"), True),
-    "deleted cluster policy": (None, labelled("ClusterPolicy"), True),
-    "settings": (labelled("GPUAdmissionPolicy"), None, True),
-    "settings put right": (labelled("GPUAdmissionPolicy"), labelled("GPUAdmissionPolicy"), True),
-    "quota": (labelled("GPUQuota"), None, True),
-    "config map elsewhere": (config_map("a", data={"a": "b"}), None, False),
-    "with our label": (config_map("a", LABEL, data={}), None, True),
-    "of the operator": (config_map("gpu-operator"), None, True),
-    "of the operator of OpenShift": (config_map("nvidia-gpu-operator"), None, True),
-    "deleted": (None, config_map("gpu-operator", data={"a": "b"}), True),
-    "deleted elsewhere": (None, config_map("a"), False),
-    "unchanged": (config_map("gpu-operator", data={"a": "b"}), config_map("gpu-operator", data={"a": "b"}), False),
-    "changed": (config_map("gpu-operator", data={"a": "b"}), config_map("gpu-operator", data={"a": "c"}), True),
-    "emptied": (config_map("gpu-operator"), config_map("gpu-operator", data={"a": "c"}), True),
-    "label taken away": (config_map("a", {}), config_map("a", LABEL), True),
-}
-
-
-@pytest.mark.parametrize(("new", "old", "expected"), CONFIGURATION.values(), ids=CONFIGURATION)
-def test_configuration_is_what_the_operator_reads(webhooks, new, old, expected):
-    assert called(webhooks["validating", "configuration"], Question(new, old)) is expected
-
-
-MIG = {"nvidia.com/mig.config": "all-1g.10gb"}
-NODES = {
-    "registered without labels": (labelled("Node"), None, False),
-    "registered with one": (labelled("Node", MIG), None, True),
-    "set": (labelled("Node", MIG), labelled("Node", {}), True),
-    "first label of all": (labelled("Node", MIG), labelled("Node"), True),
-    "changed": (labelled("Node", MIG), labelled("Node", {"nvidia.com/mig.config": "all-disabled"}), True),
-    "taken away": (labelled("Node"), labelled("Node", MIG), True),
-    "the same": (labelled("Node", {**MIG, "a": "b"}), labelled("Node", MIG), False),
-    "heartbeat": (labelled("Node", MIG, status={"a": 1}), labelled("Node", MIG, status={"a": 2}), False),
-}
-
-
-@pytest.mark.parametrize(("new", "old", "expected"), NODES.values(), ids=NODES)
-def test_nodes_are_asked_about_when_a_watched_label_changes(webhooks, new, old, expected):
-    assert called(webhooks["validating", "nodes"], Question(new, old)) is expected

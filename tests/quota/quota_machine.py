@@ -128,12 +128,13 @@ class Machine(RuleBasedStateMachine):
         self.world.becomes(pods, uid, changes.get(becomes))
 
     @precondition(lambda self: self.world.claims)
-    @rule(which=ANY, becomes=st.sampled_from(["gone", "allocated", "named"]))
+    @rule(which=ANY, becomes=st.sampled_from(["gone", "allocated", "named", "freed"]))
     def claim_becomes(self, which, becomes):
         uid, claims = chosen(self.world.claims, which), self.world.claims
         changes = {
             "allocated": {"got": "a100" if claims[uid].asks[0] == "any" else ""},
             "named": {"is_named": claims[uid].is_made},
+            "freed": {"got": claims[uid].got if claims[uid].keeps_what_it_got else ""},
         }
         self.world.becomes(claims, uid, changes.get(becomes))
 

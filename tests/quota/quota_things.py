@@ -35,6 +35,11 @@ class Thing:
     is_named: bool = False
     """Whether the pod's status names it as its claim for extended resources."""
 
+    @property
+    def keeps_what_it_got(self):
+        """A claim that no pod was made with is freed when those who use it end, and may get something else then."""
+        return self.kind == "Pod" or self.is_made
+
 
 @dataclass
 class Cover:

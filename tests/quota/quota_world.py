@@ -194,7 +194,7 @@ class World(Server):
             thing.name,
             thing.owner if is_believed else "",
             thing.piece if is_believed else OWN,
-            {} if thing.has_ended else amounts(thing.asks, quota, thing.got),
+            {} if thing.has_ended else amounts(thing.asks, quota, thing.got if thing.keeps_what_it_got else ""),
             thing.has_ended,
         )
 
@@ -239,7 +239,8 @@ class World(Server):
             replica.released.clear()
         self.coming.clear()
         for claim in list(self.claims.values()):
-            self.claims[claim.uid] = replace(claim, is_named=claim.is_made)
+            got = claim.got if claim.keeps_what_it_got else ""
+            self.claims[claim.uid] = replace(claim, is_named=claim.is_made, got=got)
         self.change()
         leader = self.leaders[0]
         for each in self.leaders:

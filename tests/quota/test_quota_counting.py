@@ -1,28 +1,17 @@
 """Counting what there is: pods and claims once each, by what they got or the most that they can get."""
 
-from datetime import UTC, datetime, timedelta
-from fractions import Fraction
-
 import pytest
 
 from policies.quota.charges import OWN
-from policies.quota.charging.verdicts import Holder
 from policies.quota.counting.counter import Counter, Terms
-from policies.quota.counting.counting import counted_ledger, cover, holders, snapshot
+from policies.quota.counting.counting import counted_ledger, snapshot
 from policies.quota.limits.quota import parse_quota
 from policies.settings.choices import Quotas
+from tests.quota.counting_things import ALL, claim, document, pod, status_of
 from webhook.cluster.manifests import ManifestsView
 
-NOW = datetime(2027, 1, 4, tzinfo=UTC)
-ALL = {"name": "all", "gpus": 8}
 BATCH = {"name": "batch", "selector": {"priorityClasses": ["batch"]}, "gpus": 8}
 H100, T4 = ("NVIDIA-H100-80GB-HBM3", "81920"), ("Tesla-T4", "15360")
-
-
-def document(*limits, **more):
-    metadata = {"name": "gpu", "namespace": "team-a"}
-    spec = {"limits": list(limits) or [ALL], **more}
-    return {"apiVersion": "gpu-admission.io/v1alpha1", "kind": "GPUQuota", "metadata": metadata, "spec": spec}
 
 
 def node(name, product, **labels):
@@ -34,52 +23,6 @@ def node(name, product, **labels):
         "metadata": {"name": name, "labels": {key: text for key, text in found.items() if text}},
         "status": {"allocatable": amounts, "capacity": amounts},
     }
-
-
-def pod(name, gpus=1, status=None, **spec):
-    resources = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "team-a",
-            "uid": f"uid-of-{name}",
-            "creationTimestamp": "2027-01-01T00:00:00Z",
-        },
-        "spec": {"containers": [{"name": "main", "image": "train", "resources": resources}], **spec},
-        "status": status or {},
-    }
-
-
-def claim(name, count=1, of="", piece=OWN):
-    metadata = {
-        "name": name,
-        "namespace": "team-a",
-        "uid": f"uid-of-{name}",
-        "creationTimestamp": "2027-01-03T00:00:00Z",
-    }
-    if of:
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": of, "uid": f"uid-of-{of}", "controller": True}
-        said = ("pod-claim-name", piece) if piece else ("extended-resource-claim", "true")
-        metadata["ownerReferences"] = [owner]
-        metadata["annotations"] = {f"resource.kubernetes.io/{said[0]}": said[1]}
-    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": metadata,
-        "spec": {"devices": {"requests": [request]}},
-    }
-
-
-def status_of(**names):
-    """The status of a pod that names its claims: by piece, and `extended` for that of its extended resources."""
-    extended = names.pop("extended", None)
-    listed = [{"name": piece, "resourceClaimName": name} for piece, name in names.items()]
-    return {"resourceClaimStatuses": listed} | (
-        {"extendedResourceClaimStatus": {"resourceClaimName": extended}} if extended else {}
-    )
 
 
 def amounts(pods=(), claims=(), limits=(), nodes=(), settings=None):
@@ -225,68 +168,6 @@ def test_everything_is_counted_anew_when_what_it_rests_on_changes(terms):
     counting.count([train], [shared], Terms(parse_quota(document()), ManifestsView(), Quotas()))
     counting.count([train], [shared], terms, breath=lambda: breaths.append(1))
     assert len(breaths) == 2
-
-
-def held(*objects, quota=None):
-    view = ManifestsView([{"kind": "PodList", "items": []}, {"kind": "ResourceClaimList", "items": []}, *objects])
-    return holders("team-a", parse_quota(quota or document()), view, Quotas(), NOW)
-
-
-def test_holders_are_named_with_their_namespace_and_age():
-    assert held(pod("train", 4), claim("shared", 2)) == (
-        Holder("team-a/train", {"all": Fraction(4)}, timedelta(days=3)),
-        Holder("team-a/shared", {"all": Fraction(2)}, timedelta(days=1)),
-    )
-
-
-def test_claims_made_for_a_pod_are_held_by_the_pod():
-    status = status_of(gpu="generated", extended="scheduled")
-    found = held(
-        pod("train", 2, status=status), claim("generated", 3, "train", "gpu"), claim("scheduled", 2, of="train")
-    )
-    assert found == (Holder("team-a/train", {"all": Fraction(5)}, timedelta(days=3)),)
-
-
-def test_claim_of_a_pod_that_is_gone_is_held_by_itself():
-    assert [each.name for each in held(claim("generated", 3, "train", "gpu"))] == ["team-a/generated"]
-
-
-def test_who_holds_nothing_is_no_holder():
-    assert held(pod("train", 0), pod("done", 3, status={"phase": "Succeeded"})) == ()
-
-
-def test_nobody_holds_anything_where_nothing_is_known():
-    assert holders("team-a", parse_quota(document()), ManifestsView(), Quotas(), NOW) == ()
-
-
-@pytest.mark.parametrize("created", [None, "yesterday"], ids=["unsaid", "no-time"])
-def test_holder_without_a_time_has_no_age(created):
-    train = pod("train")
-    train["metadata"]["creationTimestamp"] = created
-    assert held(train)[0].age == timedelta()
-
-
-def covered(train, *claims, uid="uid-of-new"):
-    return cover(train, claims, uid, parse_quota(document()), ManifestsView(), Quotas())
-
-
-def test_claim_of_the_scheduler_is_covered_by_what_its_pod_comes_to():
-    assert covered(pod("train", 4)) == {"all": 4}
-
-
-def test_what_other_claims_took_of_the_pod_covers_nothing():
-    others = (claim("first", 1, of="train"), claim("another", 1, of="other"), claim("template", 1, "train", "gpu"))
-    assert covered(pod("train", 4), *others) == {"all": 3}
-    assert covered(pod("train", 1), *others) == {}
-
-
-def test_claim_does_not_take_from_itself():
-    assert covered(pod("train", 4), claim("new", 4, of="train")) == {"all": 4}
-
-
-@pytest.mark.parametrize("train", [None, pod("train", 4, status={"phase": "Failed"})], ids=["gone", "ended"])
-def test_pod_that_holds_nothing_covers_nothing(train):
-    assert covered(train) == {}
 
 
 def test_stored_ledger_is_read_where_it_is_primed():

@@ -28,6 +28,7 @@ EXCEEDED = Exceeded((OVER,), Ledger())
 NOT_PRIMED = NotPrimed(("h100",), Ledger())
 FULL = Full(1001, 204800)
 UNKNOWN_PRODUCT = UnknownProduct(H100, ASK)
+UNKNOWN_MEMORY = UnknownMemory(Limit("memory", "memory", Fraction(2**40)), ASK)
 UNREADABLE = QuotaError([(FieldPath(["spec", "limits", 0, "gpus"]), "is 0.5 without quotas")])
 UNAVAILABLE = Unavailable("no route\nto host.")
 
@@ -81,6 +82,16 @@ def test_over_quota_that_only_warns_says_that_it_is_admitted():
     )
 
 
+@pytest.mark.parametrize(
+    ("outcome", "first"), [(refused, "wait until something that holds them ends"), (let_in, "ask for less (GPUs)")]
+)
+def test_only_what_is_refused_is_told_to_wait(outcome, first):
+    nothing_left = Over("h100", "gpus", Fraction(2), Fraction(8), Fraction(0), Fraction(8))
+    assert said(outcome(Exceeded((nothing_left,), Ledger()))).endswith(
+        f"; {first}, or ask whoever writes GPUQuota gpu for more [GA502]"
+    )
+
+
 def test_what_cannot_be_counted_says_what_to_write():
     assert said(Uncountable(UNKNOWN_PRODUCT, "Enforce")) == (
         "quota gpu cannot count what is asked: h100 counts by product, what is asked could be of any product, and the "
@@ -90,8 +101,7 @@ def test_what_cannot_be_counted_says_what_to_write():
 
 
 def test_unknown_memory_is_told_by_the_same_rule():
-    limit = Limit("memory", "memory", Fraction(2**40))
-    assert said(Uncountable(UnknownMemory(limit, ASK), "Enforce")).startswith(
+    assert said(Uncountable(UNKNOWN_MEMORY, "Enforce")).startswith(
         "quota gpu cannot count what is asked: memory counts memory, and no node and no ResourceSlice tells how much "
     )
 
@@ -153,16 +163,22 @@ def test_contention_is_no_hindrance_where_quotas_are_not_enforced():
 def test_unreadable_quota_says_what_is_wrong_with_it():
     assert said(UNREADABLE, enforced=True) == (
         "GPUQuota gpu of namespace team-a cannot be read: spec.limits[0].gpus: is 0.5 without quotas; the namespace "
-        "enforces its quota, so nothing that gets GPUs is admitted without; try again in 30 s, and if that does not help, "
-        "show this to your administrator [GA504]"
+        "enforces its quota, so nothing that gets GPUs is admitted until it can be charged; show this to whoever writes "
+        "GPUQuota gpu [GA504]"
+    )
+
+
+def test_unreadable_quota_lets_in_what_is_counted_once_it_can_be_read():
+    assert said(UNREADABLE).endswith(
+        "; it is admitted all the same, and counted when that is put right; show this to whoever writes GPUQuota gpu [GA504]"
     )
 
 
 def test_unavailable_quota_says_why():
     assert said(UNAVAILABLE, enforced=True) == (
         "quota gpu of namespace team-a cannot be charged: no route to host; the namespace enforces its quota, so nothing "
-        "that gets GPUs is admitted without; try again in 5 s, and if that does not help, show this to your "
-        "administrator [GA504]"
+        "that gets GPUs is admitted until it can be charged; try again in 5 s, and if that does not help, show this to "
+        "your administrator [GA504]"
     )
 
 
@@ -181,7 +197,7 @@ def test_unavailable_quota_is_no_hindrance_where_quotas_are_not_enforced():
         (refused(NOT_PRIMED), 1),
         (refused(FULL), 10),
         (refused(Contended()), 1),
-        (UNREADABLE, 30),
+        (UNREADABLE, None),
         (UNAVAILABLE, 5),
     ],
     ids=["exceeded", "uncountable", "not-primed", "full", "contended", "unreadable", "unavailable"],
@@ -220,6 +236,7 @@ def test_every_outcome_has_a_name_of_its_own():
         refused(FULL),
         refused(Contended()),
         Uncountable(UNKNOWN_PRODUCT, "Warn"),
+        Uncountable(UNKNOWN_MEMORY, "Warn"),
         UNREADABLE,
         UNAVAILABLE,
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -69,6 +70,35 @@ def test_memory_is_told_as_memory():
         "2 pods at once ask for 656Gi of memory, and memory of GPUQuota gpu never has more than 640Gi of memory, so 1 "
         "is created, and the others refused until some end"
     )
+
+
+def test_only_the_limit_with_least_room_is_told():
+    quota = Quota((Limit("h100", "gpus", Fraction(8)), Limit("memory", "memory", Fraction(64 * GI))))
+    counted = recount(Ledger(), quota, Snapshot({}, {}, "5", "5"))
+    (finding,) = together([pods(10, 1)], quota, counted, is_new=True)
+    assert finding.message == (
+        "10 pods at once ask for 160Gi of memory, and memory of GPUQuota gpu never has more than 64Gi of memory, so 4 are "
+        "created, and the others refused until some end"
+    )
+
+
+def test_quota_that_only_warns_keeps_no_pod_from_being_created():
+    (finding,) = together([pods(10, 1)], replace(QUOTA, mode="Warn"), ledger(), is_new=True)
+    assert finding.message == (
+        "10 pods at once ask for 10 GPUs, and h100 of GPUQuota gpu never has more than 8 GPUs; all are admitted all the "
+        "same, because the quota has mode: Warn"
+    )
+
+
+def test_pods_that_do_not_even_fit_alone_are_not_counted_among_the_others():
+    assert told(pods(2, 9), pods(4, 2)) == []
+    assert len(told(pods(2, 9), pods(5, 2))) == 1
+
+
+def test_limit_that_all_fit_into_is_not_spoken_of_where_another_keeps_each_out():
+    quota = Quota((Limit("h100", "gpus", Fraction(4)), Limit("memory", "memory", Fraction(160 * GI))))
+    counted = recount(Ledger(), quota, Snapshot({}, {}, "5", "5"))
+    assert list(together([pods(8, 5)], quota, counted, is_new=True)) == []
 
 
 def test_pods_none_of_which_fits_are_left_to_the_refusal_of_each():

@@ -13,6 +13,7 @@ from policies.patch import Editor
 from policies.request import Request
 from policies.review import entries_called, review
 from policies.review.quota import Templates
+from policies.review.together import pods_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +38,8 @@ class Refusal:
     findings: tuple[Finding, ...]
     of_pods: bool
     """Whether the object itself passes, and its controller is refused the pods."""
+    is_later: bool = False
+    """Whether it only cannot be now, so that the API server says when to try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,7 @@ def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> 
     """Review a subject as all webhooks together would, and the pods of a workload as they would be created."""
     request = subject.request
     templates = pod_templates(request.object) if request.operation != "DELETE" else []
-    # What the entry `workloads` would say of a workload is what its pods would be told, and these are asked about.
-    decision = Decision(object=request.object) if templates else review(request, view, settings)
+    decision = _together(request, view, settings) if templates else review(request, view, settings)
     parts = [_Part(FieldPath(), request, decision, decision.patch)]
     edits = Editor(decision.object)
     for path, template in templates:
@@ -112,13 +114,20 @@ def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> 
     )
 
 
+def _together(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """What the entry `workloads` says of a workload beside what each of its pods is told, and these are asked about."""
+    told = pods_together(request, view, settings, lambda pod: review(pod, view, settings))
+    return Decision(findings=tuple(told), object=request.object)
+
+
 def _findings(part: _Part) -> tuple[Finding, ...]:
     return tuple(replace(finding, path=home_of(finding.path, part.path)) for finding in part.decision.findings)
 
 
 def _refusal(part: _Part, view: ClusterView, settings: GPUAdmissionPolicy) -> Refusal:
     denials = tuple(finding for finding in _findings(part) if finding.severity is Severity.DENY)
-    return Refusal(_refusing_webhook(part.request, view, settings), denials, of_pods=bool(part.path))
+    is_later = part.decision.retry_after is not None
+    return Refusal(_refusing_webhook(part.request, view, settings), denials, bool(part.path), is_later)
 
 
 def _refusing_webhook(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> str:

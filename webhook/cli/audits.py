@@ -16,7 +16,7 @@ from policies.view import UNKNOWN
 from webhook.cli.connection import connected
 from webhook.cli.documents import Reader
 from webhook.cli.namespaces import check_exists
-from webhook.cli.settings import read_settings, settings_of_files
+from webhook.cli.settings import chosen_settings, read_settings, settings_of_files
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
 if TYPE_CHECKING:
@@ -87,11 +87,7 @@ def audit_running(kubeconfig: str | None, context: str | None, namespace: str, s
         NoClusterError: there is none, or it does not answer.
         UnreadableInputError: with the problems of the settings.
     """
-    reader = Reader()
-    chosen = read_settings(settings, reader)
-    if reader.problems:
-        reader.fail()
-    return asyncio.run(_audit_running(kubeconfig, context, namespace, chosen if settings else None))
+    return asyncio.run(_audit_running(kubeconfig, context, namespace, chosen_settings(settings)))
 
 
 def as_json(audited: Audited) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from policies.request import Operation
 
-__all__ = ["denied", "failed_create", "forbidden", "invalid", "refused", "warning"]
+__all__ = ["denied", "failed_create", "invalid", "refused", "warning"]
 
 _DOING: dict[Operation, str] = {
     "CREATE": "creating",
@@ -34,11 +34,6 @@ def warning(text: str) -> str:
 def denied(webhook: str, message: str) -> str:
     """A refusal by a webhook, as the API server words it."""
     return f'admission webhook "{webhook}" denied the request: {message}'
-
-
-def forbidden(file: str, operation: Operation, message: str) -> str:
-    """A refusal of a file's object by a webhook."""
-    return refused("Forbidden", file, operation, message)
 
 
 def refused(reason: str, file: str, operation: Operation, message: str) -> str:

@@ -17,7 +17,7 @@ from policies.view import UNKNOWN
 from webhook.cli.connection import NoClusterError, reached, stored_settings
 from webhook.cli.documents import Reader
 from webhook.cli.namespaces import check_exists
-from webhook.cli.settings import read_settings, settings_of_files
+from webhook.cli.settings import chosen_settings, read_settings, settings_of_files
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
@@ -98,11 +98,7 @@ def quotas_running(kubeconfig: str | None, context: str | None, namespace: str, 
         NoClusterError: there is none, it does not answer, or does not show its quotas.
         UnreadableInputError: with the problems of the settings.
     """
-    reader = Reader()
-    chosen = read_settings(settings, reader)
-    if reader.problems:
-        reader.fail()
-    return asyncio.run(_running(kubeconfig, context, namespace, chosen if settings else None))
+    return asyncio.run(_running(kubeconfig, context, namespace, chosen_settings(settings)))
 
 
 def is_good(told: QuotasTold) -> bool:

@@ -11,15 +11,14 @@ import policies.review  # noqa: F401
 from policies.rules import without_effect
 from policies.settings import DEFAULTS, SettingsError, parse_settings
 from policies.view import UNKNOWN
-from webhook.cli.documents import Problem
+from webhook.cli.documents import Problem, Reader
 from webhook.cluster.live_settings import LiveSettings
 
 if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
-    from webhook.cli.documents import Reader
 
-__all__ = ["read_settings", "settings_among", "settings_of_files"]
+__all__ = ["chosen_settings", "read_settings", "settings_among", "settings_of_files"]
 
 
 def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
@@ -44,6 +43,21 @@ def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
         return DEFAULTS
     for path, sentence in without_effect(policy):
         click.echo(f"Warning: {Problem(name, sentence, document.position(path))}", err=True)
+    return policy
+
+
+def chosen_settings(file: str | None) -> GPUAdmissionPolicy | None:
+    """The GPUAdmissionPolicy of a file; None where none is given, so that those of the cluster hold.
+
+    Raises:
+        UnreadableInputError: with the problems of the file.
+    """
+    if not file:
+        return None
+    reader = Reader()
+    policy = read_settings(file, reader)
+    if reader.problems:
+        reader.fail()
     return policy
 
 

@@ -96,4 +96,5 @@ def _refusal(result: Result, refusal: Refusal) -> str:
     message = kubectl.denied(refusal.webhook, message)
     if refusal.of_pods:
         return kubectl.failed_create(message)
-    return kubectl.forbidden(subject.manifest.file, subject.request.operation, message)
+    reason = "TooManyRequests" if refusal.is_later else "Forbidden"
+    return kubectl.refused(reason, subject.manifest.file, subject.request.operation, message)

@@ -73,8 +73,10 @@ class Count:
         if self.is_behind:
             return ledger
         snapshot = self._snapshot(ledger)
-        is_foreign = self.foreign is not None and ledger.counted == self.foreign
-        after = recount(replace(ledger, counted=None) if is_foreign else ledger, quota, snapshot)
+        after = recount(ledger, quota, snapshot)
+        is_foreign = after is None and self.foreign is not None and ledger.counted == self.foreign
+        if is_foreign:
+            after = recount(replace(ledger, counted=None), quota, snapshot)
         if after is None:
             self.outdated = True
             return ledger

@@ -57,7 +57,7 @@ class Expiry:
             ClusterError: The API server did not answer.
         """
         now, before = self._clock(), self._since.get(namespace, {})
-        unseen = {charge.uid: charge for charge in charges if OWN in charge.pieces}
+        unseen = {charge.uid: charge for charge in charges if OWN in charge.pieces or charge.kind != "Pod"}
         since = self._since[namespace] = {uid: before.get(uid, now) for uid in unseen}
         due = [unseen[uid] for uid, moment in since.items() if now >= moment + _UNSEEN_SECONDS][:_MOST_LOOKUPS]
         exist = await asyncio.gather(*(self._exists(namespace, charge) for charge in due))

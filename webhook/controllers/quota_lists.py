@@ -77,9 +77,12 @@ class Lists:
         self._clock = clock
         self._held: dict[str, tuple[float, Both]] = {}
 
-    def forget(self) -> None:
-        """Hold no list any more."""
-        self._held = {}
+    def forget(self, namespace: str | None = None) -> None:
+        """Hold no list any more, of a namespace or of any."""
+        if namespace is None:
+            self._held = {}
+        else:
+            self._held.pop(namespace, None)
 
     def unknown(self, namespace: str) -> str:
         """Why nothing can be counted now, without a full stop; empty where it can."""

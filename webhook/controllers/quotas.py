@@ -158,6 +158,7 @@ class QuotaRound:
 
     def _forget(self, namespace: str) -> None:
         self._kept.pop(namespace, None)
+        self._lists.forget(namespace)
         self._expiry.forget(namespace)
         self._metrics.forget(namespace)
 

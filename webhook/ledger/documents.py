@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import lookup
+from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import NAME
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
-    from policies.quota.ledger.ledger import Ledger
     from webhook.cluster.client import APIClient
     from webhook.ledger.waiting import Reading
 
@@ -37,6 +37,8 @@ class _Known:
     document: Object
     is_trusted: bool
     """Whether it was the latest whenever that could be seen: somebody else may write the same one all the time."""
+    ledger: Ledger
+    """As it was read or written last, of this document or of one before."""
 
 
 class Documents:
@@ -54,6 +56,14 @@ class Documents:
         """The document as it was read or written last; None where that is not worth trying."""
         known = self._known.get(namespace)
         return known.document if known is not None and known.is_trusted else None
+
+    def ledger(self, namespace: str, document: Object) -> Ledger:
+        """The ledger of a document of a namespace; charges that were there the last time are not read again."""
+        known = self._known.get(namespace)
+        if known is None:
+            return Ledger.read(document)
+        known.ledger = Ledger.read(document, known.ledger)
+        return known.ledger
 
     def forget(self, namespace: str) -> None:
         """Know nothing of a namespace any more."""
@@ -99,10 +109,12 @@ class Documents:
             _logger.warning("no answer to a write of the ledger of %s: %s", namespace, error)
             return None
         self._remember(namespace, written, is_trusted=is_trusted)
+        self._known[namespace].ledger = ledger
         return True
 
     def _remember(self, namespace: str, document: Object, *, is_trusted: bool) -> None:
-        self._known[namespace] = _Known(document, is_trusted)
+        known = self._known.get(namespace)
+        self._known[namespace] = _Known(document, is_trusted, Ledger() if known is None else known.ledger)
         self._known.move_to_end(namespace)
         if len(self._known) > _MOST_REMEMBERED:
             self._known.popitem(last=False)

@@ -20,7 +20,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.quota.ledger.admit import NoQuota
-from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import parse_quota
 from webhook.cluster.clockwork import Clockwork
 from webhook.ledger.documents import Documents
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.quota.charges import Amounts, Charge
     from policies.quota.ledger.admit import Admission
+    from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
     from webhook.ledger.documents import Swap
@@ -177,9 +177,9 @@ class LedgerWriter:
             return _Turn.READ
 
     async def _try(self, namespace: str, batch: Sequence[Charging | Amending]) -> _Turn:
-        reading = self._reading(self._documents.remembered(namespace))
+        reading = self._reading(namespace, self._documents.remembered(namespace))
         if reading is None or (ledger := _judged(reading, batch)) is reading.ledger:
-            reading = self._reading(await self._documents.read(namespace))
+            reading = self._reading(namespace, await self._documents.read(namespace))
             if reading is None:
                 for each in batch:
                     each.answer_without_quota()
@@ -194,11 +194,11 @@ class LedgerWriter:
             return _Turn.READ
         return _Turn.WRITTEN if swap else _Turn.LOST
 
-    def _reading(self, document: Object | None) -> Reading | None:
+    def _reading(self, namespace: str, document: Object | None) -> Reading | None:
         if document is None:
             return None
         time = self._clockwork.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        return Reading(document, parse_quota(document), Ledger.read(document), time)
+        return Reading(document, parse_quota(document), self._documents.ledger(namespace, document), time)
 
     def _backoff(self, lost: int) -> float:
         return min(_FIRST_PAUSE * 2.0 ** min(lost, 10), _LONGEST_PAUSE) * (0.5 + self._clockwork.random())

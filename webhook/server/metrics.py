@@ -62,7 +62,7 @@ class Metrics:
             "templates", "ResourceClaimTemplates that answers waited for, by what came of it.", "outcome"
         )
         outcomes = self._counter(
-            "quota_outcomes", "Charges to quotas, by what came of it; dry runs not counted.", "entry", "outcome"
+            "quota_outcomes", "Charges to quotas, by what came of it; dry runs not counted.", "webhook", "outcome"
         )
         explanations = self._counter("explanations", "Calls for explanations, by how they ended.", "outcome")
         explain_callers = self._counter(

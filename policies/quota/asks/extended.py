@@ -18,7 +18,7 @@ from policies.quota.devices.shares import of_replica, unseen_gpu, unseen_slice
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from policies.kubernetes.pods import Pod
     from policies.nvidia.resources import GPUResource
@@ -55,12 +55,18 @@ class Extended:
         asks = {name: self._ask(name, count) for name, count in self._amounts.items()}
         return {name: ask for name, ask in asks.items() if ask is not None}
 
-    def got(self, node: str) -> Mapping[str, Ask]:
-        """By resource, on the node that the pod is bound to; what that does not show is as long as it has none."""
+    def got(self, node: str, claimed: Collection[str] = ()) -> Mapping[str, Ask]:
+        """By resource, on the node that the pod is bound to; what that does not show is as long as it has none.
+
+        Args:
+            node: Its name.
+            claimed: Resources that are left out, since a claim has them.
+        """
         found: dict[str, Ask] = {}
         for name, ask in self.asks.items():
-            kinds = self._kinds_on(node, name)
-            found[name] = Ask(ask.count, kinds, priority_class=ask.priority_class) if kinds else ask
+            if name not in claimed:
+                kinds = self._kinds_on(node, name)
+                found[name] = Ask(ask.count, kinds, priority_class=ask.priority_class) if kinds else ask
         return found
 
     @property

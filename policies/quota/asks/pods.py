@@ -16,7 +16,7 @@ from policies.quota.charges import OWN
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from policies.kubernetes.paths import FieldPath
     from policies.kubernetes.pods import Pod
@@ -69,14 +69,20 @@ def asks_of_pod(pod: Pod, namespace: str, view: ClusterView, settings: Quotas) -
     return PodAsks({name: asks for name, asks in pieces.items() if asks}, tuple(problems))
 
 
-def got_by_pod(pod: Pod, view: ClusterView, settings: Quotas) -> tuple[Ask, ...]:
+def got_by_pod(pod: Pod, view: ClusterView, settings: Quotas, claimed: Collection[str] = ()) -> tuple[Ask, ...]:
     """What a pod holds by extended resources: what its node hands out under their names, or what it asks for without one.
 
     What a node that is gone, or that shows nothing of the kind, handed out is the most that the pod could have got.
+
+    Args:
+        pod: as it is stored.
+        view: the cluster, with nodes, classes and slices.
+        settings: how quotas count.
+        claimed: resources that are left out once the pod has a node, since a claim has them.
     """
     extended = Extended(pod, priority_class_of(pod), view, settings)
     node = pod.spec.get("nodeName")
-    return tuple((extended.got(node) if node else extended.asks).values())
+    return tuple((extended.got(node, claimed) if node else extended.asks).values())
 
 
 def priority_class_of(pod: Pod) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.decision import Decision, Severity
 from policies.kubernetes.paths import FieldPath
+from policies.quota.bills import UnknownProduct
 from policies.quota.charging.charging import Uncountable
 from policies.quota.charging.rules import CHARGED_LATER, COUNTABLE, FITS, WRITTEN
 from policies.quota.charging.verdicts import contended, exceeded, full, not_primed, unavailable, uncountable, unreadable
@@ -42,11 +43,12 @@ OUTCOMES = (
     "charged",
     "no_quota",
     *_REFUSED.values(),
+    "unnamed",
     "uncountable",
     "unreadable",
     "unavailable",
 )
-"""Their names, for metrics."""
+"""Their names, for metrics: unnamed is what has to name its product, uncountable what is of unknown memory."""
 
 
 def outcome_name(outcome: Outcome) -> str:
@@ -58,6 +60,8 @@ def outcome_name(outcome: Outcome) -> str:
             return _REFUSED[type(verdict)]
         case NoQuota():
             return "no_quota"
+        case Uncountable(unknown=UnknownProduct()):
+            return "unnamed"
         case Uncountable():
             return "uncountable"
         case QuotaError():

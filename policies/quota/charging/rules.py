@@ -70,11 +70,13 @@ COUNTABLE = rule(
     "It is known what a pod or a claim comes to under the quota",
     default=Severity.DENY,
     why="""
-    What has no node yet counts as the most that it can get. With unknownProducts: Deny a quota does not have that: who
-    could get a GPU of any product says which. Where memory is limited, and nothing tells how much memory the GPUs have
+    What has no node yet counts as the most that it can get. With unknownProducts: Deny a quota does not have that: what
+    could get a GPU of any product has to say which. Where memory is limited, and nothing tells how much memory the GPUs have
     that could be given, nobody knows what would be taken, and it is refused in either case.
     """,
-    remedy="name the product, by the annotation gpu-admission.io/product or a nodeSelector for nvidia.com/gpu.product",
+    remedy="name the product: in a pod by the annotation gpu-admission.io/product or a nodeSelector for "
+    "nvidia.com/gpu.product, in a claim by a selector for productName; where memory is unknown, one that the cluster has, "
+    "or see to it that GPU Feature Discovery labels GPU nodes with nvidia.com/gpu.memory",
     source=_SOURCE,
     wrong="""
     apiVersion: v1
@@ -118,8 +120,8 @@ WRITTEN = rule(
     Each pod and claim is written into the status of the GPUQuota before it is admitted, so that whoever comes next sees
     it. Sometimes that cannot be: the API server does not answer, too many write at once, what there is has not been
     counted yet, or the GPUQuota cannot be read. In namespaces with the label gpu-admission.io/quota: enforced nothing is
-    admitted then, and who asks is told when to come again; in others it is admitted with a warning, and counted when it
-    is seen.
+    admitted then, and who asks is told when to come again, or whom to ask; in others it is admitted with a warning, and
+    counted when it is seen.
     """,
     remedy="try again, and if that does not help, look for the reason with kubectl describe gpuquota gpu",
     source=_SOURCE,

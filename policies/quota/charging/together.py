@@ -12,7 +12,7 @@ from policies.quota.limits.quota import NAME
 from policies.rules import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from fractions import Fraction
 
     from policies.decision import Finding
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Limit, Quota
 
-__all__ = ["TOGETHER", "PodsAtOnce", "together"]
+__all__ = ["PodsAtOnce", "together"]
 
 TOGETHER = rule(
     "GA506",
@@ -90,8 +90,25 @@ class PodsAtOnce:
         return total
 
 
+@dataclass(frozen=True, slots=True)
+class _Short:
+    """A limit that has too little for all pods."""
+
+    limit: Limit
+    pods: Sequence[PodsAtOnce]
+    """Those that count in it."""
+    left: Fraction
+
+    @property
+    def asked(self) -> Fraction:
+        """By all of them."""
+        return sum((each.count.pods * each.each[self.limit.name] for each in self.pods), ZERO)
+
+
 def together(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[Finding]:
-    """Limits that all pods of a workload do not fit into. Of a new one whose pods do not even fit alone, each is told so.
+    """The limit that has least room for all pods of a workload, where they do not fit in together.
+
+    Pods of a new workload that do not even fit alone are told so each by itself, and none of them is created.
 
     Args:
         pods: By the templates of the workload.
@@ -100,33 +117,50 @@ def together(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is_new
         is_new: Whether the workload is being created: the pods of one that exists are in the ledger already, so that it
             can only be compared with all that the quota allows.
     """
+    left = dict(_left_of(quota, ledger, is_new=is_new))
+    coming = [each for each in pods if each.count.pods and not (is_new and _is_too_large(each, left))]
+    rooms = (_Short(limit, _touching(limit, coming), left[limit.name]) for limit in quota.limits if limit.name in left)
+    short = [room for room in rooms if room.asked > room.left]
+    if short:
+        tightest = min(short, key=lambda room: room.left / room.asked)
+        largest = max(tightest.pods, key=lambda each: each.count.pods * each.each[tightest.limit.name])
+        yield TOGETHER.finding(largest.count.path, _said(tightest, quota))
+
+
+def _left_of(quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[tuple[str, Fraction]]:
+    """What is left of each limit that is primed."""
     for limit in quota.limits:
         used = ledger.used(limit)
-        touching = [each for each in pods if each.count.pods and each.each.get(limit.name)]
-        if used is None or not touching:
-            continue
-        taken = used + ledger.reservations.total.get(limit.name, ZERO) if is_new else ZERO
-        left = max(ZERO, limit.hard - taken)
-        asked = sum((each.count.pods * each.each[limit.name] for each in touching), ZERO)
-        if asked > left and not (is_new and any(each.each[limit.name] > left for each in touching)):
-            largest = max(touching, key=lambda each: each.count.pods * each.each[limit.name])
-            yield TOGETHER.finding(largest.count.path, _said(limit, touching, asked, left))
+        if used is not None:
+            taken = used + ledger.reservations.total.get(limit.name, ZERO) if is_new else ZERO
+            yield limit.name, max(ZERO, limit.hard - taken)
 
 
-def _said(limit: Limit, pods: Sequence[PodsAtOnce], asked: Fraction, left: Fraction) -> str:
-    number = sum(each.count.pods for each in pods)
-    wanted = f"{'1 pod asks' if number == 1 else f'{number:,} pods at once ask'} for {_amount(limit, asked)}"
-    if asked > limit.hard:
+def _is_too_large(pods: PodsAtOnce, left: Mapping[str, Fraction]) -> bool:
+    return any(name in left and amount > left[name] for name, amount in pods.each.items())
+
+
+def _touching(limit: Limit, pods: Sequence[PodsAtOnce]) -> list[PodsAtOnce]:
+    return [each for each in pods if each.each.get(limit.name)]
+
+
+def _said(short: _Short, quota: Quota) -> str:
+    limit, number = short.limit, sum(each.count.pods for each in short.pods)
+    wanted = f"{'1 pod asks' if number == 1 else f'{number:,} pods at once ask'} for {_amount(limit, short.asked)}"
+    if short.asked > limit.hard:
         room = f"{limit.name} of GPUQuota {NAME} never has more than {_amount(limit, limit.hard)}"
     else:
-        room = f"{_left(limit, left)} left of {_amount(limit, limit.hard)} for {limit.name} of GPUQuota {NAME}"
-    return f"{wanted}, and {room}, so {_outcome(limit, pods, left)}"
+        left = _left(limit, short.left)
+        room = f"{left} left of {_amount(limit, limit.hard)} for {limit.name} of GPUQuota {NAME}"
+    if quota.mode == "Warn":
+        return f"{wanted}, and {room}; all are admitted all the same, because the quota has mode: Warn"
+    return f"{wanted}, and {room}, so {_outcome(short)}"
 
 
-def _outcome(limit: Limit, pods: Sequence[PodsAtOnce], left: Fraction) -> str:
-    if len(pods) > 1:
+def _outcome(short: _Short) -> str:
+    if len(short.pods) > 1:
         return "not all of them are created until some end"
-    fitting = left // pods[0].each[limit.name]
+    fitting = short.left // short.pods[0].each[short.limit.name]
     if not fitting:
         return "none is created"
     return f"{fitting:,} {'is' if fitting == 1 else 'are'} created, and the others refused until some end"

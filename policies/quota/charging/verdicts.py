@@ -35,6 +35,7 @@ _LONGEST_REASON = 200
 _TAKEN_UP: Mapping[Unit, str] = {"gpus": "GPUs", "devices": "devices", "memory": "memory"}
 _WARN_ONLY = "it is admitted all the same, because the quota has mode: Warn"
 _SEEN_LATER = "it is admitted all the same, and counted when it is seen"
+_HELD = "the namespace enforces its quota, so nothing that gets GPUs is admitted until it can be charged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ class Verdict:
     remedy: str
     """Empty where there is nothing to do, or the message ends with it."""
     retry_after: int | None = None
-    """Seconds; clients of Kubernetes wait as long and try again by themselves. None where that would not help."""
+    """Seconds; clients of Kubernetes wait as long and try again by themselves, ten times and without a word. None where
+    that would not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool)
     native = ", ".join(f"{title}: {_listed(amounts)}" for title, amounts in columns)
     holding = tuple(holders)
     parts = [native, *(_explained(over, holding) for over in found.limits), *([_WARN_ONLY] if admitted else [])]
-    return Verdict(f"exceeded quota: {NAME}, {'; '.join(parts)}", _remedy(found.limits))
+    return Verdict(f"exceeded quota: {NAME}, {'; '.join(parts)}", _remedy(found.limits, admitted=admitted))
 
 
 def uncountable(found: UnknownProduct | UnknownMemory, *, admitted: bool) -> Verdict:
@@ -120,20 +122,18 @@ def contended(namespace: str, *, admitted: bool) -> Verdict:
 
 
 def unreadable(namespace: str, why: str, *, admitted: bool) -> Verdict:
-    """The quota that is stored says nothing that could be held against anything."""
-    return _unavailable(f"GPUQuota {NAME} of namespace {namespace} cannot be read: {_plain_text(why)}", admitted, 30)
+    """The quota that is stored says nothing that could be held against anything; no waiting helps, but to mend it."""
+    said = f"GPUQuota {NAME} of namespace {namespace} cannot be read: {_plain_text(why)}"
+    fate = "it is admitted all the same, and counted when that is put right" if admitted else _HELD
+    return Verdict(f"{said}; {fate}", f"show this to whoever writes GPUQuota {NAME}")
 
 
 def unavailable(namespace: str, why: str, *, admitted: bool) -> Verdict:
     """The quota could not be got or written."""
-    return _unavailable(f"quota {NAME} of namespace {namespace} cannot be charged: {_plain_text(why)}", admitted, 5)
-
-
-def _unavailable(said: str, admitted: bool, retry_after: int) -> Verdict:
+    said = f"quota {NAME} of namespace {namespace} cannot be charged: {_plain_text(why)}"
     if admitted:
         return Verdict(f"{said}; {_SEEN_LATER}", "if that stays so, show this to your administrator")
-    held = "the namespace enforces its quota, so nothing that gets GPUs is admitted without"
-    return _later(f"{said}; {held}", "if that does not help, show this to your administrator", retry_after)
+    return _later(f"{said}; {_HELD}", "if that does not help, show this to your administrator", 5)
 
 
 def _later(said: str, otherwise: str, retry_after: int) -> Verdict:
@@ -195,8 +195,8 @@ def _age(age: timedelta) -> str:
     return f"{seconds} second{'' if seconds == 1 else 's'}"
 
 
-def _remedy(limits: Sequence[Over]) -> str:
-    if all(over.left for over in limits) or any(over.asked > over.hard for over in limits):
+def _remedy(limits: Sequence[Over], *, admitted: bool) -> str:
+    if admitted or all(over.left for over in limits) or any(over.asked > over.hard for over in limits):
         units = dict.fromkeys(_TAKEN_UP[over.unit] for over in limits)
         less = f"ask for less ({', '.join(units)})"
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
-from policies.quota.asks.claims import got_by_claim
+from policies.quota.asks.claims import asks_of_claim, got_by_claim
 from policies.quota.asks.pods import got_by_pod, priority_class_of
 from policies.quota.charges import OWN
 from policies.quota.charging.made import made_for, narrowed
@@ -19,12 +19,13 @@ from policies.quota.devices.classes import classes
 from policies.quota.devices.kinds import node_kinds
 from policies.quota.devices.published import devices
 from policies.quota.ledger.recount import Counted
+from policies.quota.ledger.reservations import added, largest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from policies.kubernetes.objects import Object
-    from policies.quota.charges import Ask
+    from policies.quota.charges import Amounts, Ask
     from policies.quota.limits.quota import Quota
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
@@ -83,8 +84,11 @@ class _SeenPod(_Seen):
     got: tuple[Ask, ...]
     """What it holds by extended resources."""
     priority_class: str
+    is_bound: bool
     made: Mapping[str, str]
     """The claims that its status says were made for it, by name, and for which piece. Users cannot write there."""
+    beside: Amounts | None = None
+    """What it holds by extended resources besides those that a claim has for it; None where none has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,8 @@ class _Origin:
     """Its uid."""
     piece: str
     priority_class: str
+    is_bound: bool
+    """Whether the pod has a node, so that the claim keeps what it got for as long as the pod runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +150,19 @@ class Counter:
             uid_of(claim): origin for claim in listed if (origin := self._origin(claim, charged)) is not None
         }
         self._claims = {uid_of(claim): self._claim(claim, work) for claim in listed}
-        return (
-            {uid: seen.counted for uid, seen in self._pods.items()},
-            {uid: seen.counted for uid, seen in self._claims.items()},
-        )
+        return self._settled(), {uid: seen.counted for uid, seen in self._claims.items()}
+
+    def _settled(self) -> dict[str, Counted]:
+        """The pods, those whose extended resources a claim has by what that one got: it tells more than their node."""
+        counted = {uid: seen.counted for uid, seen in self._pods.items()}
+        for claim in self._claims.values():
+            pod = self._pods.get(claim.origin.pod) if claim.origin is not None else None
+            if pod is None or pod.beside is None or pod.made.get(claim.counted.name) != OWN:
+                continue
+            if lookup(claim.document, ("status", "allocation")) is not None:
+                amounts = added(pod.beside, claim.counted.amounts)
+                counted[pod.counted.uid] = replace(pod.counted, amounts=amounts)
+        return counted
 
     def _pod(self, document: Object, work: _Work) -> _SeenPod:
         known = self._pods.get(uid_of(document))
@@ -164,7 +179,7 @@ class Counter:
         if made is None or pod is None:
             return self._origins.get(uid)
         if pod.made.get(name_of(claim)) == made.piece or charged.get(uid) == (made.uid, made.piece):
-            return _Origin(made.uid, made.piece, pod.priority_class)
+            return _Origin(made.uid, made.piece, pod.priority_class, pod.is_bound)
         return self._origins.get(uid)
 
     def _claim(self, document: Object, work: _Work) -> _SeenClaim:
@@ -196,11 +211,16 @@ class _Work:
         try:
             pod = Pod.read(document)
         except MalformedPodError:
-            return _SeenPod(document, Counted(*named), (), "", {})
+            return _SeenPod(document, Counted(*named), (), "", is_bound=False, made={})
         has_ended = lookup(document, ("status", "phase")) in _ENDED
         got = () if has_ended else got_by_pod(pod, self.terms.view, self.terms.settings)
         counted = Counted(*named, amounts=self.measure.amounts(got), ended=has_ended)
-        return _SeenPod(document, counted, got, priority_class_of(pod), _made_by_status(document.get("status")))
+        made, claimed = _made_by_status(document.get("status")), _claimed(document.get("status"))
+        seen = _SeenPod(document, counted, got, priority_class_of(pod), pod.past_scheduling, made)
+        if has_ended or not pod.past_scheduling or not claimed:
+            return seen
+        beside = got_by_pod(pod, self.terms.view, self.terms.settings, claimed)
+        return replace(seen, beside=self.measure.amounts(beside))
 
     def claim(self, document: Object, origin: _Origin | None, own: tuple[Ask, ...] | None) -> _SeenClaim:
         """A claim as it counts.
@@ -211,16 +231,30 @@ class _Work:
             own: What its pod holds by extended resources, where it was made for these.
         """
         self.breath()
-        priority_class = None if origin is None else origin.priority_class
-        got = got_by_claim(document, self.terms.view, self.terms.settings, priority_class)
-        if own is not None and lookup(document, ("status", "allocation")) is None:
-            got = narrowed(got, own)
         owner, piece = ("", OWN) if origin is None else (origin.pod, origin.piece)
         if origin is None and (made := made_for(document)) is not None and made.piece != OWN:
             # Whoever forges this closes a charge of their own pod early, and gets nothing for it.
             owner, piece = made.uid, made.piece
-        counted = Counted(uid_of(document), "ResourceClaim", name_of(document), owner, piece, self.measure.amounts(got))
+        amounts = self._amounts(document, origin, own)
+        counted = Counted(uid_of(document), "ResourceClaim", name_of(document), owner, piece, amounts)
         return _SeenClaim(document, counted, origin)
+
+    def _amounts(self, claim: Object, origin: _Origin | None, own: tuple[Ask, ...] | None) -> Amounts:
+        """What a claim comes to: what it got only where its pod runs.
+
+        Any other claim is freed when those who use it end, and given something else of what it asks for to those who
+        come next, whom nobody asks about.
+        """
+        terms, priority_class = self.terms, None if origin is None else origin.priority_class
+        is_allocated = lookup(claim, ("status", "allocation")) is not None
+        got: Amounts = {}
+        if is_allocated:
+            got = self.measure.amounts(got_by_claim(claim, terms.view, terms.settings, priority_class))
+            if origin is not None and origin.is_bound:
+                return got
+        asks = asks_of_claim(claim, terms.view, terms.settings, priority_class).asks
+        asked = self.measure.amounts(asks if own is None else narrowed(asks, own))
+        return largest(got, asked) if is_allocated else asked
 
 
 def _made_by_status(status: Any) -> dict[str, str]:
@@ -235,3 +269,13 @@ def _made_by_status(status: Any) -> dict[str, str]:
     ]
     found.append((lookup(status, ("extendedResourceClaimStatus", "resourceClaimName")), OWN))
     return {claim: piece for claim, piece in found if isinstance(claim, str) and isinstance(piece, str) and claim}
+
+
+def _claimed(status: Any) -> frozenset[str]:
+    """The extended resources of a pod that the scheduler's claim has; the device plugin hands out the others.
+
+    Source: k8s.io/api/core/v1/types.go PodExtendedResourceClaimStatus.
+    """
+    listed = lookup(status, ("extendedResourceClaimStatus", "requestMappings"))
+    found = (lookup(each, ("resourceName",)) for each in (listed if isinstance(listed, list) else ()))
+    return frozenset(name for name in found if isinstance(name, str))

@@ -87,7 +87,7 @@ def _made_for_pods(claims: Iterable[Counted]) -> dict[tuple[str, str], Amounts]:
     for claim in claims:
         if claim.owner:
             group = (claim.owner, claim.piece)
-            made[group] = added(made.get(group, {}), claim.amounts)
+            made[group] = added(made[group], claim.amounts) if group in made else claim.amounts
     return made
 
 
@@ -112,7 +112,9 @@ def _unseen(
         for name, bill in charge.pieces.items()
         if (pod is None if name == OWN else (charge.uid, name) not in made)
     }
-    return replace(charge, pieces=left) if left else None
+    if not left:
+        return None
+    return charge if len(left) == len(charge.pieces) else replace(charge, pieces=left)
 
 
 def _backed(claim: OpenCharge, snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> OpenCharge:

@@ -6,11 +6,13 @@ import json
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache, partial
+from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.kubernetes.paths import lookup
 from policies.quota.charges import Bill
-from policies.quota.ledger.reservations import OpenCharge
+from policies.quota.ledger.reservations import OpenCharge, Reservations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +23,8 @@ __all__ = ["Count", "GarbageError", "Versions", "read_charges", "read_conditions
 
 _Item = TypeVar("_Item")
 
-_AMOUNT = re.compile(r"[0-9]{1,40}(?:/[1-9][0-9]{0,39})?", re.ASCII)
+# As long as the CRD lets them be: what cannot be read again after it was written would never be primed.
+_AMOUNT = re.compile(r"(?=.{1,256}$)[0-9]+(?:/[1-9][0-9]*)?", re.ASCII)
 _VERSION = re.compile(r"[1-9][0-9]{0,127}", re.ASCII)
 _UNITS = frozenset({"gpus", "memory", "devices"})
 _MOST_CONDITIONS = 8
@@ -77,16 +80,22 @@ def read_limits(status: Any) -> dict[str, Count]:
     return dict(_each(status, "limits", _limit))
 
 
-def read_charges(status: Any) -> list[OpenCharge]:
+def read_charges(status: Any, known: Reservations | None = None) -> Reservations:
     """`status.charges`.
+
+    Args:
+        status: Of a GPUQuota.
+        known: Charges of which most are there still, as those that were read or written last: what is the same is not
+            read again.
 
     Raises:
         GarbageError: it cannot be read.
     """
-    charges = _each(status, "charges", _charge)
+    known = known or Reservations()
+    charges = _each(status, "charges", partial(_charge_as_known, known))
     if len({charge.uid for charge in charges}) < len(charges):
         raise GarbageError("a charge is there twice")
-    return charges
+    return known if len(charges) == len(known) and all(map(is_, charges, known)) else Reservations(charges)
 
 
 def read_counted(status: Any) -> Versions | None:
@@ -125,6 +134,11 @@ def _limit(item: Any) -> tuple[str, Count]:
     return _text(item, "name"), Count(key if isinstance(key, str) else "", None if used is None else _amount(used))
 
 
+def _charge_as_known(known: Reservations, item: Any) -> OpenCharge:
+    charge = known.get(_text(item, "uid"))
+    return charge if charge is not None and charge.document == item else _charge(item)
+
+
 def _charge(item: Any) -> OpenCharge:
     time, of = lookup(item, ("time",)), lookup(item, ("of",))
     return OpenCharge(
@@ -157,7 +171,13 @@ def _amounts(item: Any, field: str) -> dict[str, Fraction]:
 def _amount(value: Any) -> Fraction:
     if not isinstance(value, str) or not _AMOUNT.fullmatch(value):
         raise GarbageError("an amount is no number")
-    return Fraction(value)
+    return _fraction(value)
+
+
+@lru_cache(maxsize=4096)
+def _fraction(text: str) -> Fraction:
+    """Most charges are like others."""
+    return Fraction(text)
 
 
 def _text(item: Any, field: str, *, empty: bool = False) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.kubernetes.paths import FieldPath
@@ -36,7 +37,7 @@ class QuotaError(ValueError):
         super().__init__("; ".join(f"{path}: {sentence}" if path else sentence for path, sentence in problems))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Limit:
     """The most of one unit that a namespace's pods and claims may have together."""
 
@@ -45,7 +46,7 @@ class Limit:
     hard: Fraction
     selector: Selector = EVERYTHING
 
-    @property
+    @cached_property
     def key(self) -> str:
         """What the limit counts, as 12 digits: what was counted for another key is worth nothing under this one.
 

@@ -53,6 +53,16 @@ async def test_charge_of_a_pod_that_has_ended_is_given_up(team, waiting, phase):
     assert (team.charged, team.amounts) == ({}, {"all": ("0", "0")})
 
 
+async def test_charge_of_a_claim_that_nobody_of_us_wrote_is_given_up_as_well(team, leader):
+    team.quota()
+    await leader.count()
+    await leader.charge("odd", {"claim": 8}, "ResourceClaim")
+    await leader.count()
+    team.seconds += 120
+    await leader.count()
+    assert (team.charged, team.amounts) == ({}, {"all": ("0", "0")})
+
+
 async def test_charge_of_a_claim_is_looked_up_as_well(team, leader):
     team.quota()
     await leader.count()

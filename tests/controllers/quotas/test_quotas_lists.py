@@ -103,13 +103,31 @@ async def test_ledger_that_others_write_by_newer_lists_is_not_taken_for_another_
     await leader.count()
     team.pod("pod-0", 1)
     await leader.count()
+    team.pod("pod-00", 1)
     team.sandbox.faults.add(meanwhile, verb="GET", path="*/team-a/pods", count=2)
     await lagging.see("GPUQuota")
     with pytest.raises(
         IncompleteRound, match="its status rests on lists that are newer than those that the API server"
     ):
         await lagging.round.round()
-    assert team.amounts == {"all": ("3", "0")}
+    assert team.amounts == {"all": ("4", "0")}
+
+
+async def test_ledger_that_rests_on_newer_lists_than_the_caches_is_not_taken_for_another_history(
+    team, leader, replica, caplog
+):
+    team.quota()
+    lagging = await replica()
+    await lagging.count()
+    await lagging.count()
+    team.pod("train", 1)
+    await leader.count()
+    await lagging.see("GPUQuota")
+    team.seconds += 100
+    await lagging.round.round()
+    assert team.amounts == {"all": ("1", "0")}
+    assert team.condition("Ready") == ("True", "Counted", "All pods and claims of the namespace were counted.")
+    assert not [each for each in caplog.messages if "anew" in each]
 
 
 async def test_two_leaders_at_once_do_no_harm(team, leader, replica):
@@ -173,3 +191,14 @@ async def test_mistake_of_ours_is_raised_when_all_others_had_their_turn(team, le
     with pytest.raises(KeyError, match="team-a"):
         await leader.count()
     assert team.sandbox.get("GPUQuota", "gpu", "team-b")["status"]["summary"] == "all 0/8"
+
+
+async def test_lists_of_a_quota_that_is_gone_are_not_held(team, leader):
+    team.quota()
+    await leader.see()
+    team.pod("train", 2)
+    await leader.round.round()
+    await leader.client.delete("/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu")
+    await leader.see("GPUQuota")
+    await leader.round.round()
+    assert not leader.round._lists._held

@@ -1,0 +1,77 @@
+"""What claims cost a namespace: charged once, with their pods or for themselves."""
+
+import pytest
+
+from tests.cluster.harness import manifests
+from tests.cluster.harness.quotas import ANY_GPU, amounts, counted, limited, status, summary
+from tests.cluster.harness.waiting import until
+
+
+def pod_with(team, name="train", **claim):
+    """A pod whose GPUs come by one claim."""
+    document = manifests.pod(team, name, resourceClaims=[{"name": "gpu", **claim}])
+    document["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+    return document
+
+
+def test_claim_that_is_made_for_a_pod_is_not_charged_again(cluster):
+    """There is room for one only."""
+    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
+    assert cluster.create(manifests.template(team, "one")).accepted
+    assert cluster.create(pod_with(team, resourceClaimTemplateName="one")).accepted
+    assert summary(cluster, team) == "gpus 1/1"
+    assert cluster.create(manifests.pod(team, "second")).code == 403
+    if not cluster.makes_claims:
+        pytest.skip("no kube-controller-manager runs here")
+    until(lambda: cluster.list("ResourceClaim", team), "the pod gets its claim")
+    counted(cluster, team, "1")
+
+
+def test_converted_pod_is_charged_once(cluster):
+    team = limited(cluster, cluster.namespace(dra="enabled", quota="enforced"), 2)
+    pod = cluster.create(manifests.pod(team, gpus=2)).object
+    assert "resourceClaims" in pod["spec"]
+    assert summary(cluster, team) == "gpus 2/2"
+    if not cluster.makes_claims:
+        pytest.skip("no kube-controller-manager runs here")
+    until(lambda: cluster.list("ResourceClaim", team), "the pod gets its claim")
+    counted(cluster, team, "2")
+    assert cluster.create(manifests.pod(team, "second")).code == 403
+
+
+def test_claim_of_the_scheduler_is_not_charged_again(real):
+    """Made for a pod that asks for an extended resource of a DeviceClass."""
+    if real.minor < 36 or not real.schedules:
+        pytest.skip("needs a kube-scheduler of Kubernetes 1.36")
+    team = limited(real, real.namespace(quota="enforced"), 1)
+    assert real.create(manifests.pod(team, nodeSelector={"kubernetes.io/hostname": real.nodes[0]})).accepted
+    until(lambda: real.get("Pod", "train", team).object["spec"].get("nodeName"), "the pod gets its node", 60)
+    assert len(real.list("ResourceClaim", team)) == 1
+    counted(real, team, "1")
+
+
+def test_claim_that_somebody_writes_is_charged(cluster):
+    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
+    assert cluster.create(manifests.claim(team, "first", ANY_GPU)).accepted
+    assert summary(cluster, team) == "gpus 1/1"
+    answer = cluster.create(manifests.claim(team, "second", ANY_GPU))
+    assert answer.code == 403
+    assert "exceeded quota: gpu, requested: gpus=1, used: gpus=1, limited: gpus=1; " in answer.message
+    counted(cluster, team, "1")
+
+
+def test_pod_that_names_a_claim_costs_nothing(cluster):
+    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
+    assert cluster.create(manifests.claim(team, "shared", ANY_GPU)).accepted
+    for name in ("first", "second"):
+        assert cluster.create(pod_with(team, name, resourceClaimName="shared")).accepted
+    counted(cluster, team, "1")
+
+
+def test_dry_run_is_judged_and_charges_nothing(cluster):
+    """What had been charged and never stored would stay for two minutes."""
+    team = limited(cluster, cluster.namespace(quota="enforced"), 1)
+    for _ in range(3):
+        assert cluster.create(manifests.pod(team), dry_run=True).accepted
+    assert cluster.create(manifests.pod(team, gpus=2), dry_run=True).code == 403
+    assert (amounts(cluster, team), status(cluster, team)["charges"]) == (("0", "0"), [])

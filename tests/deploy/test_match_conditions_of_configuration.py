@@ -1,0 +1,57 @@
+"""matchConditions of what is no pod: ConfigMaps and nodes."""
+
+import pytest
+
+from tests.deploy.match_conditions import Question, called
+
+
+def labelled(kind, labels=None, **fields):
+    return {"kind": kind, "metadata": {"name": "n"} | ({"labels": labels} if labels is not None else {}), **fields}
+
+
+def config_map(namespace, labels=None, **fields):
+    document = labelled("ConfigMap", labels, **fields)
+    return {**document, "metadata": {**document["metadata"], "namespace": namespace}}
+
+
+LABEL = {"gpu-admission.io/config": "device-plugin"}
+CONFIGURATION = {
+    "cluster policy": (labelled("ClusterPolicy"), labelled("ClusterPolicy"), True),
+    "deleted cluster policy": (None, labelled("ClusterPolicy"), True),
+    "settings": (labelled("GPUAdmissionPolicy"), None, True),
+    "settings put right": (labelled("GPUAdmissionPolicy"), labelled("GPUAdmissionPolicy"), True),
+    "quota": (labelled("GPUQuota"), None, True),
+    "config map elsewhere": (config_map("a", data={"a": "b"}), None, False),
+    "with our label": (config_map("a", LABEL, data={}), None, True),
+    "of the operator": (config_map("gpu-operator"), None, True),
+    "of the operator of OpenShift": (config_map("nvidia-gpu-operator"), None, True),
+    "deleted": (None, config_map("gpu-operator", data={"a": "b"}), True),
+    "deleted elsewhere": (None, config_map("a"), False),
+    "unchanged": (config_map("gpu-operator", data={"a": "b"}), config_map("gpu-operator", data={"a": "b"}), False),
+    "changed": (config_map("gpu-operator", data={"a": "b"}), config_map("gpu-operator", data={"a": "c"}), True),
+    "emptied": (config_map("gpu-operator"), config_map("gpu-operator", data={"a": "c"}), True),
+    "label taken away": (config_map("a", {}), config_map("a", LABEL), True),
+}
+
+
+@pytest.mark.parametrize(("new", "old", "expected"), CONFIGURATION.values(), ids=CONFIGURATION)
+def test_configuration_is_what_the_operator_reads(webhooks, new, old, expected):
+    assert called(webhooks["validating", "configuration"], Question(new, old)) is expected
+
+
+MIG = {"nvidia.com/mig.config": "all-1g.10gb"}
+NODES = {
+    "registered without labels": (labelled("Node"), None, False),
+    "registered with one": (labelled("Node", MIG), None, True),
+    "set": (labelled("Node", MIG), labelled("Node", {}), True),
+    "first label of all": (labelled("Node", MIG), labelled("Node"), True),
+    "changed": (labelled("Node", MIG), labelled("Node", {"nvidia.com/mig.config": "all-disabled"}), True),
+    "taken away": (labelled("Node"), labelled("Node", MIG), True),
+    "the same": (labelled("Node", {**MIG, "a": "b"}), labelled("Node", MIG), False),
+    "heartbeat": (labelled("Node", MIG, status={"a": 1}), labelled("Node", MIG, status={"a": 2}), False),
+}
+
+
+@pytest.mark.parametrize(("new", "old", "expected"), NODES.values(), ids=NODES)
+def test_nodes_are_asked_about_when_a_watched_label_changes(webhooks, new, old, expected):
+    assert called(webhooks["validating", "nodes"], Question(new, old)) is expected

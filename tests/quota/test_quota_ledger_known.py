@@ -1,0 +1,66 @@
+"""A ledger that is read again: what is as it was before is not read anew, and makes no difference."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.quota.charges import OWN, Bill
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.reservations import OpenCharge, Reservations
+from policies.quota.limits.quota import Limit, Quota
+
+QUOTA = Quota((Limit("all", "gpus", Fraction(8)),))
+AMOUNTS = st.sampled_from([{}, {"all": Fraction(1)}, {"all": Fraction(3, 7)}])
+BILLS = st.builds(Bill, AMOUNTS, st.sampled_from([{}, {"gpus": Fraction(1)}, {"gpus": Fraction(0)}]))
+UIDS = st.sampled_from(["a", "b", "c"])
+CHARGES = st.builds(
+    OpenCharge,
+    UIDS,
+    st.sampled_from(["Pod", "ResourceClaim"]),
+    st.sampled_from(["first", "second"]),
+    st.sampled_from(["", "now"]),
+    st.dictionaries(st.sampled_from([OWN, "claim"]), BILLS, max_size=2),
+    st.none() | st.tuples(UIDS, st.sampled_from([OWN, "claim"])),
+    AMOUNTS,
+)
+LEDGERS = st.lists(CHARGES, max_size=3).map(lambda charges: Ledger(reservations=Reservations(charges)))
+
+
+def stored(ledger):
+    return {"status": ledger.status(QUOTA, 1)}
+
+
+@given(LEDGERS, LEDGERS)
+def test_ledger_that_is_known_changes_nothing_of_what_is_read(known, ledger):
+    read, fresh = Ledger.read(stored(ledger), known), Ledger.read(stored(ledger))
+    assert read == fresh
+    assert [*read.reservations] == [*fresh.reservations]
+    assert (read.reservations.total, read.reservations.size) == (fresh.reservations.total, fresh.reservations.size)
+
+
+def ledger_of(*uids, most=1):
+    bill = Bill({"all": Fraction(1)}, {"gpus": Fraction(most)})
+    return Ledger(reservations=Reservations(OpenCharge(uid, "Pod", uid, "", {OWN: bill}) for uid in uids))
+
+
+def test_charges_that_are_as_they_were_are_not_read_again():
+    known = ledger_of("a", "b")
+    assert Ledger.read(stored(known), known).reservations is known.reservations
+    more = Ledger.read(stored(ledger_of("a", "c", "b")), known).reservations
+    assert [more.get("a") is known.reservations.get("a"), more.get("b") is known.reservations.get("b")] == [True, True]
+
+
+@pytest.mark.parametrize("known", [None, ledger_of("a", "b")], ids=["unknown", "known"])
+def test_charges_that_cannot_be_read_are_none(known):
+    document = stored(ledger_of("a", "b"))
+    document["status"]["charges"][1] = {**document["status"]["charges"][1], "pieces": "all"}
+    assert [*Ledger.read(document, known).reservations] == []
+
+
+@pytest.mark.parametrize("amount", [Fraction(10**200), Fraction(10**100, 10**99 + 7)], ids=["large", "long"])
+def test_amount_that_was_written_is_read_however_long_it_is(amount):
+    bill = Bill({"all": amount}, {"gpus": amount})
+    ledger = Ledger(reservations=Reservations([OpenCharge("a", "Pod", "a", "", {OWN: bill})]))
+    assert Ledger.read(stored(ledger)).reservations == ledger.reservations

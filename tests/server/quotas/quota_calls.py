@@ -1,0 +1,40 @@
+"""What calls about quotas are made of, and what is answered to them."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+EXAMPLE_CLUSTER = Path(__file__).parents[3] / "examples" / "cluster"
+QUOTA = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu"
+ENTRIES = pytest.mark.parametrize("entry", ["quota-enforced", "quota"])
+
+
+def example_cluster():
+    files = sorted(EXAMPLE_CLUSTER.glob("*.yaml"))
+    return [each for file in files for each in yaml.load_all(file.read_text(), yaml.CSafeLoader) if each]
+
+
+def template(count):
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "gpus", "namespace": "team-a"},
+        "spec": {"spec": {"devices": {"requests": requests}}},
+    }
+
+
+def later(response, seconds):
+    status = response["status"]
+    assert (status["code"], status["reason"]) == (429, "TooManyRequests")
+    assert status["details"] == {"retryAfterSeconds": seconds}
+    assert status["message"].endswith("[GA504]")
+    return status["message"]
+
+
+def warned(response):
+    assert response["allowed"]
+    assert response["warnings"][0].startswith("GA504 ")
+    assert response["auditAnnotations"]["findings"].startswith("GA504=warn")
+    return " ".join(line.strip() for line in response["warnings"])

@@ -1,0 +1,148 @@
+"""Calls of the entries that charge quotas, with an API server that keeps the ledger."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from policies.request import Request
+from policies.review import review
+from policies.settings import DEFAULTS
+from policies.settings.choices import Exemption, GPUAdmissionPolicy, RuleOverride
+from tests.server.quotas.quota_calls import ENTRIES, example_cluster
+from webhook.cluster.manifests import ManifestsView
+
+
+@ENTRIES
+async def test_pod_that_fits_is_charged_before_it_is_admitted(serve, namespace, ask, train, entry):
+    namespace.limit(used=5)
+    webhook = await serve()
+    response = await ask(webhook, train(2), entry)
+    assert response == {"uid": response["uid"], "allowed": True}
+    assert (namespace.charged, namespace.taken) == (["1"], 7)
+    assert webhook.counted == [(entry, "charged")]
+
+
+@ENTRIES
+async def test_pod_over_quota_is_refused_in_the_words_of_kubernetes(serve, namespace, shown, ask, train, entry):
+    namespace.limit(used=7)
+    created = datetime.now(UTC) - timedelta(days=3, hours=1)
+    metadata = {"name": "train-7", "namespace": "team-a", "uid": "7", "creationTimestamp": created.isoformat()}
+    shown.append({**train(4), "metadata": metadata})
+    webhook = await serve()
+    response = await ask(webhook, train(2), entry)
+    assert response["allowed"] is False
+    assert response["status"] == {
+        "status": "Failure",
+        "code": 403,
+        "reason": "Forbidden",
+        "message": "exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; 2 more GPUs are asked, 1 is left "
+        "of 8 for h100; team-a/train-7 holds 4 since 3 days; ask for less (GPUs), or ask whoever writes GPUQuota gpu for "
+        "more [GA502]",
+    }
+    assert response["auditAnnotations"] == {"findings": "GA502=deny"}
+    assert namespace.charged == []
+    assert webhook.counted == [(entry, "exceeded")]
+
+
+async def test_pod_that_is_asked_about_again_is_charged_once(serve, namespace, ask, train):
+    namespace.limit()
+    webhook = await serve()
+    for _ in range(2):
+        assert (await ask(webhook, train(5)))["allowed"]
+    assert namespace.taken == 5
+
+
+async def test_quota_in_mode_warn_admits_charges_and_tells(serve, namespace, ask, train):
+    namespace.limit(used=7, mode="Warn")
+    response = await ask(await serve(), train(2))
+    assert response["allowed"]
+    assert "GA502 exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8;" in response["warnings"][0]
+    assert "mode: Warn" in " ".join(response["warnings"])
+    assert namespace.taken == 9
+
+
+@pytest.mark.parametrize(("gpus", "allowed"), [(1, True), (2, False)])
+async def test_dry_run_is_judged_and_not_charged(serve, namespace, ask, train, gpus, allowed):
+    namespace.limit(used=7)
+    webhook = await serve()
+    assert (await ask(webhook, train(gpus), dryRun=True))["allowed"] is allowed
+    assert namespace.charged == []
+    assert webhook.counted == []
+
+
+@pytest.mark.parametrize(("gpus", "allowed"), [(1, True), (2, False)])
+async def test_dry_run_of_a_converted_pod_is_judged_by_the_template_that_it_would_have(
+    serve, namespace, shown, ask, train, gpus, allowed
+):
+    namespace.limit(used=7)
+    labels = {"gpu-admission.io/dra": "enabled"}
+    shown.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": labels}})
+    webhook = await serve()
+    request = Request(train(gpus), namespace="team-a", entry="conversion")
+    converted = review(request, ManifestsView([*example_cluster(), *shown]), DEFAULTS)
+    assert len(converted.templates) == 1
+    response = await ask(webhook, converted.object, dryRun=True)
+    assert (response["allowed"], "warnings" in response) == (allowed, False)
+    assert namespace.charged == []
+
+
+@ENTRIES
+async def test_namespace_without_quota_is_not_limited(serve, namespace, ask, train, entry):
+    webhook = await serve()
+    response = await ask(webhook, train(200), entry)
+    assert response == {"uid": response["uid"], "allowed": True}
+    assert webhook.counted == [(entry, "no_quota")]
+
+
+async def test_quota_that_no_cache_shows_yet_holds(serve, namespace, shown, ask, train):
+    namespace.limit(used=8)
+    shown.clear()
+    assert (await ask(await serve(), train(1)))["allowed"] is False
+
+
+async def test_pod_without_gpus_is_no_question_to_the_api_server(serve, namespace, sandbox, ask, train):
+    namespace.limit()
+    webhook = await serve()
+    sandbox.forget()
+    assert (await ask(webhook, train(0)))["allowed"]
+    assert list(sandbox.requests) == []
+    assert webhook.counted == []
+
+
+async def test_product_that_nobody_knows_is_refused_where_the_quota_says_so(serve, namespace, ask, train):
+    by_product = {"name": "h100", "selector": {"products": ["H100*"]}, "gpus": 8}
+    namespace.limit(by_product, unknownProducts="Deny")
+    webhook = await serve()
+    response = await ask(webhook, train(1), "quota")
+    assert (response["status"]["code"], response["status"]["message"].endswith("[GA503]")) == (403, True)
+    named = train(1, nodeSelector={"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"})
+    assert (await ask(webhook, named))["allowed"]
+
+
+async def test_nobody_is_exempt_and_no_setting_makes_less_of_it(serve, namespace, ask, train):
+    namespace.limit(used=8)
+    everybody = Exemption(from_=("GA5*", "conversion", "access"), users=("*",))
+    settings = GPUAdmissionPolicy(rules=(RuleOverride("GA502", "off"),), exemptions=(everybody,))
+    assert (await ask(await serve(settings=settings), train()))["allowed"] is False
+
+
+async def test_no_setting_makes_a_refusal_of_what_is_missing(serve, namespace, ask, of_template):
+    namespace.limit()
+    settings = GPUAdmissionPolicy(rules=(RuleOverride("GA505", "deny"),))
+    assert (await ask(await serve(settings=settings), of_template()))["allowed"]
+
+
+@ENTRIES
+@pytest.mark.parametrize("spec", [{}, {"containers": 5}, {"containers": [{"name": "a", "resources": 5}]}])
+async def test_malformed_pods_are_answered(serve, namespace, ask, entry, spec):
+    namespace.limit()
+    document = {"kind": "Pod", "metadata": {"name": "a", "namespace": "team-a", "uid": "1"}, "spec": spec}
+    assert (await ask(await serve(), document, entry))["allowed"]
+
+
+async def test_without_a_ledger_the_view_is_judged_by(start_webhook, namespace, shown, ask, train):
+    namespace.limit(used=8)
+    namespace.shown[:] = [namespace.stored]
+    webhook = await start_webhook(ManifestsView([*example_cluster(), *shown]))
+    response = await ask(webhook, train())
+    assert "requested: h100=2, used: h100=8, limited: h100=8" in response["status"]["message"]
