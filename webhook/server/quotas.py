@@ -8,6 +8,7 @@ template and a pod that are applied together need not wait for each other.
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from policies.decision import Decision
@@ -97,8 +98,11 @@ class QuotaKeeper:
                     return Decision(object=request.object)
                 asked = seen
             outcome = await self._charged(asked, request, settings, deadline)
-        except (TimeoutError, ClusterError) as error:
-            outcome = Unavailable("the API server takes too long" if isinstance(error, TimeoutError) else str(error))
+        except TimeoutError:
+            outcome = Unavailable("the API server takes too long")
+        except ClusterError as error:
+            is_lasting = isinstance(error, APIError) and error.code == HTTPStatus.FORBIDDEN
+            outcome = Unavailable(str(error), is_lasting=is_lasting)
         return await self._answer(asked, outcome, request, settings, deadline)
 
     def _measured_by(self, request: Request, settings: GPUAdmissionPolicy) -> ClusterView:

@@ -33,6 +33,8 @@ class Unavailable:
 
     why: str
     """For people."""
+    is_lasting: bool = False
+    """Whether it stays so until somebody does something: we have no right to it."""
 
 
 Outcome = Admission | NoQuota | Uncountable | QuotaError | Unavailable
@@ -119,7 +121,8 @@ def _told(asked: Charging, outcome: Outcome, holders: Iterable[Holder]) -> _Told
         case QuotaError():
             return _Told(WRITTEN, admitted, unreadable(asked.namespace, str(outcome), admitted=admitted))
         case Unavailable():
-            return _Told(WRITTEN, admitted, unavailable(asked.namespace, outcome.why, admitted=admitted))
+            verdict = unavailable(asked.namespace, outcome.why, admitted=admitted, is_lasting=outcome.is_lasting)
+            return _Told(WRITTEN, admitted, verdict)
     return None
 
 

@@ -128,11 +128,13 @@ def unreadable(namespace: str, why: str, *, admitted: bool) -> Verdict:
     return Verdict(f"{said}; {fate}", f"show this to whoever writes GPUQuota {NAME}")
 
 
-def unavailable(namespace: str, why: str, *, admitted: bool) -> Verdict:
-    """The quota could not be got or written."""
+def unavailable(namespace: str, why: str, *, admitted: bool, is_lasting: bool = False) -> Verdict:
+    """The quota could not be got or written; where that is lasting, nobody is told to try again."""
     said = f"quota {NAME} of namespace {namespace} cannot be charged: {_plain_text(why)}"
     if admitted:
         return Verdict(f"{said}; {_SEEN_LATER}", "if that stays so, show this to your administrator")
+    if is_lasting:
+        return Verdict(f"{said}; {_HELD}", "show this to your administrator")
     return _later(f"{said}; {_HELD}", "if that does not help, show this to your administrator", 5)
 
 

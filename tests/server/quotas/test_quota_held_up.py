@@ -46,6 +46,22 @@ async def test_api_server_that_fails_holds_up_where_quotas_are_enforced(serve, n
     assert webhook.counted == [("quota-enforced", "unavailable"), ("quota", "unavailable")]
 
 
+async def test_right_that_we_lack_refuses_where_quotas_are_enforced_since_no_waiting_helps(
+    serve, namespace, sandbox, ask, train
+):
+    namespace.limit()
+    said = 'gpuquotas.gpu-admission.io "gpu" is forbidden: User "webhook" cannot update resource "gpuquotas/status"'
+    sandbox.faults.add(failing(403, said), verb="PUT", path=f"{QUOTA}*")
+    webhook = await serve()
+    status = (await ask(webhook, train()))["status"]
+    assert (status["code"], "details" in status) == (403, False)
+    assert status["message"] == (
+        f"quota gpu of namespace team-a cannot be charged: {said}; the namespace enforces its quota, so nothing that gets "
+        "GPUs is admitted until it can be charged; show this to your administrator [GA504]"
+    )
+    assert "counted when it is seen" in warned(await ask(webhook, train(), "quota"))
+
+
 async def test_reason_why_nothing_was_charged_is_logged(serve, namespace, sandbox, ask, train, caplog):
     namespace.limit()
     sandbox.faults.add(failing(), path=f"{QUOTA}*")

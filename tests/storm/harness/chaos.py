@@ -91,7 +91,11 @@ class Chaos:
         """`kill -9` of one replica, or of several, and their start."""
         if self.is_done:
             return self._pace
-        leader = await self._leader()
+        try:
+            leader = await self._leader()
+        except ClusterError:
+            # The API server is away, by chance or by us; the kill comes a little later.
+            return _FIRST_SECONDS
         replicas = [each for each in self._cluster.replicas if not (self._spares_leader and each is leader)]
         for replica in self._random.sample(replicas, self._random.choice([1, 1, 1, 2])):
             await asyncio.to_thread(replica.kill)
