@@ -5,7 +5,7 @@ BIN := .venv/bin
 BUILDER ?= $(firstword $(foreach builder,docker podman buildah,$(shell command -v $(builder))))
 IMAGE ?= gpu-admission:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
-.PHONY: demo test lint storm image manifests clean
+.PHONY: demo test lint storm fuzz properties bench-check image manifests clean
 
 demo: .venv/installed
 	@$(BIN)/gpu-admission demo
@@ -21,6 +21,26 @@ lint: .venv/installed-dev
 
 storm: .venv/installed-dev
 	STORM=full $(BIN)/pytest -n 0 -s tests/storm
+
+# Mutated reviews in process and over HTTPS, and pods that try to get around what guards the GPUs.
+FUZZ_REVIEWS ?= 1000000
+FUZZ_CALLS ?= 100000
+LONG := --hypothesis-profile=long --timeout 0
+
+fuzz: export FUZZ_REVIEWS := $(FUZZ_REVIEWS)
+fuzz: export FUZZ_CALLS := $(FUZZ_CALLS)
+fuzz: export FUZZ_EXAMPLES ?= 30000
+fuzz: .venv/installed-dev
+	$(BIN)/pytest -n 0 -s $(LONG) tests/robustness/fuzzing tests/robustness/bypass tests/allocation/test_allocator_search.py
+
+# Every property of the tests, each with many more examples than `make test` has time for.
+properties: export FUZZ_EXAMPLES ?= 3000
+properties: .venv/installed-dev
+	$(BIN)/pytest -m hypothesis $(LONG)
+
+# Times and memory, each beside a control of the same run.
+bench-check: .venv/installed-dev
+	$(BIN)/python -m benchmarks.check
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpu-admission needs Python 3.11 or newer; run: make PYTHON=python3.11 $(MAKECMDGOALS)" or 0)'

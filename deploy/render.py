@@ -1,22 +1,33 @@
 """Renders deploy/install.yaml: the overlay `default`, in one file, with its comments.
 
-`python deploy/render.py` writes the file, `--check` says whether it is as it should be. The overlay is nothing but
-files, one after the other, so this needs no kustomize; for overlays that patch something, use `kubectl kustomize`.
+`python deploy/render.py` writes the file, `--check` says whether it is as it should be. `--settings FILE` prints it with
+what a GPUAdmissionPolicy adds: rules of webhooks, namespaces in their selectors, and RBAC; documents that change lose
+their comments. The overlay is nothing but files, one after the other, so this needs no kustomize; for overlays that patch
+something, use `kubectl kustomize`.
 """
 
 # ruff: noqa: INP001 - a script among manifests, and no package
 from __future__ import annotations
 
+import copy
+import json
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+from policies.settings import DEFAULTS, SettingsError, parse_settings
+from policies.settings.exempt_namespaces import exempt_names
+from policies.settings.installed import NAME_LABEL, concern_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CannotRender", "render"]
+    from policies.settings import GPUAdmissionPolicy
+
+__all__ = ["CannotRender", "render", "with_settings"]
 
 _DEPLOY = Path(__file__).resolve().parent
 _INSTALL = _DEPLOY / "install.yaml"
@@ -25,11 +36,13 @@ _HEAD = (
     "# kubectl apply -f deploy/install.yaml\n"
 )
 _KUSTOMIZATION = "kustomization.yaml"
-_UNDERSTOOD = frozenset({"apiVersion", "kind", "resources"})
+_UNDERSTOOD = frozenset({"apiVersion", "kind", "resources", "components"})
+_SEPARATOR = "---\n"
+_USAGE = "usage: python deploy/render.py [--check | --settings FILE]\n"
 
 
 class CannotRender(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
-    """A kustomization does more than to list files. Its text is one plain sentence."""
+    """A kustomization does more than to list files, or settings are invalid. Its text is one plain sentence."""
 
 
 def render(overlay: Path) -> str:
@@ -38,7 +51,104 @@ def render(overlay: Path) -> str:
     Raises:
         CannotRender: It patches, generates or transforms something.
     """
-    return _HEAD + "".join(f"---\n{file.read_text().strip()}\n" for file in _files(overlay))
+    return _HEAD + "".join(f"{_SEPARATOR}{file.read_text().strip()}\n" for file in _files(overlay))
+
+
+def with_settings(text: str, settings: GPUAdmissionPolicy) -> str:
+    """Rendered manifests with what settings add to webhooks and RBAC."""
+    head, *documents = text.split(f"\n{_SEPARATOR}")
+    changed = [_changed(document, settings) for document in documents]
+    # Before the webhooks, which come last.
+    first = next(
+        index for index, document in enumerate(changed) if "\nkind: MutatingWebhookConfiguration\n" in document
+    )
+    bindings = [_binding(name) for name in _added_operator_namespaces(settings)]
+    return f"\n{_SEPARATOR}".join([head, *changed[:first], *bindings, *changed[first:]])
+
+
+def _changed(text: str, settings: GPUAdmissionPolicy) -> str:
+    """A document as settings have it; the very text if they change nothing."""
+    before = yaml.safe_load(text)
+    after = copy.deepcopy(before)
+    match before["kind"], before["metadata"]["name"]:
+        case "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration", _:
+            for webhook in after["webhooks"]:
+                _change_webhook(webhook, settings)
+        case "ClusterRole", "gpu-admission":
+            for group, plural in _added_resources(settings):
+                after["rules"].append({"apiGroups": [group], "resources": [plural], "verbs": ["list"]})
+        case "ValidatingAdmissionPolicy", "namespace-labels.gpu-admission.io":
+            for validation in after["spec"]["validations"]:
+                _change_names(validation, settings)
+        case "ValidatingAdmissionPolicy", "admin-access.gpu-admission.io":
+            for condition in after["spec"]["matchConditions"]:
+                _change_operators(condition, settings)
+    return text if after == before else _dumped(after)
+
+
+def _change_webhook(webhook: dict[str, Any], settings: GPUAdmissionPolicy) -> None:
+    concern = concern_of(webhook)
+    for term in webhook["namespaceSelector"].get("matchExpressions", ()):
+        if concern is not None and (term["key"], term["operator"]) == (NAME_LABEL, "NotIn"):
+            exempt = exempt_names(concern, settings)
+            kept = [name for name in term["values"] if name in exempt]
+            term["values"] = [*kept, *sorted(exempt - {*kept})]
+    if webhook["name"] == "workloads.gpu-admission.io":
+        webhook["rules"] += [_rule(group, plural) for group, plural in _added_resources(settings)]
+    if webhook["name"] == "configuration.gpu-admission.io":
+        for condition in webhook.get("matchConditions", ()):
+            _change_operators(condition, settings)
+
+
+def _change_operators(condition: dict[str, Any], settings: GPUAdmissionPolicy) -> None:
+    """Name the namespaces of the GPU Operator wherever a list begins with the default ones."""
+    default, own = (json.dumps(each.configuration.operator_namespaces)[:-1] for each in (DEFAULTS, settings))
+    condition["expression"] = condition["expression"].replace(default, own)
+
+
+def _change_names(validation: dict[str, Any], settings: GPUAdmissionPolicy) -> None:
+    """Name the namespaces on which a label would promise what does not hold."""
+    concern = "quota" if "gpu-admission.io/quota" in validation["expression"] else "conversion"
+    default, own = exempt_names(concern, DEFAULTS), exempt_names(concern, settings)
+    if own != default:
+        names = json.dumps(sorted(own))
+        validation["expression"] = re.sub(
+            r"object\.metadata\.name in \[[^\]]*\]", f"object.metadata.name in {names}", validation["expression"]
+        )
+
+
+def _added_resources(settings: GPUAdmissionPolicy) -> list[tuple[str, str]]:
+    return [(kind.group, kind.plural) for kind in settings.workloads.kinds]
+
+
+def _added_operator_namespaces(settings: GPUAdmissionPolicy) -> list[str]:
+    return [
+        name
+        for name in settings.configuration.operator_namespaces
+        if name not in DEFAULTS.configuration.operator_namespaces
+    ]
+
+
+def _rule(group: str, plural: str) -> dict[str, Any]:
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["*"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [plural],
+        "scope": "Namespaced",
+    }
+
+
+def _binding(namespace: str) -> str:
+    """What lets the service read what the GPU Operator reads in a namespace."""
+    binding = yaml.safe_load((_DEPLOY / "components" / "gpu-operator" / "role-binding.yaml").read_text())
+    binding["metadata"]["namespace"] = namespace
+    return _dumped(binding)
+
+
+def _dumped(document: Any) -> str:
+    text: str = yaml.safe_dump(document, sort_keys=False, width=120, allow_unicode=True)
+    return text.strip()
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -47,7 +157,8 @@ def _files(folder: Path) -> Iterator[Path]:
         raise CannotRender(
             f"{folder / _KUSTOMIZATION} has {', '.join(more)}; render it with `kubectl kustomize {folder}`."
         )
-    for resource in kustomization["resources"]:
+    # Components come first, so that the webhooks stay last.
+    for resource in (*kustomization.get("components", ()), *kustomization["resources"]):
         path = (folder / resource).resolve()
         if path.is_dir():
             yield from _files(path)
@@ -55,22 +166,33 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
+def _settings(file: str) -> GPUAdmissionPolicy:
+    try:
+        return parse_settings(yaml.safe_load(Path(file).read_text()))
+    except (OSError, UnicodeError, yaml.YAMLError, SettingsError) as error:
+        raise CannotRender(f"{file}: {error}") from error
+
+
 def main(arguments: list[str]) -> int:
-    """Write deploy/install.yaml, or with `--check` compare it."""
+    """Write deploy/install.yaml, with `--check` compare it, or with `--settings FILE` print it for these settings."""
     try:
         text = render(_DEPLOY / "overlays" / "default")
+        match arguments:
+            case []:
+                _INSTALL.write_text(text)
+            case ["--check"] if _INSTALL.read_text() != text:
+                sys.stderr.write("deploy/install.yaml is not what its overlay says; run: python deploy/render.py\n")
+                return 1
+            case ["--check"]:
+                pass
+            case ["--settings", file]:
+                sys.stdout.write(with_settings(text, _settings(file)))
+            case _:
+                sys.stderr.write(_USAGE)
+                return 2
     except CannotRender as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    if arguments == ["--check"]:
-        if _INSTALL.read_text() != text:
-            sys.stderr.write("deploy/install.yaml is not what its overlay says; run: python deploy/render.py\n")
-            return 1
-        return 0
-    if arguments:
-        sys.stderr.write("usage: python deploy/render.py [--check]\n")
-        return 2
-    _INSTALL.write_text(text)
     return 0
 
 

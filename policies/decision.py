@@ -11,10 +11,13 @@ from policies.warnings import warning_lines
 if TYPE_CHECKING:
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["MANAGED", "RECORD", "Decision", "Finding", "Operation", "Place", "Severity", "Template"]
+__all__ = ["MANAGED", "MOST_FINDINGS", "RECORD", "Decision", "Finding", "Operation", "Place", "Severity", "Template"]
 
 MANAGED = "gpu-admission.io/managed"
 """The label on everything that gpu-admission made or changed."""
+
+MOST_FINDINGS = 50
+"""Findings of one decision. One object can have tens of thousands, and an answer shows fewer than fifty."""
 
 RECORD = "gpu-admission.io/converted"
 """The annotation that records what a converted pod asked for."""
@@ -113,6 +116,20 @@ class Decision:
     """For the API server's audit log, beside the findings; keys are qualified-name parts."""
     retry_after: int | None = None
     """Of a refusal that will not last: the seconds after which asking again may help."""
+    left_out: int = 0
+    """Findings beyond `MOST_FINDINGS`. The most severe are kept, so a refusal always has a finding that denies; and one of
+    each rule, so that many findings of one rule do not hide another from metrics and the audit log."""
+
+    not_reviewed: str = ""
+    """Why no rule looked at the object; empty if one did. Filled in where no entry is named, as offline."""
+
+    def __post_init__(self) -> None:
+        if len(self.findings) > MOST_FINDINGS:
+            by_severity = sorted(self.findings, key=_severity_order)
+            first = {found.rule: id(found) for found in reversed(by_severity)}
+            kept = sorted(by_severity, key=lambda found: first[found.rule] != id(found))[:MOST_FINDINGS]
+            object.__setattr__(self, "findings", tuple(sorted(kept, key=_severity_order)))
+            object.__setattr__(self, "left_out", self.left_out + len(by_severity) - MOST_FINDINGS)
 
     @property
     def allowed(self) -> bool:
@@ -123,7 +140,8 @@ class Decision:
     def warnings(self) -> tuple[str, ...]:
         """Lines for the author, each at most 120 characters of printable text."""
         warned = [f"{found.rule} {found.text}" for found in self.findings if found.severity is Severity.WARN]
-        return warning_lines([*self.remarks, *warned])
+        more = [f"and {self.left_out:,} more findings"] if self.left_out and self.allowed else []
+        return warning_lines([*self.remarks, *more, *warned])
 
     @property
     def audit_annotations(self) -> dict[str, str]:
@@ -136,3 +154,10 @@ class Decision:
     def denials(self) -> tuple[Finding, ...]:
         """The findings that refuse the request."""
         return tuple(finding for finding in self.findings if finding.severity is Severity.DENY)
+
+
+_ORDER = tuple(Severity)
+
+
+def _severity_order(finding: Finding) -> int:
+    return _ORDER.index(finding.severity)

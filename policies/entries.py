@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["CLAIM_KINDS", "ENTRIES", "NEVER_MATCHED", "Entry"]
+__all__ = ["CLAIM_KINDS", "CONFIGURATIONS", "ENTRIES", "Concern", "Entry"]
+
+CONFIGURATIONS = (
+    ("MutatingWebhookConfiguration", "gpu-admission"),
+    ("ValidatingWebhookConfiguration", "gpu-admission"),
+)
+"""The webhook configurations that `deploy/` installs: kind and name."""
+
+Concern = Literal["conversion", "access", "quota"]
+"""What administrators can exempt a namespace from; `policies.settings.exempt_namespaces` says which are exempt."""
 
 CLAIM_KINDS = frozenset(
     {
@@ -17,9 +26,6 @@ CLAIM_KINDS = frozenset(
 )
 """Group and kind of what the entry `claims` is asked about, when it is created."""
 
-NEVER_MATCHED = frozenset({"kube-system"})
-"""Namespaces that no webhook of ours is asked about: a cluster must be able to heal itself without us."""
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -30,6 +36,8 @@ class Entry:
     failure_policy: Literal["Fail", "Ignore"]
     """What a failed call means, and with it what a handler that fails must answer."""
     side_effects: Literal["None", "NoneOnDryRun"] = "None"
+    concern: Concern | None = None
+    """None if no setting exempts a namespace from it."""
 
     @property
     def webhook(self) -> str:
@@ -40,16 +48,16 @@ class Entry:
 ENTRIES = {
     entry.name: entry
     for entry in (
-        Entry("conversion", mutating=True, failure_policy="Fail", side_effects="NoneOnDryRun"),
-        Entry("preview", mutating=True, failure_policy="Ignore"),
+        Entry("conversion", mutating=True, failure_policy="Fail", side_effects="NoneOnDryRun", concern="conversion"),
+        Entry("preview", mutating=True, failure_policy="Ignore", concern="conversion"),
         Entry("placement", mutating=True, failure_policy="Ignore"),
         Entry("reapply", mutating=True, failure_policy="Ignore"),
-        Entry("conversion-check", mutating=False, failure_policy="Fail"),
-        Entry("access", mutating=False, failure_policy="Ignore"),
+        Entry("conversion-check", mutating=False, failure_policy="Fail", concern="conversion"),
+        Entry("access", mutating=False, failure_policy="Ignore", concern="access"),
         Entry("workloads", mutating=False, failure_policy="Ignore"),
         Entry("claims", mutating=False, failure_policy="Ignore"),
-        Entry("quota-enforced", mutating=False, failure_policy="Fail", side_effects="NoneOnDryRun"),
-        Entry("quota", mutating=False, failure_policy="Ignore", side_effects="NoneOnDryRun"),
+        Entry("quota-enforced", mutating=False, failure_policy="Fail", side_effects="NoneOnDryRun", concern="quota"),
+        Entry("quota", mutating=False, failure_policy="Ignore", side_effects="NoneOnDryRun", concern="quota"),
         Entry("configuration", mutating=False, failure_policy="Ignore"),
         Entry("nodes", mutating=False, failure_policy="Ignore"),
     )

@@ -46,6 +46,10 @@ class Request:
     entry: str = ""
     """The webhook entry that was called; empty for everything the API server would call, in its order."""
 
+    compares: bool = True
+    """Whether claims are compared with the devices of the cluster. A server whose caller has used its share of time says
+    no; the answer says so, and nothing else is left out."""
+
     def of(self, document: Any) -> Request:
         """The same question about another form of the object, as a later webhook would see it."""
         return replace(self, object=document)

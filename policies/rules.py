@@ -48,6 +48,8 @@ class Rule:
     """The rows of docs/catalogue.md that the rule catches."""
     fixed: bool = False
     """Whether no setting changes its severity, and nobody is exempt from it."""
+    shared_cause: bool = False
+    """Whether the cause lies outside the object, so that many objects have the same finding."""
 
     def finding(
         self,
@@ -76,6 +78,7 @@ def rule(
     setting: str = "",
     rows: tuple[str, ...] = (),
     fixed: bool = False,
+    shared_cause: bool = False,
 ) -> Rule:
     """Register a rule under its id.
 
@@ -94,6 +97,7 @@ def rule(
         setting=setting,
         rows=rows,
         fixed=fixed,
+        shared_cause=shared_cause,
         **{name: dedent(text).strip() for name, text in texts.items()},
     )
     _RULES[rule_id] = made
@@ -115,7 +119,7 @@ def all_rules() -> tuple[Rule, ...]:
 
 def told_by_field(rule_id: str) -> bool:
     """Whether refusals by a rule are worded field by field, as a schema's are: of what is configured, claims, settings."""
-    return rule_id.startswith(("GA1", "GA2", "GA501", "GA7"))
+    return rule_id.startswith(("GA1", "GA2", "GA420", "GA501", "GA7"))
 
 
 def get_rule(rule_id: str) -> Rule | None:

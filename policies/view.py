@@ -40,6 +40,10 @@ class ClusterView(Protocol):
         """All objects of a kind, of one namespace where one is given."""
         ...
 
+    def reviewed(self, kind: str) -> Sequence[Object]:
+        """The objects of a kind that are reviewed together: those of the same files, or those that an audit looks at."""
+        ...
+
     def server_version(self) -> tuple[int, int] | Unknown:
         """Major and minor version of the API server."""
         ...
@@ -91,6 +95,10 @@ class PassingView:
     def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
         """All objects of a kind, of one namespace where one is given."""
         return self._view.list(kind, namespace)
+
+    def reviewed(self, kind: str) -> Sequence[Object]:
+        """The objects of a kind that are reviewed together."""
+        return self._view.reviewed(kind)
 
     def server_version(self) -> tuple[int, int] | Unknown:
         """Major and minor version of the API server."""

@@ -1,7 +1,45 @@
 """What holds for all tests."""
 
+import faulthandler
+import os
+
+import pytest
 from hypothesis import settings
 
 # A machine that is busy is slow, and no test judges by the clock.
-settings.register_profile("house", deadline=None)
+settings.register_profile("house", deadline=None, max_examples=50)
+settings.register_profile("long", deadline=None, max_examples=int(os.environ.get("FUZZ_EXAMPLES") or 3000))
 settings.load_profile("house")
+
+_STDERR = pytest.StashKey[int]()
+
+
+def pytest_configure(config):
+    config.stash[_STDERR] = os.dup(2)  # not yet redirected to what pytest captures
+
+
+@pytest.hookimpl(wrapper=True)
+def _end_if_it_hangs(item):
+    """End the process, with the stacks of all threads, if a phase of a test takes twice the test's timeout.
+
+    pytest-timeout raises an exception, once, in whatever the main thread runs at that moment. In a task or callback of an
+    event loop nobody may get it, hypothesis takes it for a failing example and tries others, and the teardown may wait
+    for what the test waited for. pytest-xdist reports the test and starts another worker.
+    """
+    if limit := 2 * _timeout_of(item):
+        faulthandler.dump_traceback_later(limit, exit=True, file=item.config.stash[_STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+pytest_runtest_setup = pytest_runtest_call = pytest_runtest_teardown = _end_if_it_hangs
+
+
+def _timeout_of(item):
+    """The seconds that pytest-timeout gives a test; 0 if there is no limit."""
+    if marker := item.get_closest_marker("timeout"):
+        return marker.args[0]
+    chosen = item.config.getoption("timeout")
+    return float(item.config.getini("timeout") or 0) if chosen is None else chosen

@@ -1,4 +1,4 @@
-"""Annotations by which NVIDIA's NRI plugin injects GPUs."""
+"""Annotations of pods by which GPUs are injected: NVIDIA's NRI plugin follows some, its container runtime others."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
     from policies.access.subject import Subject
     from policies.checks import Problem
-
-_KEY = "nvidia.cdi.k8s.io"
+    from policies.kubernetes.objects import Object
 
 
 @ACCESS.rule(
     "GA611",
-    "GPUs are not named by annotations that the NRI plugin follows",
+    "A pod must not name GPUs by annotations that NVIDIA's NRI plugin or container runtime reads",
     default=Severity.WARN,
     setting="access.mode",
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, and remove the annotation; {EXEMPT}",
-    source="nvidia-container-toolkit cmd/nvidia-ctk-installer/container/runtime/nri/plugin.go",
+    source="nvidia-container-toolkit cmd/nvidia-ctk-installer/container/runtime/nri/plugin.go, "
+    "internal/modifier/cdi.go getAnnotationDevices",
     wrong="""
     apiVersion: v1
     kind: Pod
@@ -62,27 +62,48 @@ _KEY = "nvidia.cdi.k8s.io"
       cdi: {enabled: true, nriPluginEnabled: true}""",
 )
 def injected(subject: Subject) -> Iterator[Problem]:
-    """Where the container toolkit runs its NRI plugin, it gives containers the CDI devices that an annotation names.
+    """Containers get the CDI devices that an annotation names, without a request to the scheduler.
 
-    It asks neither the scheduler nor who wrote the annotation. Nothing is said where the ClusterPolicy leaves the
-    plugin off, and it is never refused where no ClusterPolicy is known.
+    The NRI plugin of the container toolkit reads `nvidia.cdi.k8s.io/...`. NVIDIA's container runtime reads
+    `cdi.k8s.io/...` in mode `cdi` under CRI-O, which passes it the annotations of pods; containerd does not. If no node
+    reads an annotation, it is allowed. If that is unknown, it is a warning in every mode.
     """
     if not subject.created:
         return
     for key, value in subject.annotations.items():
-        if not isinstance(key, str) or key.partition("/")[0] != _KEY:
+        follower = _FOLLOWERS.get(key.partition("/")[0]) if isinstance(key, str) else None
+        if follower is None or not isinstance(value, str) or "nvidia.com/" not in value:
             continue
-        enabled = subject.view.derive(_runs_nri_plugin)
-        if not isinstance(value, str) or "nvidia.com/" not in value or enabled is False:
+        what, is_there = follower
+        followed = subject.view.derive(is_there)
+        if followed is False:
             continue
-        text = f"names GPUs, {shown(value)}, that NVIDIA's NRI plugin injects without asking the scheduler"
-        severity = subject.severity if enabled else Severity.WARN
+        text = f"names GPUs, {shown(value)}, that {what} injects without asking the scheduler"
+        severity = subject.severity if followed else Severity.WARN
         yield problem(FieldPath(("metadata", "annotations", key)), text, severity=severity)
 
 
 def _runs_nri_plugin(view: ClusterView) -> bool | None:
-    """Whether a ClusterPolicy turns the plugin on; None where there is none to tell."""
+    """Whether a ClusterPolicy turns the plugin on; None if there is no ClusterPolicy."""
     policies = view.list("ClusterPolicy")
     if policies is UNKNOWN or not policies:
         return None
     return any(lookup(policy, ("spec", "cdi", "nriPluginEnabled")) is True for policy in policies)
+
+
+def _runs_crio(view: ClusterView) -> bool | None:
+    """Whether a node runs CRI-O; None if the nodes are unknown."""
+    nodes = view.derive_each("Node", _is_crio)
+    return None if nodes is UNKNOWN else any(nodes)
+
+
+def _is_crio(node: Object) -> bool:
+    runtime = lookup(node, ("status", "nodeInfo", "containerRuntimeVersion"))
+    return isinstance(runtime, str) and runtime.startswith("cri-o://")
+
+
+_FOLLOWERS = {
+    "nvidia.cdi.k8s.io": ("NVIDIA's NRI plugin", _runs_nri_plugin),
+    "cdi.k8s.io": ("NVIDIA's container runtime, in mode cdi under CRI-O,", _runs_crio),
+}
+"""By the prefix of an annotation's key: what follows it, and a function that says whether that is there."""

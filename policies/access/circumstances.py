@@ -26,7 +26,7 @@ _TAKEN_FOR_PRIVILEGED = ("SYS_ADMIN", "CAP_SYS_ADMIN", "ALL", "CAP_ALL")
 
 @CIRCUMSTANCES.rule(
     "GA609",
-    "Privileges do not add to access to GPUs",
+    "Privileges must not give a container more GPUs than it requests",
     default=Severity.WARN,
     setting="access.mode",
     remedy="remove it, or what the other findings on this pod name",

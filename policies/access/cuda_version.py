@@ -25,7 +25,7 @@ _REQUIRE = "NVIDIA_REQUIRE_CUDA"
 
 @ACCESS.rule(
     "GA610",
-    "CUDA_VERSION is not set without saying which GPUs are visible",
+    "A container that sets CUDA_VERSION must say which GPUs are visible",
     default=Severity.WARN,
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
     source="nvidia-container-toolkit internal/config/image/cuda_image.go IsLegacy",
@@ -59,8 +59,10 @@ def legacy_image(subject: Subject) -> Iterator[Problem]:
     this, so it only warns, in every mode.
     """
     for container in subject.containers:
-        version = None if container.asks_for_gpu else _setting(container, _VERSION, subject)
-        if version is None or version.value == "" or _setting(container, VISIBLE_DEVICES, subject) is not None:
+        version = _setting(container, _VERSION, subject)
+        if version is None or version.value == "" or container.requests_gpu:
+            continue
+        if _setting(container, VISIBLE_DEVICES, subject) is not None:
             continue
         require = _setting(container, _REQUIRE, subject)
         if require is None or require.value == "":

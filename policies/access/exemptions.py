@@ -1,4 +1,4 @@
-"""Who may take GPUs without asking: those who hand them out, and those whom the administrator names."""
+"""Who may take GPUs without asking: the service accounts that the administrator names."""
 
 from __future__ import annotations
 
@@ -22,12 +22,8 @@ def ask_or(container: Container, otherwise: str) -> str:
 
 
 def is_exempt(subject: Subject) -> bool:
-    """Whether nothing is said of a pod because of its namespace or its service account."""
+    """True if `access.exemptServiceAccounts` matches the pod's service account."""
     access, namespace = subject.settings.access, subject.namespace
-    if namespace == "kube-system" or namespace in subject.settings.configuration.operator_namespaces:
-        return True
-    if any(fnmatchcase(namespace, pattern) for pattern in access.exempt_namespaces):
-        return True
     if not access.exempt_service_accounts:
         return False
     account = _service_account(subject)

@@ -24,7 +24,7 @@ _OF_NVIDIA = re.compile(r"(?:.*/)?nvcr\.io/nvidia/|(?:(?:index\.|registry-1\.)?d
 
 @ACCESS.rule(
     "GA608",
-    "A CUDA image runs with a GPU, or without seeing any",
+    "A container with a CUDA image must request a GPU, or see none",
     default=Severity.AUDIT,
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
     source="gitlab.com/nvidia/container-images/cuda dist/*/base/Dockerfile (ENV NVIDIA_VISIBLE_DEVICES)",
@@ -58,7 +58,7 @@ def visible_by_image(subject: Subject) -> Iterator[Problem]:
         image = container.fields.get("image")
         if not isinstance(image, str) or "nvidia/" not in image or not _OF_NVIDIA.match(image):
             continue
-        if container.variable(VISIBLE_DEVICES) is None and not container.asks_for_gpu:
+        if container.variable(VISIBLE_DEVICES) is None and not container.requests_gpu:
             text = (
                 f"{container.title} asks for no GPU and runs {shown(image)}: NVIDIA's images set NVIDIA_VISIBLE_DEVICES "
                 "to all, so where NVIDIA's container runtime is the default it gets every GPU of the node"

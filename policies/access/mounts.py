@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from policies.access.checks import ACCESS
 from policies.access.exemptions import EXEMPT, ask_or
-from policies.access.host_paths import normalised, shown_path
+from policies.access.host_paths import leads_to_open_file, normalised, shown_path
+from policies.access.node_places import OPEN_FILES
 from policies.checks import problem
 from policies.decision import Severity
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.access.host_paths import HostMount
+    from policies.access.node_places import NodePlace
     from policies.access.subject import Container, Subject
     from policies.checks import Problem
 
@@ -29,7 +31,7 @@ Source: Linux Documentation/admin-guide/devices.txt (195:254 and 195:255 belong 
 
 @ACCESS.rule(
     "GA604",
-    "A container mounts no GPUs of the node, and their driver only where it asks for one",
+    "A container must not mount GPUs of the node, nor their driver without a GPU request",
     default=Severity.WARN,
     setting="access.mode",
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or remove the mount; {EXEMPT}",
@@ -62,34 +64,50 @@ def unasked_mounts(subject: Subject) -> Iterator[Problem]:
     """Device nodes and driver come with a GPU; whoever mounts them from the node uses GPUs that others were given.
 
     A container that asks for a GPU may need more of the driver, but is given the GPU itself: a mount of a particular
-    one, or of all, is warned about in every mode. Paths count as the node resolves them, with `subPath` and
-    `subPathExpr`. A folder far above, such as `/` or `/dev`, is mounted for many reasons and is told only beside
-    another finding.
+    one, or of all, is warned about in every mode, unless the request is a claim, which can be replaced before the pod
+    starts, or may bring it no GPU. Paths count as the node
+    resolves them, with `subPath` and `subPathExpr`; `/proc/<pid>/fd` and the like count as GPUs, because only the process knows where they lead.
+    `/dev/vfio` holds devices of every kind and is audited. A folder far above, such as `/` or `/dev`, is mounted for
+    many reasons and is told only beside another finding.
     """
     for container, mount in subject.host_mounts:
-        place = next((place for place in subject.node_places.gpus if place.covers(mount.source)), None)
+        place = _place_of_gpus(subject, mount)
         if place is None:
             continue
-        if container.asks_for_gpu:
-            yield from _other_gpus(container, mount)
+        if place.common:
+            text = f"{container.title} mounts {mount.text} of the node: {place.what}"
+            yield problem(mount.path, text, f"remove the mount; {EXEMPT}", severity=Severity.AUDIT)
+        elif container.requests_gpu:
+            severity = Severity.WARN if container.gets_gpu_whatever_changes else subject.severity
+            yield from _other_gpus(container, mount, place, severity)
         else:
             text = f"{container.title} asks for no GPU and mounts {mount.text} of the node: {place.what}"
             yield subject.problem(mount.path, text, ask_or(container, "remove the mount"))
 
 
-def _other_gpus(container: Container, mount: HostMount) -> Iterator[Problem]:
+def _place_of_gpus(subject: Subject, mount: HostMount) -> NodePlace | None:
+    if leads_to_open_file(mount.source):
+        return OPEN_FILES
+    return next((place for place in subject.node_places.gpus if place.covers(mount.source)), None)
+
+
+def _other_gpus(container: Container, mount: HostMount, place: NodePlace, severity: Severity) -> Iterator[Problem]:
     """What of a driver's place a container that is given a GPU does not need."""
     nodes = _OF_GPUS.search(mount.source)
-    if nodes is not None:
-        what = "it may be another pod's GPU" if nodes["one"] else "other pods' GPUs may be among its device nodes"
-        text = f"{container.title} asks for a GPU and mounts {mount.text} of the node: {what}"
-        remedy = f"remove the mount: the GPU that it asks for comes without one; {EXEMPT}"
-        yield problem(mount.path, text, remedy, severity=Severity.WARN)
+    if place is OPEN_FILES or (nodes is not None and nodes["one"]):
+        what = "it may be another pod's GPU"
+    elif nodes is not None:
+        what = "other pods' GPUs may be among its device nodes"
+    else:
+        return
+    text = f"{container.title} asks for a GPU and mounts {mount.text} of the node: {what}"
+    remedy = f"remove the mount: the GPU that it asks for comes without one; {EXEMPT}"
+    yield problem(mount.path, text, remedy, severity=severity)
 
 
 @ACCESS.rule(
     "GA605",
-    "Only those who hand out GPUs mount what they are handed out by",
+    "Only components that hand out GPUs must mount the paths by which GPUs are handed out",
     default=Severity.WARN,
     setting="access.mode",
     remedy=(
@@ -129,7 +147,7 @@ def handing_out(subject: Subject) -> Iterator[Problem]:
     Whoever writes these specs, speaks on these sockets or registers there decides about GPUs. Reading CDI specs gives
     nothing, so a mount of them with `readOnly: true` is left alone; so is `/var/lib/kubelet/pod-resources`, which only
     tells. CSI drivers mount `plugins_registry`, and many of them `plugins` or all of `/var/lib/kubelet`, in which the
-    sockets lie: these are never more than audited.
+    sockets lie, and agents of many kinds the sockets of container runtimes: these are never more than audited.
     """
     for container, mount in subject.host_mounts:
         for place in subject.node_places.handing_out:
@@ -142,7 +160,7 @@ def handing_out(subject: Subject) -> Iterator[Problem]:
 
 @ACCESS.rule(
     "GA606",
-    "GPUs are not named by volume mounts",
+    "A container must not name GPUs by volume mounts",
     default=Severity.WARN,
     setting="access.mode",
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, and remove the mount; {EXEMPT}",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from policies.view import ClusterView
 
-__all__ = ["NodePlace", "NodePlaces", "node_places"]
+__all__ = ["OPEN_FILES", "NodePlace", "NodePlaces", "node_places"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +59,41 @@ _GPUS = (
     NodePlace("/usr/local/nvidia", "NVIDIA's container toolkit or driver"),
     NodePlace("/home/kubernetes/bin/nvidia", "the driver of its GPUs"),
     NodePlace("/opt/nvidia", "the driver of its GPUs"),
+    NodePlace("/dev/vfio", "the device nodes of GPUs and other devices that it gives to virtual machines", common=True),
 )
 """Sources: gpu-operator controllers/object_controls.go (DefaultDriverInstallDir, DefaultToolkitInstallDir) and assets;
 dra-driver-nvidia-gpu demo/clusters/gke (`/opt/nvidia`); GKE's driver installer (`/home/kubernetes/bin/nvidia`); Linux
-Documentation/admin-guide/devices.txt (195 is the character device of NVIDIA's driver)."""
+Documentation/admin-guide/devices.txt (195 is the character device of NVIDIA's driver) and driver-api/vfio.rst."""
+
+OPEN_FILES = NodePlace("/proc", "a link to a file of a process, which may be the device node of a GPU")
+"""The place of paths through `/proc/<pid>/fd` and the like, which lead to places that only the process knows."""
 
 _CDI = "CDI specs, by which container runtimes inject GPUs"
 _MPS = "the pipes of the MPS daemons that share its GPUs"
+_RUNTIME = "the sockets of its container runtime, which starts containers with any device"
 _HANDING_OUT = (
     NodePlace("/etc/cdi", _CDI, harmless_read_only=True),
     NodePlace("/run/cdi", _CDI, harmless_read_only=True),
     NodePlace("/run/nvidia/mps", _MPS),
+    *(
+        NodePlace(path, _RUNTIME, common=True)
+        for path in (
+            "/run/containerd",
+            "/run/k3s/containerd",
+            "/run/k0s/containerd.sock",
+            "/var/snap/microk8s/common/run/containerd.sock",
+            "/run/crio",
+            "/run/docker.sock",
+            "/run/docker",
+            "/run/cri-dockerd.sock",
+            "/run/podman",
+            "/run/nri",
+        )
+    ),
 )
-"""Sources: tags.cncf.io/container-device-interface pkg/cdi/spec-dirs.go; gpu-operator DefaultMPSRoot."""
+"""Sources: tags.cncf.io/container-device-interface pkg/cdi/spec-dirs.go; gpu-operator DefaultMPSRoot; for container
+runtimes kubeadm app/constants (CRISocketContainerd, CRISocketCRIO, CRISocketDocker), and the documentation of K3s, k0s,
+MicroK8s, Docker, Podman and containerd's NRI."""
 
 _KUBELETS = ("/var/lib/kubelet", "/var/lib/k0s/kubelet", "/var/snap/microk8s/common/var/lib/kubelet")
 """The directories of the kubelets of Kubernetes, k0s and MicroK8s."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.access.checks import ACCESS
 from policies.access.exemptions import EXEMPT
+from policies.checks import problem
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
@@ -27,7 +28,7 @@ Source: nvidia-container-toolkit cmd/nvidia-ctk-installer/container/operator; gp
 
 @ACCESS.rule(
     "GA603",
-    "A pod that asks for no GPU does not run under NVIDIA's container runtime",
+    "A pod without a GPU request must not use NVIDIA's container runtime",
     default=Severity.WARN,
     setting="access.mode",
     remedy=(
@@ -59,8 +60,9 @@ Source: nvidia-container-toolkit cmd/nvidia-ctk-installer/container/operator; gp
 def unasked_runtime(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's container runtime gives GPUs to whoever names them, and images can.
 
-    CUDA images set NVIDIA_VISIBLE_DEVICES to all. Under NVIDIA's runtime such an image gets every GPU of the node,
-    unless the pod asks for some and the device plugin says which.
+    CUDA images set NVIDIA_VISIBLE_DEVICES to all. Under NVIDIA's runtime a container of such an image gets every GPU of
+    the node, unless it requests some and the device plugin says which. In a pod that requests GPUs the other containers
+    are only audited: most are sidecars whose images set nothing, and every container of a pod has its RuntimeClass.
     """
     name = subject.spec.get("runtimeClassName")
     if not isinstance(name, str) or not name or not subject.created:
@@ -68,16 +70,23 @@ def unasked_runtime(subject: Subject) -> Iterator[Problem]:
     handler = _handler(name, subject.view)
     if handler not in _HANDLERS and handler not in subject.view.derive(_configured):
         return
-    if any(container.asks_for_gpu for container in subject.containers):
-        return
-    if all(container.sees_nothing for container in subject.containers):
-        return
+    left_to_images = [each for each in subject.containers if not (each.requests_gpu or each.sees_nothing)]
     runtime = f"is {shown(name)}" if handler == name else f"is {shown(name)} with the handler {shown(handler)}"
-    text = (
-        f"{runtime}, NVIDIA's container runtime, and no container asks for a GPU: an image that sets "
-        "NVIDIA_VISIBLE_DEVICES, as CUDA images do, gets every GPU of the node"
-    )
-    yield subject.problem(FieldPath(("spec", "runtimeClassName")), text)
+    path = FieldPath(("spec", "runtimeClassName"))
+    if any(container.requests_gpu for container in subject.containers):
+        for container in left_to_images:
+            text = (
+                f"{runtime}, NVIDIA's container runtime, also for {container.title}, which requests no GPU: if its image "
+                "sets NVIDIA_VISIBLE_DEVICES, as CUDA images do, it gets every GPU of the node"
+            )
+            remedy = f"set NVIDIA_VISIBLE_DEVICES to void in {container.title}"
+            yield problem(path, text, remedy, severity=Severity.AUDIT)
+    elif left_to_images:
+        text = (
+            f"{runtime}, NVIDIA's container runtime, and no container asks for a GPU: an image that sets "
+            "NVIDIA_VISIBLE_DEVICES, as CUDA images do, gets every GPU of the node"
+        )
+        yield subject.problem(path, text)
 
 
 def _handler(name: str, view: ClusterView) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @ACCESS.rule(
     "GA607",
-    "NVIDIA_VISIBLE_DEVICES does not come from a ConfigMap or Secret",
+    "NVIDIA_VISIBLE_DEVICES must not come from a ConfigMap or Secret",
     default=Severity.WARN,
     remedy=f"remove it there, or set it to void in the container's env, which wins; {EXEMPT}",
     source="k8s.io/kubernetes pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
@@ -70,6 +70,6 @@ def devices_from_elsewhere(subject: Subject) -> Iterator[Problem]:
             continue
         found = brought(container, VISIBLE_DEVICES, subject)
         if found is not None and devices_given(found.value):
-            who = "" if container.asks_for_gpu else ", which asks for no GPU"
+            who = "" if container.requests_gpu else ", which asks for no GPU"
             text = f"{found.kind} {shown(found.source)} sets NVIDIA_VISIBLE_DEVICES in {container.title}{who}"
             yield problem(found.path, text)

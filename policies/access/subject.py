@@ -6,25 +6,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.access.claims import PodClaims, can_bring_gpu
 from policies.access.device_lists import devices_given
 from policies.access.environment import Variable, expanded, read_environment
 from policies.access.host_paths import HostMount, normalised
 from policies.access.node_places import NodePlaces, node_places
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.kubernetes.objects import name_of
+from policies.fleet import GPUAccess, RequestKind, container_requests
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
-from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
-from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from policies.fleet import GPURequest
+    from policies.kubernetes.objects import Object
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
 
 __all__ = ["VISIBLE_DEVICES", "Container", "Subject"]
 
@@ -41,6 +40,20 @@ _LISTS = (
 
 
 @dataclass(frozen=True)
+class PodRequests:
+    """The GPU requests of a pod, found when a rule first needs them: most pods show no sign of access."""
+
+    pod: Object | None
+    namespace: str
+    view: ClusterView
+
+    @cached_property
+    def by_container(self) -> Mapping[FieldPath, tuple[GPURequest, ...]]:
+        """The requests of each container, by its path."""
+        return {} if self.pod is None else container_requests(self.pod, self.namespace, self.view)
+
+
+@dataclass(frozen=True)
 class Container:
     """A container of any kind, as it is written: the API server checks its shape, and what has none is passed over."""
 
@@ -50,10 +63,41 @@ class Container:
     index: int
     kind: str
     """For messages: `container`, `init container`, `sidecar` or `ephemeral container`."""
-    asks_for_gpu: bool
-    """Whether it gets GPUs from the scheduler: by a resource that is not zero, or by a claim that can bring some."""
-    asks_device_plugin: bool
-    """Whether it asks for a resource of the device plugin, which says which GPUs by NVIDIA_VISIBLE_DEVICES."""
+    pod_requests: PodRequests
+
+    @cached_property
+    def gpu_requests(self) -> tuple[GPURequest, ...]:
+        """Its requests for GPUs, or for devices that could be GPUs.
+
+        An extended resource of another vendor is no such request while the DeviceClasses cannot be listed.
+        """
+        return tuple(each for each in self.pod_requests.by_container.get(self.path, ()) if not each.is_unlisted)
+
+    @cached_property
+    def access(self) -> GPUAccess:
+        """Whether these give it a GPU."""
+        return GPUAccess.of_all(each.access for each in self.gpu_requests)
+
+    @property
+    def gets_gpu_whatever_changes(self) -> bool:
+        """True if it certainly gets a GPU, even if claims and templates are replaced before it starts.
+
+        Whoever created the pod may delete a claim and create another of its name that has no devices, while a scheduling
+        gate holds the pod back. DeviceClasses belong to administrators.
+        """
+        return any(
+            each.access is GPUAccess.CERTAIN and each.kind is not RequestKind.CLAIM for each in self.gpu_requests
+        )
+
+    @property
+    def requests_gpu(self) -> bool:
+        """True if it requests a device that is a GPU, could be one, or is not known."""
+        return self.access is not GPUAccess.NONE
+
+    @property
+    def uses_device_plugin(self) -> bool:
+        """True if it requests a resource of the device plugin, which sets NVIDIA_VISIBLE_DEVICES."""
+        return any(each.kind is RequestKind.DEVICE_PLUGIN for each in self.gpu_requests)
 
     @property
     def path(self) -> FieldPath:
@@ -145,9 +189,10 @@ class Subject:
         spec = lookup(request.object, ("spec",))
         if not isinstance(spec, dict):
             return None
-        containers = _read_containers(spec, _LISTS if created else _LISTS[2:], request.namespace, view)
+        requests = PodRequests(request.object, request.namespace, view)
+        containers = _read_containers(spec, _LISTS if created else _LISTS[2:], requests)
         if not created:
-            before = _read_containers(lookup(request.old_object, ("spec",)), _LISTS[2:], request.namespace, view)
+            before = _read_containers(lookup(request.old_object, ("spec",)), _LISTS[2:], requests)
             known = {container.name: container.fields for container in before}
             containers = (container for container in containers if container.fields != known.get(container.name))
         annotations = lookup(request.object, ("metadata", "annotations"))
@@ -177,54 +222,15 @@ class Subject:
         return problem(path, message, remedy, severity=self.severity)
 
 
-def _read_containers(
-    spec: Any, lists: tuple[tuple[str, str], ...], namespace: str, view: ClusterView
-) -> Iterator[Container]:
+def _read_containers(spec: Any, lists: tuple[tuple[str, str], ...], requests: PodRequests) -> Iterator[Container]:
     if not isinstance(spec, dict):
         return
-    claims = PodClaims(spec.get("resourceClaims"), namespace, view)
     for list_name, kind in lists:
         listed = spec.get(list_name)
         for index, fields in enumerate(listed if isinstance(listed, list) else ()):
             if isinstance(fields, dict):
                 sidecar = list_name == "initContainers" and fields.get("restartPolicy") == "Always"
-                kind_here = "sidecar" if sidecar else kind
-                yield Container(fields, list_name, index, kind_here, *_asks(fields.get("resources"), claims))
-
-
-def _asks(resources: Any, claims: PodClaims) -> tuple[bool, bool]:
-    """Whether a container asks for GPUs at all, and whether the device plugin gives them."""
-    if not isinstance(resources, dict):
-        return False, False
-    wanted = set(_wanted(resources))
-    if any(parse_resource(name) is not None for name in wanted):
-        return True, True
-    by_class = any(_stands_for_class(name, claims.view) for name in wanted)
-    return by_class or ("claims" in resources and claims.can_bring_gpu(resources["claims"])), False
-
-
-def _wanted(resources: dict[str, Any]) -> Iterator[str]:
-    """The extended resources that are not zero."""
-    for part in ("limits", "requests"):
-        amounts = resources.get(part)
-        for name, amount in amounts.items() if isinstance(amounts, dict) else ():
-            if isinstance(name, str) and "/" in name and not _is_zero(amount):
-                yield name
-
-
-def _stands_for_class(resource: str, view: ClusterView) -> bool:
-    """Whether devices of a DeviceClass are asked for that can be GPUs."""
-    if resource.startswith(IMPLICIT_PREFIX):
-        return can_bring_gpu(resource.removeprefix(IMPLICIT_PREFIX))
-    return resource in view.derive(_resources_of_classes)
-
-
-def _resources_of_classes(view: ClusterView) -> frozenset[str]:
-    """The extended resources that stand for DeviceClasses whose devices can be GPUs."""
-    classes = view.list("DeviceClass")
-    can_bring = (each for each in (() if classes is UNKNOWN else classes) if can_bring_gpu(name_of(each)))
-    names = (lookup(each, ("spec", "extendedResourceName")) for each in can_bring)
-    return frozenset(name for name in names if isinstance(name, str))
+                yield Container(fields, list_name, index, "sidecar" if sidecar else kind, requests)
 
 
 def _host_volumes(volumes: Any) -> Iterator[tuple[str, str]]:
@@ -237,10 +243,3 @@ def _host_volumes(volumes: Any) -> Iterator[tuple[str, str]]:
             place = normalised(path)
             if len(place) <= _LONGEST_PATH:
                 yield name, place
-
-
-def _is_zero(amount: Any) -> bool:
-    try:
-        return parse_quantity(amount) == 0
-    except QuantityError:
-        return False

@@ -10,6 +10,7 @@ from policies.access.exemptions import EXEMPT, ask_or
 from policies.access.subject import VISIBLE_DEVICES
 from policies.checks import problem
 from policies.decision import Severity
+from policies.fleet import GPUAccess
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import shown
 
@@ -31,7 +32,7 @@ _SOURCES = {
 
 @ACCESS.rule(
     "GA601",
-    "A container that asks for no GPU does not set NVIDIA_VISIBLE_DEVICES",
+    "A container without a GPU request must not set NVIDIA_VISIBLE_DEVICES",
     default=Severity.WARN,
     setting="access.mode",
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or set it to void; {EXEMPT}",
@@ -66,14 +67,14 @@ def unasked_devices(subject: Subject) -> Iterator[Problem]:
     container starts, and counts as one that names GPUs. Of several entries the last counts.
     """
     for container, what in _named_devices(subject):
-        if not container.asks_for_gpu:
+        if not container.requests_gpu:
             text = f"{what.text} in {container.title}, which asks for no GPU: {_consequence(what, 'it')}"
             yield subject.problem(what.path, text, ask_or(container, "set it to void"))
 
 
 @ACCESS.rule(
     "GA602",
-    "A container that asks for GPUs leaves NVIDIA_VISIBLE_DEVICES to those who give them",
+    "A container with a GPU request must not set NVIDIA_VISIBLE_DEVICES itself",
     default=Severity.WARN,
     setting="access.mode",
     remedy=f"remove the variable; {EXEMPT}",
@@ -106,18 +107,34 @@ def replaced_devices(subject: Subject) -> Iterator[Problem]:
 
     The kubelet puts the container's own variables after the device plugin's, and of two of one name the runtime takes
     the last: what the pod says wins. The GPUs of claims are injected by CDI, which sets the variable to void at the
-    end, so beside them it has no effect; a claim can be for other devices, so this is warned about in every mode.
+    end. So where an extended resource of a DeviceClass certainly brings a GPU, the variable has no effect, and this is a
+    warning in every mode. Where it may bring another device, or where the class is missing or cannot be seen, the variable
+    counts as if nothing was requested. So it does beside a claim: until the pod starts, its author can replace a claim
+    or template by one without devices.
     """
     for container, what in _named_devices(subject):
-        if container.asks_device_plugin:
+        if container.uses_device_plugin:
             text = f"{what.text} in {container.title}, and wins over the device plugin's: {_consequence(what, 'it')}"
             yield subject.problem(what.path, text)
-        elif container.asks_for_gpu:
-            text = (
-                f"{what.text} in {container.title}, which has a claim: if that is for GPUs the variable has no effect, "
-                "and if not, NVIDIA's container runtime gives it the GPUs of others"
-            )
+        elif container.gets_gpu_whatever_changes:
+            text = f"{what.text} in {container.title}, whose GPUs come from a claim: the variable has no effect"
             yield problem(what.path, text, severity=Severity.WARN)
+        elif container.requests_gpu:
+            text = f"{what.text} in {container.title}, {_doubt(container)}: {_consequence(what, 'it')}"
+            yield subject.problem(what.path, text)
+
+
+def _doubt(container: Container) -> str:
+    """Why a container may get no GPU by what it requests."""
+    if container.access is GPUAccess.CERTAIN:
+        return "whose claim can be replaced before it starts"
+    if container.access is GPUAccess.POSSIBLE:
+        return "whose request can give it a device that is no GPU"
+    unseen = next((each for request in container.gpu_requests for each in request.unseen), None)
+    if unseen is None:
+        return "whose claim names no object"
+    kind, name = unseen
+    return f"whose request cannot be judged because {kind} {shown(name)} is missing or cannot be seen"
 
 
 class _Named:

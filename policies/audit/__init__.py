@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from policies.audit.audit import audit
 from policies.audit.report import MOST_FINDINGS, AuditFinding, AuditReport, Gap, Obstacle, Readiness
-from policies.audit.survey import SURVEYED, Survey
+from policies.audit.survey import Survey, surveyed
 
 __all__ = [
     "MOST_FINDINGS",
-    "SURVEYED",
     "AuditFinding",
     "AuditReport",
     "Gap",
@@ -20,4 +19,5 @@ __all__ = [
     "Readiness",
     "Survey",
     "audit",
+    "surveyed",
 ]

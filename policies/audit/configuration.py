@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from policies.audit.findings import found_in
 from policies.audit.narrowed import Narrowed
 from policies.conversion.sweep import is_ours
-from policies.entries import NEVER_MATCHED
+from policies.dra.allocated_claims import claim_consumers
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import group_of
 from policies.request import Request
 from policies.review import review
-from policies.view import UNKNOWN
+from policies.view import UNKNOWN, PassingView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,6 +37,7 @@ REVIEWED = {
     "NVIDIADriver": ("nvidia.com", "configuration"),
     "ConfigMap": ("", "configuration"),
     "Node": ("", "nodes"),
+    "Namespace": ("", "configuration"),
     "DeviceClass": ("resource.k8s.io", "claims"),
     "ResourceClaimTemplate": ("resource.k8s.io", "claims"),
     "ResourceClaim": ("resource.k8s.io", "claims"),
@@ -54,44 +56,68 @@ def configuration_findings(
 ) -> Iterator[AuditFinding]:
     """What is wrong with configuration, by the rules for its creation; of one namespace where one is given."""
     for kind in REVIEWED:
-        for document, seen in _stored(kind, namespace, view, keep_on):
+        for alike, seen in _stored(kind, namespace, _Audited(view), keep_on):
             keep_on()
-            for finding in _review(document, seen, settings):
-                yield found_in(document, finding)
+            findings = _review(alike[0], seen, settings)
+            holders = _holders(alike) if findings else ()
+            for finding in findings:
+                yield replace(found_in(alike[0], finding), count=len(alike), owners=holders)
 
 
-def _stored(kind: str, namespace: str, view: ClusterView, keep_on: KeepOn) -> Iterator[tuple[Object, ClusterView]]:
-    """The objects of a kind to review, each with the view to review it in."""
-    listed = view.list(kind, namespace)
+class _Audited(PassingView):
+    """The cluster, whose ConfigMaps are all reviewed: what names one with a mistake in it does not repeat the mistake."""
+
+    def reviewed(self, kind: str) -> Sequence[Object]:
+        """The objects of a kind that are reviewed together."""
+        listed = self.list(kind) if kind == "ConfigMap" else UNKNOWN
+        return () if listed is UNKNOWN else listed
+
+
+def _stored(
+    kind: str, namespace: str, view: ClusterView, keep_on: KeepOn
+) -> Iterator[tuple[Sequence[Object], ClusterView]]:
+    """The objects of a kind to review, those together that differ in nothing that counts, and the view for the review."""
+    listed = view.list(kind, "" if kind == "Namespace" else namespace)
     objects = [] if listed is UNKNOWN else [each for each in listed if _is_reviewed(each, kind, namespace)]
     if kind in _MANY:
-        objects = _unlike(objects, keep_on)
+        yield from ((alike, view) for alike in _alike(objects, keep_on))
+        return
     if kind not in _ONLY_THE_FIRST_COUNTS or len(objects) < 2:
-        yield from ((each, view) for each in objects)
+        yield from (([each], view) for each in objects)
         return
     objects.sort(key=lambda each: (str(lookup(each, ("metadata", "creationTimestamp")) or ""), name_of(each)))
     for number, each in enumerate(objects, 1):
-        yield each, Narrowed(view, kind, objects[:number])
+        yield [each], Narrowed(view, kind, objects[:number])
 
 
 def _is_reviewed(document: Object, kind: str, namespace: str) -> bool:
-    """Whether the webhook would be asked about an object; our own templates are made by the rules, and what goes, goes."""
+    """False for our own templates, which are made by the rules, and for what is being deleted."""
     return (
         group_of(document) == REVIEWED[kind][0]
-        and namespace_of(document) not in NEVER_MATCHED
-        and (not namespace or namespace_of(document) == namespace)
+        and namespace in ("", name_of(document) if kind == "Namespace" else namespace_of(document))
         and lookup(document, ("metadata", "deletionTimestamp")) is None
         and not is_ours(document)
     )
 
 
-def _unlike(objects: Sequence[Object], keep_on: KeepOn) -> list[Object]:
-    """The first, by name, of those that are the same but for their names."""
-    first: dict[tuple[str, str], Object] = {}
+def _alike(objects: Sequence[Object], keep_on: KeepOn) -> list[list[Object]]:
+    """The objects by name, those together that are the same but for their names."""
+    together: dict[tuple[str, str], list[Object]] = {}
     for each in sorted(objects, key=name_of):
         keep_on()
-        first.setdefault((namespace_of(each), json.dumps(each.get("spec"), sort_keys=True)), each)
-    return list(first.values())
+        together.setdefault((namespace_of(each), json.dumps(each.get("spec"), sort_keys=True)), []).append(each)
+    return list(together.values())
+
+
+def _holders(claims: Sequence[Object]) -> tuple[str, ...]:
+    """Who holds claims: `Pod train-0`; nothing for objects of other kinds."""
+    consumers = (consumer for each in claims if each["kind"] == "ResourceClaim" for consumer in claim_consumers(each))
+    return tuple(sorted({f"{_consumer_kind(each)} {lookup(each, ('name',))}" for each in consumers}))
+
+
+def _consumer_kind(consumer: Any) -> str:
+    resource = lookup(consumer, ("resource",))
+    return "Pod" if resource == "pods" else str(resource)
 
 
 def _review(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:

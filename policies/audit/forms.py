@@ -22,7 +22,7 @@ _OWN_TO_PODS = frozenset({"nodeName", "hostname", "resourceClaimStatuses", "ephe
 """Fields of a spec that differ between the pods of one template, or that are added to a pod that runs."""
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - the name of a volume
 _LABELS_READ = ("gpu-admission.io/", "kueue.x-k8s.io/")
-_ANNOTATIONS_READ = ("gpu-admission.io/", "nvidia.cdi.k8s.io/")
+_ANNOTATIONS_READ = ("gpu-admission.io/", "nvidia.cdi.k8s.io/", "cdi.k8s.io/")
 """Beginnings of the keys that decisions read; the others say what networks and controllers did."""
 _PARTS_ASKING = ("name", "resources", "restartPolicy")
 """What decisions on conversion read of a container."""

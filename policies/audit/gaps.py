@@ -1,12 +1,10 @@
-"""Gaps: what the audit does not know, and what is therefore not judged."""
+"""Gaps: kinds that the audit did not review, because they are hidden or missing, and what is therefore not judged."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from policies.audit.report import Gap
-from policies.audit.survey import SURVEYED
-from policies.kubernetes.workloads import WORKLOAD_KINDS
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ __all__ = ["gaps"]
 
 _CONFIGURATION = "what is wrong with them is not told"
 _CONSEQUENCES = {
-    "Namespace": "which namespaces convert, and which of their pods escaped, nobody can tell",
+    "Namespace": "which namespaces convert or allow admin access, and which of their pods escaped, is unknown",
     "ResourceQuota": "whether opting in switches one off is not told",
     "LimitRange": "whether one undoes a conversion is not told",
     "ResourceSlice": "whether there are devices for converted pods is not told",
@@ -36,10 +34,11 @@ _OF_PODS = (
 )
 _OF_WORKLOADS = "what they make is not counted among the workloads of a namespace"
 _OF_POOLS = "whether Karpenter makes nodes, and would not for converted pods, is not told"
+_OTHERS = {"Pod": _OF_PODS, "NodePool": _OF_POOLS}
 
 
 def gaps(survey: Survey, view: ClusterView) -> tuple[Gap, ...]:
-    """What is not known, kinds together for which the same reason has the same consequence."""
+    """Kinds that were not reviewed, together if the same reason has the same consequence."""
     together: dict[tuple[str, str], list[str]] = {}
     for kind, reason, consequence in _each(survey, view):
         together.setdefault((reason, consequence), []).append(kind)
@@ -50,8 +49,6 @@ def _each(survey: Survey, view: ClusterView) -> Iterator[tuple[str, str, str]]:
     for kind, consequence in _CONSEQUENCES.items():
         if view.list(kind) is UNKNOWN:
             yield kind, survey.missing.get(kind, ""), consequence
-    workloads = {kind for _, kind in WORKLOAD_KINDS}
-    for _, kind in SURVEYED:
+    for kind in dict.fromkeys(kind for _, kind in survey.kinds):
         if kind in survey.missing:
-            consequence = _OF_WORKLOADS if kind in workloads else _OF_PODS if kind == "Pod" else _OF_POOLS
-            yield kind, survey.missing[kind], consequence
+            yield kind, survey.missing[kind], _OTHERS.get(kind, _OF_WORKLOADS)

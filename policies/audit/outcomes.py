@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.conversion.opt_in import strategy_of
 from policies.conversion.record import converted_by
 from policies.conversion.rules import CHOSEN
-from policies.kubernetes.paths import lookup
+from policies.fleet import RequestKind, extended_requests
 from policies.kubernetes.pods import MalformedPodError, Pod
-from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.nvidia.resources import parse_resource
 from policies.request import Request
 from policies.review import review
+from policies.settings.exempt_namespaces import exemption_in_cluster
 
 if TYPE_CHECKING:
     from policies.decision import Finding
@@ -52,6 +51,10 @@ class Outcomes:
         self._settings = settings
         self._known: dict[tuple[str, bytes], Outcome] = {}
 
+    def never_converts(self, namespace: str) -> bool:
+        """True if a namespace is exempt from conversion, whatever its label says."""
+        return bool(exemption_in_cluster("conversion", namespace, self._settings))
+
     def of(self, namespace: str, form: bytes, pod: Object) -> Outcome:
         """What becomes of a pod as it is created, known by its form."""
         known = self._known.get((namespace, form))
@@ -71,15 +74,9 @@ class Outcomes:
         return Outcome(Verdict.LEFT, decision.findings)
 
 
-def asks_device_plugin(pod: Object) -> bool:
-    """Whether a pod of any shape asks the device plugin for one GPU at least, or for something that is no amount."""
-    return any(
-        isinstance(name, str) and parse_resource(name) is not None and not _is_zero(amount)
-        for field in ("initContainers", "containers")
-        for container in _list(lookup(pod, ("spec", field)))
-        for section in ("limits", "requests")
-        for name, amount in _mapping(lookup(container, ("resources", section))).items()
-    )
+def asks_device_plugin(pod: Object, view: ClusterView) -> bool:
+    """True if a pod of any shape requests a resource of the device plugin."""
+    return any(each.kind is RequestKind.DEVICE_PLUGIN for each in extended_requests(pod, view))
 
 
 def is_converted(pod: Object, namespace: str) -> bool:
@@ -87,19 +84,4 @@ def is_converted(pod: Object, namespace: str) -> bool:
     try:
         return converted_by(Pod.read(pod), namespace) is not None
     except MalformedPodError:
-        return False
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _mapping(value: Any) -> dict[Any, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _is_zero(amount: object) -> bool:
-    try:
-        return parse_quantity(amount) == 0
-    except QuantityError:
         return False

@@ -11,7 +11,6 @@ from policies.conversion.rules import ESCAPED
 from policies.conversion.sweep import references
 from policies.decision import MANAGED, Finding, Severity
 from policies.dra.templates import is_our_name
-from policies.entries import NEVER_MATCHED
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.request import Request
 from policies.review import review
@@ -47,7 +46,7 @@ def pod_findings(
     for form in survey.pods.values():
         keep_on()
         findings = list(form.access)
-        if form.namespace not in NEVER_MATCHED and mode_of(form.namespace, view) is Mode.ENABLED:
+        if mode_of(form.namespace, view) is Mode.ENABLED and not outcomes.never_converts(form.namespace):
             findings += _unconverted(form, outcomes, view, settings)
         for finding in findings:
             yield _found_in(form, finding)
@@ -96,7 +95,7 @@ def _unconverted(
     if is_converted(form.pod, form.namespace):
         request = Request(form.pod, namespace=form.namespace, entry="conversion-check")
         return review(request, view, settings).findings
-    if not asks_device_plugin(form.pod):
+    if not asks_device_plugin(form.pod, view):
         return ()
     outcome = outcomes.of(form.namespace, form.form, form.pod)
     if outcome.verdict is Verdict.CONVERTS:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from policies.audit.outcomes import Outcome, Verdict, asks_device_plugin, is_converted
 from policies.audit.report import Obstacle, Readiness
 from policies.conversion.opt_in import Mode, mode_of
-from policies.entries import NEVER_MATCHED
 from policies.kubernetes.objects import name_of
 from policies.view import UNKNOWN
 
@@ -51,25 +50,27 @@ class _Tally:
 def readiness(survey: Survey, outcomes: Outcomes, view: ClusterView, keep_on: KeepOn) -> tuple[Readiness, ...]:
     """A row for each namespace that has workloads which ask for GPUs, or that opted in."""
     tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
-    for namespace, label, count, outcome in _outcomes(survey, outcomes, keep_on):
+    for namespace, label, count, outcome in _outcomes(survey, outcomes, view, keep_on):
         tallies[namespace].add(label, count, outcome)
-    for namespace in _opted_in(survey, view):
+    for namespace in _opted_in(survey, outcomes, view):
         tallies.setdefault(namespace, _Tally())
     return tuple(_row(namespace, tallies[namespace], view) for namespace in sorted(tallies))
 
 
-def _outcomes(survey: Survey, outcomes: Outcomes, keep_on: KeepOn) -> Iterator[tuple[str, str, int, list[Outcome]]]:
+def _outcomes(
+    survey: Survey, outcomes: Outcomes, view: ClusterView, keep_on: KeepOn
+) -> Iterator[tuple[str, str, int, list[Outcome]]]:
     """Namespace, name, number and outcomes of what makes pods that ask for GPUs."""
     for workload in survey.workloads:
         keep_on()
-        asking = [(form, pod) for form, pod in workload.forms if asks_device_plugin(pod)]
-        if asking and workload.namespace not in NEVER_MATCHED:
+        asking = [(form, pod) for form, pod in workload.forms if asks_device_plugin(pod, view)]
+        if asking and not outcomes.never_converts(workload.namespace):
             told = [outcomes.of(workload.namespace, form, pod) for form, pod in asking]
             yield workload.namespace, f"{workload.kind} {workload.name}", 1, told
     unmade: dict[tuple[str, str], tuple[int, list[Outcome]]] = {}
     for pods in survey.pods.values():
         keep_on()
-        if (outcome := _outcome_of(pods, outcomes)) is None:
+        if (outcome := _outcome_of(pods, outcomes, view)) is None:
             continue
         # What a controller makes that we are not told of counts as one workload, however many kinds of pods it has.
         labels = [(owner, 1) for owner in pods.owners] or [(f"Pod {pods.name}", pods.count)]
@@ -79,20 +80,22 @@ def _outcomes(survey: Survey, outcomes: Outcomes, keep_on: KeepOn) -> Iterator[t
         yield namespace, label, count, told
 
 
-def _outcome_of(pods: PodForm, outcomes: Outcomes) -> Outcome | None:
+def _outcome_of(pods: PodForm, outcomes: Outcomes, view: ClusterView) -> Outcome | None:
     """What becomes of pods that no workload speaks for; None where one does, or they ask for no GPUs."""
-    if pods.is_made or pods.pod is None or pods.namespace in NEVER_MATCHED:
+    if pods.is_made or pods.pod is None or outcomes.never_converts(pods.namespace):
         return None
     if is_converted(pods.pod, pods.namespace):
         return _CONVERTED
-    return outcomes.of(pods.namespace, pods.form, pods.pod) if asks_device_plugin(pods.pod) else None
+    return outcomes.of(pods.namespace, pods.form, pods.pod) if asks_device_plugin(pods.pod, view) else None
 
 
-def _opted_in(survey: Survey, view: ClusterView) -> Iterator[str]:
+def _opted_in(survey: Survey, outcomes: Outcomes, view: ClusterView) -> Iterator[str]:
     namespaces = view.list("Namespace")
     for each in () if namespaces is UNKNOWN else namespaces:
         name = name_of(each)
-        if survey.namespace in ("", name) and mode_of(name, view) in (Mode.ENABLED, Mode.PREVIEW):
+        if survey.namespace not in ("", name) or outcomes.never_converts(name):
+            continue
+        if mode_of(name, view) in (Mode.ENABLED, Mode.PREVIEW):
             yield name
 
 

@@ -41,7 +41,7 @@ class AuditFinding:
     count: int = 1
     """How many objects it holds of."""
     owners: tuple[str, ...] = ()
-    """The controllers that made them, `ReplicaSet train-5d8f`, in the order of their names."""
+    """The controllers that made pods, `ReplicaSet train-5d8f`, or the pods that hold claims, in the order of their names."""
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -64,12 +64,12 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Facts that the audit did not have. What rests on them is not zero: nobody knows."""
+    """Kinds that were not reviewed. What rests on them is not counted as zero."""
 
     kinds: tuple[str, ...]
-    """Of the objects that are not known."""
+    """Of the objects that were not reviewed."""
     reason: str
-    """Why not, empty where nobody said; without a full stop."""
+    """Why not, such as a missing right to list them; empty if unknown. Without a full stop."""
     consequence: str
     """What is therefore not judged; without a full stop."""
 
@@ -177,7 +177,7 @@ class AuditReport:
         opted_in = [each for each in self.readiness if each.mode is Mode.ENABLED]
         return {
             **{str(severity): self.count(severity) for severity in (Severity.DENY, Severity.WARN, Severity.AUDIT)},
-            "unknownKinds": sum(len(gap.kinds) for gap in self.gaps),
+            "kindsNotReviewed": sum(len(gap.kinds) for gap in self.gaps),
             "namespaces": len(self.readiness),
             "namespacesReady": sum(each.ready for each in self.readiness),
             "namespacesOptedIn": len(opted_in),
@@ -190,9 +190,9 @@ class AuditReport:
         """The report in a line."""
         counts = self.counts
         found = f"{counts['deny']} to be refused, {counts['warn']} warned about"
-        unknown = f"; {_counted(counts['unknownKinds'], 'kind')} not known" if self.gaps else ""
+        hidden = f"; {_counted(counts['kindsNotReviewed'], 'kind')} not reviewed" if self.gaps else ""
         ready = f"{counts['namespacesReady']} of {_counted(counts['namespaces'], 'namespace')} ready to convert"
-        return f"{found}; {ready}{unknown}"
+        return f"{found}; {ready}{hidden}"
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -202,7 +202,7 @@ class AuditReport:
             "findings": [finding.as_json() for finding in self.findings],
             "findingsLeftOut": self.left_out,
             "readiness": [each.as_json() for each in self.readiness],
-            "unknown": [gap.as_json() for gap in self.gaps],
+            "notReviewed": [gap.as_json() for gap in self.gaps],
         }
 
 

@@ -10,18 +10,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from policies.audit.forms import as_created, form_of, shown_controller, slim
-from policies.audit.outcomes import asks_device_plugin
-from policies.conversion.sweep import has_ended
 from policies.dra.keeping_on import for_ever
+from policies.fleet import may_request_gpu
 from policies.kubernetes.defaults import with_defaults
-from policies.kubernetes.objects import controller_of, name_of, namespace_of
+from policies.kubernetes.objects import controller_of, has_ended, name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.kubernetes.workload_pods import pod_of
-from policies.kubernetes.workloads import WORKLOAD_KINDS, group_of, pod_templates
-from policies.placement import may_get_gpu
+from policies.kubernetes.workloads import group_of
 from policies.request import Request
 from policies.review import review
+from policies.settings.workload_kinds import workload_kinds
+from policies.workload_templates import templates_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,12 +31,26 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["SURVEYED", "PodForm", "Survey", "Workload"]
+__all__ = ["PodForm", "Survey", "Workload", "surveyed"]
 
+_POD = ("", "Pod")
 _KARPENTER = ("karpenter.sh", "NodePool")
 
-SURVEYED = (("", "Pod"), *WORKLOAD_KINDS, _KARPENTER)
-"""Group and kind of everything that a survey has to be told of."""
+
+_PARTLY_READ = frozenset(
+    {
+        ("serving.kserve.io", "InferenceService"),
+        ("sparkoperator.k8s.io", "ScheduledSparkApplication"),
+        ("sparkoperator.k8s.io", "SparkApplication"),
+        ("trainer.kubeflow.org", "TrainJob"),
+    }
+)
+"""Kinds whose pods cannot always be found in them; the JobSets, Deployments and pods that they make count instead."""
+
+
+def surveyed(settings: GPUAdmissionPolicy) -> tuple[tuple[str, str], ...]:
+    """Group and kind of everything that a survey has to be told of."""
+    return (_POD, *(kind for kind in workload_kinds(settings) if kind not in _PARTLY_READ), _KARPENTER)
 
 
 @dataclass(slots=True)
@@ -80,8 +93,10 @@ class Survey:
     def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy, namespace: str = "") -> None:
         """Args: the cluster; the administrator's choices; the only namespace to look into, empty for all."""
         self._view = view
-        self._settings = settings
+        self.settings = settings
         self.namespace = namespace
+        self.kinds = surveyed(settings)
+        self._makers = frozenset(self.kinds) - {_POD, _KARPENTER}
         self.pods: dict[tuple[str, bytes], PodForm] = {}
         self.workloads: list[Workload] = []
         self.node_pools: list[Object] = []
@@ -104,7 +119,7 @@ class Survey:
                     self._add_pod(document)
                 case kind if kind == _KARPENTER:
                     self.node_pools.append(document)
-                case kind if kind in WORKLOAD_KINDS:
+                case kind if kind in self._makers:
                     self._add_workload(document)
 
     def miss(self, kind: str, reason: str = "") -> None:
@@ -131,19 +146,26 @@ class Survey:
         # Of a file that somebody wrote by hand; the API server has filled this in.
         namespace, created = namespace_of(pod), with_defaults(as_created(pod))
         request = Request(created, namespace=namespace, entry="access")
-        access = review(request, self._view, self._settings).findings
-        kept = slim(created) if _may_get_gpu(created) else None
-        return PodForm(namespace, form, kept, access, _is_made(pod), name_of(pod))
+        access = review(request, self._view, self.settings).findings
+        kept = slim(created) if may_request_gpu(created) else None
+        return PodForm(namespace, form, kept, access, self._is_made(pod), name_of(pod))
 
     def _add_workload(self, workload: Object) -> None:
-        if _is_made(workload) or _has_finished(workload):
+        if self._is_made(workload) or _has_finished(workload):
             return
         namespace = namespace_of(workload)
-        pods = [pod_of(with_defaults(template), workload, namespace) for _, template in pod_templates(workload)]
-        forms = {form_of(pod): pod for pod in map(slim, pods) if _may_get_gpu(pod)}
+        found = templates_of(workload, self._view, self.settings)
+        pods = [pod_of(with_defaults(each.template), workload, namespace) for each in found]
+        forms = {form_of(pod): pod for pod in map(slim, pods) if may_request_gpu(pod)}
         if forms:
             kept = tuple(forms.items())
             self.workloads.append(Workload(namespace, workload["kind"], name_of(workload), kept))
+
+    def _is_made(self, document: Object) -> bool:
+        """Whether a workload of a kind that the survey knows made an object, which speaks for it."""
+        owner = controller_of(document)
+        kind = owner.get("kind") if owner is not None else None
+        return isinstance(kind, str) and (group_of(owner), kind) in self._makers
 
 
 def _has_finished(workload: Object) -> bool:
@@ -154,17 +176,3 @@ def _has_finished(workload: Object) -> bool:
     return isinstance(conditions, list) and any(
         lookup(each, ("type",)) in ("Complete", "Failed") and lookup(each, ("status",)) == "True" for each in conditions
     )
-
-
-def _is_made(document: Object) -> bool:
-    """Whether a workload of a kind that the survey knows made an object, which speaks for it."""
-    owner = controller_of(document)
-    return owner is not None and (group_of(owner), owner.get("kind")) in WORKLOAD_KINDS
-
-
-def _may_get_gpu(pod: Object) -> bool:
-    try:
-        return may_get_gpu(Pod.read(pod))
-    except MalformedPodError:
-        # The API server stores no such pod, but whatever stands in the templates of custom resources.
-        return asks_device_plugin(pod)

@@ -64,6 +64,11 @@ class Change:
         return self.operation == "DELETE"
 
     @property
+    def is_read_by_operator(self) -> bool:
+        """True if the operator may read the object: it is in its namespace, or in a file that names no namespace."""
+        return self.namespace in ("", *self.facts.operator_namespaces)
+
+    @property
     def name(self) -> str:
         """The object's name."""
         return name_of(self.object)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.decision import Severity
+from policies.fleet.device_plugin import active_cluster_policy
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import Object, name_of
+from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from policies.view import UNKNOWN, ClusterView, Unknown
+from policies.view import UNKNOWN, ClusterView, PassingView, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
 
 __all__ = ["Facts"]
@@ -50,18 +52,32 @@ class Facts:
         found = self.view.list(kind)
         return () if found is UNKNOWN else found
 
+    def seen(self, kind: str) -> Sequence[Object]:
+        """The objects of a kind, where they are known; otherwise those under review, beside which there may be others."""
+        found = self.view.list(kind)
+        return self.view.reviewed(kind) if found is UNKNOWN else found
+
     def operator_object(self, kind: str, name: str) -> Object | Unknown | None:
-        """A ConfigMap or Secret of the operator's namespace; None only where it is in none of them for certain."""
+        """A ConfigMap or Secret of the operator's namespace; None only where it is in none of them for certain.
+
+        A file under review may name no namespace, because `kubectl apply --namespace` names it.
+        """
         answers = [self.view.get(kind, name, namespace) for namespace in self.operator_namespaces]
-        found = next((answer for answer in answers if isinstance(answer, dict)), None)
+        applied = (each for each in self.view.reviewed(kind) if name_of(each) == name and not namespace_of(each))
+        found = next((answer for answer in (*answers, *applied) if isinstance(answer, dict)), None)
         return found if found is not None else UNKNOWN if UNKNOWN in answers else None
+
+    def is_reviewed(self, document: Object) -> bool:
+        """True if an object is itself under review, together with what is reviewed here."""
+        return any(each is document for each in self.view.reviewed(str(document.get("kind"))))
+
+    def after(self, document: Object) -> Facts:
+        """The facts as they are once an object is stored."""
+        return Facts(_With(self.view, document), self._settings)
 
     def cluster_policy(self) -> Object | Unknown | None:
         """The ClusterPolicy that the operator follows: the oldest, then the first by name."""
-        policies = self.view.list("ClusterPolicy")
-        if policies is UNKNOWN:
-            return UNKNOWN
-        return min(policies, key=_age, default=None)
+        return active_cluster_policy(self.view)
 
     def policy_value(self, *steps: str) -> Any:
         """What the active ClusterPolicy has at `spec.<steps>`; None where there is nothing, or no policy is known."""
@@ -89,6 +105,20 @@ class Facts:
         ]
 
 
-def _age(document: Object) -> tuple[str, str]:
-    # One that is not stored yet has no timestamp, and is the youngest.
-    return str(lookup(document, ("metadata", "creationTimestamp")) or "~"), name_of(document)
+class _With(PassingView):
+    """The view with an object as it will be."""
+
+    def __init__(self, view: ClusterView, document: Object) -> None:
+        super().__init__(view)
+        self._document = document
+
+    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
+        """All objects of a kind; the one that will be in place of the one that is."""
+        listed = super().list(kind, namespace)
+        if listed is UNKNOWN or kind != self._document.get("kind"):
+            return listed
+        return [*(each for each in listed if name_of(each) != name_of(self._document)), self._document]
+
+    def reviewed(self, kind: str) -> Sequence[Object]:
+        """The objects of a kind under review; of the kind of this one, no other."""
+        return super().reviewed(kind) if kind != self._document.get("kind") else (self._document,)

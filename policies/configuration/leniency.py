@@ -1,7 +1,6 @@
-"""Leniency: whom a refusal would hurt more than it helps.
+"""Leniency: requests that are warned about rather than refused.
 
-A refused deletion keeps a namespace Terminating for ever, and a refused operator crash-loops; what such requests do is
-told, and not refused.
+A refused deletion keeps a namespace Terminating for ever, and a refused operator crash-loops.
 """
 
 from __future__ import annotations
@@ -13,23 +12,46 @@ from policies.decision import Finding, Severity
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
-    from policies.request import Request
+    from collections.abc import Sequence
+
+    from policies.request import Request, UserInfo
+    from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["lenient"]
+__all__ = ["is_operator", "lenient"]
 
 _CONTROLLERS = frozenset(
     f"system:serviceaccount:kube-system:{name}" for name in ("namespace-controller", "generic-garbage-collector")
 ) | {"system:kube-controller-manager"}
-_OPERATORS = ("gpu-operator", "nvidia-mig-manager", "node-feature-discovery", "nfd-master", "nvidia-gpu-operator")
-"""Names of service accounts, in any namespace, of the GPU Operator, its MIG manager and Node Feature Discovery."""
+_NFD_NAMESPACES = ("node-feature-discovery", "openshift-nfd")
+"""Where Node Feature Discovery, which writes the labels of nodes, runs if it does not run beside the GPU Operator.
+
+Source: kubernetes-sigs.github.io/node-feature-discovery deployment; OpenShift documentation of the NFD Operator.
+"""
 
 
-def lenient(finding: Finding, request: Request, view: ClusterView) -> Finding:
-    """The finding, lowered from a denial to a warning where the request must not be refused."""
-    if finding.severity is Severity.DENY and (_cleans_up(request, view) or _is_operator(request) or _repeats(request)):
+def lenient(finding: Finding, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Finding:
+    """The finding, lowered from a denial to a warning if the request must not be refused."""
+    if finding.severity is Severity.DENY and (
+        _cleans_up(request, view)
+        or is_operator(request.user, settings.configuration.operator_namespaces)
+        or _repeats(request)
+    ):
         return replace(finding, severity=Severity.WARN)
     return finding
+
+
+def is_operator(user: UserInfo, operator_namespaces: Sequence[str]) -> bool:
+    """True for service accounts of the GPU Operator, of what it deploys, and of Node Feature Discovery.
+
+    The namespace proves it. The name of an account does not: tenants create accounts of any name in their namespaces.
+
+    Args:
+        user: who makes a request.
+        operator_namespaces: of the settings (`configuration.operatorNamespaces`).
+    """
+    namespaces = (*operator_namespaces, *_NFD_NAMESPACES)
+    return user.username.startswith(tuple(f"system:serviceaccount:{namespace}:" for namespace in namespaces))
 
 
 def _cleans_up(request: Request, view: ClusterView) -> bool:
@@ -44,13 +66,8 @@ def _cleans_up(request: Request, view: ClusterView) -> bool:
     return terminating or request.user.username in _CONTROLLERS
 
 
-def _is_operator(request: Request) -> bool:
-    prefix, _, account = request.user.username.rpartition(":")
-    return prefix.startswith("system:serviceaccount:") and account in _OPERATORS
-
-
 def _repeats(request: Request) -> bool:
-    """Whether an update leaves everything as it was that configuration consists of: it must stay possible to label."""
+    """True if an update changes nothing that configuration consists of: adding an annotation must stay possible."""
     old, new = request.old_object, request.object
     if request.operation != "UPDATE" or request.kind == "Node" or not (isinstance(old, dict) and isinstance(new, dict)):
         return False

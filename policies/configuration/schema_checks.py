@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from policies.checks import Checks, Problem, problem
+from policies.configuration.change import SPEC
+from policies.configuration.schemas import SCHEMAS
 from policies.decision import Severity
+from policies.kubernetes.paths import FieldPath
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA"]
 
 SCHEMA: Checks[Change] = Checks()
+
+_FEWEST_MISSING = 3
+"""Required fields that a patch lacks at least; somebody may have forgotten fewer."""
 
 _CHOICES = {
     (
@@ -51,8 +57,45 @@ _ELSEWHERE = {
 """Fields that are somewhere else, by their path in the spec."""
 
 
+_REVIEW_OUTPUT = "review the output of `kubectl kustomize`"
+
+
 def _problems(change: Change, *kinds: str) -> Iterator[SchemaProblem]:
     return (found for found in change.schema_problems if found.kind in kinds)
+
+
+def _as_patch(change: Change) -> Iterator[Problem]:
+    """That an object looks like a patch; nothing if it does not."""
+    required = [name for name, field in SCHEMAS[change.kind].fields.items() if field.required]
+    missing = [name for name in required if change.spec.get(name) is None]
+    if _has_directive(change.spec):
+        text = "looks like a patch, because it has directives of kustomize"
+        yield problem(SPEC, text, _REVIEW_OUTPUT, severity=Severity.WARN)
+    elif change.spec and len(missing) >= _FEWEST_MISSING and 2 * len(missing) > len(required):
+        text = f"looks like a patch, because {len(missing)} of {len(required)} required fields are missing"
+        yield problem(SPEC, f"{text}; the API server refuses it as an object", _REVIEW_OUTPUT)
+
+
+def _missing(change: Change) -> Iterator[Problem]:
+    """The required fields that are missing, in one problem for each object that lacks them."""
+    by_parent: dict[FieldPath, list[SchemaProblem]] = {}
+    for found in _problems(change, "required"):
+        by_parent.setdefault(FieldPath(found.path[:-1]), []).append(found)
+    for parent, fields in by_parent.items():
+        first = fields[0]
+        if len(fields) == 1:
+            yield problem(first.path, first.message, first.remedy)
+            continue
+        names = ", ".join(str(each.path[-1]) for each in fields)
+        text = f"{len(fields)} required fields are missing: {names}; the API server refuses the object without them"
+        yield problem(parent, text, f"{first.remedy}, and the others like it")
+
+
+def _has_directive(value: Any) -> bool:
+    """True if a value contains a directive of a strategic merge patch, such as `$patch: delete`."""
+    if isinstance(value, dict):
+        return any(str(key).startswith("$") or _has_directive(item) for key, item in value.items())
+    return isinstance(value, list) and any(map(_has_directive, value))
 
 
 def _inside(found: SchemaProblem) -> str:
@@ -61,7 +104,7 @@ def _inside(found: SchemaProblem) -> str:
 
 @SCHEMA.rule(
     "GA101",
-    "Fields have the types and values that the CRD allows",
+    "Fields must have types and values that the CRD allows",
     default=Severity.DENY,
     remedy="write a value that the CRD allows",
     source="github.com/NVIDIA/gpu-operator config/crd/bases",
@@ -87,8 +130,12 @@ def allowed_values(change: Change) -> Iterator[Problem]:
 
     Two mistakes are common enough to deserve better: `precompiled` and `runcompiled` are words of guides and no module
     types, and `on` or `off` without quotes is a boolean in YAML. Turn this rule off to see the API server's own words.
+
+    An object without most of the fields that the CRD requires, or with directives of kustomize, is taken for a patch, and
+    gets one finding for all of them.
     """
-    for found in _problems(change, "required", "type", "choice", "bound"):
+    yield from tuple(_as_patch(change)) or _missing(change)
+    for found in _problems(change, "type", "choice", "bound"):
         value = change.value(*found.path[1:])
         remedy = _CHOICES.get((_inside(found), value)) if isinstance(value, str) else None
         if isinstance(value, bool) and found.path[-1] == "defaultMode":
@@ -98,7 +145,7 @@ def allowed_values(change: Change) -> Iterator[Problem]:
 
 @SCHEMA.rule(
     "GA102",
-    "Fields exist",
+    "Fields must exist in the CRD",
     default=Severity.DENY,
     remedy="remove it",
     source="github.com/NVIDIA/gpu-operator config/crd/bases; structural schemas prune what they do not know",
@@ -127,6 +174,8 @@ def known_fields(change: Change) -> Iterator[Problem]:
     like a mistyped one is refused, any other is warned about: the operator may be newer than this list (26.7).
     """
     for found in _problems(change, "unknown"):
+        if str(found.path[-1]).startswith("$"):
+            continue  # a directive of a patch
         elsewhere = _ELSEWHERE.get(_inside(found))
         mistyped = elsewhere is not None or found.remedy.startswith("write ")
         severity = None if mistyped else Severity.WARN
@@ -135,7 +184,7 @@ def known_fields(change: Change) -> Iterator[Problem]:
 
 @SCHEMA.rule(
     "GA103",
-    "Fields are not deprecated",
+    "Deprecated fields must not be used",
     default=Severity.WARN,
     remedy="remove it",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go",

@@ -22,7 +22,7 @@ SETTINGS: Checks[Change] = Checks()
 
 @SETTINGS.rule(
     "GA701",
-    "Settings can be read and can hold",
+    "Settings must be readable and consistent",
     default=Severity.DENY,
     remedy="put right what is named; docs/settings.md describes every setting",
     source="docs/settings.md",
@@ -59,7 +59,7 @@ def readable_settings(change: Change) -> Iterator[Problem]:
 
 @SETTINGS.rule(
     "GA702",
-    "Settings name rules that exist and can be set",
+    "Settings must name rules that exist and can be set",
     default=Severity.WARN,
     remedy="take it out, or name one that gpu-admission rules lists",
     source="docs/settings.md",

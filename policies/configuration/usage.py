@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from policies.kubernetes.objects import Object, name_of, namespace_of
+from policies.dra.allocated_claims import allocated_devices, claim_consumers
+from policies.fleet import extended_requests
+from policies.kubernetes.objects import Object, has_ended, name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from policies.nvidia.resources import asks_for_gpu
+from policies.nvidia.drivers import DRIVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
+
+    from policies.view import ClusterView
 
 __all__ = ["counted", "gpu_claims", "gpu_pods", "listed", "the_nodes"]
 
 _SHOWN = 3
-_GPU_DRIVER = "gpu.nvidia.com"
 
 
-def gpu_pods(pods: Iterable[Object]) -> list[str]:
-    """The pods, as `namespace/name`, that have a node, have not ended, and ask for a GPU by an extended resource."""
-    return sorted(_full_name(pod) for pod in pods if _runs(pod) and any(map(asks_for_gpu, _resources(pod))))
+def gpu_pods(pods: Iterable[Object], view: ClusterView) -> list[str]:
+    """The pods, as `namespace/name`, that run and request an extended resource that gives a GPU, or could."""
+    return sorted(_full_name(pod) for pod in pods if _runs(pod) and _requests_gpu(pod, view))
 
 
 def gpu_claims(claims: Iterable[Object]) -> list[str]:
-    """The claims, as `namespace/name`, that are allocated a GPU and reserved for somebody."""
-    return sorted(_full_name(claim) for claim in claims if _is_reserved(claim) and _GPU_DRIVER in _drivers(claim))
+    """The claims, as `namespace/name`, that hold a GPU and are in use."""
+    return sorted(
+        _full_name(claim)
+        for claim in claims
+        if claim_consumers(claim) and any(device.get("driver") == DRIVER for device in allocated_devices(claim))
+    )
 
 
 def listed(names: Sequence[str]) -> str:
@@ -48,26 +55,8 @@ def _full_name(document: Object) -> str:
 
 
 def _runs(pod: Object) -> bool:
-    return bool(lookup(pod, ("spec", "nodeName"))) and lookup(pod, ("status", "phase")) not in ("Succeeded", "Failed")
+    return bool(lookup(pod, ("spec", "nodeName"))) and not has_ended(pod)
 
 
-def _resources(pod: Object) -> Iterator[str]:
-    for field in ("initContainers", "containers"):
-        for container in _items(lookup(pod, ("spec", field))):
-            for kind in ("limits", "requests"):
-                amounts = lookup(container, ("resources", kind))
-                if isinstance(amounts, dict):
-                    yield from (name for name, amount in amounts.items() if str(amount) != "0")
-
-
-def _is_reserved(claim: Object) -> bool:
-    return bool(_items(lookup(claim, ("status", "reservedFor"))))
-
-
-def _drivers(claim: Object) -> list[Any]:
-    results = _items(lookup(claim, ("status", "allocation", "devices", "results")))
-    return [lookup(result, ("driver",)) for result in results]
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _requests_gpu(pod: Object, view: ClusterView) -> bool:
+    return any(each.is_probable for each in extended_requests(pod, view))

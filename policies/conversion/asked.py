@@ -26,6 +26,7 @@ from policies.nvidia.wishes import Wish
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.conversion.constraints import ConstraintError
     from policies.decision import Template
 
 __all__ = ["Asked"]
@@ -71,6 +72,14 @@ class Asked:
             TooManyDevicesError: more devices than a claim can hold.
         """
         return {piece.resource: self._predicate(self.subject(piece.resource)) for piece in self.pieces}
+
+    def shared_condition(self) -> ConstraintError | None:
+        """The first condition on node labels that selects shared GPUs, for any resource of the pod."""
+        resources = dict.fromkeys(
+            resource for ask in self.containers for resource, count in ask.resources.items() if count
+        )
+        errors = (error for resource in resources for error in self.constraints.errors(self.subject(resource)))
+        return next((error for error in errors if error.shared), None)
 
     def subject(self, resource: str) -> Subject:
         """The kind of device that a resource stands for here."""

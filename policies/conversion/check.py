@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 
-def check(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish) -> Iterator[Finding]:
-    """What is wrong with a pod of a converting namespace that still asks the device plugin.
+def check(
+    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish, own: Pod | None = None
+) -> Iterator[Finding]:
+    """What is wrong with a pod of a converting namespace that still asks the device plugin; arguments as for `convert`.
 
     A pod that conversion leaves alone may ask; one that holds a claim of ours, or that conversion would change, may not.
     """
@@ -35,11 +37,12 @@ def check(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPol
         yield from _selects_again(pod)
     if not asks(pod):
         return
-    ours = {claim.get("name") for claim in pod.resource_claims if is_our_name(claim.get("resourceClaimTemplateName"))}
+    used = {claim.get("name") for container in pod.all_containers for claim in container.claims}
     uses_ours = earlier is not None or any(
-        claim.get("name") in ours for container in pod.all_containers for claim in container.claims
+        claim.get("name") in used and is_our_name(claim.get("resourceClaimTemplateName"))
+        for claim in pod.resource_claims
     )
-    converted = None if uses_ours else convert(pod, namespace, view, settings, wish)
+    converted = None if uses_ours else convert(pod, namespace, view, settings, wish, own)
     if converted is not None and (converted.obstacles or converted.asked is None):
         return
     amounts = read_amounts(pod).of

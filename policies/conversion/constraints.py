@@ -93,11 +93,17 @@ class NodeConstraints:
         Raises:
             ConstraintError: no predicate on devices is exact.
         """
-        selector = [
-            _translate(_SELECTOR / key, {"key": key, "operator": "In", "values": [value]}, subject)
-            for key, value in self.node_selector.items()
-        ]
+        selector = [_translate(path, expression, subject) for path, expression in self._entries()]
         return all_of([*selector, self._affinity(subject)])
+
+    def errors(self, subject: Subject) -> Iterator[ConstraintError]:
+        """What is raised for each condition that no predicate on such a device equals."""
+        terms = (condition for index, _ in self._live() for condition in self._of_term(index))
+        for path, expression in (*self._entries(), *terms):
+            try:
+                _translate(path, expression, subject)
+            except ConstraintError as error:
+                yield error
 
     def _affinity(self, subject: Subject) -> Predicate:
         if self.terms is None:
@@ -174,6 +180,11 @@ class NodeConstraints:
             for position, expression in enumerate(expressions)
             if _speaks_of_gpus(expression)
         ]
+
+    def _entries(self) -> Iterator[tuple[FieldPath, Term]]:
+        """The entries of the node selector, as expressions."""
+        for key, value in self.node_selector.items():
+            yield _SELECTOR / key, {"key": key, "operator": "In", "values": [value]}
 
     def _expressions(self) -> Iterator[tuple[FieldPath, Term]]:
         for index in range(len(self.terms or [])):

@@ -39,11 +39,30 @@ if TYPE_CHECKING:
 __all__ = ["Conversion", "convert"]
 
 
-def convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish) -> Conversion:
-    """Convert a pod that is being created in a namespace that opted in; `wish` says what GPUs it would like.
+def convert(
+    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish, own: Pod | None = None
+) -> Conversion:
+    """Convert a pod that is being created in a namespace that opted in.
 
     Converting a converted pod changes nothing, but for taking out what was added again; its wish is that of its record.
+
+    Args:
+        pod: to convert.
+        namespace: of the pod.
+        view: of the cluster.
+        settings: of the administrator.
+        wish: what GPUs the pod would like.
+        own: the pod before it was placed, if it was. Placement writes conditions on nodes into a pod that is left as it
+            is, and they may rule out the very nodes that are the reason; so this one tells whether there is a reason.
     """
+    if own is not None and own is not pod:
+        left = _convert(own, namespace, view, settings, wish)
+        if left.edits is None:
+            return left
+    return _convert(pod, namespace, view, settings, wish)
+
+
+def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish) -> Conversion:
     if pod.past_scheduling:
         return Conversion()
     earlier = converted_by(pod, namespace)
@@ -105,9 +124,23 @@ def _ask(
     )
     asked = Asked(containers, constraints, meaning.kind, meaning.profile, wish=wish)
     if meaning.finding is not None:
-        return asked, (meaning.finding,)
+        return asked, _obstacles(asked, (meaning.finding,))
     shares, problems = shares_asked(asked, places, view, shared_gpu=meaning.shared)
-    return replace(asked, shares=shares), (*problems, *_template_problems(asked, places))
+    return replace(asked, shares=shares), _obstacles(asked, (*problems, *_template_problems(asked, places)))
+
+
+def _obstacles(asked: Asked, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Only that the pod gets shared GPUs, if it does: it keeps the device plugin, where the other findings do not apply.
+
+    Placement then adds conditions for the pod's wish that a claim may not be able to express. A second review must
+    leave the pod as the first one did, rather than refuse it for them.
+    """
+    if not findings:
+        return ()
+    shared = tuple(finding for finding in findings if finding.rule == SHARED.id)
+    if not shared and (error := asked.shared_condition()) is not None:
+        shared = (SHARED.finding(error.path, str(error)),)
+    return shared or findings
 
 
 def _template_problems(asked: Asked, places: dict[str, FieldPath]) -> Iterator[Finding]:

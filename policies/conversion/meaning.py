@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from policies.caches import remember_short
 from policies.conversion.rules import AMBIGUOUS
 from policies.kubernetes.nodes import REQUIRED, NodeIndex, allocatable, labels_of
 from policies.kubernetes.objects import name_of
@@ -178,7 +178,7 @@ def _plugin_products(view: ClusterView) -> Counter[Product] | Unknown:
     return UNKNOWN if nodes is UNKNOWN else Counter(node.product for node in nodes)
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def _product(label: str, sharing: str) -> Product:
     product = Product.parse(label)
     shared = product.shared or sharing in ("time-slicing", "mps")

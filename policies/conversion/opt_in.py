@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.view import ClusterView
 
-__all__ = ["NAMESPACE", "OPT_IN", "Mode", "mode_of", "strategy_of", "strategy_problems"]
+__all__ = ["NAMESPACE", "OPT_IN", "STRATEGIES", "STRATEGY_LABEL", "Mode", "mode_of", "strategy_of", "strategy_problems"]
 
 OPT_IN = "gpu-admission.io/dra"
 """The label that opts a namespace in, and with the value `disabled` a pod out."""
@@ -24,8 +24,9 @@ OPT_IN = "gpu-admission.io/dra"
 NAMESPACE = FieldPath(["metadata", "namespace"])
 """Where in a pod findings are that its namespace is the reason for."""
 
-_STRATEGY = "gpu-admission.io/dra-strategy"
-_STRATEGIES = ("template", "rename", "leave", "auto")
+STRATEGY_LABEL = "gpu-admission.io/dra-strategy"
+"""The label that says what a namespace's pods are converted to."""
+STRATEGIES = ("template", "rename", "leave", "auto")
 
 
 class Mode(Enum):
@@ -51,14 +52,14 @@ def strategy_of(namespace: str, view: ClusterView) -> str:
 
     While the namespace is not known it is `template` too, which works in every cluster that has DRA.
     """
-    label = lookup(view.get("Namespace", namespace), ("metadata", "labels", _STRATEGY))
+    label = lookup(view.get("Namespace", namespace), ("metadata", "labels", STRATEGY_LABEL))
     return "template" if label is None else str(label)
 
 
 def strategy_problems(namespace: str, view: ClusterView) -> Iterator[Finding]:
     """A strategy that there is none of; nothing else is done in its stead."""
     strategy = strategy_of(namespace, view)
-    if strategy not in _STRATEGIES:
-        known = f"{', '.join(_STRATEGIES[:-1])} and {_STRATEGIES[-1]}"
-        text = f'namespace "{namespace}" has the label {_STRATEGY}: {printable(strategy)}; there are {known}'
+    if strategy not in STRATEGIES:
+        known = f"{', '.join(STRATEGIES[:-1])} and {STRATEGIES[-1]}"
+        text = f'namespace "{namespace}" has the label {STRATEGY_LABEL}: {printable(strategy)}; there are {known}'
         yield STRATEGY.finding(NAMESPACE, text)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from policies.conversion.rules import UNSATISFIABLE
 from policies.conversion.shares import shares_of
 from policies.decision import Severity
-from policies.dra.deviceclasses import device_type
 from policies.dra.inventory import DeviceGroup, inventory
+from policies.fleet.known_classes import known_classes
 from policies.nvidia.predicates import TRUE
 from policies.view import UNKNOWN, ClusterView
 
@@ -33,8 +33,7 @@ def unsatisfied(
     if groups is UNKNOWN:
         return
     for resource, path in places.items():
-        device_class = view.get("DeviceClass", asked.device_class(resource))
-        wanted_type = device_type(device_class) if isinstance(device_class, dict) else None
+        wanted_type = known_classes(view).device_type(asked.device_class(resource))
         if wanted_type is None:
             continue
         candidates = [group for group in groups if group.type == wanted_type]

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from policies.decision import MANAGED
 from policies.dra.templates import as_written, content_name, is_our_name
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import has_ended, name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.work import count_work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from datetime import timedelta
 
     from policies.kubernetes.objects import Object
@@ -26,11 +27,11 @@ __all__ = [
     "UNUSED_SINCE",
     "Key",
     "Step",
-    "has_ended",
     "is_marked",
     "is_ours",
     "mark",
     "next_step",
+    "next_steps",
     "references",
     "unmark",
     "used_by_pods",
@@ -44,6 +45,8 @@ Key = tuple[str, str]
 
 Step = Literal["mark", "unmark", "delete"]
 
+_POD_UNITS, _TEMPLATE_UNITS = 3, 15
+"""Units of work to see what a pod refers to, and to make the digest of a template."""
 _FORM = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -61,20 +64,33 @@ def is_ours(template: Object) -> bool:
 
 
 def references(pod: Any) -> frozenset[str]:
-    """The names of the templates that a pod, or pod template, refers to."""
+    """The names of the templates that a pod, a pod template or a PodGroup refers to."""
     claims = lookup(pod, ("spec", "resourceClaims"))
     names = [lookup(claim, ("resourceClaimTemplateName",)) for claim in claims] if isinstance(claims, list) else []
     return frozenset(name for name in names if isinstance(name, str))
 
 
-def has_ended(pod: Object) -> bool:
-    """Whether a pod's containers have ended for good."""
-    return lookup(pod, ("status", "phase")) in ("Succeeded", "Failed")
-
-
 def used_by_pods(pods: Iterable[Object]) -> frozenset[Key]:
-    """The templates of pods that have not ended: a claim that was lost is made anew from the template."""
-    return frozenset((namespace_of(pod), name) for pod in pods if not has_ended(pod) for name in references(pod))
+    """The templates of pods that have not ended, or of PodGroups: a claim that was lost is made anew from the template."""
+    used: set[Key] = set()
+    for pod in pods:
+        count_work(_POD_UNITS)
+        if not has_ended(pod):
+            used.update((namespace_of(pod), name) for name in references(pod))
+    return frozenset(used)
+
+
+def next_steps(
+    templates: Iterable[Object], used: Collection[Key], now: datetime, grace: timedelta
+) -> list[tuple[Object, Step]]:
+    """The templates with which something is to be done, and what; see `next_step`."""
+    found = []
+    for template in templates:
+        count_work(_TEMPLATE_UNITS)
+        is_used = (namespace_of(template), name_of(template)) in used
+        if step := next_step(template, used=is_used, now=now, grace=grace):
+            found.append((template, step))
+    return found
 
 
 def next_step(template: Object, *, used: bool, now: datetime, grace: timedelta) -> Step | None:

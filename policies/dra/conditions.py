@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from policies.caches import remember
 from policies.dra.cel import CelCompileError
 from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.reads import Read
 from policies.dra.cel.syntax import Call, Identifier, ListLiteral, Literal, Select
 from policies.dra.cel.values import UInt
+from policies.work import count_work
 
 if TYPE_CHECKING:
     from policies.dra.cel.syntax import Expression
@@ -22,6 +23,8 @@ _MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _METHODS = {"isGreaterThan": ">", "isLessThan": "<"}
 _TEXTUAL = frozenset({"startsWith", "endsWith", "contains", "matches"})
 _VALUES = frozenset({"quantity", "semver"})
+_MOST_BYTES = 2 << 20
+"""Of all conjuncts that are kept with what was read from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +40,22 @@ class Condition:
     """`quantity` or `semver` where that is compared; empty for plain values."""
 
 
-@lru_cache(maxsize=256)
+def _weight(text: str, found: Condition | None) -> int:
+    return 500 + 2 * len(text) + (0 if found is None else 100 * len(found.asked))
+
+
+@remember(_MOST_BYTES, _weight)
 def condition(text: str) -> Condition | None:
     """What a conjunct asks, if it has one of the common forms."""
     root = _parsed(text)
     return None if root is None else _condition(root)
 
 
-@lru_cache(maxsize=256)
+def _weight_of_reads(text: str, found: tuple[Read, ...]) -> int:
+    return 500 + 2 * len(text) + 300 * len(found)
+
+
+@remember(_MOST_BYTES, _weight_of_reads)
 def reads_of(text: str) -> tuple[Read, ...]:
     """The parts of a device that an expression names, each once, in the order of the text."""
     root = _parsed(text)
@@ -65,6 +76,7 @@ def reads_of(text: str) -> tuple[Read, ...]:
 
 
 def _parsed(text: str) -> Expression | None:
+    count_work(10 * len(text))
     try:
         return parse(text)
     except CelCompileError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import lookup
 
@@ -16,7 +16,6 @@ __all__ = [
     "MIG_CLASS",
     "SHIPPED_TYPES",
     "TYPES",
-    "device_type",
     "extended_resource_name",
     "selected_types",
     "selector_texts",
@@ -53,18 +52,6 @@ _SHIPPED_TEXTS = {
     "device.attributes['compute-domain.nvidia.com'].id == 0": "channel",
 }
 """Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu deployments/helm templates/deviceclass-*.yaml."""
-
-
-def device_type(device_class: Object) -> Literal["gpu", "mig"] | None:
-    """The `type` of the devices a class selects, where it selects whole GPUs only or MIG devices only; otherwise None.
-
-    A class that asks for more, such as a product, still selects devices of one type.
-    """
-    texts = selector_texts(device_class)
-    types = selected_types(texts) if texts else TYPES
-    if types == {"gpu"}:
-        return "gpu"
-    return "mig" if types == {"mig"} else None
 
 
 def selector_texts(device_class: Object) -> tuple[str, ...] | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from policies.dra.allocated_claims import claim_consumers
 from policies.explanation.cluster import BRING
 from policies.explanation.obstacles import Obstacle, ObstacleKind
 from policies.explanation.question import NamedClaim
 from policies.explanation.versions import claim_as_v1
+from policies.fleet.pod_claims import pod_claims
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
@@ -43,21 +46,23 @@ def claims_of_pod(
     claims: list[NamedClaim] = []
     obstacles: list[Obstacle] = []
     made = _made_already(pod.document)
-    for entry in pod.resource_claims:
-        name = str(entry.get("name") or "")
-        if entry.get("resourceClaimName"):
-            found = _stored_claim(name, entry["resourceClaimName"], namespace, view, shared=True)
-        elif made.get(name):
+    for entry in pod_claims(pod.document, namespace, view):
+        name = entry.name
+        if entry.kind == "ResourceClaim":
+            found = _stored_claim(name, entry.object_name, namespace, view, shared=True)
+        elif made.get(name) and not entry.group:
             found = _stored_claim(name, made[name], namespace, view, shared=False)
-        elif entry.get("resourceClaimTemplateName"):
-            found = _from_template(pod, name, entry["resourceClaimTemplateName"], namespace, ours, view)
+        elif entry.kind == "ResourceClaimTemplate":
+            owner = (entry.group.name if entry.group else name_of(pod.document)) or "pod"
+            found = _from_template(owner, name, entry.object_name, namespace, ours, view)
         else:
             sentence = f"claim {name} of the pod names neither a ResourceClaim nor a ResourceClaimTemplate"
             found = Obstacle(ObstacleKind.MALFORMED, sentence, "set resourceClaimTemplateName or resourceClaimName")
         if isinstance(found, Obstacle):
             obstacles.append(found)
         elif all(name_of(found.claim) != name_of(other.claim) for other in claims):
-            claims.append(found)
+            group = entry.group.name if entry.group else ""
+            claims.append(replace(found, shared=found.shared or bool(group), group=group))
     return tuple(claims), tuple(obstacles)
 
 
@@ -70,7 +75,7 @@ def whereabouts(claims: Iterable[NamedClaim], pod: str) -> _Parts:
         has_devices = isinstance(lookup(claim.claim, ("status", "allocation")), dict)
         (allocated if has_devices else unallocated).append(claim)
         pods = reservations(claim.claim)
-        if pod and pod not in pods and len(pods) >= MOST_PODS:
+        if pod and pod not in pods and not claim.group and len(pods) >= MOST_PODS:
             sentence = f"{claim.source} is reserved for {len(pods)} pods, and {MOST_PODS} can share a claim"
             remedy = "wait until one of them ends, or use another claim"
             obstacles.append(Obstacle(ObstacleKind.CLAIM_FULL, sentence, remedy))
@@ -81,10 +86,8 @@ def whereabouts(claims: Iterable[NamedClaim], pod: str) -> _Parts:
 
 
 def reservations(claim: Object) -> list[str]:
-    """The names of the pods that a claim is reserved for."""
-    reserved: Any = lookup(claim, ("status", "reservedFor"))
-    consumers = reserved if isinstance(reserved, list) else []
-    return [str(lookup(consumer, ("name",)) or "") for consumer in consumers]
+    """The names of the pods, and of the PodGroups as one each, that a claim is reserved for."""
+    return [str(consumer.get("name") or "") for consumer in claim_consumers(claim)]
 
 
 def _made_already(pod: Object) -> dict[str, str]:
@@ -113,7 +116,7 @@ def _stored_claim(
 
 
 def _from_template(
-    pod: Pod, name: str, template_name: str, namespace: str, ours: dict[str, Object], view: ClusterView
+    owner: str, name: str, template_name: str, namespace: str, ours: dict[str, Object], view: ClusterView
 ) -> NamedClaim | Obstacle:
     source = f"ResourceClaimTemplate {namespace}/{template_name}"
     template = ours.get(template_name) or view.get("ResourceClaimTemplate", template_name, namespace)
@@ -130,7 +133,7 @@ def _from_template(
     claim = {
         "apiVersion": template.get("apiVersion"),
         "kind": "ResourceClaim",
-        "metadata": {"name": f"{name_of(pod.document) or 'pod'}-{name}", "namespace": namespace},
+        "metadata": {"name": f"{owner}-{name}", "namespace": namespace},
         "spec": lookup(template, ("spec", "spec")),
     }
     return _checked(NamedClaim(name, claim_as_v1(claim), source))

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.dra.allocated_claims import allocated_devices, claim_consumers
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.index import SliceIndex
 from policies.dra.allocation.slices import Slice
@@ -120,9 +121,7 @@ class _Holding(NamedTuple):
 
 def _holding(claim: Object) -> _Holding | None:
     """What a claim holds, by those results of its allocation that have the shape of one; None for nothing."""
-    results = lookup(claim, ("status", "allocation", "devices", "results"))
-    shaped = [result for result in results if isinstance(result, dict)] if isinstance(results, list) else []
-    held = Held.by(shaped)
+    held = Held.by(allocated_devices(claim))
     return _Holding(held, _holder(claim)) if any(held) else None
 
 
@@ -135,17 +134,22 @@ def _holders(claims: Iterable[_Holding]) -> dict[str, tuple[str, ...]]:
 
 
 def _holder(claim: Object) -> str:
-    """Who holds a claim's devices: the pods that it is reserved for, or the claim itself."""
-    namespace, reserved = namespace_of(claim), lookup(claim, ("status", "reservedFor"))
-    pods = [
-        str(consumer.get("name"))
-        for consumer in (reserved if isinstance(reserved, list) else [])
-        if isinstance(consumer, dict) and consumer.get("resource") == "pods"
-    ]
-    if not pods:
-        return f"claim {namespace}/{name_of(claim)}, which no pod uses now"
-    more = f" and {len(pods) - 1} more pod{'s' if len(pods) > 2 else ''}" if len(pods) > 1 else ""
-    return f"{namespace}/{pods[0]}{more}"
+    """Who holds a claim's devices: the pods or the PodGroups that it is reserved for, or the claim itself."""
+    namespace = namespace_of(claim)
+    if pods := _consumers(claim, "pods"):
+        return f"{namespace}/{_first(pods, 'pod')}"
+    if groups := _consumers(claim, "podgroups"):
+        return f"the pods of PodGroup {namespace}/{_first(groups, 'group')}"
+    return f"claim {namespace}/{name_of(claim)}, which no pod uses now"
+
+
+def _consumers(claim: Object, resource: str) -> list[str]:
+    return [str(consumer.get("name")) for consumer in claim_consumers(claim) if consumer.get("resource") == resource]
+
+
+def _first(names: list[str], noun: str) -> str:
+    more = f" and {len(names) - 1} more {noun}{'s' if len(names) > 2 else ''}" if len(names) > 1 else ""
+    return f"{names[0]}{more}"
 
 
 def _guessed(slices: Iterable[Object]) -> list[Object]:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.deviceclasses import extended_resource_name
 from policies.dra.feature_gates import ON_SINCE
 from policies.explanation.question import NamedClaim
+from policies.fleet.known_classes import known_classes
 from policies.kubernetes.amounts import ONE
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
-from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -34,14 +32,11 @@ def served_by_classes(question: Question, view: ClusterView) -> dict[str, Object
     Of two classes with one name, the one created later counts. A version that is not known is taken for one that has
     the feature.
     """
-    version, classes = view.server_version(), view.list("DeviceClass")
-    if classes is UNKNOWN or (version is not UNKNOWN and version < ON_SINCE["DRAExtendedResource"]):
+    version, classes = view.server_version(), known_classes(view)
+    if not classes.are_listed or (version is not UNKNOWN and version < ON_SINCE["DRAExtendedResource"]):
         return {}
-    by_age = sorted(classes, key=name_of, reverse=True)
-    by_age.sort(key=lambda each: str(lookup(each, ("metadata", "creationTimestamp")) or ""))
-    by_resource = {IMPLICIT_PREFIX + name_of(each): each for each in by_age}
-    by_resource |= {name: each for each in by_age if (name := extended_resource_name(each))}
-    return {name: by_resource[name] for name in question.resources if name in by_resource}
+    standing = {name: next(map(classes.get, classes.standing_for(name)), None) for name in question.resources}
+    return {name: found for name, found in standing.items() if found is not None}
 
 
 def implicit_claim(question: Question, classes: Mapping[str, Object], resources: Iterable[str]) -> NamedClaim:

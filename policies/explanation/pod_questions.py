@@ -12,10 +12,10 @@ from policies.explanation.class_facts import class_obstacles
 from policies.explanation.obstacles import Obstacle, ObstacleKind
 from policies.explanation.question import Question
 from policies.kubernetes.amounts import pod_amounts
-from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.pod_creation import created_pod
 from policies.request import Request
 from policies.review import review
 from policies.view import PassingView
@@ -43,7 +43,7 @@ def pod_question(
     warnings: tuple[Finding, ...] = ()
     tolerated, conditions = _tolerated(document), _conditions(document)
     if not stored:
-        written = with_defaults(document)
+        written = created_pod(document, namespace, view)
         decision, warnings = _reviewed(written, namespace, view, settings)
         if refused := refusals(decision):
             return Question(label, namespace, obstacles=refused, warnings=warnings)

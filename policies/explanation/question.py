@@ -27,7 +27,9 @@ class NamedClaim:
     source: str
     """Where it comes from, for people: `ResourceClaimTemplate gpu-0a1b`, `ResourceClaim team-a/shared`."""
     shared: bool = False
-    """Whether all pods of a workload would use this one claim (`resourceClaimName`), not one each."""
+    """Whether all pods of a workload would use this one claim (`resourceClaimName`, or a PodGroup's), not one each."""
+    group: str = ""
+    """The PodGroup that it is reserved for, once for all its pods; empty if it is reserved for each pod."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from policies.explanation.versions import claim_as_v1
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workload_pods import pod_of
-from policies.kubernetes.workloads import group_of, pod_templates
+from policies.kubernetes.workloads import group_of
 from policies.request import Request
 from policies.review import review
+from policies.workload_templates import templates_of
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
@@ -51,18 +52,18 @@ def questions(
             return (_claim_question(document, home, view, settings, stored=stored),)
         case "resource.k8s.io", "ResourceClaimTemplate":
             return (_template_question(document, home, view, settings, stored=stored),)
-    templates = pod_templates(document)
+    templates = templates_of(document, view, settings)
     label = f"{document.get('kind')} {home}/{_name(document)}"
     return tuple(
         pod_question(
-            pod_of(template, document, home),
-            label if len(templates) == 1 else f"{label}, {path}",
+            pod_of(found.template, document, home),
+            label if len(templates) == 1 else f"{label}, {found.path}",
             home,
             view,
             settings,
             stored=False,
         )
-        for path, template in templates
+        for found in templates
     )
 
 

@@ -147,7 +147,8 @@ def _sharing(ask: Ask, checks: NodeChecks, likes: Sequence[Like]) -> Replicas:
     rooms = [checks.room(position) for like in likes for position in like.positions]
     known = [MOST_PODS if room is None else room for room in rooms]
     tied = all(_tied(allocation) for like in likes if like.outcome for allocation in like.outcome.allocations)
-    return Replicas(min(MOST_PODS, max(known) if tied else sum(known)))
+    most = max(known) if tied else sum(known)
+    return Replicas(most if all(claim.group for claim in ask.claims) else min(MOST_PODS, most))
 
 
 def _tied(allocation: Object) -> bool:
@@ -190,10 +191,13 @@ def _name(node: Object) -> str:
 
 
 def _limit(ask: Ask) -> int | None:
-    """For how many more pods the claims that all replicas share can be reserved; None where they share none."""
+    """For how many more pods the claims that all replicas share can be reserved; None where they share none.
+
+    A claim of a PodGroup is reserved for the group, whatever number of pods it has.
+    """
     if ask.question.pod is None:
         return None
-    shared = [claim for claim in (*ask.question.allocated, *ask.claims) if claim.shared]
+    shared = [claim for claim in (*ask.question.allocated, *ask.claims) if claim.shared and not claim.group]
     return min((MOST_PODS - len(reservations(claim.claim)) for claim in shared), default=None)
 
 

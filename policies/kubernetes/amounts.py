@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from policies.caches import remember_short
+from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 
@@ -24,7 +25,6 @@ Amounts = tuple[tuple[str, int], ...]
 
 _GIBI = 1024**3
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
-_ENDED = ("Succeeded", "Failed")
 
 
 def billionths(value: Any) -> int:
@@ -58,13 +58,13 @@ def pod_amounts(spec: Any) -> dict[str, int]:
 def taken_by(pod: Object) -> tuple[str, Amounts] | None:
     """A pod's node, and what it takes of it; None where it takes nothing, since it has no node yet or has ended."""
     node = lookup(pod, ("spec", "nodeName"))
-    if not isinstance(node, str) or not node or lookup(pod, ("status", "phase")) in _ENDED:
+    if not isinstance(node, str) or not node or has_ended(pod):
         return None
     amounts = pod_amounts(pod.get("spec")).items()
     return node, _once(tuple(sorted((name, amount) for name, amount in amounts if amount)))
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def _once(amounts: Amounts) -> Amounts:
     """The same object for what is equal: many pods have the same template."""
     return amounts
@@ -109,7 +109,7 @@ def _most(first: Mapping[str, int], then: Mapping[str, int]) -> dict[str, int]:
     return {name: max(first.get(name, 0), then.get(name, 0)) for name in {**first, **then}}
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def _billionths(value: str | float) -> int:
     try:
         return int(parse_quantity(value.strip() if isinstance(value, str) else value) * ONE)

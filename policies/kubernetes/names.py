@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_dns_label", "is_dns_subdomain", "is_label_key", "is_label_value"]
+__all__ = ["is_dns_label", "is_dns_subdomain", "is_label_key", "is_label_value", "plural"]
 
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -48,3 +48,11 @@ def is_dns_subdomain(text: object) -> bool:
     Source: k8s.io/apimachinery/pkg/util/validation.IsDNS1123Subdomain.
     """
     return isinstance(text, str) and len(text) <= 253 and _DNS_SUBDOMAIN.fullmatch(text) is not None
+
+
+def plural(kind: str) -> str:
+    """A kind in lower case with its English plural: `pods`, `clusterpolicies`, `deviceclasses`."""
+    lower = kind.lower()
+    if lower.endswith("y"):
+        return f"{lower[:-1]}ies"
+    return f"{lower}es" if lower.endswith("s") else f"{lower}s"

@@ -6,7 +6,7 @@ from typing import Any
 
 from policies.kubernetes.paths import lookup
 
-__all__ = ["Object", "controller_of", "name_of", "namespace_of"]
+__all__ = ["Object", "controller_of", "has_ended", "name_of", "namespace_of"]
 
 Object = dict[str, Any]
 """A Kubernetes object. Nothing is re-serialised through typed models, so no newer field is ever dropped."""
@@ -22,6 +22,11 @@ def namespace_of(document: Object) -> str:
     """`metadata.namespace`, empty where there is none."""
     namespace = lookup(document, ("metadata", "namespace"))
     return namespace if isinstance(namespace, str) else ""
+
+
+def has_ended(pod: Object) -> bool:
+    """Whether a pod's containers have ended for good."""
+    return lookup(pod, ("status", "phase")) in ("Succeeded", "Failed")
 
 
 def controller_of(document: Object) -> Object | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
-__all__ = ["home_of", "pod_of", "template_of"]
+__all__ = ["pod_of", "template_of"]
 
 _COPIED = ("labels", "annotations", "finalizers")
 """What pods take from their template's metadata."""
@@ -49,11 +49,6 @@ def template_of(pod: Object, template: Object) -> Object:
     marks = {key: value for key, value in pod["metadata"].items() if key in _COPIED}
     metadata = {**(template.get("metadata") or {}), **marks}
     return {**template, "metadata": metadata, "spec": pod["spec"]} if metadata else {**template, "spec": pod["spec"]}
-
-
-def home_of(path: FieldPath, template: FieldPath) -> FieldPath:
-    """Where in the workload a field of its pod comes from: the namespace is the workload's own."""
-    return path if path[:2] == ("metadata", "namespace") else FieldPath((*template, *path))
 
 
 def _generate_name(workload: Object) -> str:

@@ -1,68 +1,183 @@
-"""Workloads: the objects that carry a pod template, and where they carry it."""
+"""Workload kinds: one table of where each kind keeps its pod templates, and how many pods it runs of each."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.inference_services import service_count, service_templates
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.pod_templates import PodCount, PodTemplate, is_count, pod_template
+from policies.kubernetes.workload_counts import clique_count, job_count, jobset_count, lws_count, ray_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["WORKLOAD_KINDS", "group_of", "pod_templates"]
+__all__ = ["WORKLOADS", "WORKLOAD_KINDS", "WorkloadKind", "group_of", "path_steps", "pod_templates"]
 
 _EACH = "*"
 """A step to every item of a list, or to every value of a mapping."""
+_STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)(\[\*\])?")
 
-_TEMPLATE = ("spec", "template")
-_RAY_CLUSTER = (("headGroupSpec", "template"), ("workerGroupSpecs", _EACH, "template"))
 
-_TEMPLATES: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
-    ("", "PodTemplate"): (("template",),),
-    ("", "ReplicationController"): (_TEMPLATE,),
-    ("apps", "DaemonSet"): (_TEMPLATE,),
-    ("apps", "Deployment"): (_TEMPLATE,),
-    ("apps", "ReplicaSet"): (_TEMPLATE,),
-    ("apps", "StatefulSet"): (_TEMPLATE,),
-    ("batch", "CronJob"): (("spec", "jobTemplate", "spec", "template"),),
-    ("batch", "Job"): (_TEMPLATE,),
-    ("jobset.x-k8s.io", "JobSet"): (("spec", "replicatedJobs", _EACH, "template", "spec", "template"),),
-    ("kubeflow.org", "MPIJob"): (("spec", "mpiReplicaSpecs", _EACH, "template"),),
-    ("kubeflow.org", "PyTorchJob"): (("spec", "pytorchReplicaSpecs", _EACH, "template"),),
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): (
-        ("spec", "leaderWorkerTemplate", "leaderTemplate"),
-        ("spec", "leaderWorkerTemplate", "workerTemplate"),
+@dataclass(frozen=True, slots=True)
+class WorkloadKind:
+    """A kind of objects that make pods.
+
+    Paths are written `spec.workers[*].template`; `[*]` is every item of a list, or every value of a mapping.
+    """
+
+    group: str
+    kind: str
+    templates: tuple[str, ...]
+    """Paths of pod templates (`metadata` and `spec`) or pod specs (`containers`)."""
+    counts: tuple[str, ...] = ()
+    """Paths of numbers. Each multiplies the pods of every template beside or below it; a missing one counts as 1. Empty if
+    the number of pods is not in the object."""
+    count: Callable[[Object, FieldPath], PodCount | None] | None = None
+    """Counts instead of `counts` where fields do more than multiply."""
+    find: Callable[[Object], Iterator[PodTemplate]] | None = None
+    """Finds templates instead of `templates` where pods are composed of several fields."""
+    labels_above: int | None = None
+    """Steps from a pod spec up to the mapping with the pod's `labels` and `annotations`; None if there is none."""
+
+    def pod_templates(self, workload: Object) -> Iterator[PodTemplate]:
+        """The pod templates of an object of this kind, each with its number of pods."""
+        if self.find is not None:
+            yield from self.find(workload)
+            return
+        for text in self.templates:
+            for path, value in _at(workload, path_steps(text), FieldPath()):
+                yield pod_template(workload, path, value, self._count(workload, path), self.labels_above)
+
+    def _count(self, workload: Object, template: FieldPath) -> PodCount | None:
+        if self.count is not None:
+            return self.count(workload, template)
+        if not self.counts:
+            return None
+        fields = [field for text in self.counts if (field := _beside(path_steps(text), template))]
+        if not fields:
+            return PodCount(1, template)
+        numbers = [lookup(workload, field) for field in fields]
+        return PodCount(prod(number for number in numbers if is_count(number)), fields[-1])
+
+
+@cache
+def path_steps(text: str) -> tuple[str, ...]:
+    """The steps of a path such as `spec.workers[*].template`.
+
+    Raises:
+        ValueError: It is not such a path.
+    """
+    steps: list[str] = []
+    for part in text.split("."):
+        match = _STEP.fullmatch(part)
+        if match is None:
+            raise ValueError(f"not a path such as spec.template or spec.workers[*].template: {text!r}")
+        steps += [match[1], _EACH] if match[2] else [match[1]]
+    return tuple(steps)
+
+
+def _beside(count: tuple[str, ...], template: FieldPath) -> FieldPath | None:
+    """The field of a count that multiplies a template: its parent holds the template, directly or further below."""
+    parent = count[:-1]
+    if len(parent) >= len(template) or any(
+        step not in (_EACH, own) for step, own in zip(parent, template, strict=False)
+    ):
+        return None
+    return FieldPath((*template[: len(parent)], count[-1]))
+
+
+_REPLICAS = ("spec.replicas",)
+_RAY = ("headGroupSpec.template", "workerGroupSpecs[*].template")
+_SPARK = ("driver.template", "executor.template")
+_SPARK_COUNTS = ("executor.instances",)
+
+
+def _below(prefix: str, paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{prefix}.{path}" for path in paths)
+
+
+_ALL = (
+    WorkloadKind("", "PodTemplate", ("template",)),
+    WorkloadKind("", "ReplicationController", ("spec.template",), _REPLICAS),
+    WorkloadKind("apps", "DaemonSet", ("spec.template",)),
+    WorkloadKind("apps", "Deployment", ("spec.template",), _REPLICAS),
+    WorkloadKind("apps", "ReplicaSet", ("spec.template",), _REPLICAS),
+    WorkloadKind("apps", "StatefulSet", ("spec.template",), _REPLICAS),
+    WorkloadKind("argoproj.io", "Rollout", ("spec.template",), _REPLICAS),
+    WorkloadKind("batch", "CronJob", ("spec.jobTemplate.spec.template",), count=job_count),
+    WorkloadKind("batch", "Job", ("spec.template",), count=job_count),
+    WorkloadKind("batch.volcano.sh", "Job", ("spec.tasks[*].template",), ("spec.tasks[*].replicas",)),
+    WorkloadKind(
+        "grove.io", "PodCliqueSet", ("spec.template.cliques[*].spec.podSpec",), count=clique_count, labels_above=2
     ),
-    ("ray.io", "RayCluster"): tuple(("spec", *path) for path in _RAY_CLUSTER),
-    ("ray.io", "RayJob"): (
-        *(("spec", "rayClusterSpec", *path) for path in _RAY_CLUSTER),
-        ("spec", "submitterPodTemplate"),
+    WorkloadKind("jobset.x-k8s.io", "JobSet", ("spec.replicatedJobs[*].template.spec.template",), count=jobset_count),
+    WorkloadKind(
+        "kubeflow.org", "MPIJob", ("spec.mpiReplicaSpecs[*].template",), ("spec.mpiReplicaSpecs[*].replicas",)
     ),
-    ("ray.io", "RayService"): tuple(("spec", "rayClusterConfig", *path) for path in _RAY_CLUSTER),
-}
-"""By API group and kind, because `Job` is also a kind of batch.volcano.sh. Sources: k8s.io/api apps, batch and core;
-sigs.k8s.io/jobset and lws api/; kuberay ray-operator/apis/ray/v1; kubeflow training-operator and mpi-operator."""
+    WorkloadKind(
+        "kubeflow.org",
+        "PyTorchJob",
+        ("spec.pytorchReplicaSpecs[*].template",),
+        ("spec.pytorchReplicaSpecs[*].replicas",),
+    ),
+    WorkloadKind(
+        "leaderworkerset.x-k8s.io",
+        "LeaderWorkerSet",
+        _below("spec.leaderWorkerTemplate", ("leaderTemplate", "workerTemplate")),
+        count=lws_count,
+    ),
+    WorkloadKind("ray.io", "RayCluster", _below("spec", _RAY), count=ray_count),
+    WorkloadKind(
+        "ray.io", "RayJob", (*_below("spec.rayClusterSpec", _RAY), "spec.submitterPodTemplate"), count=ray_count
+    ),
+    WorkloadKind("ray.io", "RayService", _below("spec.rayClusterConfig", _RAY), count=ray_count),
+    WorkloadKind("serving.kserve.io", "InferenceService", (), count=service_count, find=service_templates),
+    WorkloadKind(
+        "sparkoperator.k8s.io",
+        "ScheduledSparkApplication",
+        _below("spec.template", _SPARK),
+        _below("spec.template", _SPARK_COUNTS),
+    ),
+    WorkloadKind("sparkoperator.k8s.io", "SparkApplication", _below("spec", _SPARK), _below("spec", _SPARK_COUNTS)),
+    # Its templates are those of its runtime: `policies.workload_templates`.
+    WorkloadKind("trainer.kubeflow.org", "TrainJob", ()),
+)
 
-WORKLOAD_KINDS = tuple(_TEMPLATES)
-"""Group and kind of every object that carries pod templates."""
+WORKLOADS: Mapping[tuple[str, str], WorkloadKind] = MappingProxyType({(each.group, each.kind): each for each in _ALL})
+"""By API group and kind, because `Job` is also a kind of batch.volcano.sh.
+
+Sources, each the Go types of the API: k8s.io/api apps/v1, batch/v1 and core/v1; argo-rollouts
+pkg/apis/rollouts/v1alpha1/types.go; volcano-sh/apis pkg/apis/batch/v1alpha1/job.go; grove
+operator/api/core/v1alpha1/podcliqueset.go and podclique.go; sigs.k8s.io/jobset and lws api/; kubeflow training-operator
+and mpi-operator; kuberay ray-operator/apis/ray/v1; kserve pkg/apis/serving/v1beta1/predictor.go; spark-operator
+api/v1beta2/sparkapplication_types.go; kubeflow trainer pkg/apis/trainer/v1alpha1/trainjob_types.go."""
+
+WORKLOAD_KINDS = tuple(WORKLOADS)
+"""Group and kind of every object that makes pods."""
 
 
 def group_of(document: Any) -> str:
-    """The API group of an object; empty for the core group, and where there is no `apiVersion`."""
+    """The API group of an object; empty for the core group, and if there is no `apiVersion`."""
     version = lookup(document, ("apiVersion",))
     return version.rpartition("/")[0] if isinstance(version, str) else ""
 
 
-def pod_templates(document: Any) -> list[tuple[FieldPath, Object]]:
-    """The pod templates of an object, each with its place; none for objects of other kinds.
+def pod_templates(document: Any, kinds: Mapping[tuple[str, str], WorkloadKind] = WORKLOADS) -> tuple[PodTemplate, ...]:
+    """The pod templates that an object itself holds; none for objects of other kinds.
 
-    What stands at the place of a template and is no mapping is left out: the API server cannot read such an object.
+    A value that is no mapping where a template should be is skipped: the API server cannot read such an object.
     """
     kind = lookup(document, ("kind",))
-    patterns = _TEMPLATES.get((group_of(document), kind), ()) if isinstance(kind, str) else ()
-    return [found for pattern in patterns for found in _at(document, pattern, FieldPath())]
+    known = kinds.get((group_of(document), kind)) if isinstance(kind, str) else None
+    return tuple(known.pod_templates(document)) if known is not None else ()
 
 
 def _at(value: Any, pattern: tuple[str, ...], path: FieldPath) -> Iterator[tuple[FieldPath, Object]]:

@@ -3,7 +3,7 @@
 It reads what Kubernetes would read, and beyond that it
 
 - knows the line and the column of every key and every value, so that a finding can point at its cause;
-- refuses duplicate keys, where Kubernetes' own reader silently takes the last one;
+- refuses or records duplicate keys, where Kubernetes' own reader silently takes the last one;
 - bounds size, depth and the number of values before they cost anything;
 - goes on with the next document after a broken one, so that all problems of a file can be shown at once.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from policies.kubernetes.yaml_events import Mark, Piece, YAMLError, pieces
-from policies.kubernetes.yaml_nodes import Budget, Node, compose
+from policies.kubernetes.yaml_nodes import Budget, Duplicates, Node, compose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,15 +76,18 @@ class Document:
     Attributes:
         value: The document as JSON would have it: a dict with string keys, a list, a string, an int, a float, a bool
             or None.
+        text: The text of the document, beginning at the first column of a line.
+        duplicates: The lines of each key that it has more than once; the last one counts.
     """
 
-    __slots__ = ("_line", "_root", "_text", "value")
+    __slots__ = ("_line", "_root", "duplicates", "text", "value")
 
-    def __init__(self, root: Node, line: int, text: str = "") -> None:
+    def __init__(self, root: Node, line: int, text: str = "", duplicates: Duplicates | None = None) -> None:
         self.value: Any = root.value
+        self.text = text
+        self.duplicates = duplicates or {}
         self._root = root
         self._line = line
-        self._text = text
 
     def position(self, path: Sequence[str | int]) -> Position:
         """Where the value at a path begins.
@@ -113,7 +116,7 @@ class Document:
         """
         node = self._nearest(path)[0]
         mark = node.mark
-        lines = self._text.split("\n")[mark.line :]
+        lines = self.text.split("\n")[mark.line :]
         begin = lines[0][mark.column :] if lines else ""
         first = next((content for content in lines[1:] if content.strip()), "")
         indentation = len(first) - len(first.lstrip(" "))
@@ -159,10 +162,10 @@ def load_document(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Docu
     """The only document of a text; its value is None if the text holds nothing.
 
     Raises:
-        YAMLError: for the first problem, and at a second document.
+        YAMLError: for the first problem, and at a second document or a duplicate key.
     """
     documents: list[Document] = []
-    for outcome in _read(text, limits):
+    for outcome in _read(text, limits, keeps_duplicates=False):
         if isinstance(outcome, YAMLError):
             raise outcome
         if documents:
@@ -172,14 +175,22 @@ def load_document(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Docu
     return documents[0] if documents else Document(Node(None, yaml.Mark("", 0, 0, 0, None, 0)), 0)
 
 
-def scan_documents(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[list[Document], list[YAMLError]]:
+def scan_documents(
+    text: str | bytes, *, limits: Limits = DEFAULT_LIMITS, keeps_duplicates: bool = False
+) -> tuple[list[Document], list[YAMLError]]:
     """The documents of a text that can be read, and a problem for each that cannot.
 
     Reading ends early only when the text as a whole passes the limit of its size, of its nodes or of what its aliases
     stand for.
+
+    Args:
+        text: YAML or JSON.
+        limits: What it may cost.
+        keeps_duplicates: Whether a document with duplicate keys is read, with the last value of each and a record of
+            them; if not, it is a problem.
     """
     documents, errors = [], []
-    for outcome in _read(text, limits):
+    for outcome in _read(text, limits, keeps_duplicates=keeps_duplicates):
         if isinstance(outcome, YAMLError):
             errors.append(outcome)
         else:
@@ -187,7 +198,7 @@ def scan_documents(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> tup
     return documents, errors
 
 
-def _read(text: str | bytes, limits: Limits) -> Iterator[Document | YAMLError]:
+def _read(text: str | bytes, limits: Limits, *, keeps_duplicates: bool) -> Iterator[Document | YAMLError]:
     try:
         characters = _characters(text, limits.size)
     except YAMLError as error:
@@ -196,11 +207,11 @@ def _read(text: str | bytes, limits: Limits) -> Iterator[Document | YAMLError]:
     budget = Budget(limits.nodes, limits.aliased)
     for piece in pieces(characters):
         try:
-            for root in compose(piece, budget, limits.depth):
-                yield Document(root, piece.line, piece.text)
+            for root, duplicates in compose(piece, budget, limits.depth, keeps_duplicates=keeps_duplicates):
+                yield Document(root, piece.line, piece.text, duplicates)
         except YAMLError as error:
-            # A new one, because the traceback of this one would keep the parser and the piece in memory.
-            yield YAMLError(error.message, error.line, error.column)
+            # A new one, because the traceback of this one would keep the parser in memory.
+            yield YAMLError(error.message, error.line, error.column, piece.text)
         if budget.is_spent:
             return
 

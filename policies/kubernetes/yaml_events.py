@@ -81,13 +81,15 @@ class YAMLError(ValueError):
         message: What is wrong, in one sentence without a full stop.
         line: The line of the problem, counted from 1.
         column: The column of the problem in characters, counted from 1.
+        text: The text of the document; empty where the text as a whole cannot be read.
     """
 
-    def __init__(self, message: str, line: int, column: int) -> None:
+    def __init__(self, message: str, line: int, column: int, text: str = "") -> None:
         super().__init__(message, line, column)
         self.message = message
         self.line = line
         self.column = column
+        self.text = text
 
     def __str__(self) -> str:
         return f"{self.line}:{self.column}: {self.message}"

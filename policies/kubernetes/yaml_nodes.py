@@ -1,7 +1,7 @@
 """Parser events put together to values, with the place of each.
 
-PyYAML's own composer recurses, keeps the last of duplicate keys and follows aliases without counting. This one walks
-over the events with a stack of its own and refuses a document at the first event that breaks a rule or a limit, so
+PyYAML's own composer recurses, silently keeps the last of duplicate keys and follows aliases without counting. This one
+walks over the events with a stack of its own and refuses a document at the first event that breaks a rule or a limit, so
 that a hostile text costs no more than the part of it that was looked at.
 
 Merge keys (``<<``) work as in go-yaml v2: keys are set in the order in which they stand, so a merge overrides what was
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.yaml_events import Mark, Piece
 
-__all__ = ["Budget", "Node", "compose"]
+__all__ = ["Budget", "Duplicates", "Node", "compose"]
+
+Duplicates = dict[tuple[str | int, ...], list[int]]
+"""The lines of each key that a document has more than once, by the path of its value; lines are counted from 1."""
+
+_MOST_DUPLICATES = 50
+"""Duplicate keys that are recorded of a document; beyond, it cannot be read."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -95,8 +101,17 @@ class Budget:
             piece.fail(f"{what}; write out what is meant; the rest is not read", mark)
 
 
-def compose(piece: Piece, budget: Budget, depth: int) -> Iterator[Node]:
-    """The documents of a piece that hold anything.
+def compose(
+    piece: Piece, budget: Budget, depth: int, *, keeps_duplicates: bool = False
+) -> Iterator[tuple[Node, Duplicates]]:
+    """The documents of a piece that hold anything, and their duplicate keys.
+
+    Args:
+        piece: The text.
+        budget: What the whole text may still hold.
+        depth: Mappings and lists inside each other.
+        keeps_duplicates: Whether the last of duplicate keys counts, as for Kubernetes' own reader; if not, the document
+            is refused.
 
     Raises:
         YAMLError: at the first problem; what follows in this piece is not read.
@@ -105,9 +120,10 @@ def compose(piece: Piece, budget: Budget, depth: int) -> Iterator[Node]:
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
             budget.spend(1, piece, cast("Mark", event.start_mark))
-            root = _Composition(piece, budget, depth).read(events)
+            composition = _Composition(piece, budget, depth, keeps_duplicates=keeps_duplicates)
+            root = composition.read(events)
             if root is not None:
-                yield root
+                yield root, composition.duplicates
 
 
 @dataclass(slots=True)
@@ -139,10 +155,12 @@ class _Collection:
 class _Composition:
     """One document while it is read."""
 
-    def __init__(self, piece: Piece, budget: Budget, depth: int) -> None:
+    def __init__(self, piece: Piece, budget: Budget, depth: int, *, keeps_duplicates: bool) -> None:
+        self.duplicates: Duplicates = {}
         self._piece = piece
         self._budget = budget
         self._depth = depth
+        self._keeps_duplicates = keeps_duplicates
         self._open: list[_Collection] = []
         self._anchors: dict[str, _Anchor] = {}
         self._root: Node | None = None
@@ -227,11 +245,22 @@ class _Composition:
         mapping = self._open[-1]
         first = mapping.given.setdefault(key, mark)
         if first is not mark:
-            line = self._piece.line + first.line + 1
-            self._piece.fail(f"duplicate key {scalars.shown(key)}: first given at line {line}", mark)
+            self._add_duplicate(key, first, mark)
         mapping.key = key
         mapping.key_mark = mark
         mapping.expects_key = False
+
+    def _add_duplicate(self, key: str, first: Mark, mark: Mark) -> None:
+        first_line, line = (self._piece.line + each.line + 1 for each in (first, mark))
+        if not self._keeps_duplicates:
+            self._piece.fail(f"duplicate key {scalars.shown(key)}: first given at line {first_line}", mark)
+        parents = (
+            parent.key if isinstance(parent.node.value, dict) else len(parent.node.value) for parent in self._open[:-1]
+        )
+        lines = self.duplicates.setdefault((*parents, key), [first_line])
+        lines.append(line)
+        if sum(map(len, self.duplicates.values())) > _MOST_DUPLICATES:
+            self._piece.fail(f"more than {_MOST_DUPLICATES} keys of this document are duplicate", mark)
 
     def _add(self, node: Node, height: int) -> None:
         if not self._open:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
+from policies.caches import remember_short
 from policies.nvidia.mig import MIGProfile
 
 __all__ = ["PRODUCT", "Product"]
@@ -38,7 +38,7 @@ class Product:
         return _parsed(label)
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def _parsed(label: str) -> Product:
     """Remembered, because every wish is compared with every product that there is."""
     base = label.removesuffix(_SHARED)

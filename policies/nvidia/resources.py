@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from policies.nvidia.mig import MIGProfile
 
-__all__ = ["IMPLICIT_PREFIX", "GPUResource", "asks_for_gpu", "is_gpu_class", "parse_resource"]
+__all__ = ["IMPLICIT_PREFIX", "GPUResource", "parse_resource"]
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 """The prefix under which every DeviceClass is an extended resource since Kubernetes 1.36 (KEP-5004)."""
@@ -39,19 +39,3 @@ def parse_resource(name: str) -> GPUResource | None:
     if base.startswith(_MIG):
         return GPUResource(name, mig=True, profile=MIGProfile.from_label(base.removeprefix(_MIG)), shared=shared)
     return None
-
-
-def asks_for_gpu(name: str) -> bool:
-    """Whether a resource of this name brings a GPU to a container: by device plugin or by an implicit class name."""
-    if name.startswith(IMPLICIT_PREFIX):
-        return is_gpu_class(name.removeprefix(IMPLICIT_PREFIX))
-    return parse_resource(name) is not None
-
-
-def is_gpu_class(name: str) -> bool:
-    """Whether a DeviceClass of this name is one that NVIDIA's GPU driver ships or documents.
-
-    Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu deployments/helm, demo/specs/extended-resources
-    (`gpu.nvidia.com`, `mig.nvidia.com`, `vfio.gpu.nvidia.com`, `mig-1g-12gb.gpu.nvidia.com`).
-    """
-    return name in ("gpu.nvidia.com", "mig.nvidia.com") or name.endswith(".gpu.nvidia.com")

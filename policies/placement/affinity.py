@@ -6,6 +6,8 @@ term that there is, and alternatives multiply the terms.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +19,13 @@ from policies.kubernetes.printable import printable
 from policies.kubernetes.selection_size import MOST_EXPRESSIONS, MOST_VALUES, SelectionSize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
+    from policies.kubernetes.objects import Object
     from policies.kubernetes.pods import Pod
     from policies.patch import Editor
 
-__all__ = ["MOST_TERMS", "Contradiction", "TooManyTermsError", "contradiction", "require"]
+__all__ = ["MOST_TERMS", "Contradiction", "TooManyTermsError", "contradiction", "require", "without_required"]
 
 MOST_TERMS = 200
 """Terms that alternatives multiply a pod's terms to."""
@@ -84,6 +87,32 @@ def require(alternatives: Alternatives, edits: Editor) -> None:
         edits.add(_TERMS, [{"matchExpressions": _expressions(branch)} for branch in wanted])
     else:
         _multiply(own.terms, unmet, edits)
+
+
+def without_required(spec: Object, alternatives: Alternatives) -> Object:
+    """A pod's spec without the conditions that `require` writes for these alternatives.
+
+    They are entries of the node selector, and the last expressions of each term. Terms at the end that are then equal to
+    one before them are the copies for further alternatives. The pod's own conditions keep their places.
+    """
+    written = {item for branch in both(alternatives, ALWAYS) or _NEVER for item in branch}
+    changed = dict(spec)
+    if labels := spec.get("nodeSelector"):
+        changed["nodeSelector"] = {
+            key: value for key, value in labels.items() if NodeRequirement(key, "In", (value,)) not in written
+        }
+    terms: list[dict[str, Any]] = lookup(spec, (*REQUIRED, "nodeSelectorTerms")) or []
+    if not terms:
+        return changed
+    own = [_without_last(term, written) for term in terms]
+    affinity, required = lookup(spec, REQUIRED[:-1]), lookup(spec, REQUIRED)
+    if any(term and not left for term, left in zip(terms, own, strict=True)):
+        # This term, and with it all of them together, requires nothing else.
+        affinity = {key: value for key, value in affinity.items() if key != REQUIRED[-1]}
+    else:
+        affinity = {**affinity, REQUIRED[-1]: {**required, "nodeSelectorTerms": _without_copies(own)}}
+    changed["affinity"] = {**spec["affinity"], "nodeAffinity": affinity}
+    return changed
 
 
 def contradiction(pod: Pod, alternatives: Alternatives) -> Contradiction | None:
@@ -158,6 +187,23 @@ def _read(term: Mapping[str, Any]) -> _Branch | None:
     requirements = [NodeRequirement.read(expression) for expression in expressions]
     known = tuple(requirement for requirement in requirements if requirement is not None)
     return known if len(known) == len(requirements) else None
+
+
+def _without_last(term: Mapping[str, Any], written: Container[NodeRequirement]) -> dict[str, Any]:
+    """A term without its last expressions that are among these requirements, and without fields that are empty."""
+    expressions = list(term.get("matchExpressions") or [])
+    while expressions and NodeRequirement.read(expressions[-1]) in written:
+        expressions.pop()
+    return {key: value for key, value in {**term, "matchExpressions": expressions}.items() if value}
+
+
+def _without_copies(terms: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Terms without the last ones that are equal to one before them."""
+    texts = [json.dumps(term, sort_keys=True) for term in terms]
+    counts = Counter(texts)
+    while counts[texts[-1]] > 1:
+        counts[texts.pop()] -= 1
+    return list(terms[: len(texts)])
 
 
 def _unmet(alternatives: Alternatives, given: Conjunction) -> Alternatives:

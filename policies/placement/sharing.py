@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
     from policies.decision import Finding
     from policies.kubernetes.pods import Pod
+    from policies.nvidia.resources import GPUResource
     from policies.nvidia.wishes import Wish
     from policies.placement.gpu_nodes import GPUNode
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["avoided", "sharing_strategy", "ways_of_sharing"]
+__all__ = ["avoided", "not_shared", "sharing_strategy", "ways_of_sharing"]
 
 _STRATEGIES = {"mps": "MPS", "time-slicing": "time-slicing"}
 _PREFERRED = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
@@ -40,31 +41,43 @@ def avoided(
     finding says so. What a pod wishes of sharing is not rendered here.
 
     Args:
-        pod: that is placed.
+        pod: that is placed, with its own conditions on nodes only.
         wish: of the pod.
         view: of the cluster.
         settings: which want it, or do not.
         wanted: what the rest of the wish requires of nodes.
     """
-    if not settings.placement.avoid_shared_gpus or wish.sharing is not None:
-        return ALWAYS, ()
-    nodes = gpu_nodes(view)
     requirements, findings = [], []
-    for resource, ask in sorted(first_asks(pod).items()):
-        parsed = parse_resource(resource)
-        if parsed is None or parsed.shared or _speaks_of_sharing(pod.spec, resource):
-            continue
-        offering = [] if nodes is UNKNOWN else _offering(resource, nodes.selected(pod.spec), wanted)
-        if offering and all(sharing_strategy(node, resource) for node in offering):
+    conditions = {
+        resource: condition
+        for resource, condition in not_shared(pod, wish, settings).items()
+        if not _speaks_of_sharing(pod.spec, resource.name)
+    }
+    nodes = gpu_nodes(view) if conditions else UNKNOWN
+    for resource, condition in conditions.items():
+        offering = [] if nodes is UNKNOWN else _offering(resource.name, nodes.selected(pod.spec), wanted)
+        if offering and all(sharing_strategy(node, resource.name) for node in offering):
             text = (
-                f"is a share of a {'MIG device' if parsed.mig else 'GPU'} on every node that offers it to this pod, "
-                f"{ways_of_sharing(offering, resource)}; the pod gets a share, though "
+                f"is a share of a {'MIG device' if resource.mig else 'GPU'} on every node that offers it to this pod, "
+                f"{ways_of_sharing(offering, resource.name)}; the pod gets a share, though "
                 "spec.placement.avoidSharedGPUs keeps pods off shared GPUs where there are others"
             )
-            findings.append(ONLY_SHARES.finding(ask.path, text))
+            findings.append(ONLY_SHARES.finding(first_asks(pod)[resource.name].path, text))
         else:
-            requirements.append(NodeRequirement(f"{resource}.sharing-strategy", "NotIn", tuple(_STRATEGIES)))
+            requirements.append(condition)
     return (tuple(requirements),), tuple(findings)
+
+
+def not_shared(pod: Pod, wish: Wish, settings: GPUAdmissionPolicy) -> dict[GPUResource, NodeRequirement]:
+    """By resource, the condition that keeps a pod off nodes that share it; empty if the settings do not want that."""
+    if not settings.placement.avoid_shared_gpus or wish.sharing is not None:
+        return {}
+    resources = map(parse_resource, sorted(first_asks(pod)))
+    return {
+        resource: NodeRequirement(f"{resource.name}.sharing-strategy", "NotIn", tuple(_STRATEGIES))
+        for resource in resources
+        if resource is not None and not resource.shared
+    }
 
 
 def _offering(resource: str, nodes: Iterable[GPUNode], wanted: Alternatives) -> list[GPUNode]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from policies.quota.charges import Bill
 from policies.quota.limits.selectors import EVERYTHING, Match, Selector
 from policies.quota.limits.spec import UNITS
+from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,6 +68,8 @@ def bill(asks: Iterable[Ask], quota: Quota) -> Bill | UnknownProduct | UnknownMe
     where nobody knows how much it is.
     """
     asks = tuple(asks)
+    kinds = sum(len(choice.kinds) + len(choice.unseen) for ask in asks for choice in ask.choices)
+    count_work(2 * kinds * (len(quota.limits) + len(UNITS)))
     amounts = {}
     for limit in quota.limits:
         total = Fraction(0)

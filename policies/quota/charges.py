@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-__all__ = ["OWN", "UNSEEN", "Amounts", "Ask", "Bill", "Charge", "DeviceKind", "Unit"]
+__all__ = ["OWN", "UNSEEN", "Amounts", "Ask", "Bill", "Charge", "ChargedKind", "DeviceKind", "Unit"]
 
 Unit = Literal["gpus", "memory", "devices"]
 """What a limit counts: whole GPUs, of which a device may be a fraction; bytes of GPU memory; devices of any size."""
+
+ChargedKind = Literal["Pod", "PodGroup", "ResourceClaim"]
 
 Amounts = Mapping[str, Fraction]
 """By the names of limits. A limit that is not there is not touched."""
@@ -81,11 +83,23 @@ class Charge:
     """What is to be charged for one object that is being created."""
 
     uid: str
-    kind: Literal["Pod", "ResourceClaim"]
+    kind: ChargedKind
     namespace: str
     name: str
     pieces: Mapping[str, Bill] = field(default_factory=dict)
-    """By name, `OWN` or that of a claim from a template; a ResourceClaim has `OWN` only."""
+    """By name, `OWN` or that of a claim from a template; a ResourceClaim has `OWN` only, and a PodGroup never has it."""
     of: tuple[str, str] | None = None
-    """For a claim that was made from a template or by the scheduler, by somebody who is trusted: the uid of its pod, and
-    which piece of that one's charge it is measured against."""
+    """For a claim that was made from a template or by the scheduler, by somebody who is trusted: the uid of its pod or
+    PodGroup, and which piece of that one's charge it is measured against."""
+    shared: Charge | None = None
+    """For a pod: the claims that it shares with its PodGroup, charged to the group, once for all its pods."""
+
+    @property
+    def is_for_gpus(self) -> bool:
+        """True if the object itself comes to anything, beside what it shares."""
+        return any(any(bill.amounts.values()) or any(bill.most.values()) for bill in self.pieces.values())
+
+    @property
+    def bills(self) -> tuple[Bill, ...]:
+        """All that is to be charged, to the object itself and to its PodGroup."""
+        return (*self.pieces.values(), *(() if self.shared is None else self.shared.bills))

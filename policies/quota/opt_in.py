@@ -1,4 +1,4 @@
-"""How a namespace chooses that its quota fails closed, and which namespaces quotas leave alone."""
+"""How a namespace chooses that its quota fails closed."""
 
 from __future__ import annotations
 
@@ -9,23 +9,14 @@ from policies.kubernetes.paths import lookup
 if TYPE_CHECKING:
     from policies.view import ClusterView
 
-__all__ = ["ENFORCED", "LEFT_ALONE", "OPT_IN", "is_enforced"]
+__all__ = ["ENFORCED", "ENTRIES", "OPT_IN", "is_enforced"]
 
 OPT_IN = "gpu-admission.io/quota"
 """The label of namespaces whose quota fails closed."""
 ENFORCED = "enforced"
 
-LEFT_ALONE = frozenset(
-    {
-        "kube-system",
-        "gpu-admission",
-        "gpu-operator",
-        "nvidia-gpu-operator",
-        "nvidia-dra-driver-gpu",
-        "dra-driver-nvidia-gpu",
-    }
-)
-"""Namespaces that nobody is asked about: what runs the cluster and its GPUs must start while nobody can count."""
+ENTRIES = {"quota-enforced": True, "quota": False}
+"""The webhook entries that charge, and whether each is for namespaces whose quota fails closed."""
 
 
 def is_enforced(namespace: str, view: ClusterView) -> bool:

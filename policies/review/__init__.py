@@ -6,13 +6,14 @@ import than an offline review of a pod takes. `load_rooms` imports all of them, 
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.conversion.opt_in import Mode, mode_of
 from policies.decision import Decision
-from policies.entries import CLAIM_KINDS, ENTRIES, NEVER_MATCHED, Entry
-from policies.kubernetes.workloads import WORKLOAD_KINDS
+from policies.entries import CLAIM_KINDS, ENTRIES, Entry
+from policies.review.coverage import uncovered
 from policies.review.objects import claims, configuration
 from policies.review.pods import (
     access,
@@ -30,15 +31,15 @@ from policies.review.pods import (
 from policies.review.quota import Templates, quota, quota_entry
 from policies.rules import rules_on_demand
 from policies.settings import settings_for
+from policies.settings.exempt_namespaces import exemption, exemption_in_cluster
+from policies.settings.workload_kinds import workload_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["entries_called", "load_rooms", "review"]
+__all__ = ["entries_called", "leaves_alone", "load_rooms", "review"]
 
 
 def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
@@ -46,12 +47,12 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
 
     With `request.entry`, answers as that webhook entry; the API server has decided by namespace and kind that it is
     the one to ask. Without, answers as all of them together: each entry that the API server would call, in its order,
-    sees the object as the ones before left it.
+    sees the object as the ones before left it; and the decision says why, if no rule looks at the object.
     """
     if request.entry:
         return _answer(request.entry, request, view, settings)
     decision = Decision(object=request.object)
-    for entry in entries_called(request, view):
+    for entry in entries_called(request, view, settings):
         # Only what is charged looks at templates that the answer creates; to all others a cache may lack them as well.
         seen = Templates(view, decision.templates) if _REVIEWS[entry.name] is quota else view
         answer = _answer(entry.name, request.of(decision.object), seen, settings)
@@ -61,41 +62,61 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
     else:
         findings = settings.judge(unknown_namespace(request, view), request.namespace)
         decision = _joined(decision, Decision(findings=findings, object=decision.object))
+        if (request.group, request.kind) == ("", "ConfigMap") and not entries_called(request, view, settings):
+            # The device plugin reads ConfigMaps of kube-system too, where the API server calls no webhook.
+            held = settings_for(request.user, request.namespace, settings)
+            decision = _joined(decision, configuration(request, view, held))
+        if gap := uncovered(request, view, settings):
+            # Early words on a workload say that its pods are not reviewed, and nothing else.
+            decision = _joined(replace(decision, remarks=()), Decision(findings=gap.findings, object=decision.object))
+            decision = replace(decision, not_reviewed=gap.reason)
     return decision if decision.allowed else replace(decision, patch=(), object=request.object, templates=())
 
 
-def entries_called(request: Request, view: ClusterView) -> tuple[Entry, ...]:
-    """The entries that the API server would call, in its order, by the rules and selectors of their webhooks."""
-    if request.namespace in NEVER_MATCHED:
-        return ()
+def leaves_alone(entry: str, namespace: str, settings: GPUAdmissionPolicy) -> bool:
+    """True if the settings exempt a namespace from the concern of an entry, which then lets everything pass.
+
+    The `namespaceSelector` of an installed webhook knows the default namespaces only, and anybody can forge a call.
+    """
+    return bool(exemption(ENTRIES[entry].concern, namespace, settings))
+
+
+def entries_called(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Entry, ...]:
+    """The entries that the API server would call, in its order, without those that leave the namespace alone."""
+    names = _names_called(request, view, settings)
+    return tuple(
+        entry
+        for entry in ENTRIES.values()
+        if entry.name in names and not exemption_in_cluster(entry.concern, request.namespace, settings)
+    )
+
+
+def _names_called(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, ...]:
+    """Names of entries, by the rules of their webhooks and the labels of the namespace."""
     kind = request.group, request.kind
     if kind == ("", "Node"):
-        return (ENTRIES["nodes"],)
+        return ("nodes",) if request.operation != "DELETE" else ()
     if kind in CLAIM_KINDS:
-        return _called(_of_claims(request, view)) if request.operation != "DELETE" else ()
-    if kind in WORKLOAD_KINDS:
-        return (ENTRIES["workloads"],) if request.operation in ("CREATE", "UPDATE") else ()
+        return _of_claims(request, view) if request.operation != "DELETE" else ()
+    if kind in workload_kinds(settings):
+        return ("workloads",) if request.operation in ("CREATE", "UPDATE") else ()
     if debugs_pod(request):
-        return (ENTRIES["access"],)
+        return ("access",)
     if updates_pod(request):
-        return (ENTRIES["reapply"],) if reapplies_pod(request) else ()
+        return ("reapply",) if reapplies_pod(request) else ()
     if not creates_pod(request):
-        return (ENTRIES["configuration"],)
+        return ("configuration",)
     mode = mode_of(request.namespace, view)
     names = {
         Mode.ENABLED: ("conversion", "placement", "conversion-check", "access"),
         Mode.PREVIEW: ("preview", "placement", "access"),
     }.get(mode, ("placement", "access"))
-    return _called((*names, quota_entry(request.namespace, view)))
+    return (*names, quota_entry(request.namespace, view))
 
 
 def _of_claims(request: Request, view: ClusterView) -> tuple[str, ...]:
     is_charged = (request.operation, request.kind, request.subresource) == ("CREATE", "ResourceClaim", "")
     return ("claims", quota_entry(request.namespace, view)) if is_charged else ("claims",)
-
-
-def _called(names: Container[str]) -> tuple[Entry, ...]:
-    return tuple(entry for entry in ENTRIES.values() if entry.name in names)
 
 
 @rules_on_demand
@@ -105,13 +126,15 @@ def load_rooms() -> None:
     import policies.configuration  # noqa: PLC0415 - see the module
     import policies.conversion.check  # noqa: PLC0415 - see the module
     import policies.dra.claims  # noqa: PLC0415 - see the module
+    import policies.placement.priority_classes  # noqa: PLC0415 - see the module
     import policies.placement.resources.findings  # noqa: PLC0415 - see the module
     import policies.placement.wishes.kept  # noqa: PLC0415 - see the module
     import policies.quota.charging.charging  # noqa: PLC0415 - see the module
     import policies.quota.charging.outcomes  # noqa: PLC0415 - see the module
     import policies.quota.charging.together  # noqa: PLC0415 - see the module
     import policies.quota.counting.counting  # noqa: PLC0415 - see the module
-    import policies.quota.limits.rules  # noqa: F401, PLC0415 - see the module
+    import policies.quota.limits.rules  # noqa: PLC0415 - see the module
+    import policies.review.documents  # noqa: F401, PLC0415 - see the module
 
 
 def _workloads(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
@@ -119,8 +142,17 @@ def _workloads(request: Request, view: ClusterView, settings: GPUAdmissionPolicy
     from policies.review.together import alone, pods_together  # noqa: PLC0415 - see the module
     from policies.workloads import early_words  # noqa: PLC0415 - see the module
 
-    words = early_words(request, lambda pod: alone(request, review(pod, view, settings)))
-    together = pods_together(request, view, settings, lambda pod: review(pod, view, settings))
+    answers: dict[str, Decision] = {}
+
+    def reviewed(pod: Request) -> Decision:
+        """A pod is reviewed once, though it is spoken of alone and together with others."""
+        text = json.dumps(pod.object, sort_keys=True)
+        if text not in answers:
+            answers[text] = review(pod, view, settings)
+        return answers[text]
+
+    words = early_words(request, view, settings, lambda pod: alone(request, reviewed(pod)))
+    together = pods_together(request, view, settings, reviewed)
     return _joined(words, Decision(findings=tuple(together), object=words.object))
 
 
@@ -146,6 +178,8 @@ _FOR_OTHERS = frozenset({"workloads"})
 
 def _answer(entry: str, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """The answer of one entry, under the settings that hold for who asks."""
+    if leaves_alone(entry, request.namespace, settings):
+        return Decision(object=request.object)
     held = settings if entry in _FOR_OTHERS else settings_for(request.user, request.namespace, settings)
     return _REVIEWS[entry](request, view, held)
 
@@ -160,4 +194,5 @@ def _joined(first: Decision, then: Decision) -> Decision:
         templates=(*first.templates, *then.templates),
         annotations={**first.annotations, **then.annotations},
         retry_after=then.retry_after or first.retry_after,
+        left_out=first.left_out + then.left_out,
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.decision import Decision
+from policies.decision import Decision, Severity
+from policies.kubernetes.objects import name_of
+from policies.review.namespaces import validate_labels
 from policies.settings import DEFAULTS
 
 if TYPE_CHECKING:
@@ -15,23 +17,42 @@ if TYPE_CHECKING:
 __all__ = ["claims", "configuration"]
 
 _QUOTA = ("gpu-admission.io", "GPUQuota")
+_NAMESPACE = ("", "Namespace")
+_PRIORITY_CLASS = ("scheduling.k8s.io", "PriorityClass")
 _OURS = (_QUOTA, ("gpu-admission.io", "GPUAdmissionPolicy"))
 
 
 def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Configuration of GPU clusters; labels of nodes also where somebody writes them with the status.
+    """Configuration of GPU clusters and labels of namespaces; labels of nodes also if they are written with the status.
 
     Settings and quotas are judged by the defaults: no settings may say that these need not be readable.
     """
-    from policies.configuration import lenient, validate  # noqa: PLC0415 - see policies.review
+    from policies.configuration import lenient, uses, validate  # noqa: PLC0415 - see policies.review
     from policies.quota.limits.rules import validate as validate_quota  # noqa: PLC0415 - see policies.review
 
     if request.subresource and (request.kind, request.subresource) != ("Node", "status"):
         return Decision(object=request.object)
     kind = request.group, request.kind
-    found = validate_quota(request) if kind == _QUOTA else validate(request, view, settings)
-    findings = (DEFAULTS if kind in _OURS else settings).judge(found, request.namespace)
-    return Decision(findings=tuple(lenient(finding, request, view) for finding in findings), object=request.object)
+    if kind == _NAMESPACE:
+        return _namespace(request, settings)
+    if kind == _PRIORITY_CLASS:
+        from policies.placement.priority_classes import validate_priority_class  # noqa: PLC0415 - see policies.review
+
+        return Decision(findings=settings.judge(validate_priority_class(request), ""), object=request.object)
+    found = validate_quota(request, settings) if kind == _QUOTA else validate(request, view, settings)
+    judged = (DEFAULTS if kind in _OURS else settings).judge(found, request.namespace)
+    findings = tuple(lenient(finding, request, view, settings) for finding in judged)
+    is_told = any(finding.severity in (Severity.DENY, Severity.WARN) for finding in findings)
+    remarks = uses(request, view, settings) if is_told else ()
+    return Decision(findings=findings, object=request.object, remarks=remarks)
+
+
+def _namespace(request: Request, settings: GPUAdmissionPolicy) -> Decision:
+    """Namespaces are reviewed in files and by the audit; in a cluster, admission policies guard their labels."""
+    from policies.dra.claims.admin_access import validate_namespace  # noqa: PLC0415 - see policies.review
+
+    found = (*validate_labels(request, settings), *validate_namespace(request, settings))
+    return Decision(findings=settings.judge(found, name_of(request.object or {})), object=request.object)
 
 
 def claims(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:

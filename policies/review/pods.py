@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from policies.causes import without_repeats
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN, UNSATISFIABLE
 from policies.decision import MANAGED, RECORD, Decision, Severity
+from policies.fleet import may_request_gpu, probably_gets_gpu
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.patch import Editor
-from policies.placement import gets_gpu, keep_tolerations, may_get_gpu, tolerate_gpu_nodes
+from policies.placement import keep_tolerations, tolerate_gpu_nodes
+from policies.view import PassingView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from policies.decision import Finding
+    from policies.decision import Finding, Template
+    from policies.kubernetes.objects import Object
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.view import ClusterView, Unknown
 
 __all__ = [
     "access",
@@ -79,7 +84,7 @@ def unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:
         pod = Pod.read(request.object)
     except MalformedPodError:
         return
-    if gets_gpu(pod, request.namespace, view):
+    if probably_gets_gpu(pod.document, request.namespace, view):
         yield NAMESPACE_UNKNOWN.finding(
             FieldPath(["metadata", "namespace"]),
             f'namespace "{request.namespace}" is in none of the files, so the pod is taken as not converted',
@@ -106,11 +111,13 @@ def _for_pods(
 
 def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     from policies.conversion.convert import convert  # noqa: PLC0415 - see policies.review
+    from policies.placement.place import own_conditions  # noqa: PLC0415 - see policies.review
     from policies.placement.rules import IMPOSSIBLE  # noqa: PLC0415 - see policies.review
     from policies.placement.wishes import wish_problems, wished  # noqa: PLC0415 - see policies.review
 
     asked = wished(pod, request.namespace, view, settings)
-    conversion = convert(pod, request.namespace, view, settings, asked.wish)
+    own = own_conditions(pod, view, settings, asked)
+    conversion = convert(pod, request.namespace, view, settings, asked.wish, own)
     if conversion.obstacles:
         findings = settings.judge(conversion.obstacles, request.namespace)
         told = findings if conversion.repeated else tuple(map(_left_alone, findings))
@@ -122,7 +129,8 @@ def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmi
             # No device will ever be as wished, so there is nothing to wait for.
             notices = tuple(notice for notice in notices if notice.rule != UNSATISFIABLE.id)
         notices = (*asked.findings, *problems, *notices)
-    decision = Decision(findings=settings.judge(notices, request.namespace), object=request.object)
+    findings = without_repeats(settings.judge(notices, request.namespace), request.object)
+    decision = Decision(findings=findings, object=request.object)
     if conversion.edits is None or not decision.allowed:
         return decision
     edits = conversion.edits
@@ -151,7 +159,11 @@ def _preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissi
 
     What is wrong with a wish is left to `placement`, which is asked about the same pod and says it as it is there.
     """
-    would = _conversion(pod, request, view, settings)
+    from policies.placement.place import own_conditions  # noqa: PLC0415 - see policies.review
+    from policies.placement.wishes import wished  # noqa: PLC0415 - see policies.review
+
+    own = own_conditions(pod, view, settings, wished(pod, request.namespace, view, settings))
+    would = _conversion(own, request.of(own.document), view, settings)
     said = [
         replace(finding, severity=Severity.WARN, message=f"would be refused: {finding.message}")
         if finding.severity is Severity.DENY
@@ -185,11 +197,12 @@ def _new_names(document: Any) -> Iterator[str]:
 def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     from policies.placement.wishes import says_anything  # noqa: PLC0415 - see policies.review
 
-    if pod.past_scheduling or not (may_get_gpu(pod) or says_anything(pod)):
+    if pod.past_scheduling or not (may_request_gpu(pod.document) or says_anything(pod)):
         return Decision(object=request.object)
     edits = Editor(request.object)
-    findings = settings.judge(_placed(pod, request, view, settings, edits), request.namespace)
-    if gets_gpu(pod, request.namespace, view):
+    judged = settings.judge(_placed(pod, request, view, settings, edits), request.namespace)
+    findings = without_repeats(judged, request.object)
+    if probably_gets_gpu(pod.document, request.namespace, view):
         tolerate_gpu_nodes(pod, edits, request.namespace, settings)
     decision = Decision(findings=findings, patch=tuple(edits.operations), object=edits.document)
     return decision if decision.allowed else Decision(findings=findings, object=request.object)
@@ -206,7 +219,7 @@ def _placed(
     if not _is_converted(pod, request.namespace):
         asked = wished(pod, request.namespace, view, settings)
         yield from place(pod, request.namespace, view, settings, asked, edits)
-        yield from node_findings(pod, request.namespace, view, settings)
+        yield from node_findings(replace(pod, document=edits.document), request.namespace, view, settings)
 
 
 def _is_converted(pod: Pod, namespace: str) -> bool:
@@ -219,11 +232,13 @@ def _is_converted(pod: Pod, namespace: str) -> bool:
 
 def _conversion_check(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     from policies.conversion.check import check  # noqa: PLC0415 - see policies.review
+    from policies.placement.place import own_conditions  # noqa: PLC0415 - see policies.review
     from policies.placement.wishes import wished  # noqa: PLC0415 - see policies.review
 
     asked = wished(pod, request.namespace, view, settings)
-    findings = settings.judge(check(pod, request.namespace, view, settings, asked.wish), request.namespace)
-    return Decision(findings=findings, object=request.object)
+    own = own_conditions(pod, view, settings, asked)
+    findings = check(pod, request.namespace, view, settings, asked.wish, own)
+    return Decision(findings=settings.judge(findings, request.namespace), object=request.object)
 
 
 conversion = _for_pods(_conversion)
@@ -263,5 +278,32 @@ def access(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
     """
     from policies.access import validate  # noqa: PLC0415 - see policies.review
 
-    findings = settings.judge(validate(request, view, settings), request.namespace)
+    seen = _WithTemplate(request, view, settings) if _is_being_converted(request, view) else view
+    findings = settings.judge(validate(request, seen, settings), request.namespace)
     return Decision(findings=findings, object=request.object)
+
+
+def _is_being_converted(request: Request, view: ClusterView) -> bool:
+    record = lookup(request.object, ("metadata", "annotations", RECORD))
+    return record is not None and creates_pod(request) and mode_of(request.namespace, view) is Mode.ENABLED
+
+
+class _WithTemplate(PassingView):
+    """The cluster with the template of a pod that is being converted: a cache may not show it yet, and files never do."""
+
+    def __init__(self, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
+        super().__init__(view)
+        self._request = request
+        self._settings = settings
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        found = super().get(kind, name, namespace)
+        if kind != "ResourceClaimTemplate" or isinstance(found, dict):
+            return found
+        made = {each.name: each for each in self._made}
+        return made[name].manifest() if name in made else found
+
+    @cached_property
+    def _made(self) -> tuple[Template, ...]:
+        """What conversion makes for the pod, which tells a forged record from its own."""
+        return conversion(self._request, self._view, self._settings).templates

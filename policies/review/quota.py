@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from policies.decision import Decision
 from policies.kubernetes.objects import name_of
-from policies.quota.opt_in import LEFT_ALONE, is_enforced
+from policies.quota.opt_in import is_enforced
 from policies.view import UNKNOWN, PassingView
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ QUOTA_NAME = "gpu"
 
 
 def quota_entry(namespace: str, view: ClusterView) -> str:
-    """The entry that is asked about pods and claims of a namespace; empty where none is."""
-    if namespace in LEFT_ALONE:
-        return ""
+    """The entry that charges the pods and claims of a namespace, by its label."""
     return "quota-enforced" if is_enforced(namespace, view) else "quota"
 
 
@@ -58,6 +56,8 @@ def _outcome(asked: Charging, document: Object, view: ClusterView, settings: Quo
     from policies.quota.ledger.admit import admit  # noqa: PLC0415 - see policies.review
     from policies.quota.limits.quota import QuotaError, parse_quota  # noqa: PLC0415 - see policies.review
 
+    if asked.excess is not None and asked.enforced:
+        return asked.excess
     try:
         limits = parse_quota(document)
         charge = asked.charge(limits)

@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.workload_counts import pods_at_once
 from policies.request import Request
-from policies.review.quota import QUOTA_NAME, Templates, quota_entry
-from policies.workloads import MOST_TEMPLATES, is_by_its_author, made_by
+from policies.review.quota import QUOTA_NAME, Templates
+from policies.settings.exempt_namespaces import exemption_in_cluster
+from policies.view import PassingView
+from policies.workloads import LONGEST_TEMPLATE, MOST_TEMPLATES, is_by_its_author, made_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from policies.decision import Decision, Finding
     from policies.kubernetes.objects import Object
-    from policies.kubernetes.workload_counts import PodCount
+    from policies.kubernetes.pod_templates import PodCount
     from policies.quota.charging.together import PodsAtOnce
     from policies.quota.limits.quota import Quota
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.view import ClusterView, Unknown
     from policies.workloads import Made
 
 __all__ = ["alone", "pods_together"]
@@ -49,11 +50,17 @@ def pods_together(
         review: Decides on the creation of one pod; what it makes of that is what is charged.
     """
     workload, namespace = request.object, request.namespace
-    document = view.get("GPUQuota", QUOTA_NAME, namespace)
-    if workload is None or not isinstance(document, dict) or not quota_entry(namespace, view):
+    if (
+        not isinstance(workload, dict)
+        or not is_by_its_author(request, workload)
+        or not isinstance(workload.get("kind"), str)
+    ):
         return ()
-    counted = _counted(workload, workload, namespace) if is_by_its_author(request, workload) else []
-    before = {made.text: count.pods for made, count in _counted(request.old_object, workload, namespace)}
+    document = view.get("GPUQuota", QUOTA_NAME, namespace)
+    if not isinstance(document, dict) or exemption_in_cluster("quota", namespace, settings):
+        return ()
+    counted = _counted(workload, request, view, settings)
+    before = {made.text: count.pods for made, count in _counted(request.old_object, request, view, settings)}
     if all(count.pods <= before.get(made.text, 0) for made, count in counted):
         return ()
     from policies.quota.charging.together import together  # noqa: PLC0415 - see policies.review
@@ -65,18 +72,30 @@ def pods_together(
     except QuotaError:
         # Each pod is told so.
         return ()
-    pods = [*_charged(counted, namespace, quota, view, settings, review)]
+    is_new = request.operation == "CREATE"
+    pods = [*_charged(counted, namespace, quota, view if is_new else _Unclaimed(view), settings, review)]
     ledger = counted_ledger(document, view, settings.quota)
-    found = together(pods, quota, ledger, is_new=request.operation == "CREATE")
+    found = together(pods, quota, ledger, is_new=is_new)
     return settings.judge(found, namespace)
 
 
-def _counted(document: Object | None, workload: Object, namespace: str) -> list[tuple[Made, PodCount]]:
+class _Unclaimed(PassingView):
+    """The cluster without ResourceClaims, where a PodGroup asks for its claims again that were made already."""
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None for a claim."""
+        return None if kind == "ResourceClaim" else super().get(kind, name, namespace)
+
+
+def _counted(
+    document: Object | None, request: Request, view: ClusterView, settings: GPUAdmissionPolicy
+) -> list[tuple[Made, PodCount]]:
     """The pods of each template and how many there are of them, where the workload says it."""
     if document is None:
         return []
-    counted = ((made, pods_at_once(document, made.template)) for made in made_by(document, workload, namespace))
-    return [(made, count) for made, count in counted if count is not None][:MOST_TEMPLATES]
+    made = made_by(document, request, view, settings)
+    read = [(each, count) for each in made if (count := each.template.count) is not None][:MOST_TEMPLATES]
+    return [(made, count) for made, count in read if len(made.text) <= LONGEST_TEMPLATE]
 
 
 def _charged(

@@ -9,16 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.conversion.opt_in import Mode, mode_of
-from policies.conversion.sweep import has_ended, references
+from policies.conversion.sweep import references
 from policies.decision import MANAGED
 from policies.dra.templates import is_our_name
 from policies.kubernetes.defaults import with_defaults
-from policies.kubernetes.objects import controller_of, namespace_of
+from policies.kubernetes.objects import controller_of, has_ended, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workload_pods import pod_of
-from policies.kubernetes.workloads import pod_templates
 from policies.request import Request
 from policies.review import review
+from policies.work import count_work
+from policies.workload_templates import templates_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["missing_templates", "needed_by_workloads", "templates_made_for"]
 
+_POD_UNITS, _CONVERSION_UNITS = 4, 500
+"""Units of work to look at a pod, and to convert one."""
+
 
 def missing_templates(pods: Iterable[Object], view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Template, ...]:
     """The templates that converted pods wait for and that do not exist.
@@ -40,6 +44,7 @@ def missing_templates(pods: Iterable[Object], view: ClusterView, settings: GPUAd
     """
     missing: dict[Key, Template] = {}
     for pod in pods:
+        count_work(_POD_UNITS)
         namespace = namespace_of(pod)
         names = {name for name in references(pod) if is_our_name(name) and (namespace, name) not in missing}
         if not names or not _waits(pod) or mode_of(namespace, view) is not Mode.ENABLED:
@@ -63,10 +68,10 @@ def needed_by_workloads(workloads: Iterable[Object], view: ClusterView, settings
         namespace = namespace_of(workload)
         if controller_of(workload) is not None:
             continue
-        for _, template in pod_templates(workload):
-            needed.update((namespace, name) for name in references(template))
+        for found in templates_of(workload, view, settings):
+            needed.update((namespace, name) for name in references(found.template))
             if mode_of(namespace, view) in (Mode.ENABLED, Mode.UNKNOWN):
-                pod = pod_of(with_defaults(template), workload, namespace)
+                pod = pod_of(with_defaults(found.template), workload, namespace)
                 needed.update((namespace, made.name) for made in templates_made_for(pod, namespace, view, settings))
     return frozenset(needed)
 
@@ -85,4 +90,5 @@ def templates_made_for(
     pod: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
 ) -> tuple[Template, ...]:
     """The templates that conversion makes for a pod, whether or not it was converted already."""
+    count_work(_CONVERSION_UNITS)
     return review(Request(object=pod, namespace=namespace, entry="conversion"), view, settings).templates

@@ -3,6 +3,7 @@
 from policies.settings.choices import (
     DEFAULTS,
     Access,
+    AddedKind,
     Configuration,
     Conversion,
     DRADriver,
@@ -14,6 +15,7 @@ from policies.settings.choices import (
     RuleOverride,
     TaintTolerated,
     WishDefault,
+    Workloads,
 )
 from policies.settings.exemptions import ExemptPolicy, settings_for
 from policies.settings.parsing import SettingsError, parse_settings
@@ -21,6 +23,7 @@ from policies.settings.parsing import SettingsError, parse_settings
 __all__ = [
     "DEFAULTS",
     "Access",
+    "AddedKind",
     "Configuration",
     "Conversion",
     "DRADriver",
@@ -34,6 +37,7 @@ __all__ = [
     "SettingsError",
     "TaintTolerated",
     "WishDefault",
+    "Workloads",
     "parse_settings",
     "settings_for",
 ]

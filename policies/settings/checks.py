@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.paths import lookup
 from policies.settings.taints import taint_problems
 from policies.settings.wishes import wish_problems
+from policies.settings.workload_kinds import kind_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,5 +108,6 @@ _ITEMS: dict[tuple[str, ...], Callable[[Any], Iterator[tuple[tuple[str | int, ..
     ("placement", "wishes"): wish_problems,
     ("placement", "tolerations"): taint_problems,
     ("quota", "weights"): _weight_problems,
+    ("workloads", "kinds"): kind_problems,
 }
 """Lists whose items hold in namespaces, and what else is checked of an item."""

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from policies.decision import Finding, Severity
+from policies.kubernetes.names import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULTS",
     "Access",
+    "AddedKind",
     "Configuration",
     "Conversion",
     "DRADriver",
@@ -25,6 +27,7 @@ __all__ = [
     "RuleOverride",
     "TaintTolerated",
     "WishDefault",
+    "Workloads",
 ]
 
 
@@ -39,6 +42,10 @@ def _camel(name: str) -> str:
 
 # Read by pydantic when a document is parsed, and only then: importing pydantic costs more than reviewing a pod.
 _MODEL: dict[str, Any] = {"extra": "forbid", "alias_generator": _camel}
+
+
+DRA_DRIVER_NAMESPACES = ("nvidia-dra-driver-gpu", "dra-driver-nvidia-gpu")
+"""Where NVIDIA's DRA driver usually runs: in a namespace called like its Helm chart, which was renamed."""
 
 
 class _InNamespaces:
@@ -155,8 +162,8 @@ class Access:
     __pydantic_config__ = _MODEL
 
     mode: Literal["warn", "deny"] = "warn"
-    exempt_namespaces: tuple[str, ...] = ("gpu-admission", "nvidia-dra-driver-gpu", "dra-driver-nvidia-gpu")
-    """Shell patterns, beside `kube-system` and the namespaces of the GPU Operator: our own and the DRA driver's."""
+    exempt_namespaces: tuple[str, ...] = ("gpu-admission", *DRA_DRIVER_NAMESPACES)
+    """Shell patterns, beside `kube-system`, our own namespace and those of the GPU Operator."""
     exempt_service_accounts: tuple[str, ...] = ()
     """Service accounts of pods that may, as `namespace/name`, each a shell pattern: `monitoring/dcgm-*`."""
 
@@ -179,6 +186,11 @@ class Quotas:
 
     __pydantic_config__ = _MODEL
 
+    exempt_namespaces: tuple[str, ...] = ("gpu-admission", *DRA_DRIVER_NAMESPACES)
+    """Shell patterns, beside `kube-system`, our own namespace and those of the GPU Operator: a GPUQuota there has no
+    effect."""
+    name_holders: Literal["Auto", "Always", "Never"] = "Auto"
+    """Whether a refusal names the pods and claims that hold the rest; `Auto`: to callers with a client certificate."""
     weights: tuple[ReplicaWeight, ...] = ()
     """Of several for one product the last one counts."""
     admin_access: Literal["charge", "free"] = "charge"
@@ -189,6 +201,37 @@ class Quotas:
         "system:kube-scheduler",
     )
     """Users who make the claims of pods; what anybody else makes is no pod's, whatever it says of its owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedKind:
+    """A kind of objects that make pods, beside the built-in ones."""
+
+    __pydantic_config__ = _MODEL
+
+    group: str
+    """Its API group."""
+    kind: str
+    templates: tuple[str, ...]
+    """Paths of its pod templates or pod specs: `spec.template`, `spec.workers[*].template`."""
+    counts: tuple[str, ...] = ()
+    """Paths of numbers; each multiplies the pods of every template beside or below it."""
+    resource: str = ""
+    """Its plural, if that is not the kind in lower case with an English plural."""
+
+    @property
+    def plural(self) -> str:
+        """The resource, as webhook rules and RBAC name it."""
+        return self.resource or plural(self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Workloads:
+    """Which objects make pods."""
+
+    __pydantic_config__ = _MODEL
+
+    kinds: tuple[AddedKind, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +266,7 @@ class GPUAdmissionPolicy:
     placement: Placement = field(default_factory=Placement)
     access: Access = field(default_factory=Access)
     quota: Quotas = field(default_factory=Quotas)
+    workloads: Workloads = field(default_factory=Workloads)
     exemptions: tuple[Exemption, ...] = ()
 
     @property
@@ -239,11 +283,12 @@ class GPUAdmissionPolicy:
 
     def judge(self, findings: Iterable[Finding], namespace: str) -> tuple[Finding, ...]:
         """The findings with the severities that hold in a namespace, without those that are off."""
-        judged = (
-            replace(finding, severity=self.severity_of(finding.rule, finding.severity, namespace))
-            for finding in findings
-        )
+        judged = (_with(finding, self.severity_of(finding.rule, finding.severity, namespace)) for finding in findings)
         return tuple(finding for finding in judged if finding.severity is not Severity.OFF)
+
+
+def _with(finding: Finding, severity: Severity) -> Finding:
+    return finding if finding.severity is severity else replace(finding, severity=severity)
 
 
 DEFAULTS = GPUAdmissionPolicy()

@@ -2,36 +2,9 @@
 
 import pytest
 
-from policies.settings import DEFAULTS, Access, Configuration, GPUAdmissionPolicy
+from policies.settings import Access, GPUAdmissionPolicy
 
 SPEC = {"containers": [{"name": "a", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]}
-
-
-@pytest.mark.parametrize(
-    ("namespace", "expected"),
-    [
-        ("kube-system", []),
-        ("gpu-operator", []),
-        ("nvidia-gpu-operator", []),
-        ("gpu-admission", []),
-        ("team-a", ["GA601"]),
-        ("gpu-admission-2", ["GA601"]),
-        ("", ["GA601"]),
-    ],
-)
-def test_namespaces_of_those_who_hand_out_gpus_are_exempt(rules, namespace, expected):
-    assert rules(SPEC, namespace=namespace, settings=DEFAULTS) == expected
-
-
-@pytest.mark.parametrize(
-    ("namespace", "expected"), [("nvidia", []), ("monitoring-eu", []), ("gpu-operator", ["GA601"])]
-)
-def test_namespaces_are_settings(rules, namespace, expected):
-    settings = GPUAdmissionPolicy(
-        configuration=Configuration(operator_namespaces=("nvidia",)),
-        access=Access(exempt_namespaces=("monitoring-*",)),
-    )
-    assert rules(SPEC, namespace=namespace, settings=settings) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,7 +36,3 @@ def test_old_name_of_the_service_account_counts(rules):
     settings = GPUAdmissionPolicy(access=Access(exempt_service_accounts=("team-a/dcgm",)))
     assert rules({**SPEC, "serviceAccount": "dcgm"}, settings=settings) == []
     assert rules({**SPEC, "serviceAccount": "dcgm", "serviceAccountName": "x"}, settings=settings) == ["GA601"]
-
-
-def test_namespace_is_that_of_the_request(rules):
-    assert rules(SPEC, metadata={"name": "p", "namespace": "kube-system"}) == ["GA601"]

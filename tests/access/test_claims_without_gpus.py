@@ -8,14 +8,35 @@ VISIBLE = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
 DAEMON = "compute-domain-daemon.nvidia.com"
 CHANNEL = "compute-domain-default-channel.nvidia.com"
 V1, V1BETA1 = "v1", "v1beta1"
+DOMAIN = "device.driver == 'compute-domain.nvidia.com'"
+NVIDIAS = "device.driver == 'gpu.nvidia.com'"
 
 
-def exactly(device_class, name="a"):
-    return {"name": name, "exactly": {"deviceClassName": device_class}}
+def device_class(name, selector, **spec):
+    metadata = {"name": name}
+    spec = {"selectors": [{"cel": {"expression": selector}}], **spec}
+    return json.dumps({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": metadata, "spec": spec})
 
 
-def flat(device_class, name="a"):
-    return {"name": name, "deviceClassName": device_class}
+CLASSES = "\n---\n".join(
+    [
+        *(device_class(name, DOMAIN) for name in (DAEMON, CHANNEL, "fast.compute-domain.nvidia.com")),
+        *(device_class(name, NVIDIAS) for name in ("gpu.nvidia.com", "mig.nvidia.com")),
+    ]
+)
+
+
+def known(*documents):
+    """A cluster with NVIDIA's classes."""
+    return "\n---\n".join([CLASSES, *documents])
+
+
+def exactly(class_name, name="a"):
+    return {"name": name, "exactly": {"deviceClassName": class_name}}
+
+
+def flat(class_name, name="a"):
+    return {"name": name, "deviceClassName": class_name}
 
 
 def first_of(*classes, name="a"):
@@ -50,7 +71,7 @@ def pod(*references, claims=({"name": "gpu", "resourceClaimTemplateName": "t"},)
 
 
 def test_variable_beside_a_claim_without_gpus_is_told(told):
-    assert told(pod(), cluster=template(requesting(exactly(CHANNEL)))) == [
+    assert told(pod(), cluster=known(template(requesting(exactly(CHANNEL))))) == [
         (
             'GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", which asks '
             "for no GPU: NVIDIA's container runtime gives it every GPU of the node; ask for nvidia.com/gpu: 1 in "
@@ -64,7 +85,7 @@ def test_runtime_and_mounts_beside_a_claim_without_gpus_are_told(rules):
     mounts = [{"name": "node", "mountPath": "/x"}]
     spec = pod(env=[], volumeMounts=mounts)
     spec |= {"runtimeClassName": "nvidia", "volumes": [{"name": "node", "hostPath": {"path": "/dev/nvidia0"}}]}
-    assert rules(spec, cluster=template(requesting(exactly(CHANNEL)))) == ["GA603", "GA604"]
+    assert rules(spec, cluster=known(template(requesting(exactly(CHANNEL))))) == ["GA603", "GA604"]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +112,13 @@ def test_runtime_and_mounts_beside_a_claim_without_gpus_are_told(rules):
     ids=str,
 )
 def test_claim_counts_with_one_request_that_can_be_for_gpus(rules, spec, version, rule):
-    assert rules(pod(), cluster=template(spec, version)) == [rule]
+    assert rules(pod(), cluster=known(template(spec, version))) == [rule]
 
 
-@pytest.mark.parametrize(("device_class", "rule"), [("gpu.nvidia.com", "GA602"), (CHANNEL, "GA601")])
-def test_claim_by_its_name_counts_alike(rules, device_class, rule):
+@pytest.mark.parametrize(("name", "rule"), [("gpu.nvidia.com", "GA602"), (CHANNEL, "GA601")])
+def test_claim_by_its_name_counts_alike(rules, name, rule):
     spec = pod(claims=[{"name": "gpu", "resourceClaimName": "c"}])
-    assert rules(spec, cluster=claim(requesting(exactly(device_class)))) == [rule]
+    assert rules(spec, cluster=known(claim(requesting(exactly(name))))) == [rule]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +154,7 @@ def test_claim_that_cannot_be_seen_counts(rules, named):
 )
 def test_container_has_what_it_refers_to(rules, reference, rule):
     both = requesting(exactly(CHANNEL, "channel"), exactly("gpu.nvidia.com", "device"))
-    assert rules(pod(reference), cluster=template(both)) == [rule]
+    assert rules(pod(reference), cluster=known(template(both))) == [rule]
 
 
 def test_request_of_a_claim_that_cannot_be_seen_counts(rules):
@@ -153,9 +174,5 @@ def test_claim_that_no_container_refers_to_is_no_request(rules):
     ],
 )
 def test_resource_that_stands_for_a_class_counts_as_a_claim_does(rules, resource, rule):
-    channel = f"""
-    apiVersion: resource.k8s.io/v1
-    kind: DeviceClass
-    metadata: {{name: {CHANNEL}}}
-    spec: {{extendedResourceName: example.com/channel}}"""
-    assert rules(pod(resources={"limits": {resource: 1}}, claims=[]), cluster=channel) == [rule]
+    mapped = device_class("fast.compute-domain.nvidia.com", DOMAIN, extendedResourceName="example.com/channel")
+    assert rules(pod(resources={"limits": {resource: 1}}, claims=[]), cluster=known(mapped)) == [rule]

@@ -108,6 +108,11 @@ def test_particular_gpus_beside_a_request_are_warned_about_in_every_mode(told, p
         ("/var/run/nvidia/driver", "/run/nvidia/driver"),
         ("/proc/1/root/dev/nvidia0", "/dev/nvidia0"),
         ("/proc/self/root/proc/1/root/var/run/nvidia", "/run/nvidia"),
+        ("/proc/self/cwd/dev/nvidia0", "/dev/nvidia0"),
+        ("/proc/1/cwd/dev/nvidia0", "/dev/nvidia0"),
+        ("/proc/1/task/1/cwd/dev/nvidia0", "/dev/nvidia0"),
+        ("/proc/thread-self/cwd/proc/1/root/dev/nvidia0", "/dev/nvidia0"),
+        ("/proc/self/cwd/../../dev/nvidia0", "/dev/nvidia0"),
     ],
 )
 def test_path_counts_as_the_node_resolves_it(found, path, shown):
@@ -125,6 +130,8 @@ def test_path_counts_as_the_node_resolves_it(found, path, shown):
         ("/var/lib/kubelet", {"subPath": "pod-resources"}, []),
         ("/var", {"subPath": "run/cdi"}, ["GA605"]),
         ("/", {"subPathExpr": "dev/$(DEVICE)"}, ["GA604"]),
+        ("/proc", {"subPath": "1/cwd/dev/nvidia0"}, ["GA604"]),
+        ("/proc/self/cwd", {"subPath": "dev/nvidia0"}, ["GA604"]),
         ("/dev", {"subPathExpr": "$(UNKNOWN)"}, []),
         ("/dev/nvidia-caps", {"subPathExpr": "x-$(UNKNOWN)"}, ["GA604"]),
         ("/var/log/pods", {"subPathExpr": "$(POD_NAME)"}, []),
@@ -185,6 +192,70 @@ def test_what_csi_drivers_mount_is_audited(told, path, what):
 
 
 @pytest.mark.parametrize(
+    "path",
+    [
+        "/run/containerd/containerd.sock",
+        "/var/run/containerd",
+        "/run/k3s/containerd/containerd.sock",
+        "/run/k0s/containerd.sock",
+        "/var/snap/microk8s/common/run/containerd.sock",
+        "/run/crio/crio.sock",
+        "/run/docker.sock",
+        "/run/docker/containerd/containerd.sock",
+        "/run/cri-dockerd.sock",
+        "/run/podman/podman.sock",
+        "/run/nri/nri.sock",
+    ],
+)
+@pytest.mark.parametrize("resources", [None, GPU], ids=["without a request", "with a request"])
+def test_sockets_of_container_runtimes_are_audited(told, path, resources):
+    shown = path.removeprefix("/var") if path.startswith("/var/run") else path
+    assert told(pod(path, resources=resources)) == [
+        (
+            f'GA605 audit spec.containers[0].volumeMounts[0]: container "a" mounts {shown} of the node: the sockets of '
+            f"its container runtime, which starts containers with any device; remove the mount; {PLUGINS}"
+        )
+    ]
+
+
+@pytest.mark.parametrize("path", ["/dev/vfio", "/dev/vfio/12", "/dev/vfio/devices/vfio0"])
+@pytest.mark.parametrize("resources", [None, GPU], ids=["without a request", "with a request"])
+def test_devices_of_virtual_machines_are_audited(told, path, resources):
+    assert told(pod(path, resources=resources)) == [
+        (
+            f'GA604 audit spec.containers[0].volumeMounts[0]: container "a" mounts {path} of the node: the device '
+            f"nodes of GPUs and other devices that it gives to virtual machines; remove the mount; {EXEMPT}"
+        )
+    ]
+
+
+OPEN_FILES = [
+    "/proc/4711/fd",
+    "/proc/4711/fd/3",
+    "/proc/self/fd/3/nvidia0",
+    "/proc/1/task/1/fd/3",
+    "/proc/1/fd/3/../../../../x",
+    "/proc/1/map_files/7f0-7f1",
+    "/proc/1/exe",
+    "/proc/1/cwd/proc/1/fd/3",
+]
+
+
+@pytest.mark.parametrize("path", [*OPEN_FILES, "/dev/fd/3", "/dev/stdin"])
+def test_files_that_a_process_has_open_count_as_gpus(found, path):
+    (finding,) = found(pod(path))
+    assert (finding.rule, str(finding.severity)) == ("GA604", "deny")
+    assert finding.message.endswith("of the node: a link to a file of a process, which may be the device node of a GPU")
+
+
+@pytest.mark.parametrize("path", OPEN_FILES)
+def test_files_that_a_process_has_open_may_be_other_gpus(told, path):
+    (text,) = told(pod(path, resources=GPU))
+    assert text.startswith("GA604 warn ")
+    assert "it may be another pod's GPU" in text
+
+
+@pytest.mark.parametrize(
     ("read_only", "expected"), [(True, []), (False, ["GA605"]), (None, ["GA605"]), ("true", ["GA605"])]
 )
 def test_cdi_specs_may_be_read(rules, read_only, expected):
@@ -211,6 +282,12 @@ def test_socket_is_told_though_its_folder_is_mounted_read_only(rules):
         "/dev/dri",
         "/proc/driver",
         "/proc/1",
+        "/proc/1/ns/net",
+        "/proc/self/fdinfo",
+        "/proc/self/cwd",
+        "/run/containerd-x",
+        "/run/docker.pid",
+        "/dev/vfiox",
         "/dev",
         "/",
         "/run",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from policies.access.host_paths import ancestors, is_within, normalised, shown_path
 
-STEPS = st.sampled_from(["dev", "nvidia0", "var", "run", "proc", "1", "self", "root", "nvidia", "x"])
+STEPS = st.sampled_from(["dev", "nvidia0", "var", "run", "proc", "1", "self", "root", "cwd", "nvidia", "x"])
 CLEAN = st.lists(STEPS, min_size=1, max_size=6).map(lambda steps: "/" + "/".join(steps))
 NOISE = st.sampled_from(["/", "//", "/./", "/x/../", "/a/b/../../"])
 ANY = st.text(max_size=40) | st.text("/.proctself10vandu:", max_size=40)
@@ -59,6 +59,24 @@ def test_path_is_within_its_ancestors(path):
         ("/proc/1/root", "/"),
         ("/proc/1/root/var/run/cdi", "/run/cdi"),
         ("/proc/1/task/1/root/dev", "/dev"),
+        ("/proc/4711/cwd/dev", "/dev"),
+        ("/proc/self/cwd", "/"),
+        ("/proc/thread-self/cwd/dev/nvidia0", "/dev/nvidia0"),
+        ("/proc/self/task/1/cwd/dev", "/dev"),
+        ("/proc/self/root/proc/1/cwd/proc/thread-self/root/dev", "/dev"),
+        ("/proc/1/cwd/var/run/cdi", "/run/cdi"),
+        ("/proc/self/cwd/../../dev", "/dev"),
+        ("/proc/self/root/proc/1/cwd/../dev", "/dev"),
+        ("/proc/1/x/../root/dev", "/dev"),
+        ("/var/run/../dev", "/dev"),
+        ("/var/x/../run/cdi", "/run/cdi"),
+        ("/dev/fd/3", "/proc/self/fd/3"),
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/proc/1/fd/3/../../../../dev", "/proc/1/fd/3/dev"),
+        ("/proc/1/exe/../x", "/proc/1/exe/x"),
+        ("/proc/1/fd/../root/dev", "/dev"),
+        ("/proc/1/task/root", "/proc/1/task/root"),
+        ("/proc/1/cwdx", "/proc/1/cwdx"),
         ("/proc/1/rooted", "/proc/1/rooted"),
         ("/proc/x/root/dev", "/proc/x/root/dev"),
         ("/run/proc/1/root", "/run/proc/1/root"),

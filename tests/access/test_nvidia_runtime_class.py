@@ -54,10 +54,17 @@ def test_runtime_that_the_cluster_policy_names_is_told(rules):
 
 
 @pytest.mark.parametrize("field", ["containers", "initContainers"])
-def test_request_of_one_container_is_enough(rules, field):
-    spec = pod("nvidia", {"name": "a"})
+def test_container_beside_one_with_a_request_is_audited(told, field):
+    """Most are sidecars; but the image of any of them can set NVIDIA_VISIBLE_DEVICES."""
+    spec = pod("nvidia", {"name": "a"}, {"name": "c", "env": [VOID]})
     spec.setdefault(field, []).append({"name": "b", "resources": {"limits": {"nvidia.com/gpu": 1}}})
-    assert rules(spec) == []
+    assert told(spec) == [
+        (
+            'GA603 audit spec.runtimeClassName: is "nvidia", NVIDIA\'s container runtime, also for container "a", which '
+            "requests no GPU: if its image sets NVIDIA_VISIBLE_DEVICES, as CUDA images do, it gets every GPU of the "
+            'node; set NVIDIA_VISIBLE_DEVICES to void in container "a"'
+        )
+    ]
 
 
 def test_runtime_is_nothing_where_every_container_wants_no_gpu(rules):

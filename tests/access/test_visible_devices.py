@@ -13,8 +13,25 @@ H100_CLASS = """
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
 metadata: {name: h100}
-spec: {extendedResourceName: example.com/h100}
+spec:
+  extendedResourceName: example.com/h100
+  selectors:
+  - cel: {expression: device.driver == 'gpu.nvidia.com'}
 """
+OTHER_CLASS = H100_CLASS.replace("gpu.nvidia.com", "fast.example.com")
+ANY_CLASS = H100_CLASS.replace("device.driver == 'gpu.nvidia.com'", "'true'")
+TEMPLATE = """
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one, namespace: team-a}
+spec: {spec: {devices: {requests: [{name: a, exactly: {deviceClassName: h100}}]}}}
+"""
+BY_CLASS = {
+    "claim": {"claims": [{"name": "gpu"}]},
+    "implicit name": {"limits": {"deviceclass.resource.kubernetes.io/h100": 1}},
+    "extended resource": {"limits": {"example.com/h100": 1}},
+}
 
 
 def container(*env, name="train", **fields):
@@ -114,21 +131,86 @@ def test_own_value_beside_a_request_is_told(told):
     ]
 
 
-@pytest.mark.parametrize(
-    "resources",
-    [{"claims": [{"name": "gpu"}]}, {"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1}}],
-    ids=["claim", "implicit name"],
-)
-def test_own_value_beside_a_claim_is_no_reason_to_refuse(told, resources):
-    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
-    spec = {"containers": [container(visible("all"), resources=resources)], "resourceClaims": claims}
-    assert told(spec) == [
+def asking(how):
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}] if how == "claim" else []
+    return {"containers": [container(visible("all"), resources=BY_CLASS[how])], "resourceClaims": claims}
+
+
+@pytest.mark.parametrize("how", ["implicit name", "extended resource"])
+def test_own_value_beside_a_class_for_gpus_is_no_reason_to_refuse(told, how):
+    assert told(asking(how), cluster=H100_CLASS + TEMPLATE) == [
         (
-            'GA602 warn spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", which has '
-            "a claim: if that is for GPUs the variable has no effect, and if not, NVIDIA's container runtime gives it "
-            f"the GPUs of others; {REMOVE}"
+            'GA602 warn spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", whose '
+            f"GPUs come from a claim: the variable has no effect; {REMOVE}"
         )
     ]
+
+
+def test_own_value_beside_a_claim_is_refused(told):
+    assert told(asking("claim"), cluster=H100_CLASS + TEMPLATE) == [
+        (
+            'GA602 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", whose '
+            "claim can be replaced before it starts: NVIDIA's container runtime gives it every GPU of the node; "
+            f"{REMOVE}"
+        )
+    ]
+
+
+@pytest.mark.parametrize("how", BY_CLASS)
+def test_own_value_beside_a_device_of_another_driver_is_refused(told, how):
+    assert told(asking(how), cluster=OTHER_CLASS + TEMPLATE) == [
+        (
+            'GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", which asks '
+            f"for no GPU: NVIDIA's container runtime gives it every GPU of the node; {ASK}"
+        )
+    ]
+
+
+@pytest.mark.parametrize("how", BY_CLASS)
+def test_own_value_beside_a_device_that_may_be_no_gpu_is_refused(told, how):
+    assert told(asking(how), cluster=ANY_CLASS + TEMPLATE) == [
+        (
+            'GA602 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", whose '
+            "request can give it a device that is no GPU: NVIDIA's container runtime gives it every GPU of the node; "
+            f"{REMOVE}"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("how", "cluster", "unseen"),
+    [
+        ("claim", "", 'ResourceClaimTemplate "one"'),
+        ("claim", H100_CLASS, 'ResourceClaimTemplate "one"'),
+        ("claim", TEMPLATE, 'DeviceClass "h100"'),
+        ("implicit name", "", 'DeviceClass "h100"'),
+        ("implicit name", H100_CLASS.replace("name: h100", "name: a100"), 'DeviceClass "h100"'),
+    ],
+)
+def test_own_value_beside_a_request_that_cannot_be_judged_is_refused(told, how, cluster, unseen):
+    assert told(asking(how), cluster=cluster) == [
+        (
+            'GA602 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", whose '
+            f"request cannot be judged because {unseen} is missing or cannot be seen: NVIDIA's container runtime gives "
+            f"it every GPU of the node; {REMOVE}"
+        )
+    ]
+
+
+def test_own_value_beside_a_claim_that_names_no_object_is_refused(told):
+    spec = {**asking("claim"), "resourceClaims": [{"name": "gpu"}]}
+    (said,) = told(spec)
+    assert said.startswith("GA602 deny ")
+    assert 'in container "train", whose claim names no object: ' in said
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/mig-1g.5gb"])
+@pytest.mark.parametrize("nodes", ["", "apiVersion: v1\nkind: NodeList\nitems: []\n---\n"], ids=["unknown", "none"])
+def test_class_of_another_driver_under_a_name_of_the_device_plugin_is_refused(rules, found, resource, nodes):
+    mapped = nodes + OTHER_CLASS.replace("example.com/h100", resource)
+    spec = {"containers": [container(visible("all"), resources={"limits": {resource: 1}})]}
+    (finding,) = found(spec, cluster=mapped)
+    assert (finding.rule, finding.severity) == ("GA602", "deny")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +272,6 @@ def test_mode_is_warn_by_default(found):
     "metadata",
     [
         {"annotations": {"nvidia.com/gpu": "1"}},
-        {"annotations": {"cdi.k8s.io/gpus": "nvidia.com/gpu=all"}},
         {"annotations": {"gpu-admission.io/product": "H100*"}},
         {"labels": {"nvidia.com/gpu": "1", "nvidia.com/gpu.present": "true"}},
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.dra.allocator import AllocationError, SearchBudgetExceeded, allocate
@@ -75,6 +75,29 @@ def test_the_stable_allocator_loses_counters_in_orders_that_the_others_do_not_tr
 
     assert cluster.picked(claim) == ["gpu=b", "gpu=c"]
     assert cluster.picked(claim, features=STABLE) is None
+
+
+def test_a_twin_can_turn_no_fit_into_an_error_of_a_request_for_all_devices(cluster):
+    """With the first `x` or `y` taken, a device in use ends the attempt; with the second `x` taken, `y` is an error."""
+    cluster.add(
+        *(
+            cluster.device(f"gpu-{number}", attributes={"board": {"string": board}})
+            for number, board in enumerate(["x", "y", "x"])
+        )
+    )
+    one = cluster.claim(cluster.request("one"), name="one")
+    every = cluster.claim(
+        cluster.request("every", allocationMode="All"),
+        name="every",
+        constraints=[{"matchAttribute": "gpu.example.com/board"}],
+    )
+
+    with pytest.raises(AllocationError) as failed:
+        cluster.picked(one, every)
+    assert str(failed.value) == (
+        "claim every, request every: cannot add device gpu.example.com/node-a/gpu-1 because a claim constraint would "
+        "not be satisfied"
+    )
 
 
 def attributes(values):
@@ -155,7 +178,6 @@ def answer(devices, claims, features):
         return str(error)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     devices=DEVICES,
     claims=CLAIMS,

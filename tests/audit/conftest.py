@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from policies.audit import SURVEYED, Survey, audit
+from policies.audit import Survey, audit
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
@@ -125,7 +125,6 @@ def _makers():
         BASE=BASE,
         H100=H100,
         KNOWN=KNOWN,
-        SURVEYED=SURVEYED,
         VERSION=VERSION,
         device_class=device_class,
         gpu_node=gpu_node,

@@ -168,7 +168,7 @@ def test_counts_are_a_few_numbers(cluster, audited):
         "deny": 8,
         "warn": 2,
         "audit": 1,
-        "unknownKinds": 0,
+        "kindsNotReviewed": 0,
         "namespaces": 2,
         "namespacesReady": 0,
         "namespacesOptedIn": 1,

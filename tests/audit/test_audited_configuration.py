@@ -6,7 +6,9 @@ import copy
 
 import pytest
 
+from policies.audit import configuration
 from policies.decision import Severity
+from policies.review import review
 
 BROKEN = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 0}}]}}
 GOOD = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 1}}]}}
@@ -52,10 +54,21 @@ def test_claims_are_reviewed_without_the_status_that_kubernetes_wrote(k8s, audit
     assert audited(k8s.namespace(), claim(k8s, spec=GOOD, status={"reservedFor": []})).findings == ()
 
 
-def test_claims_of_one_template_are_reviewed_once(k8s, audited):
+def test_claims_of_one_template_are_reviewed_once_and_all_counted(k8s, audited, monkeypatch):
     claims = [claim(k8s, f"pod-{number}-gpu") for number in range(50)]
+    reviewed = []
+    monkeypatch.setattr(
+        configuration, "review", lambda request, *facts: reviewed.append(request) or review(request, *facts)
+    )
     findings = audited(k8s.namespace(), *claims).findings
-    assert {(each.name, each.count) for each in findings} == {("pod-0-gpu", 1)}
+    assert {(each.name, each.count) for each in findings} == {("pod-0-gpu", 50)}
+    assert [request.name for request in reviewed if request.kind == "ResourceClaim"] == ["pod-0-gpu"]
+
+
+def test_pods_that_hold_claims_are_named(k8s, audited):
+    held = [{"resource": "pods", "name": "train-1", "uid": "1"}, {"resource": "pods", "name": "train-0", "uid": "0"}]
+    claims = [claim(k8s, "a", status={"reservedFor": held}), claim(k8s, "b", status={"reservedFor": held[:1]})]
+    assert {each.owners for each in audited(k8s.namespace(), *claims).findings} == {("Pod train-0", "Pod train-1")}
 
 
 def test_templates_of_our_own_are_not_reviewed(k8s, audited, converted):
@@ -91,3 +104,14 @@ def test_one_namespace_is_audited_alone(k8s, audited, namespace):
     assert {each.namespace for each in report.findings} == {namespace}
     assert {each.kind for each in report.findings} == {"Pod", "ResourceClaim", "ResourceQuota"}
     assert [row.namespace for row in report.readiness] == [namespace]
+
+
+def test_mistake_of_a_named_config_map_is_told_once_at_the_config_map(k8s, audited):
+    wrong = {"any": "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}"}
+    plugin = {"config": {"name": "time-slicing", "default": "any"}}
+    report = audited(
+        k8s.thing("ConfigMap", "time-slicing", "gpu-operator", data=wrong), cluster_policy(k8s, devicePlugin=plugin)
+    )
+    assert [(each.kind, each.name) for each in report.findings if each.rule == "GA132"] == [
+        ("ConfigMap", "time-slicing")
+    ]

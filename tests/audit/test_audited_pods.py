@@ -86,7 +86,8 @@ def test_pod_without_gpus_is_nothing_to_audit(k8s, audited):
 
 
 def test_pods_of_kube_system_are_never_converted(k8s, audited):
-    assert audited(k8s.namespace("kube-system"), k8s.pod(namespace="kube-system")).findings == ()
+    findings = audited(k8s.namespace("kube-system"), k8s.pod(namespace="kube-system")).findings
+    assert [(each.rule, each.kind) for each in findings] == [("GA704", "Namespace")]
 
 
 def test_converted_pod_with_its_template_is_as_it_should_be(k8s, audited, converted):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from policies.audit import surveyed
 from policies.decision import Severity
-from policies.kubernetes.workloads import WORKLOAD_KINDS
+from policies.settings import DEFAULTS
 
 
 def test_quota_that_is_switched_off_is_told(k8s, audited):
@@ -85,7 +86,7 @@ def test_facts_that_the_view_does_not_have_are_told_as_unknown(k8s, audited):
     known = {kind: version for kind, version in k8s.KNOWN.items() if kind != "ResourceQuota"}
     report = audited(k8s.namespace(), known=known)
     assert [str(gap) for gap in report.gaps] == ["ResourceQuotas: whether opting in switches one off is not told"]
-    assert (report.counts["unknownKinds"], report.findings) == (1, ())
+    assert (report.counts["kindsNotReviewed"], report.findings) == (1, ())
 
 
 def test_kinds_with_the_same_consequence_are_told_together(k8s, audited):
@@ -94,10 +95,9 @@ def test_kinds_with_the_same_consequence_are_told_together(k8s, audited):
     assert [str(gap) for gap in report.gaps] == ["ClusterPolicies, GPUClusters: what is wrong with them is not told"]
 
 
-@pytest.mark.parametrize("kind", ["Pod", "NodePool", *(kind for _, kind in WORKLOAD_KINDS)])
+@pytest.mark.parametrize("kind", dict.fromkeys(kind for _, kind in surveyed(DEFAULTS)))
 def test_what_could_not_be_surveyed_is_told_with_the_reason(k8s, kind):
     from policies.audit import audit
-    from policies.settings import DEFAULTS
 
     view = k8s.view_of(k8s.namespace())
     survey = k8s.surveyed(view, [])

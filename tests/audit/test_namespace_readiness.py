@@ -77,8 +77,38 @@ def test_what_a_controller_made_that_nobody_lists_counts(k8s, audited):
     assert rows(audited(k8s.namespace(mode=""), *objects)) == [("team-a", 2, 2, 0, 0)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "version"),
+    [
+        ("InferenceService", "serving.kserve.io/v1beta1"),
+        ("SparkApplication", "sparkoperator.k8s.io/v1beta2"),
+        ("TrainJob", "trainer.kubeflow.org/v1alpha1"),
+    ],
+)
+def test_what_a_kind_made_whose_pods_cannot_always_be_found_counts_instead_of_it(k8s, audited, kind, version):
+    made = k8s.workload("Job", "big-1", owners=k8s.owner(kind, "big", version))
+    owner = {"apiVersion": version, "kind": kind, "metadata": {"name": "big", "namespace": "team-a"}, "spec": {}}
+    assert rows(audited(k8s.namespace(mode=""), made, owner)) == [("team-a", 1, 1, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "version"), [("Job", "batch.volcano.sh/v1alpha1"), ("PodCliqueSet", "grove.io/v1alpha1")]
+)
+def test_workload_of_another_project_counts_once(k8s, audited, kind, version):
+    made = k8s.workload()
+    template = made["spec"]["template"]
+    spec = (
+        {"tasks": [{"template": template}]}
+        if kind == "Job"
+        else {"template": {"cliques": [{"name": "a", "spec": {"podSpec": template["spec"]}}]}}
+    )
+    owner = {"apiVersion": version, "kind": kind, "metadata": {"name": "big", "namespace": "team-a"}, "spec": spec}
+    pod = k8s.pod("big-1", owners=k8s.owner(kind, "big", version))
+    assert rows(audited(k8s.namespace(mode=""), owner, pod)) == [("team-a", 1, 1, 0, 0)]
+
+
 def test_namesake_of_a_workload_in_another_group_is_not_one(k8s, audited):
-    pods = [k8s.pod(f"p-{number}", owners=k8s.owner("Job", "mpi", "batch.volcano.sh/v1alpha1")) for number in range(3)]
+    pods = [k8s.pod(f"p-{number}", owners=k8s.owner("Job", "mpi", "batch.example.com/v1")) for number in range(3)]
     assert rows(audited(k8s.namespace(mode=""), *pods)) == [("team-a", 1, 1, 0, 0)]
 
 

@@ -34,7 +34,7 @@ ATTRIBUTES = {
 DEVICE = {"driver": "d", "attributes": ATTRIBUTES, "capacity": {}}
 A = 'device.attributes["d"]'
 
-quick = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=80, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module")

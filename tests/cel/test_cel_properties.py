@@ -26,8 +26,8 @@ OURS_ALONE = re.compile(
 
 SCALARS = [types.INT, types.UINT, types.DOUBLE, types.STRING, types.BYTES, types.BOOL, types.DURATION, types.TIMESTAMP]
 
-many = settings(max_examples=45, deadline=None, suppress_health_check=list(HealthCheck))
-few = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=45, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 
 
 def outcome(text, on, features=Features()):  # noqa: B008 - immutable

@@ -1,6 +1,7 @@
 """Who a connection's other end is."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -37,9 +38,9 @@ async def test_every_connection_has_its_own_name(authority, client_authority, no
 async def test_plain_http_has_no_name(serve):
     server = await serve(None)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    writer.write(b"GET / HTTP/1.0\r\n\r\n")
-    assert (await reader.read()).endswith(b"\r\n\r\nNone")
-    writer.close()
+    with contextlib.closing(writer):
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        assert (await reader.read()).endswith(b"\r\n\r\nNone")
     await writer.wait_closed()
 
 

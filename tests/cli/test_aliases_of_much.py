@@ -40,4 +40,7 @@ def test_object_that_is_not_patched_is_not_written_out_for_a_diff(invoke, write,
     config_map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: b}\n"
     done = invoke("review", write("config.yaml", config_map))
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout == "config.yaml:1  ConfigMap c  admitted\n\n1 object: 1 admitted\n"
+    assert (
+        done.stdout
+        == "config.yaml:1  ConfigMap c  not reviewed: it is not recognised as GPU configuration\n\n1 object: 1 not reviewed\n"
+    )

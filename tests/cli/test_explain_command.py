@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.explanation import explain, questions
@@ -318,7 +318,6 @@ LIKELY = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(kind=st.sampled_from(KINDS), inner=LIKELY | JSON, metadata=JSON, status=JSON)
 def test_any_json_is_explained(kind, inner, metadata, status):
     version, name, path = kind

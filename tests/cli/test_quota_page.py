@@ -66,7 +66,7 @@ def view(documents):
 
 
 def test_page_shows_what_the_command_prints(quota, view):
-    report = quota_report(quota, view, DEFAULTS.quota, NOW)
+    report = quota_report(quota, view, DEFAULTS, NOW)
     printed = click.unstyle(text(QuotasTold((report,), "team-vision", ()), 100))
     assert f"$ gpu-admission quota -n team-vision\n{printed}\n```\n" in PAGE
 

@@ -49,7 +49,7 @@ def test_unknown_namespace_is_a_warning(invoke, write, pod):
     assert done.stdout.splitlines()[1:4] == [
         'Warning: GA324 metadata.namespace: namespace "team-a" is in none of the files, so the pod is taken as not converted; add the',
         "Warning:   Namespace to the files, or give the cluster's with --cluster",
-        "  GA324 warn  pod.yaml:5:14  Whether a namespace converts its pods is known",
+        "  GA324 warn  pod.yaml:5:14  The namespace of a pod must be known",
     ]
 
 
@@ -74,8 +74,10 @@ def test_template_of_the_option_s_namespace_is_seen(reviewed, write, pod):
 def test_update_is_judged_with_the_old_object(reviewed, write, pod):
     new, old = write("new.yaml", pod(gpus=2)), write("old.yaml", pod("other"), pod())
     (result,) = reviewed("--operation", "UPDATE", "--old", old, new)
-    assert result["allowed"] is True
-    assert result["patch"] == []
+    assert (result["verdict"], result["patch"]) == ("not reviewed", [])
+    assert result["notReviewed"] == (
+        "pods that exist are reviewed only if gpu-admission changed them and their spec changes"
+    )
 
 
 def test_update_of_an_object_without_an_old_one_is_a_problem(invoke, write, pod):
@@ -104,13 +106,16 @@ def test_update_and_old_go_together(invoke, write, pod, arguments):
 
 
 @pytest.mark.parametrize("output", ["text", "json", "yaml", "patch"])
-def test_delete_of_a_gpu_pod_is_admitted(invoke, cluster, write, pod, output):
+def test_delete_of_a_gpu_pod_is_not_reviewed(invoke, cluster, write, pod, output):
     done = invoke(
         "review", "--cluster", cluster, "--operation", "DELETE", "-o", output, write("pod.yaml", pod(gpus="0.5"))
     )
     assert (done.exit_code, done.stderr) == (0, "")
     if output == "text":
-        assert done.stdout == "pod.yaml:1  Pod team-a/train  admitted\n\n1 object: 1 admitted\n"
+        assert done.stdout == (
+            "pod.yaml:1  Pod team-a/train  not reviewed: no rule is about the operation DELETE on this kind\n"
+            "\n1 object: 1 not reviewed\n"
+        )
     if output == "yaml":
         assert done.stdout == ""
 
@@ -119,12 +124,12 @@ def test_delete_of_a_workload_reviews_no_pods(reviewed, write, pod):
     spec = {"template": {"spec": pod(gpus="0.5")["spec"]}}
     document = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec}
     (result,) = reviewed("-n", "team-a", "--operation", "DELETE", write("deployment.yaml", document))
-    assert result["allowed"] is True
+    assert (result["verdict"], result["findings"]) == ("not reviewed", [])
 
 
 def test_user_is_accepted(reviewed, write, pod):
     (result,) = reviewed("--user", "alice", write("pod.yaml", pod()))
-    assert result["allowed"] is True
+    assert result["verdict"] == "admitted"
 
 
 def test_settings_change_severities(invoke, cluster, write, pod):
@@ -145,5 +150,5 @@ spec:
     )
     assert done.exit_code == 1
     first, second = json.loads(done.stdout)
-    assert (first["allowed"], first["templates"]) == (True, [])
+    assert (first["verdict"], first["templates"]) == ("admitted", [])
     assert [finding["severity"] for finding in second["findings"]] == ["deny"]

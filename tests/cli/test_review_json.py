@@ -10,10 +10,20 @@ import jsonpatch
 def test_result_of_a_converted_pod(reviewed, write, pod):
     (result,) = reviewed(write("pod.yaml", pod()))
     template = result["templates"][0]
-    assert result.keys() == {"object", "source", "allowed", "findings", "warnings", "patch", "templates"}
+    assert result.keys() == {
+        "object",
+        "source",
+        "verdict",
+        "notReviewed",
+        "findings",
+        "findingsLeftOut",
+        "warnings",
+        "patch",
+        "templates",
+    }
     assert result["object"] == {"apiVersion": "v1", "kind": "Pod", "namespace": "team-a", "name": "train"}
     assert result["source"] == {"file": "pod.yaml", "line": 1}
-    assert result["allowed"] is True
+    assert (result["verdict"], result["notReviewed"]) == ("admitted", "")
     assert result["findings"] == result["warnings"] == []
     assert template["kind"] == "ResourceClaimTemplate"
     assert template["metadata"]["namespace"] == "team-a"
@@ -65,7 +75,7 @@ def test_finding_on_a_field_that_is_not_written_has_the_place_of_its_parent(revi
 
 def test_refused_pod_has_no_patch_and_no_templates(reviewed, write, pod):
     (result,) = reviewed(write("pod.yaml", pod(gpus="0.5")))
-    assert result["allowed"] is False
+    assert result["verdict"] == "refused"
     assert result["patch"] == result["templates"] == []
 
 
@@ -86,7 +96,7 @@ def test_generated_name_is_empty(reviewed, write, pod):
 def test_refusal_exits_with_1_and_prints_json_all_the_same(invoke, cluster, write, pod):
     done = invoke("review", "--cluster", cluster, "-o", "json", write("pod.yaml", pod(gpus="0.5")))
     assert done.exit_code == 1
-    assert json.loads(done.stdout)[0]["allowed"] is False
+    assert json.loads(done.stdout)[0]["verdict"] == "refused"
 
 
 def test_text_outside_ascii_is_written_as_it_is(invoke, write):

@@ -1,4 +1,4 @@
-"""Input that cannot be read: all problems at once, with their places, and nothing else."""
+"""Input that cannot be read: all problems at once, with their places, and a review of everything else."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ def test_all_problems_of_all_files_are_shown_at_once(run, write, pod):
 settings.yaml:6:20: spec.conversion.unsatisfiable: is "refuse"; write warn or deny
 settings.yaml:7:17: spec.conversion.schedulerz: is no setting; see docs/settings.md for those there are
 cluster/nodes.yaml:1:1: has no apiVersion; every object of Kubernetes names one
-broken.yaml:3:1: duplicate key "kind": first given at line 2
 broken.yaml:5:6: expected "," or "]" in the list that begins at line 5
 missing.yaml: no such file or directory
 shapeless.yaml:1:1: is no object: a manifest is a mapping with apiVersion and kind
 shapeless.yaml:3:1: has no apiVersion; every object of Kubernetes names one
 shapeless.yaml:3:1: has no kind; every object of Kubernetes names one
 shapeless.yaml:5:1: has no apiVersion; every object of Kubernetes names one
-10 problems; nothing was done
+9 problems; nothing was done
 """
     )
 
@@ -49,9 +48,19 @@ def test_one_problem_is_counted_as_one(invoke):
     assert done.stderr == "missing.yaml: no such file or directory\n1 problem; nothing was done\n"
 
 
-def test_readable_files_beside_an_unreadable_one_are_not_reviewed(invoke, write, pod):
+def test_readable_files_beside_an_unreadable_one_are_reviewed(invoke, write, pod):
     done = invoke("review", write("pod.yaml", pod()), "missing.yaml")
+    assert done.exit_code == 2
+    assert done.stdout.startswith("pod.yaml:1  Pod team-a/train")
+    assert done.stderr == "missing.yaml: no such file or directory\n1 problem; everything else was reviewed\n"
+
+
+@pytest.mark.parametrize("option", ["--cluster", "--settings", "--old"])
+def test_nothing_is_reviewed_if_the_circumstances_cannot_be_read(invoke, write, pod, option):
+    operation = ["--operation", "UPDATE"] if option == "--old" else []
+    done = invoke("review", option, write("broken.yaml", "a: ["), *operation, write("pod.yaml", pod()))
     assert (done.exit_code, done.stdout) == (2, "")
+    assert "; nothing was done" in done.stderr
 
 
 def test_folder_without_manifests_is_a_problem(invoke, folder):

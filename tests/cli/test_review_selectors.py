@@ -24,7 +24,7 @@ def test_place_in_an_expression_is_shown(invoke, write):
 class.yaml:1  DeviceClass gpu  refused
 The DeviceClass "gpu" is invalid: spec.selectors[0].cel.expression: compilation failed: ERROR: <input>:2:7: undefined \
 field 'attribute', at .attribute["gpu.nvidia.com"].type == "gpu"; write attributes [GA215]
-  GA215 deny  class.yaml:9:15  Selectors compile
+  GA215 deny  class.yaml:9:15  Selectors must compile
     device.attribute["gpu.nvidia.com"].type == "gpu"
           ^
 

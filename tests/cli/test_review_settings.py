@@ -22,8 +22,8 @@ policy.yaml:1  GPUAdmissionPolicy default  refused
 The GPUAdmissionPolicy "default" is invalid: 
 * spec.rules[0].severity: is false, which is how YAML reads off; write "off" in quotes [GA701]
 * spec.acces: is no setting; see docs/settings.md for those there are [GA701]
-  GA701 deny  policy.yaml:7:15  Settings can be read and can hold
-  GA701 deny  policy.yaml:8:10  Settings can be read and can hold
+  GA701 deny  policy.yaml:7:15  Settings must be readable and consistent
+  GA701 deny  policy.yaml:8:10  Settings must be readable and consistent
 
 1 object: 1 refused
 """  # noqa: W291 - as kubectl prints it

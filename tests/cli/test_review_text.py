@@ -34,7 +34,7 @@ def test_converted_pod_is_shown_as_a_diff_and_the_names_of_its_templates(invoke,
     assert (
         done.stdout
         == """\
-pod.yaml:1  Pod team-a/train  converted
+pod.yaml:1  Pod team-a/train  admitted, converted
 --- Pod team-a/train before admission
 +++ Pod team-a/train as admitted
 @@ -3,12 +3,22 @@
@@ -66,7 +66,7 @@ pod.yaml:1  Pod team-a/train  converted
 +    effect: NoSchedule
 refers to ResourceClaimTemplate team-a/gpu-c6e64bdbb49dc79c (-o yaml prints it in full)
 
-1 object: 1 admitted, 1 converted
+1 object: 1 admitted (1 converted)
 """
     )
 
@@ -81,7 +81,7 @@ pod.yaml:1  Pod team-a/count  refused
 Error from server (Forbidden): error when creating "pod.yaml": admission webhook "conversion.gpu-admission.io" denied the request: \
 spec.nodeSelector[nvidia.com/gpu.count]: counts the GPUs of the node; no device knows how many there are; \
 drop the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family [GA307]
-  GA307 deny  pod.yaml:6:27  A node label that describes GPUs has an exact equivalent on a device
+  GA307 deny  pod.yaml:6:27  A node label that selects GPUs must have an exact equivalent on a device
 
 1 object: 1 refused
 """
@@ -114,10 +114,10 @@ def test_warnings_are_shown_as_kubectl_prints_them(invoke, cluster, write, pod):
     done = invoke("review", "--cluster", cluster, write("pod.yaml", document))
     assert done.exit_code == 0
     assert done.stdout.splitlines()[:4] == [
-        "pod.yaml:1  Pod team-a/train  converted",
+        "pod.yaml:1  Pod team-a/train  admitted, converted",
         "Warning: GA313 spec.containers[0].resources.limits[nvidia.com/gpu]: no device matches product NVIDIA-H100; the cluster has",
         "Warning:   NVIDIA-A100-SXM4-80GB on 1 node, NVIDIA-H100-80GB-HBM3 on 2 nodes; compare with what exists, or wait for such a node",
-        "  GA313 warn  pod.yaml:12:25  Some device of the cluster matches what is asked",
+        "  GA313 warn  pod.yaml:12:25  A device of the cluster must match the request",
     ]
 
 
@@ -127,7 +127,7 @@ def test_malformed_pod_is_refused_as_the_api_server_words_it(invoke, cluster, wr
     assert done.exit_code == 1
     assert done.stdout.splitlines()[1:3] == [
         'The Pod "x" is invalid: spec.containers: is a mapping; it must be a list; correct the manifest [GA301]',
-        "  GA301 deny  pod.yaml:4:20  A pod has the shape that Kubernetes gives it",
+        "  GA301 deny  pod.yaml:4:20  A pod must have the shape that Kubernetes defines",
     ]
 
 
@@ -154,23 +154,23 @@ def test_pod_without_gpus_is_admitted_in_one_line(invoke, cluster, write):
 
 def test_pod_of_another_namespace_gets_the_toleration_only(invoke, cluster, write, pod):
     done = invoke("review", "--cluster", cluster, write("pod.yaml", pod(namespace="team-legacy")))
-    assert done.stdout.startswith("pod.yaml:1  Pod team-legacy/train  changed\n")
+    assert done.stdout.startswith("pod.yaml:1  Pod team-legacy/train  admitted, changed\n")
     assert "+  tolerations:\n+  - key: nvidia.com/gpu\n" in done.stdout
     assert done.stdout.endswith("\n\n1 object: 1 admitted\n")
 
 
-def test_other_kinds_are_admitted_without_findings(invoke, cluster, write):
+def test_kind_without_rules_is_not_reviewed(invoke, cluster, write):
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "team-a"}}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-b"}}
     done = invoke("review", "--cluster", cluster, write("all.yaml", service, namespace))
     assert (
         done.stdout
         == """\
-all.yaml:1  Service team-a/web  admitted
+all.yaml:1  Service team-a/web  not reviewed: gpu-admission has no rules for this kind
 
 all.yaml:7  Namespace team-b  admitted
 
-2 objects: 2 admitted
+2 objects: 1 admitted, 1 not reviewed
 """
     )
 
@@ -179,14 +179,14 @@ def test_summary_counts_what_became_of_the_objects(invoke, cluster, write, pod):
     file = write("all.yaml", pod("a"), pod("b", "team-legacy"), REFUSED)
     done = invoke("review", "--cluster", cluster, file)
     assert done.exit_code == 1
-    assert done.stdout.splitlines()[-1] == "3 objects: 2 admitted, 1 refused, 1 converted"
+    assert done.stdout.splitlines()[-1] == "3 objects: 2 admitted (1 converted), 1 refused"
 
 
 def test_generated_names_are_shown_with_a_star(invoke, cluster, write, pod):
     document = pod()
     document["metadata"] = {"generateName": "train-", "namespace": "team-a"}
     done = invoke("review", "--cluster", cluster, write("pod.yaml", document))
-    assert done.stdout.startswith("pod.yaml:1  Pod team-a/train-*  converted\n")
+    assert done.stdout.startswith("pod.yaml:1  Pod team-a/train-*  admitted, converted\n")
 
 
 @pytest.mark.parametrize("place", ["name", "image"])
@@ -214,7 +214,7 @@ spec: {rules: [{rule: GA313, severity: audit}]}
     file = write("pod.yaml", document)
     done = invoke("review", "--cluster", cluster, "--settings", write("settings.yaml", settings), file)
     assert (
-        done.stdout.splitlines()[1] == "  GA313 audit  pod.yaml:12:25  Some device of the cluster matches what is asked"
+        done.stdout.splitlines()[1] == "  GA313 audit  pod.yaml:12:25  A device of the cluster must match the request"
     )
     assert "Warning:" not in done.stdout
 
@@ -234,7 +234,7 @@ spec: {rules: [{rule: GA324, severity: deny}]}
 pod.yaml:1  Pod team-a/train  refused
 Error when reviewing "pod.yaml": metadata.namespace: namespace "team-a" is in none of the files, \
 so the pod is taken as not converted; add the Namespace to the files, or give the cluster's with --cluster [GA324]
-  GA324 deny  pod.yaml:5:14  Whether a namespace converts its pods is known
+  GA324 deny  pod.yaml:5:14  The namespace of a pod must be known
 
 1 object: 1 refused
 """

@@ -16,8 +16,8 @@ def test_table_has_a_line_for_each_rule(run):
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert [line[:5] for line in lines] == [rule.id for rule in all_rules()]
-    assert "GA307  deny   A node label that describes GPUs has an exact equivalent on a device" in lines
-    assert "GA313  warn   Some device of the cluster matches what is asked" in lines
+    assert "GA307  deny   A node label that selects GPUs must have an exact equivalent on a device" in lines
+    assert "GA313  warn   A device of the cluster must match the request" in lines
 
 
 def test_one_rule_is_told_in_full(invoke):
@@ -26,7 +26,7 @@ def test_one_rule_is_told_in_full(invoke):
     assert (
         done.stdout
         == """\
-GA313: Some device of the cluster matches what is asked
+GA313: A device of the cluster must match the request
 
 Severity: warn, unless conversion.unsatisfiable, or spec.rules of the GPUAdmissionPolicy says otherwise
 
@@ -77,7 +77,7 @@ def test_rules_as_json_have_every_field(invoke):
     documents = json.loads(invoke("rules", "-o", "json").stdout)
     assert [document["id"] for document in documents] == [rule.id for rule in all_rules()]
     texts = {"id", "title", "default", "why", "remedy", "source", "wrong", "right", "setting"}
-    assert all(document.keys() == {*texts, "rows", "fixed"} for document in documents)
+    assert all(document.keys() == {*texts, "rows", "fixed", "shared_cause"} for document in documents)
 
 
 def test_rule_that_no_setting_changes_says_so(invoke):

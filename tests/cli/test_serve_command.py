@@ -92,6 +92,7 @@ def test_server_answers_reviews_and_ends_at_sigterm(server, folder, pod):
         (["--drain-delay", "nan"], "--drain-delay is nan; give a number of seconds"),
         (["--drain-delay", "inf"], "--drain-delay is inf; give a number of seconds"),
         (["--port", "70000"], "Invalid value for '--port': 70000 is not in the range 0<=x<=65535."),
+        (["--max-connections", "7"], "Invalid value for '--max-connections': 7 is not in the range x>=8."),
         (["--drain-delay", "-1"], "Invalid value for '--drain-delay': -1.0 is not in the range x>=0."),
     ],
 )
@@ -243,6 +244,8 @@ def test_port_is_that_of_the_url_unless_it_is_given(url, port, expected):
         port=port,
         host="",
         probe_port=0,
+        max_connections=2048,
+        max_connections_per_address=1024,
         drain_delay=0.0,
         log_level="info",
     )

@@ -23,7 +23,7 @@ def test_pipe_in_a_folder_is_not_read(run, folder, write, pod, cluster, option):
 def test_device_in_a_folder_is_not_read(run, folder, write, pod, cluster):
     (folder / "zero.yaml").symlink_to("/dev/zero")
     write("pod.yaml", pod())
-    assert run("review", "--cluster", cluster, ".").stdout.endswith("1 object: 1 admitted, 1 converted\n")
+    assert run("review", "--cluster", cluster, ".").stdout.endswith("1 object: 1 admitted (1 converted)\n")
 
 
 def test_folder_of_pipes_only_has_no_files(invoke, folder):

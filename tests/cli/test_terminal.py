@@ -41,7 +41,7 @@ def misspelt(write, pod):
 
 def test_colours_are_for_terminals(folder, cluster, misspelt):
     written = on_a_terminal(folder, "review", "--cluster", cluster, misspelt)
-    assert "\x1b[1mPod team-a/train\x1b[0m  \x1b[32m\x1b[1mconverted\x1b[0m" in written
+    assert "\x1b[1mPod team-a/train\x1b[0m  \x1b[32m\x1b[1madmitted\x1b[0m, converted" in written
     assert "\x1b[33m\x1b[1mWarning:\x1b[0m GA313" in written
     assert "\x1b[31m-        nvidia.com/gpu: 1\x1b[0m" in written
     assert "\x1b[32m+  resourceClaims:\x1b[0m" in written
@@ -49,7 +49,7 @@ def test_colours_are_for_terminals(folder, cluster, misspelt):
 
 def test_no_color_is_respected(folder, cluster, misspelt):
     written = on_a_terminal(folder, "review", "--cluster", cluster, misspelt, NO_COLOR="1")
-    assert "Pod team-a/train  converted" in written
+    assert "Pod team-a/train  admitted, converted" in written
     assert "\x1b" not in written
 
 

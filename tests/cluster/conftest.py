@@ -8,6 +8,7 @@ objects none is changed; what the scenarios made is removed, and also what a run
 """
 
 import os
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from tests.cluster.harness.sandbox_cluster import SandboxCluster
 _NONE = "no cluster: set KUBECONFIG or KUBEBUILDER_ASSETS"
 _SHARED = "the cluster of KUBECONFIG is used with -n 0 only, by one process at a time"
 _GIVEN = "test_real_control_plane_is_given"
+_API = "scheduling.k8s.io/v1alpha2"
+_GATES = ("GenericWorkload", "DRAWorkloadResourceClaims")
+"""What PodGroups with claims need, in Kubernetes 1.36."""
 _SECONDS = 180
 """For a scenario together with the start of a control plane, for which it may be the first."""
 
@@ -39,7 +43,8 @@ def pytest_collection_modifyitems(config, items):
 
 def _needs_a_real_one(item):
     params = item.callspec.params if hasattr(item, "callspec") else {}
-    return item.name != _GIVEN and (params.get("cluster") == "real" or "real" in item.fixturenames)
+    needs = "real" in params.values() or {"real", "guarded"} & {*item.fixturenames}
+    return item.name != _GIVEN and bool(needs)
 
 
 def _why_not():
@@ -55,24 +60,41 @@ def background():
     background.close()
 
 
-@pytest.fixture(scope="session")
-def _sandbox(background, tmp_path_factory):
-    cluster = SandboxCluster(background, tmp_path_factory.mktemp("sandbox"))
+def _running(cluster):
     try:
         cluster.begin()
         yield cluster
     finally:
         cluster.close()
+
+
+@pytest.fixture(scope="session")
+def _sandbox(background, tmp_path_factory):
+    cluster = SandboxCluster(background, tmp_path_factory.mktemp("sandbox"))
+    yield from _running(cluster)
 
 
 @pytest.fixture(scope="session")
 def _real(background, tmp_path_factory):
     cluster = RealCluster.of(background, os.environ, tmp_path_factory.mktemp("real"))
-    try:
-        cluster.begin()
-        yield cluster
-    finally:
-        cluster.close()
+    yield from _running(cluster)
+
+
+@pytest.fixture(scope="session")
+def _sandbox_with_groups(background, tmp_path_factory):
+    cluster = SandboxCluster(background, tmp_path_factory.mktemp("groups"), feature_gates=_GATES)
+    yield from _running(cluster)
+
+
+@pytest.fixture(scope="session")
+def _real_with_groups(background, tmp_path_factory, request):
+    """A control plane of our own with the gates on; a cluster of somebody's as it is."""
+    if os.environ.get("KUBECONFIG"):
+        yield request.getfixturevalue("_real")
+        return
+    folder = tmp_path_factory.mktemp("real-groups")
+    cluster = RealCluster.of(background, os.environ, folder, feature_gates=_GATES, apis=[_API])
+    yield from _running(cluster)
 
 
 @pytest.fixture
@@ -91,6 +113,15 @@ def real(request):
 def cluster(request):
     """A cluster with the service running in it."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(params=["sandbox", "real"])
+def grouping(request):
+    """A cluster that serves PodGroups, with the service running in it; where it does not, the scenario is skipped."""
+    cluster = request.getfixturevalue(f"_{request.param}_with_groups")
+    if cluster.api.request("GET", f"/apis/{_API}").code == HTTPStatus.NOT_FOUND:
+        pytest.skip(f"this cluster does not serve {_API}: the feature gate GenericWorkload is off")
+    yield from _used(cluster)
 
 
 def _used(cluster):

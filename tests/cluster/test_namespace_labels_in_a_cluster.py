@@ -102,3 +102,22 @@ def test_value_that_there_is_none_of_is_refused(real):
 def test_namespace_cannot_be_created_opted_in_without_the_right(real, users):
     editor, _ = users
     assert editor.create(manifests.namespace("gpu-admission-test-new", {LABEL: "enabled"}), dry_run=True).code == 403
+
+
+@pytest.mark.parametrize("name", ["kube-system", "gpu-admission", "gpu-operator"])
+def test_exempt_namespace_is_not_opted_in(real, name):
+    answer = opting_in(real.api, name)
+    assert answer.code == 422
+    assert answer.message == (
+        f'namespaces "{name}" is forbidden: {DENIED}metadata.labels[gpu-admission.io/dra]: namespace "{name}" is exempt: its '
+        "pods are never converted; remove the label"
+    )
+
+
+@pytest.mark.parametrize("name", ["nvidia-dra-driver-gpu", "dra-driver-nvidia-gpu", "nvidia-gpu-operator"])
+def test_exempt_namespace_is_not_created_with_an_enforced_quota(real, name):
+    answer = real.create(manifests.namespace(name, {QUOTA: "enforced"}), dry_run=True)
+    assert answer.message.endswith(
+        f'{DENIED}metadata.labels[gpu-admission.io/quota]: namespace "{name}" is exempt: a GPUQuota is never enforced '
+        "there; remove the label"
+    )

@@ -57,7 +57,8 @@ def test_pod_that_is_over_the_quota_is_refused(cluster, labels, entry):
         "exceeded quota: gpu, requested: gpus=2, used: gpus=1, limited: gpus=2; 2 more GPUs are asked, 1 is left of 2"
     )
     assert answer.message.startswith(denied(entry, native))
-    assert answer.message.endswith("ask for less (GPUs), or ask whoever writes GPUQuota gpu for more [GA502]")
+    remedy = "ask for less (GPUs), or ask whoever writes GPUQuota gpu for more"
+    assert answer.message.endswith(f"{remedy}; gpu-admission quota -n {team} shows who holds what [GA502]")
 
 
 def test_pod_that_is_over_the_quota_only_makes_a_warning_while_it_is_tried(cluster):

@@ -29,7 +29,7 @@ async def test_turn_lists_and_then_watches_from_there(api, reflector, store):
     assert names(store) == ["a"]
     assert store.state == "synced"
     assert api.queries == [
-        {"limit": "500"},
+        {"limit": "100"},
         {"allowWatchBookmarks": "true", "resourceVersion": "10001", "timeoutSeconds": "360", "watch": "true"},
     ]
 

@@ -234,7 +234,7 @@ def test_proprietary_modules_on_grace_and_blackwell_are_refused(told):
 
 @pytest.mark.parametrize("label", [{"deploy": "pre-installed"}, {"deploy": "false"}, {"workload": "vm-passthrough"}])
 def test_node_that_gets_no_driver_does_not_count(told, label):
-    spec = f"driver: {{kernelModuleType: open, {IMAGE}, version: 580.95.05}}"
+    spec = f"driver: {{kernelModuleType: open, {IMAGE}, version: 580.95.05}}\nsandboxWorkloads: {{enabled: true}}"
     assert told("GA120", spec, node("v100", family="volta", **label)) == []
 
 

@@ -268,7 +268,14 @@ def test_node_that_goes_is_not_judged(examined):
 
 @pytest.mark.parametrize(
     "user",
-    ["system:node:gpu-1", "system:serviceaccount:gpu-operator:gpu-operator", "system:serviceaccount:nfd:nfd-master"],
+    [
+        "system:node:gpu-1",
+        "system:serviceaccount:gpu-operator:gpu-operator",
+        "system:serviceaccount:gpu-operator:nvidia-mig-manager",
+        "system:serviceaccount:nvidia-gpu-operator:gpu-operator",
+        "system:serviceaccount:node-feature-discovery:nfd-master",
+        "system:serviceaccount:openshift-nfd:nfd-master",
+    ],
 )
 def test_kubelets_and_operators_are_only_warned(told, user):
     assert told("GA154", {PLUGIN: "a10"}, *SHARING, user=user)[0][0] == "warn"
@@ -454,6 +461,10 @@ def test_reserved_label_is_left_to_the_operator(told):
         "says which NVIDIADriver a node belongs to and is the operator's to set; it would be overwritten, or believed"
     )
     assert told("GA157", {OWNER: "mine"}, before={}, user="admin") == [("warn", said, "leave it as it is")]
+
+
+def test_reserved_label_is_not_every_service_accounts_to_set(told):
+    assert told("GA157", {OWNER: "mine"}, before={}, user="system:serviceaccount:team-a:gpu-operator")[0][0] == "warn"
 
 
 @pytest.mark.parametrize("user", ["system:serviceaccount:gpu-operator:gpu-operator", "system:node:gpu-1"])

@@ -63,16 +63,16 @@ NEVER = "is true, but the operator never deploys it while sandboxWorkloads.enabl
 ENABLE = "write sandboxWorkloads.enabled: true, or remove it"
 
 
-def test_component_without_sandboxes_is_refused(examined):
+def test_component_without_sandboxes_warns(examined):
     found = examined(policy(sandbox="", vfioManager="{enabled: true}"))
-    assert told(found) == [(Severity.DENY, f"spec.vfioManager.enabled: {NEVER}; {ENABLE}")]
+    assert told(found) == [(Severity.WARN, f"spec.vfioManager.enabled: {NEVER}; {ENABLE}")]
     found = examined(policy(sandbox="enabled: false", vfioManager="{enabled: true}"))
     assert told(found) == [(Severity.WARN, f"spec.vfioManager.enabled: {NEVER}; {ENABLE}")]
 
 
-def test_vgpu_manager_without_sandboxes_is_refused_whatever_the_chart_enables(examined):
+def test_vgpu_manager_without_sandboxes_warns_whatever_the_chart_enables(examined):
     found = examined(policy(sandbox="enabled: false", vgpuManager=MANAGER, **CHART))
-    assert told(found) == [(Severity.DENY, f"spec.vgpuManager.enabled: {NEVER}; {ENABLE}")]
+    assert told(found) == [(Severity.WARN, f"spec.vgpuManager.enabled: {NEVER}; {ENABLE}")]
 
 
 def test_workload_and_mode_without_sandboxes_are_warned_of(examined):

@@ -69,8 +69,3 @@ def test_object_on_its_way_out_is_not_refused(examined):
     )
     (finding,) = [one for one in examined(leaving) if one.rule == "GA101"]
     assert finding.severity == "warn"
-
-
-def test_kinds_of_other_operators_in_the_group_are_not_refused(examined):
-    text = "apiVersion: nvidia.com/v1alpha1\nkind: DynamoGraphDeployment\nmetadata: {name: llm}\nspec: {}"
-    assert {finding.severity for finding in examined(text)} == {"audit"}

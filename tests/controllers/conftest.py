@@ -285,7 +285,7 @@ def gpu_pod():
 def view_of():
     """The view of a cluster with these objects, in which `team-a` converts and `team-b` does not."""
 
-    def make(*objects, kinds=("Pod", "ResourceClaimTemplate", "Namespace")):
+    def make(*objects, kinds=("Pod", "PodGroup", "ResourceClaimTemplate", "Namespace")):
         lists = [{"apiVersion": _API_VERSION.get(kind, "v1"), "kind": f"{kind}List", "items": []} for kind in kinds]
         namespaces = [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
@@ -296,7 +296,7 @@ def view_of():
     return make
 
 
-_API_VERSION = {"ResourceClaimTemplate": "resource.k8s.io/v1"}
+_API_VERSION = {"PodGroup": "scheduling.k8s.io/v1alpha2", "ResourceClaimTemplate": "resource.k8s.io/v1"}
 
 
 @pytest.fixture

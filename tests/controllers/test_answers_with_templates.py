@@ -60,7 +60,7 @@ def ask(api, view_of, review_body, metrics):
         keeper = TemplateKeeper(api.client, view, count=metrics.count_template)
         admission = Admission(view, lambda: settings, metrics, templates=keeper)
         entry = ENTRIES["conversion"]
-        answer = await admission.act(entry, review_body(pod, **request), admission.deadline(seconds))
+        answer = await admission.answer(entry, review_body(pod, **request), admission.deadline(seconds))
         return json.loads(answer)["response"]
 
     return ask
@@ -176,5 +176,5 @@ async def test_api_server_that_takes_too_long_refuses_in_time(api, ask, gpu_pod)
 
 async def test_without_a_keeper_nothing_is_created(view_of, review_body, gpu_pod, metrics):
     admission = Admission(view_of(), lambda: DEFAULTS, metrics)
-    answer = await admission.act(ENTRIES["conversion"], review_body(gpu_pod()), admission.deadline("10s"))
+    answer = await admission.answer(ENTRIES["conversion"], review_body(gpu_pod()), admission.deadline("10s"))
     assert "patch" in json.loads(answer)["response"]

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.cluster.errors import APIError, Unreachable
@@ -114,7 +114,6 @@ class World:
         await asyncio.wait([task for task, _ in self.runs.values()])
 
 
-@settings(max_examples=150)
 @given(
     fates=st.tuples(st.lists(fates, max_size=60), st.lists(fates, max_size=60)),
     times=st.tuples(clocks, clocks),

@@ -1,6 +1,7 @@
 """The leader repairs templates and sweeps them."""
 
 import copy
+import threading
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from policies.decision import MANAGED, RECORD
 from policies.review.upkeep import missing_templates, needed_by_workloads
 from policies.settings import DEFAULTS
 from webhook.cluster.clockwork import Clockwork
+from webhook.controllers import templates
 from webhook.controllers.metrics import ControllerMetrics
 from webhook.controllers.run import IncompleteRound
 from webhook.controllers.templates import TemplateRepair, TemplateSweep
@@ -76,6 +78,20 @@ async def test_missing_template_is_made_again(api, repair_of, view_of, converted
     await repair_of(view_of(pod)).round()
     assert api.objects[f"{TEMPLATES}/{template.name}"]["spec"] == template.spec
     assert "a ResourceClaimTemplate that pods wait for was missing and is made again" in caplog.messages
+
+
+@pytest.mark.parametrize("step", ["missing_templates", "used_by_pods", "next_steps"])
+async def test_what_takes_long_is_computed_aside(monkeypatch, repair_of, sweep_of, view_of, converted, step):
+    threads, compute = [], getattr(templates, step)
+
+    def noted(*arguments):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return compute(*arguments)
+
+    monkeypatch.setattr(templates, step, noted)
+    view = view_of(converted[0], converted[1].manifest())
+    await (repair_of if step == "missing_templates" else sweep_of)(view).round()
+    assert threads == [False]
 
 
 async def test_template_that_exists_is_left_alone(api, repair_of, view_of, converted):
@@ -250,9 +266,27 @@ async def test_foreign_templates_are_not_even_asked_for(api, sweep_of, view_of, 
     assert api.requests == []
 
 
-@pytest.mark.parametrize("kinds", [("ResourceClaimTemplate",), ("Pod",)])
+async def test_template_of_a_pod_group_is_kept(api, sweep_of, view_of, stored_template):
+    """Its claim is made anew from the template if it is lost; in the view, and where only the API server shows it."""
+    stored = stored_template()
+    name = stored["metadata"]["name"]
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "ring", "namespace": "team-a"},
+        "spec": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": name}]},
+    }
+    await sweep_of(view_of(stored, group)).round()
+    assert api.requests == []
+    old = stored_template(OLD)
+    api.put("/apis/scheduling.k8s.io/v1alpha2/namespaces/team-a/podgroups/ring", group)
+    await sweep_of(view_of(old)).round()
+    assert api.objects[f"{TEMPLATES}/{name}"]["metadata"]["annotations"] == {}
+
+
+@pytest.mark.parametrize("kinds", [("ResourceClaimTemplate",), ("Pod",), ("Pod", "ResourceClaimTemplate")])
 async def test_nothing_is_swept_on_guesses(api, sweep_of, view_of, kinds):
-    with pytest.raises(IncompleteRound, match=r"^nothing is known of (Pod|ResourceClaimTemplate)s yet, "):
+    with pytest.raises(IncompleteRound, match=r"^nothing is known of (Pod|PodGroup|ResourceClaimTemplate)s yet, "):
         await sweep_of(view_of(kinds=kinds)).round()
     assert api.requests == []
 

@@ -75,7 +75,7 @@ def conditions(draw):
             return {"key": key, "operator": operator, "values": sorted({value, other})}
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(st.lists(st.lists(conditions(), min_size=1, max_size=2), min_size=1, max_size=2), st.sampled_from([GPU, MIG]))
 def test_devices_are_selected_where_their_nodes_were(alternatives, resource):
     """On DRA nodes that GPU Feature Discovery labels as before: the claim takes a device where the pod took its node."""
@@ -148,7 +148,6 @@ def most_at_once(pod, resource):
     return max(sum(amount(one, resource) for one in together) for together in moments(pod))
 
 
-@settings(max_examples=300, deadline=None)
 @given(counted_pods())
 def test_devices_after_are_devices_before(pod):
     most = {GPU: most_at_once(pod, GPU), MIG: most_at_once(pod, MIG)}
@@ -172,7 +171,6 @@ def test_devices_after_are_devices_before(pod):
             assert sum(held[name] for name in mine if kind_of[name] == kind) == amount(container, kind)
 
 
-@settings(max_examples=300, deadline=None)
 @given(counted_pods())
 def test_request_names_are_labels_and_differ(pod):
     decision = asked(pod)

@@ -124,8 +124,8 @@ def pods_of(given):
     if given["kind"] == "Pod":
         return [("", given)]
     return [
-        (str(path), with_defaults({"apiVersion": "v1", "kind": "Pod", **template}))
-        for path, template in pod_templates(given)
+        (str(found.path), with_defaults({"apiVersion": "v1", "kind": "Pod", **found.template}))
+        for found in pod_templates(given)
     ]
 
 

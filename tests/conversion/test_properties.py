@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jsonpatch
 import yaml
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from policies.conversion.asked import Asked
@@ -180,7 +180,6 @@ def asked(pod, view=CLUSTER, **fields):
     return review(Request(object=pod, namespace=fields.pop("namespace", "team-a"), **fields), view, DEFAULTS)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     json_values | broken_pods(),
     json_values,
@@ -198,14 +197,12 @@ def test_any_json_gets_a_decision(document, old, entry, operation, namespace, vi
     assert decision.allowed or not decision.patch
 
 
-@settings(max_examples=200, deadline=None)
 @given(pods() | converted_pods())
 def test_patch_makes_the_object(pod):
     decision = asked(pod)
     assert jsonpatch.apply_patch(pod, list(decision.patch)) == decision.object
 
 
-@settings(max_examples=200, deadline=None)
 @given(pods() | converted_pods())
 def test_second_review_changes_nothing(pod):
     decision = asked(pod)
@@ -214,7 +211,26 @@ def test_second_review_changes_nothing(pod):
     assert (again.allowed, again.patch, again.templates) == (True, (), decision.templates)
 
 
-@settings(max_examples=200, deadline=None)
+def test_pod_left_for_its_shared_gpus_stays_so_when_placement_adds_conditions_that_no_claim_can_express():
+    """Placement writes the product of both resources into every term, also into one before that with the reason."""
+    resources = {GPU: 1, MIG: 1}
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["gpu-h100-01"]}]
+    shared = {"key": "nvidia.com/gpu.sharing-strategy", "operator": "NotIn", "values": ["none"]}
+    pod = {
+        "metadata": {"annotations": {f"{WISH}product": "H100*"}},
+        "spec": {
+            "affinity": required([{"matchFields": fields}, {"matchExpressions": [shared]}]),
+            "containers": [{"name": "app", "resources": {"limits": resources, "requests": resources}}],
+        },
+    }
+    decision = asked(pod)
+    assert [finding.rule for finding in decision.findings] == ["GA306", "GA413"]
+    first_term = decision.object["spec"]["affinity"]["nodeAffinity"][REQUIRED[-1]]["nodeSelectorTerms"][0]
+    assert f"{MIG}.product" in [expression["key"] for expression in first_term["matchExpressions"]]
+    again = asked(decision.object)
+    assert (again.findings, again.patch, again.templates) == (decision.findings, (), ())
+
+
 @given(converted_pods(), st.none() | annotations)
 def test_converted_pod_stays_as_it_is_whatever_it_wishes_later(pod, later):
     decision = asked(pod, entry="conversion")
@@ -228,7 +244,6 @@ def test_converted_pod_stays_as_it_is_whatever_it_wishes_later(pod, later):
     assert Asked.from_record(record).record() == record
 
 
-@settings(max_examples=200, deadline=None)
 @given(pods() | converted_pods())
 def test_everything_else_in_the_pod_stays(pod):
     decision = asked(pod)

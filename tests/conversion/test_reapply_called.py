@@ -48,7 +48,7 @@ def pod(*, image="a:2", label="true", **metadata):
 
 def called(document, stored=STORED, **fields):
     request = Request(document, stored, operation="UPDATE", namespace="a", **fields)
-    return [entry.name for entry in entries_called(request, ManifestsView())]
+    return [entry.name for entry in entries_called(request, ManifestsView(), DEFAULTS)]
 
 
 def test_update_of_the_spec_of_a_marked_pod_is_reviewed():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jsonpatch
 import yaml
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from policies.conversion.opt_in import OPT_IN
@@ -123,7 +123,6 @@ def converted(manifest, strategy, policy=DEFAULTS):
 strategies = st.sampled_from(["template", "rename"])
 
 
-@settings(max_examples=300, deadline=None)
 @given(manifests(), strategies, st.booleans(), st.sampled_from(POLICIES))
 def test_manifest_applied_again_gives_the_stored_spec(manifest, strategy, lists_merge, policy):
     stored = converted(manifest, strategy, policy)
@@ -133,7 +132,6 @@ def test_manifest_applied_again_gives_the_stored_spec(manifest, strategy, lists_
     assert jsonpatch.apply_patch(again, list(decision.patch)) == stored
 
 
-@settings(max_examples=300, deadline=None)
 @given(manifests(), strategies, st.sampled_from(POLICIES))
 def test_manifest_in_the_place_of_the_pod_gives_the_stored_spec(manifest, strategy, policy):
     stored = converted(manifest, strategy, policy)
@@ -141,7 +139,6 @@ def test_manifest_in_the_place_of_the_pod_gives_the_stored_spec(manifest, strate
     assert (decision.findings, decision.object["spec"]) == ((), stored["spec"])
 
 
-@settings(max_examples=300, deadline=None)
 @given(manifests(), strategies, st.booleans(), st.data())
 def test_another_asking_for_gpus_is_never_hidden(manifest, strategy, lists_merge, data):
     stored = converted(manifest, strategy)
@@ -156,7 +153,6 @@ def test_another_asking_for_gpus_is_never_hidden(manifest, strategy, lists_merge
     assert decision.object["spec"] == again["spec"]
 
 
-@settings(max_examples=200, deadline=None)
 @given(manifests(), manifests(), strategies, st.booleans(), st.text(max_size=3))
 def test_update_answered_once_is_answered(manifest, other, strategy, lists_merge, record):
     stored = converted(manifest, strategy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.dra.templates import DeviceRequest, claim_template
@@ -106,7 +106,6 @@ def reordered(draw):
     return dict(draw(st.permutations(list(SELECTOR.items())))), [*terms, *twice]
 
 
-@settings(max_examples=100, deadline=None)
 @given(reordered())
 def test_order_and_repetition_of_conditions_do_not_change_the_name(conditions):
     assert template_name(*conditions) == template_name(SELECTOR, terms_in_order(FIRST, SECOND))

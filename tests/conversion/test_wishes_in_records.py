@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.conversion.asked import Asked
@@ -76,7 +76,6 @@ wishes = st.fixed_dictionaries(
 ).map(Wish.of)
 
 
-@settings(max_examples=200, deadline=None)
 @given(wishes, st.sampled_from(["gpu", "mig"]), st.sampled_from([{}, {GPU: 1}, {GPU: 4}]))
 def test_record_keeps_the_wish(wish, kind, shares):
     containers = (ContainerAsk("train", "container", {GPU: 1, MIG: 2}),)
@@ -87,7 +86,6 @@ def test_record_keeps_the_wish(wish, kind, shares):
     assert again.template("team-a") == asked.template("team-a")
 
 
-@settings(max_examples=100, deadline=None)
 @given(wishes, wishes)
 def test_wish_after_conversion_changes_nothing(wish, later):
     view = ManifestsView([])

@@ -1,4 +1,4 @@
-"""matchConditions, compiled and evaluated as the API server does."""
+"""CEL of webhooks and admission policies, compiled and evaluated as the API server does."""
 
 from webhook.sandbox.admission.expressions import compile_condition, value_of
 
@@ -22,3 +22,17 @@ def called(webhook, question):
     assert all(isinstance(verdict, bool) for verdict, _ in verdicts), verdicts
     assert sum(cost for _, cost in verdicts) < BUDGET
     return all(verdict for verdict, _ in verdicts)
+
+
+def holds(expression, new, old):
+    """Whether an expression of an admission policy is true of an object and the one before it."""
+    known = value_of({"object": new, "oldObject": old, "request": None, "namespaceObject": None})
+    verdict, _ = compile_condition(expression).holds(known)
+    assert isinstance(verdict, bool), verdict
+    return verdict
+
+
+def namespace(labels=None, name="team-a"):
+    """A namespace as the API server shows it to its admission policies."""
+    metadata = {"name": name} | ({} if labels is None else {"labels": labels})
+    return {"metadata": metadata, "spec": {}, "status": {}}

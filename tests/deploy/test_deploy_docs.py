@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from webhook.cli import main
-from webhook.cli.serve import command as serve
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -50,7 +49,9 @@ def test_commands_that_are_named_exist(text):
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_flags_that_are_named_exist(text):
-    known = {option for each in serve.params for option in each.opts} | OF_KUBERNETES
+    context = click.Context(main)
+    commands = [main.get_command(context, name) for name in main.list_commands(context)]
+    known = {option for command in commands for each in command.params for option in each.opts} | OF_KUBERNETES
     for flag in re.findall(r"(?:`| value: )(--[a-z-]+)", text):
         assert flag in known, flag
 

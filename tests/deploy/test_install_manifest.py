@@ -1,5 +1,6 @@
 """install.yaml and the overlays: up to date, and the same whoever renders them."""
 
+import re
 import runpy
 import shutil
 import subprocess
@@ -155,3 +156,22 @@ def test_component_adds_and_changes_nothing_else(with_component, installed, comp
     objects = with_component(component)
     assert {identity(document): document for document in installed}.items() <= objects.items()
     assert len(objects) > len(installed)
+
+
+@needs_kubectl
+def test_guard_of_admin_access_can_be_left_out(tmp_path, deploy, build, installed):
+    """By the patch that docs/install.md shows."""
+    (tmp_path / "deploy").symlink_to(deploy)
+    text = (deploy.parent / "docs" / "install.md").read_text()
+    (patch,) = re.findall(r"```yaml\n(patches:\n- target: .*?admin-access.*?)```", text, re.DOTALL)
+    (tmp_path / "kustomization.yaml").write_text(
+        f"apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [deploy/overlays/default]\n{patch}"
+    )
+    everything = {identity(document): document for document in installed}
+    left = build(tmp_path)
+    assert left.items() <= everything.items()
+    assert {(kind, name) for _, kind, _, name in everything.keys() - left.keys()} == {
+        ("ValidatingAdmissionPolicy", "admin-access.gpu-admission.io"),
+        ("ValidatingAdmissionPolicyBinding", "admin-access.gpu-admission.io"),
+        ("ClusterRole", "gpu-admission-admin-access"),
+    }

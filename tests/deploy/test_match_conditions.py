@@ -74,6 +74,7 @@ PODS = {
     "other mount": (pod({"volumeMounts": [{"name": "v", "mountPath": "/data"}]}), set()),
     "image of nvidia": (pod({"image": "nvcr.io/nvidia/pytorch:25.08-py3"}), {"access"}),
     "annotation of cdi": (pod(annotations=CDI), {"access"}),
+    "annotation of cdi under cri-o": (pod(annotations={"cdi.k8s.io/any": "nvidia.com/gpu=all"}), {"access"}),
     "ephemeral container": (
         pod(ephemeralContainers=[{"name": "d", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]),
         {"access"},

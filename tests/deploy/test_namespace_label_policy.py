@@ -7,26 +7,17 @@ import pytest
 from policies.conversion.opt_in import OPT_IN
 from policies.dra.cel.errors import CelCompileError
 from policies.quota.opt_in import OPT_IN as QUOTA
-from webhook.sandbox.admission.expressions import NO_AUTHORIZER, compile_condition, value_of
+from policies.settings.exempt_namespaces import exempt_by_default
+from tests.deploy.match_conditions import holds, namespace
+from webhook.sandbox.admission.expressions import NO_AUTHORIZER, compile_condition
 
 STRATEGY = "gpu-admission.io/dra-strategy"
+NAME = "namespace-labels.gpu-admission.io"
 
 
 @pytest.fixture(scope="module")
 def policy(one):
-    return one("ValidatingAdmissionPolicy")["spec"]
-
-
-def holds(expression, new, old):
-    variables = {"object": new, "oldObject": old, "request": None, "namespaceObject": None}
-    verdict, _ = compile_condition(expression).holds(value_of(variables))
-    assert isinstance(verdict, bool), verdict
-    return verdict
-
-
-def namespace(labels=None):
-    metadata = {"name": "team-a"} | ({} if labels is None else {"labels": labels})
-    return {"metadata": metadata, "spec": {}, "status": {}}
+    return one("ValidatingAdmissionPolicy", NAME)["spec"]
 
 
 def test_every_way_to_write_a_label_is_guarded(policy):
@@ -128,16 +119,32 @@ def test_value_that_is_there_already_does_not_block_other_labels(policy, label):
     assert all(holds(each, new, old) for each in known)
 
 
+EXEMPT = {
+    (OPT_IN, "enabled"): False,
+    (OPT_IN, "preview"): False,
+    (OPT_IN, "disabled"): True,
+    (QUOTA, "enforced"): False,
+}
+
+
+@pytest.mark.parametrize(("label", "value"), EXEMPT)
+@pytest.mark.parametrize("name", sorted(exempt_by_default("quota")))
+def test_exempt_namespace_takes_no_label_that_its_webhooks_would_not_honour(policy, name, label, value):
+    known = [each["expression"] for each in policy["validations"] if "authorizer" not in each["expression"]]
+    labelled, before = namespace({label: value}, name), namespace(name=name)
+    for old in (before, None):
+        assert all(holds(each, labelled, old) for each in known) is EXEMPT[label, value]
+    assert all(holds(each, labelled, labelled) for each in known)
+    assert all(holds(each, before, labelled) for each in known)
+
+
 def test_messages_name_the_namespace_and_the_role_that_grants_it(policy):
-    opt_in, quota = (each["messageExpression"] for each in policy["validations"] if "messageExpression" in each)
+    opt_in, quota, *_ = (each["messageExpression"] for each in policy["validations"] if "messageExpression" in each)
     for message, role in ((opt_in, "gpu-admission-namespace-opt-in"), (quota, "gpu-admission-quota-edit")):
         assert holds(f"({message}).contains('team-a')", namespace(), None)
         assert role in message
 
 
 def test_policy_is_bound_and_denies(one):
-    binding = one("ValidatingAdmissionPolicyBinding")["spec"]
-    assert binding == {
-        "policyName": one("ValidatingAdmissionPolicy")["metadata"]["name"],
-        "validationActions": ["Deny"],
-    }
+    binding = one("ValidatingAdmissionPolicyBinding", NAME)["spec"]
+    assert binding == {"policyName": NAME, "validationActions": ["Deny"]}

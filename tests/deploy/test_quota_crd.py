@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.ledger import Ledger, Unstorable
 from policies.quota.limits.amounts import MOST
 from policies.quota.limits.quota import API_VERSION, NAME, QuotaError, parse_quota
 from policies.quota.limits.spec import MOST_GLOBS, MOST_LIMITS, UNITS
@@ -230,12 +230,28 @@ def test_status_takes_what_the_ledger_writes(schema):
     for ledger in (unprimed, counted(unprimed, parsed, quota)):
         after = ledger
         for charge in charges:
-            answer = after.charge(charge, parsed, time="2026-01-01T00:00:00Z", counted={"mig": Fraction(1)})
+            answer = after.charge(
+                charge, parsed, time="2026-01-01T00:00:00Z", counted={"mig": Fraction(1)}, call="c" * 16
+            )
             after = getattr(answer, "anyway", answer)
         written = {**quota, "status": after.status(parsed, 3)}
         assert len(written["status"]["charges"]) == 3
         assert schema_problems(schema, written) == []
         assert pruned(schema, written) == (written, [])
+
+
+@pytest.mark.parametrize(("field", "longest"), [("uid", 128), ("name", 253), ("piece", 63)])
+@pytest.mark.parametrize("more", [0, 1])
+def test_charge_is_refused_where_its_texts_are_longer_than_the_schema_takes(schema, field, longest, more):
+    quota = document(SPECS["the issue's"])
+    parsed = parse_quota(quota)
+    texts = {"uid": "u", "name": "n", "piece": "p", field: "x" * (longest + more)}
+    most = dict.fromkeys(UNITS, Fraction(2**256 - 1, 2**256 - 3))
+    bills = {OWN: Bill({"h100": Fraction(1)}, most), texts["piece"]: Bill({}, most)}
+    found = Ledger.read(quota).charge(Charge(texts["uid"], "Pod", "team-a", texts["name"], bills), parsed)
+    assert isinstance(found, Unstorable) == bool(more)
+    written = {**quota, "status": getattr(found, "anyway", Ledger()).status(parsed, 3)}
+    assert schema_problems(schema, written) == []
 
 
 def counted(ledger, parsed, quota):

@@ -179,6 +179,11 @@ def exemption(**who):
     return {"exemptions": [who]}
 
 
+def added_kind(**fields):
+    kind = {"group": "example.com", "kind": "TrainingRun", "templates": ["spec.workers[*].template"]}
+    return {"workloads": {"kinds": [{**kind, **fields}]}}
+
+
 def weight(**fields):
     return {"quota": {"weights": [fields]}}
 
@@ -244,6 +249,14 @@ SPECS = {
     "trusted creator": {"quota": {"trustedCreators": ["system:serviceaccount:kube-system:controllers"]}},
     "no trusted creator": {"quota": {"trustedCreators": []}},
     "trusted creator without a name": {"quota": {"trustedCreators": [""]}},
+    "kind": added_kind(counts=["spec.workers[*].size"], resource="trainingruns"),
+    "kind without templates": added_kind(templates=[]),
+    "kind of a core group": added_kind(group="apps"),
+    "kind in lower case": added_kind(kind="trainingrun"),
+    "resource in capitals": added_kind(resource="TrainingRuns"),
+    "path of JSONPath": added_kind(templates=["$.spec.template"]),
+    "path with an index": added_kind(templates=["spec.workers[0].template"]),
+    "count of another spelling": added_kind(counts=[".spec.replicas"]),
     "exemption": exemption(**{"from": ["conversion", "access", "GA307", "GA6*"], "users": ["alice"]}),
     "exemption of an account": exemption(**{"from": ["GA*"], "serviceAccounts": ["ci/*"], "namespaces": ["a-*"]}),
     "exemption of nobody": exemption(**{"from": ["access"]}),
@@ -257,6 +270,7 @@ LATER = {
     "wish that cannot be read": wish(min_memory="much"),
     "wish that cannot be met": wish(min_memory="80G", max_memory="40G"),
     "weight above 1": weight(products=["*"], sharing="mps", gpus="3/2"),
+    "count that multiplies nothing": added_kind(counts=["spec.head.replicas"]),
     "weight of 0": weight(products=["*"], sharing="mps", gpus="0"),
 }
 """What takes more than a schema: refused by our webhook, or told in the condition Accepted."""

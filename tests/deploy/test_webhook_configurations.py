@@ -7,16 +7,14 @@ import pytest
 from policies.configuration.config_maps.roles import LABEL
 from policies.configuration.nodes.checks import _WATCHED
 from policies.decision import MANAGED
-from policies.entries import CLAIM_KINDS, ENTRIES, NEVER_MATCHED
-from policies.kubernetes.workloads import WORKLOAD_KINDS
-from policies.quota.opt_in import ENFORCED, LEFT_ALONE, OPT_IN
+from policies.entries import CLAIM_KINDS, ENTRIES
+from policies.quota.opt_in import ENFORCED, OPT_IN
 from policies.settings import DEFAULTS
+from policies.settings.exempt_namespaces import exempt_by_default
 from webhook.cluster.resources import RESOURCES
+from webhook.cluster.workload_resources import WORKLOAD_RESOURCES
 from webhook.server.deadlines import Deadline
 
-OURS = "gpu-admission"
-EVERYBODYS = {*NEVER_MATCHED, OURS}
-HANDING_OUT = {*DEFAULTS.configuration.operator_namespaces, *DEFAULTS.access.exempt_namespaces}
 DEFAULTED = {
     *("admissionReviewVersions", "clientConfig", "failurePolicy", "matchPolicy", "name", "namespaceSelector"),
     *("objectSelector", "rules", "sideEffects", "timeoutSeconds"),
@@ -105,14 +103,15 @@ def test_entries_that_change_pods_for_gpus_are_asked_again(webhooks):
     assert again == {"conversion", "placement"}
 
 
-def test_cluster_can_heal_itself_without_us(webhooks):
+def test_webhooks_leave_out_the_namespaces_that_are_exempt_by_default(webhooks):
     for (_, entry), webhook in webhooks.items():
         if entry != "nodes":  # nodes are in no namespace
-            assert excluded(webhook) >= EVERYBODYS, entry
+            assert excluded(webhook) == exempt_by_default(ENTRIES[entry].concern), entry
 
 
-def test_who_hands_out_gpus_is_left_out_of_conversion_access_and_quotas(webhooks):
-    closed = {entry for (_, entry), webhook in webhooks.items() if excluded(webhook) == EVERYBODYS | HANDING_OUT}
+def test_entries_without_a_concern_leave_out_only_what_a_cluster_needs_to_heal_itself():
+    assert exempt_by_default(None) == {"kube-system", "gpu-admission"}
+    closed = {name for name, entry in ENTRIES.items() if entry.concern is not None}
     assert closed == {"conversion", "preview", "conversion-check", "access", "quota-enforced", "quota"}
 
 
@@ -132,11 +131,6 @@ def test_namespaces_enforce_their_quota(webhooks):
         for entry in ("quota-enforced", "quota")
     }
     assert terms == {"quota-enforced": [("In", [ENFORCED])], "quota": [("NotIn", [ENFORCED])]}
-
-
-@pytest.mark.parametrize("entry", ["quota-enforced", "quota"])
-def test_quotas_leave_alone_whom_policies_leave_alone(webhooks, entry):
-    assert excluded(webhooks["validating", entry]) == LEFT_ALONE
 
 
 def test_quotas_are_asked_about_the_same_objects(webhooks):
@@ -170,7 +164,9 @@ def test_no_rule_takes_everything(webhooks):
 
 
 def test_workloads_are_those_that_policies_know(webhooks):
-    assert kinds_of(webhooks["validating", "workloads"]) == {plural_of(*kind) for kind in WORKLOAD_KINDS}
+    assert kinds_of(webhooks["validating", "workloads"]) == {
+        (each.group, each.plural) for each in WORKLOAD_RESOURCES.values()
+    }
 
 
 def test_claims_are_those_that_policies_know(webhooks):

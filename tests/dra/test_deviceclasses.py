@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from policies.dra.deviceclasses import device_type, extended_resource_name, selected_types
+from policies.dra.deviceclasses import extended_resource_name, selected_types
+from policies.fleet.known_classes import KnownClasses
 
 # dra-driver-nvidia-gpu deployments/helm/dra-driver-nvidia-gpu/templates/deviceclass-{gpu,mig,vfio}.yaml.
 GPU = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
@@ -13,8 +14,15 @@ MIG = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].
 VFIO = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'vfio'"
 
 
+def device_type(device_class):
+    return KnownClasses([device_class]).device_type("any")
+
+
 def device_class(*expressions):
-    return {"spec": {"selectors": [{"cel": {"expression": expression}} for expression in expressions]}}
+    return {
+        "metadata": {"name": "any"},
+        "spec": {"selectors": [{"cel": {"expression": expression}} for expression in expressions]},
+    }
 
 
 @pytest.mark.parametrize(("text", "expected"), [(GPU, "gpu"), (MIG, "mig")])
@@ -136,7 +144,18 @@ def test_class_of_another_shape_is_not_guessed_at(document):
         (["device.driver == 'gpu.nvidia.com' || 1 / 0 == 1"], {"gpu", "mig", "vfio"}),
         (["1 / 0 == 1 ? true : false"], set()),
         ([PRODUCT, f"!({GPU})", "!has(device.attributes['gpu.nvidia.com'].profile)"], {"mig", "vfio"}),
-        ([OTHER], set()),
+        ([OTHER], {"other"}),
+        (["device.driver in ['fast.example.com', 'gpu.nvidia.com']"], {"gpu", "mig", "vfio", "other"}),
+        (["'fast.example.com' == device.driver || device.driver == 'gpu.nvidia.com'"], EVERY - {"channel", "daemon"}),
+        (["device.driver != 'gpu.nvidia.com'"], {"channel", "daemon", "other"}),
+        (["device.driver != 'fast.example.com'"], EVERY),
+        (["device.driver.endsWith('.nvidia.com')"], EVERY),
+        (["device.driver.startsWith('fast.')"], {"other"}),
+        (
+            ["device.driver == 'gpu.nvidia.com' ? true : device.driver in ['a.example.com']"],
+            EVERY - {"channel", "daemon"},
+        ),
+        ([f"device.driver in {[f'{letter}.example.com' for letter in 'abcdefghij']}"], {"other"}),
     ],
 )
 def test_types_that_selectors_leave_are_told(texts, expected):
@@ -146,8 +165,8 @@ def test_types_that_selectors_leave_are_told(texts, expected):
 def test_shipped_classes_are_known_without_the_cel_engine():
     document = device_class(GPU)
     program = (
-        "import sys; from policies.dra.deviceclasses import device_type; "
-        f"assert device_type({document!r}) == 'gpu'; assert 'policies.dra.cel' not in sys.modules"
+        "import sys; from policies.fleet.known_classes import KnownClasses; "
+        f"assert KnownClasses([{document!r}]).device_type('any') == 'gpu'; assert 'policies.dra.cel' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
 

@@ -35,7 +35,7 @@ def with_junk(document, path, junk):
     return changed
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), junk=JUNK, stored=st.booleans())
 def test_explanation_of_anything_is_json(ask, k8s, data, junk, stored):
     objects = {
@@ -72,7 +72,7 @@ def test_explanation_of_anything_is_json(ask, k8s, data, junk, stored):
     json.dumps(ask(pod, *objects.values()).as_json())
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), junk=JUNK, stored=st.booleans())
 def test_explanation_of_any_claim_is_json(ask, k8s, data, junk, stored):
     asked = k8s.claim(

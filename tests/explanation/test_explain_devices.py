@@ -60,6 +60,13 @@ def test_claim_that_no_pod_uses_is_told_as_such(ask, k8s):
     assert told(answer)[1:] == ("gpu-0 is in use by claim team-b/train-0-gpu, which no pod uses now",)
 
 
+def test_claim_of_a_pod_group_is_in_use_by_its_pods(ask, k8s):
+    held = k8s.holding("train-0", [0])
+    held["status"]["reservedFor"] = [{"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "ring"}]
+    answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), held)
+    assert told(answer)[1:] == ("gpu-0 is in use by the pods of PodGroup team-b/ring",)
+
+
 def test_admin_access_holds_nothing(ask, k8s):
     held = k8s.holding("monitor", [0])
     held["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True

@@ -52,6 +52,43 @@ def test_pods_that_share_a_claim_stay_on_its_node(ask, k8s):
     assert replicas(ask(pod, *nodes, *slices, k8s.claim(stored=True))) == (110, False)
 
 
+def pod_group(claim=""):
+    entry = {"name": "gpus", "resourceClaimTemplateName": "gpus"}
+    status = {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": claim}]} if claim else {}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "ring", "namespace": "team-a", "uid": "g"},
+        "spec": {"resourceClaims": [entry]},
+        "status": status,
+    }
+
+
+def test_pods_of_a_group_stay_where_their_claim_is_allocated(ask, k8s):
+    """One that is still to be made for all of them, from a template."""
+    pod = k8s.pod(
+        {"cpu": "1"},
+        resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"),
+        schedulingGroup={"podGroupName": "ring"},
+    )
+    nodes = [k8s.node(f"node-{number}") for number in range(2)]
+    slices = [k8s.resource_slice(k8s.gpus(2), f"node-{number}") for number in range(2)]
+    assert replicas(ask(pod, *nodes, *slices, k8s.template())) == (4, False)
+    assert replicas(ask(pod, *nodes, *slices, k8s.template(), pod_group())) == (110, False)
+
+
+def test_claim_of_a_group_is_reserved_for_any_number_of_its_pods(ask, k8s):
+    held = k8s.holding("other", [0], namespace="team-a")
+    owner = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": "ring", "uid": "g"}
+    held["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    held["status"]["reservedFor"] = [{"resource": "podgroups", "name": f"ring-{number}"} for number in range(256)]
+    pod = k8s.pod(
+        resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"), schedulingGroup={"podGroupName": "ring"}
+    )
+    answer = ask(pod, k8s.node(), k8s.resource_slice(k8s.gpus(1)), pod_group(held["metadata"]["name"]), held)
+    assert replicas(answer) == (110, False)
+
+
 def test_claim_is_shared_by_at_most_256_pods(ask, k8s):
     held = k8s.holding("other", [0], namespace="team-a")
     held["status"]["reservedFor"] = [{"resource": "pods", "name": f"pod-{number}"} for number in range(254)]

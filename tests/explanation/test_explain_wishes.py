@@ -133,7 +133,7 @@ def test_what_has_nothing_to_do_with_placement_is_left_to_review(ask, k8s, label
 def test_warning_of_a_pod_that_is_refused_is_told(ask, k8s, labelled):
     answer = ask(wishing(k8s.pod({"nvidia.com/gpu": "1"}), product="H10", min_memory="80GB"), *labelled)
     assert [obstacle.rule for obstacle in answer.obstacles] == ["GA401"]
-    assert "GA405" in [finding.rule for finding in answer.warnings]
+    assert "GA404" in [finding.rule for finding in answer.warnings]
 
 
 def test_stored_pod_is_not_reviewed(ask, k8s, labelled):

@@ -103,11 +103,11 @@ async def writer(sandbox, tmp_path):
     """Make a writer: one for each replica."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def make(clockwork=None):
+        async def make(clockwork=None, run=None):
             kubeconfig = tmp_path / "kubeconfig"
             kubeconfig.write_text(sandbox.kubeconfig())
             client = await APIClient.connect(str(kubeconfig), environ={})
-            writer = LedgerWriter(client, clockwork=clockwork or Clockwork())
+            writer = LedgerWriter(client, run=run, clockwork=clockwork or Clockwork())
             stack.push_async_callback(client.close)
             stack.push_async_callback(writer.close)
             return writer
@@ -156,15 +156,22 @@ def shown():
 
 
 @pytest.fixture
-def interrupted(sandbox):
+def interrupt(sandbox):
+    """Hold the next write of a ledger, or its next read, once it is done and before it is answered."""
+    return lambda verb="PUT": Interrupted(sandbox, verb)
+
+
+@pytest.fixture
+def interrupted(interrupt):
     """Hold the next write of a ledger, once it is stored and before it is answered."""
-    return Interrupted(sandbox)
+    return interrupt()
 
 
 class Interrupted:
-    def __init__(self, sandbox):
+    def __init__(self, sandbox, verb):
         self.is_written, self.go_on = asyncio.Event(), asyncio.Event()
-        sandbox.faults.add(self.hold, verb="PUT", path=f"{QUOTAS}/gpu/status", count=1)
+        path = f"{QUOTAS}/gpu/status" if verb == "PUT" else f"{QUOTAS}/gpu"
+        sandbox.faults.add(self.hold, verb=verb, path=path, count=1)
 
     async def hold(self, request, handler):
         answer = await handler(request)

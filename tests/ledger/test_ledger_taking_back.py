@@ -1,6 +1,7 @@
 """Charges of those who are not told that their object may be created: nothing of them stays."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -82,6 +83,26 @@ async def test_charge_that_was_not_written_yet_never_is(namespace, writer, pod, 
     await first
     await ledger.close()
     assert (namespace.uids, namespace.writes()) == (["a"], 1)
+
+
+async def test_charge_of_who_stops_waiting_while_it_is_judged_aside_is_taken_back(namespace, writer, pod):
+    async def aside(_namespace, work):
+        return await asyncio.to_thread(work)
+
+    def charge(quota):
+        judging.set()
+        go_on.wait()
+        return pod("a")(quota)
+
+    namespace.make()
+    judging, go_on = threading.Event(), threading.Event()
+    ledger = await writer(run=aside)
+    waiting = asyncio.create_task(ledger.charge("team-a", charge, enforced=True))
+    await asyncio.to_thread(judging.wait)
+    await stop(waiting)
+    go_on.set()
+    await ledger.close()
+    assert (namespace.uids, namespace.writes()) == ([], 2)
 
 
 @pytest.mark.parametrize("times", [1, 2], ids=["sent-again-below-us", "unanswered"])

@@ -187,7 +187,7 @@ def selects(expression, labels):
     return NodeIndex([{"metadata": {"labels": labels}}]).selected({"affinity": affinity}) == 1
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(nodes(), st.data())
 def test_translated_condition_matches_the_device_where_it_matches_the_labels(cel, node, data):
     key, operator, values = data.draw(expressions(node))
@@ -207,7 +207,6 @@ def test_every_label_of_gfd_is_known(node):
     assert all(map(is_gpu_label, node.labels))
 
 
-@settings(max_examples=200, deadline=None)
 @given(nodes())
 def test_labels_of_the_devices_own_node_select_it(cel, node):
     told = 0

@@ -127,7 +127,7 @@ predicates = st.recursive(
     ),
     max_leaves=6,
 )
-slow = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 @slow
@@ -177,7 +177,6 @@ def test_leaf_is_false_of_a_device_that_has_nothing(cel, leaf):
     assert not cel(leaf.cel(), nothing)
 
 
-@settings(deadline=None)
 @given(st.lists(predicates, max_size=4), devices, st.randoms())
 def test_conjunction_is_that_of_its_parts_in_any_order(parts, device, random):
     conjunction = all_of(parts)
@@ -186,7 +185,6 @@ def test_conjunction_is_that_of_its_parts_in_any_order(parts, device, random):
     assert all_of([*shuffled, *shuffled[:1]]).cel() == all_of([*parts, *parts[:1]]).cel() == conjunction.cel()
 
 
-@settings(deadline=None)
 @given(st.lists(predicates, max_size=4), devices, st.randoms())
 def test_disjunction_is_that_of_its_parts_in_any_order(parts, device, random):
     disjunction = any_of(parts)
@@ -201,13 +199,11 @@ def test_negation_is_the_opposite(predicate, device):
     assert Not(predicate).matches(device) is not predicate.matches(device)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=12))
 def test_text_does_not_break_out_of_its_literal(cel, text):
     assert cel(quote(text)) == text
 
 
-@settings(deadline=None)
 @given(st.text(st.sampled_from("\"'\\nxuU0[](){}|&=! \n\r\t\0\x7f\u2028\U0001f600"), max_size=20))
 def test_text_of_quotes_and_escapes_does_not_break_out_of_its_literal(cel, text):
     assert cel(quote(text)) == text

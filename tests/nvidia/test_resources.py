@@ -3,7 +3,7 @@
 import pytest
 
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.resources import GPUResource, asks_for_gpu, is_gpu_class, parse_resource
+from policies.nvidia.resources import GPUResource, parse_resource
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,6 @@ from policies.nvidia.resources import GPUResource, asks_for_gpu, is_gpu_class, p
 )
 def test_resource_of_the_device_plugin(name, mig, profile, shared):
     assert parse_resource(name) == GPUResource(name, mig, profile, shared)
-    assert asks_for_gpu(name)
 
 
 @pytest.mark.parametrize(
@@ -42,28 +41,3 @@ def test_resource_of_the_device_plugin(name, mig, profile, shared):
 )
 def test_resource_that_is_no_gpu(name):
     assert parse_resource(name) is None
-    assert not asks_for_gpu(name)
-
-
-@pytest.mark.parametrize(
-    "name", ["gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com", "mig-1g-12gb.gpu.nvidia.com"]
-)
-def test_device_class_of_the_driver_is_an_implicit_resource(name):
-    assert is_gpu_class(name)
-    assert asks_for_gpu(f"deviceclass.resource.kubernetes.io/{name}")
-    assert parse_resource(f"deviceclass.resource.kubernetes.io/{name}") is None
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "nvidia.com",
-        "xgpu.nvidia.com",
-        "gpu.nvidia.com.example",
-        "compute-domain-daemon.nvidia.com",
-        "GPU.nvidia.com",
-    ],
-)
-def test_other_device_classes(name):
-    assert not is_gpu_class(name)

@@ -4,7 +4,7 @@ import copy
 import json
 
 import jsonpatch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.kubernetes.paths import FieldPath, lookup
@@ -75,7 +75,6 @@ def text(document):
     return json.dumps(document, sort_keys=True)
 
 
-@settings(max_examples=200, deadline=None)
 @given(documents, st.integers(0, 8), st.data())
 def test_operations_make_the_same_change_elsewhere(document, steps, data):
     original = copy.deepcopy(document)
@@ -87,7 +86,6 @@ def test_operations_make_the_same_change_elsewhere(document, steps, data):
     assert text(jsonpatch.apply_patch(original, operations)) == text(editor.document)
 
 
-@settings(max_examples=100, deadline=None)
 @given(documents, st.integers(1, 8), st.data())
 def test_replace_and_remove_follow_a_test_of_the_same_place(document, steps, data):
     editor = Editor(document)

@@ -186,7 +186,7 @@ def test_nothing_is_named_while_slices_or_nodes_are_unknown(conditions, gpuclust
 
 
 def test_resources_are_those_that_bring_a_gpu_and_are_asked_for(pod, cluster):
-    asking = pod({"nvidia.com/gpu": 0, "nvidia.com/mig-1g.5gb": 1, "cpu": 1, BY_CLASS: "x", "example.com/gpu": 1})
+    asking = pod({"nvidia.com/gpu": 0, "nvidia.com/mig-1g.5gb": 1, "cpu": 1, BY_CLASS: "0", "example.com/gpu": 1})
     assert [gpu.name for gpu in asked_gpus(asking, cluster())] == ["nvidia.com/mig-1g.5gb"]
 
 

@@ -3,7 +3,7 @@
 import copy
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.kubernetes.names import is_dns_label
@@ -240,7 +240,6 @@ anything = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([*MAPPINGS, *LISTS, *TEXTS]), anything), min_size=1, max_size=3))
 def test_whatever_is_in_a_pod_it_is_read_or_refused_with_places(changes):
     pod = copy.deepcopy(POD)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from policies.quota.charges import OWN
-from policies.quota.limits.quota import Quota
-from policies.quota.limits.selectors import Selector
 from tests.quota.quota_things import Admission, Leader
 from tests.quota.quota_world import World
 
@@ -19,11 +16,12 @@ FEW = st.integers(0, 1)
 LAG = st.sampled_from([0, 0, 1, 2, 3, 5])
 PRODUCTS = st.sampled_from(["h100", "h100", "h100", "any", "a100"])
 FAR = st.sampled_from(["asked", "answered", "stored", "stored"])
+UNLIKE = st.sampled_from(["nothing", "nothing", "name", "kind", "more", "less", "pieces", "maker"])
 LUCK = st.sampled_from(["fine", "fine", "fine", "lost", "crash", "refused", "name taken", "stopped"])
 
 
 class Machine(RuleBasedStateMachine):
-    """Three things hold after every step:
+    """Three things hold after every step, whatever calls are repeated, forged and cancelled:
 
     - What live pods and claims cost is within every limit, or within what was taken of it, reservations included, when
       it was last changed to less or to count something else.
@@ -34,9 +32,11 @@ class Machine(RuleBasedStateMachine):
     claims that pods still wait for.
     """
 
+    world_of = World
+
     def __init__(self):
         super().__init__()
-        self.world = World()
+        self.world = self.world_of()
         self.lead(0, 0, 0, 0, at_once=True)
 
     @rule(
@@ -63,7 +63,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.world.history) > 2)
     @rule(replica=FEW, lag=LAG, which=ANY, far=FAR)
     def generate_claim(self, replica, lag, which, far):
-        claim = self.world.generated(self.world.seen_at(lag), which)
+        claim = self.world.generated(lag, which)
         if claim is not None:
             self.create(replica, claim, far)
 
@@ -74,10 +74,35 @@ class Machine(RuleBasedStateMachine):
         if claim is not None:
             self.create(replica, claim, far)
 
+    @precondition(lambda self: self.world.asked)
+    @rule(replica=FEW, which=ANY, unlike=UNLIKE, far=st.sampled_from(["asked", "asked", "answered"]))
+    def repeat_a_call(self, replica, which, unlike, far):
+        """A caller that is no API server repeats a call, the last ones rather than those long ago; or forges it.
+
+        What becomes of it, `replica_goes_on` chooses: it may be refused, lost, or cancelled while the write is under way.
+        """
+        thing = list(self.world.asked.values())[-1 - which % len(self.world.asked)]
+        is_known = any(each.thing.uid == thing.uid for each in self.world.coming) or thing.uid in self.world.claims
+        if thing.kind == "Pod" or is_known:
+            thing = forged(thing, unlike)
+        self.world.ask_for(self.world.replicas[replica], Admission(thing, self.world.now, is_forged=True))
+        if far == "answered":
+            self.ask(replica)
+
+    @precondition(lambda self: self.world.claims)
+    @rule(replica=FEW, which=ANY, name=st.sampled_from(["", "", "another"]), far=FAR)
+    def forge_origin(self, replica, which, name, far):
+        """A caller says of a claim that is stored that a controller makes it for the pod that it names."""
+        claim = self.world.claims[chosen(self.world.claims, which)]
+        thing = replace(claim, is_made=True, name=name or claim.name)
+        self.world.ask_for(self.world.replicas[replica], Admission(thing, self.world.now, is_forged=True))
+        if far != "asked":
+            self.ask(replica)
+
     def create(self, replica, thing, far):
         """Somebody creates something, and it goes so far before anything else happens."""
         world = self.world
-        world.replicas[replica].waiting.append(Admission(thing, world.now))
+        world.ask_for(world.replicas[replica], Admission(thing, world.now))
         if far != "asked":
             self.ask(replica)
         if far == "stored" and world.coming and world.coming[-1].thing.uid == thing.uid:
@@ -116,7 +141,7 @@ class Machine(RuleBasedStateMachine):
     def store(self, which, luck, replica, at_once):
         again = self.world.store(which % len(self.world.coming), luck)
         if again is not None:
-            self.world.replicas[replica].waiting.append(again)
+            self.world.ask_for(self.world.replicas[replica], again)
             if at_once:
                 self.ask(replica)
 
@@ -195,36 +220,25 @@ class Machine(RuleBasedStateMachine):
         world.quiet()
         ledger, truth = world.ledger(world.document), world.truth(world.quota)
         assert {limit.name: ledger.used(limit) for limit in world.quota.limits} == truth
-        waiting = {(pod.uid, piece) for pod in world.pods.values() for piece, _ in pod.templates if not pod.has_ended}
-        assert {(charge.uid, piece) for charge in ledger.reservations for piece in charge.pieces} <= waiting
+        assert {(charge.uid, piece) for charge in ledger.reservations for piece in charge.pieces} <= world.awaited()
         world.pods.clear()
         world.change()
         world.quiet()
         assert list(world.ledger(world.document).reservations) == []
 
 
-class MachineWithSpecs(Machine):
-    """The same when the quota is changed under way."""
-
-    @rule(hard=st.integers(1, 4), devices=st.integers(2, 5))
-    def change_hard(self, hard, devices):
-        first, second = self.world.quota.limits
-        self.world.respec(Quota((replace(first, hard=Fraction(hard)), replace(second, hard=Fraction(devices)))))
-
-    @rule(products=st.sampled_from([("h100",), ("a100",), ()]))
-    def change_selector(self, products):
-        first, second = self.world.quota.limits
-        self.world.respec(Quota((replace(first, selector=Selector(products)), second)))
-
-
-class MachineWithScheduler(Machine):
-    """Little else than pods with extended resources, and the claims that the scheduler makes for them."""
-
-    create_pod = create_claim = forge_claim = generate_claim = swap_template = None
-
-    @rule(replica=FEW, count=st.sampled_from([1, 2]), far=FAR)
-    def create_pod_with_extended_resources(self, replica, count, far):
-        self.create(replica, self.world.new("Pod", ("h100", count)), far)
+def forged(thing, unlike):
+    """A thing of the same uid that differs in something."""
+    product, count = thing.asks
+    changes = {
+        "name": {"name": "another"},
+        "kind": {"kind": "ResourceClaim" if thing.kind == "Pod" else "Pod", "owner": "", "is_made": False},
+        "more": {"asks": (product, count + 1)},
+        "less": {"asks": (product, 0)},
+        "pieces": {"templates": (*thing.templates, ("claim-9", "t"))},
+        "maker": {"owner": "", "piece": OWN, "is_made": False},
+    }
+    return replace(thing, **changes.get(unlike, {}))
 
 
 def chosen(stored, which):

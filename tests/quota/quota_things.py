@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from policies.quota.charges import OWN, Bill
-from policies.quota.ledger.reservations import beyond
+from policies.quota.ledger.sums import beyond
 
 if TYPE_CHECKING:
     from policies.quota.charges import Charge
@@ -30,8 +30,14 @@ class Thing:
     """By the claim controller or the scheduler, not by somebody who says so."""
     got: str = ""
     has_ended: bool = False
-    promised: tuple[tuple[str, tuple[str, int]], ...] = ()
-    """What a pod was charged for its claims from templates."""
+    promised: tuple[tuple[str, str, tuple[str, int]], ...] = ()
+    """What a pod was charged for its claims from templates: for whom they are made, for which piece, and what they ask."""
+    group: str = ""
+    """The name of the PodGroup that a pod belongs to."""
+    sees_group: bool = True
+    """Whether replicas may read PodGroups when the pod is created."""
+    named: str = ""
+    """The uid of the claim that the status of a PodGroup names."""
     is_named: bool = False
     """Whether the pod's status names it as its claim for extended resources."""
 
@@ -68,8 +74,12 @@ class Admission:
     cover: Cover | None = None
     since: Versions | None = None
     """The lists on which the ledger rested before the cover was read."""
-    promised: tuple[tuple[str, tuple[str, int]], ...] = ()
+    promised: tuple[tuple[str, str, tuple[str, int]], ...] = ()
     answered: int | None = None
+    call: str = ""
+    """What the replica calls it on the ledger."""
+    is_forged: bool = False
+    """Whether nobody creates anything on the answer: the caller is no API server."""
 
 
 @dataclass
@@ -79,8 +89,8 @@ class Replica:
     document: dict | None = None
     uncovered: list[Admission] = field(default_factory=list)
     """Those for which it has to be read what `used` holds for them already."""
-    released: set[str] = field(default_factory=set)
-    """What is to be taken back: nobody waits for it any more."""
+    released: set[tuple[str, str]] = field(default_factory=set)
+    """Uids and calls to be taken back: nobody waits for these calls any more."""
 
     @property
     def is_busy(self):
@@ -91,7 +101,9 @@ class Replica:
 class Leader:
     pods_at: int = 0
     claims_at: int = 0
-    watched: dict[str, int] = field(default_factory=dict)
+    watched: dict[tuple[str, str], int] = field(default_factory=dict)
+    origins: set[str] = field(default_factory=set)
+    """The uids of claims that were certainly made for the pod that they name."""
     document: dict | None = None
     write: Ledger | None = None
 

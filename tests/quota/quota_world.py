@@ -25,6 +25,9 @@ class World(Server):
         self.replicas = [Replica() for _ in range(replicas)]
         self.leaders = [Leader(), Leader()]
         self.coming: list[Admission] = []
+        self.asked: dict[str, Thing] = {}
+        """Everything that was ever to be created, by uid."""
+        self.calls = 0
         self.made_for: Counter[tuple[str, str]] = Counter()
         self.broken: list[Thing] = []
         self.excused = {limit.name: Fraction(0) for limit in self.quota.limits}
@@ -34,9 +37,9 @@ class World(Server):
     def seen_at(self, lag):
         return self.history[max(0, len(self.history) - 1 - lag)]
 
-    def generated(self, seen, which):
+    def generated(self, lag, which):
         """The claim controller, on a cache that may lag, makes a claim that it sees none of."""
-        pods, claims = seen
+        pods, claims = self.seen_at(lag)
         wanted = [
             (pod, piece, template)
             for pod in pods.values()
@@ -62,15 +65,28 @@ class World(Server):
 
     # replicas
 
+    def ask_for(self, replica, admission):
+        """A call comes to a replica, which gives it a name of its own; one for a claim that is stored charges nothing."""
+        if self.is_stored(admission.thing):
+            return
+        self.calls += 1
+        admission.call = f"call-{self.calls}"
+        if not admission.is_forged:
+            self.asked[admission.thing.uid] = admission.thing
+        replica.waiting.append(admission)
+
+    def is_stored(self, thing):
+        """Whether a call says of a claim that is stored already that a controller makes it."""
+        stored = self.claims.get(thing.uid) if thing.is_made else None
+        return stored is not None and stored.name == thing.name
+
     def read(self, replica, age):
         """A replica reads the ledger, or remembers an old one, and makes charges by it."""
         replica.document = self.documents[max(0, len(self.documents) - 1 - age)]
         replica.batch, replica.waiting = replica.batch + replica.waiting, []
         for admission in replica.batch:
             admission.charge = self.charge_of(admission.thing, replica.document["quota"])
-            admission.promised = tuple(
-                (piece, self.templates[template]) for piece, template in admission.thing.templates
-            )
+            admission.promised = self.promised_to(admission.charge, admission.thing)
 
     def charge_of(self, thing, quota):
         pieces = {OWN: bill(thing.asks, quota)}
@@ -78,13 +94,20 @@ class World(Server):
         of = (thing.owner, thing.piece) if thing.is_made else None
         return Charge(thing.uid, thing.kind, "team-a", thing.name, pieces, of)
 
+    def promised_to(self, _charge, thing):
+        """The claims that are admitted if a pod is."""
+        return tuple((thing.uid, piece, self.templates[template]) for piece, template in thing.templates)
+
     def read_covers(self, replica, lag=0):
         """A replica reads live what `used` holds already for claims that the scheduler makes."""
         pods, claims = self.seen_at(lag)
         for admission in replica.uncovered:
             owner = admission.thing.owner
-            admission.cover = Cover(pods.get(owner), self.extended(owner, claims))
-        replica.waiting, replica.uncovered = replica.waiting + replica.uncovered, []
+            others = [claim for claim in self.extended(owner, claims) if claim.uid != admission.thing.uid]
+            admission.cover = Cover(pods.get(owner), others)
+        again, replica.uncovered = replica.uncovered, []
+        for admission in again:
+            self.ask_for(replica, admission)
 
     def verdict(self, admission, ledger, quota):
         """None where a cover has to be read before, or again."""
@@ -94,7 +117,7 @@ class World(Server):
                 admission.since = ledger.counted
                 return None
             counted = admission.cover.amounts(quota)
-        return ledger.charge(admission.charge, quota, time="now", counted=counted)
+        return ledger.charge(admission.charge, quota, time=admission.call, counted=counted, call=admission.call)
 
     @staticmethod
     def holds(admission, ledger):
@@ -120,12 +143,12 @@ class World(Server):
                 allowed.append(admission)
             elif not is_latest:
                 waiting.append(admission)
-            elif self.is_promised(admission.thing):
+            elif not admission.is_forged and self.is_promised(admission.thing):
                 self.broken.append(admission.thing)
         replica.document, replica.batch = None, []
         is_written = is_latest if ledger == before else self.write(read, ledger)
         if luck == "stopped":
-            replica.released |= {admission.thing.uid for admission in allowed}
+            replica.released |= {(admission.thing.uid, admission.call) for admission in allowed}
         elif not is_written or luck == "lost":
             again = [each for each in batch if each not in replica.uncovered]
             replica.waiting += again if not is_written else waiting + allowed
@@ -137,14 +160,14 @@ class World(Server):
 
     def made_ready(self, replica, leader, ledger, quota):
         if leader is not None:
-            ledger = recount(ledger, quota, self.snapshot(leader, quota)) or ledger
-        for uid in sorted(replica.released):
-            ledger = ledger.release(uid)
+            ledger = recount(ledger, quota, self.snapshot(leader, quota, ledger)) or ledger
+        for uid, call in sorted(replica.released):
+            ledger = ledger.take_back(uid, call)
         return ledger
 
     def allow(self, admissions):
         for admission in admissions:
-            if self.now - admission.started <= ANSWERED_WITHIN:
+            if self.now - admission.started <= ANSWERED_WITHIN and not admission.is_forged:
                 admission.answered = self.now
                 admission.thing = replace(admission.thing, promised=admission.promised)
                 self.coming.append(admission)
@@ -154,12 +177,15 @@ class World(Server):
         pod = self.pods.get(claim.owner)
         if pod is None or pod.has_ended or not claim.is_made or claim.piece == OWN:
             return False
+        return self.is_first(claim) and (claim.owner, claim.piece, claim.asks) in pod.promised
+
+    def is_first(self, claim):
+        """Whether no other claim was ever made for the same piece, nor stored that says so."""
         if self.made_for[claim.owner, claim.piece] > 1 or claim.uid.endswith("+"):
             return False
-        first = not any(
+        return not any(
             (each.owner, each.piece) == (claim.owner, claim.piece) for _, then in self.history for each in then.values()
         )
-        return first and claim.asks in [asks for piece, asks in pod.promised if piece == claim.piece]
 
     def store(self, which, luck):
         """The API server stores what was allowed, or something else refuses it, or its generated name is taken."""
@@ -176,18 +202,27 @@ class World(Server):
 
     # leaders
 
-    def snapshot(self, leader, quota):
+    def snapshot(self, leader, quota, ledger):
         pods, claims = self.history[leader.pods_at][0], self.history[leader.claims_at][1]
+        for uid, claim in claims.items():
+            charge = ledger.reservations.get(uid)
+            if claim.owner in pods and (claim.is_named or (charge is not None and self.confirms(charge, claim))):
+                leader.origins.add(uid)
         return Snapshot(
             {uid: self.seen(pod, quota) for uid, pod in pods.items()},
-            {uid: self.seen(claim, quota) for uid, claim in claims.items()},
+            {uid: self.seen(claim, quota, is_certain=uid in leader.origins) for uid, claim in claims.items()},
             str(leader.pods_at + 9),
             str(leader.claims_at + 9),
         )
 
     @staticmethod
-    def seen(thing, quota):
-        is_believed = thing.piece != OWN or thing.is_named
+    def confirms(charge, claim):
+        """Whether a claim was charged as made for the pod that it names."""
+        return (charge.name, charge.of) == (claim.name, (claim.owner, claim.piece))
+
+    @staticmethod
+    def seen(thing, quota, *, is_certain=True):
+        is_believed = thing.piece != OWN or is_certain
         return Counted(
             thing.uid,
             thing.kind,
@@ -196,24 +231,35 @@ class World(Server):
             thing.piece if is_believed else OWN,
             {} if thing.has_ended else amounts(thing.asks, quota, thing.got if thing.keeps_what_it_got else ""),
             thing.has_ended,
+            frozenset(piece for piece, _ in thing.templates) if thing.kind == "Pod" else None,
         )
 
     def count(self, leader, age):
         """A leader works out what to write, on a ledger that may be old."""
         leader.document = self.documents[max(0, len(self.documents) - 1 - age)]
         quota = leader.document["quota"]
-        leader.write = recount(self.ledger(leader.document), quota, self.snapshot(leader, quota))
+        ledger = self.ledger(leader.document)
+        leader.write = recount(ledger, quota, self.snapshot(leader, quota, ledger))
 
     def watch(self, leader):
         """A leader looks how long charges have not been seen, and live for those that it has watched long enough."""
         leader.document = self.document
         ledger = self.ledger(leader.document)
-        unseen = {charge.uid for charge in ledger.reservations if OWN in charge.pieces}
-        leader.watched = {uid: leader.watched.get(uid, self.now) for uid in sorted(unseen)}
+        unseen = {(each.uid, each.time) for each in ledger.reservations if OWN in each.pieces or each.kind != "Pod"}
+        leader.watched = {key: leader.watched.get(key, self.now) for key in sorted(unseen)}
         leader.write = ledger
-        for uid, since in leader.watched.items():
-            if self.now - since >= UNSEEN_FOR and uid not in self.pods and uid not in self.claims:
+        for (uid, _), since in leader.watched.items():
+            if self.now - since >= UNSEEN_FOR and not self.exists(ledger.reservations.get(uid)):
                 leader.write = leader.write.release(uid)
+
+    def exists(self, charge):
+        """Whether there is an object of the kind and name of a charge, and of its uid."""
+        stored = self.pods if charge.kind == "Pod" else self.claims
+        return any((thing.uid, thing.name) == (charge.uid, charge.name) for thing in stored.values())
+
+    def awaited(self):
+        """The pieces that claims may yet be made for: uids and names."""
+        return {(pod.uid, piece) for pod in self.pods.values() for piece, _ in pod.templates if not pod.has_ended}
 
     def finish(self, leader):
         if leader.document is not None and leader.write is not None:

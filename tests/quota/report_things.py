@@ -78,4 +78,4 @@ EMPTY = [
 
 
 def reported(document, *objects, known=EMPTY):
-    return quota_report(document, ManifestsView([*known, *objects]), DEFAULTS.quota, NOW)
+    return quota_report(document, ManifestsView([*known, *objects]), DEFAULTS, NOW)

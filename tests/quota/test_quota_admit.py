@@ -5,8 +5,9 @@ import pytest
 from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger.admit import Admission, Contended, admit, admit_unwritten
 from policies.quota.ledger.ledger import MOST_CHARGES, Exceeded, Full, Ledger, NotPrimed
+from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.recount import Snapshot, recount
-from policies.quota.ledger.reservations import OpenCharge, Reservations
+from policies.quota.ledger.reservations import Reservations
 from policies.quota.limits.quota import Limit, Quota
 
 LIMITS = (Limit("all", "gpus", Fraction(8)),)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from policies.fleet.pod_claims import template_claims
 from policies.quota.asks.pods import asks_of_pod, got_by_pod, priority_class_of
 from policies.quota.charges import OWN
 from policies.settings import DEFAULTS
@@ -10,12 +11,12 @@ SETTINGS = DEFAULTS.quota
 GPU = "nvidia.com/gpu"
 
 
-def asked(pod, view):
-    return asks_of_pod(pod, "team-a", view, SETTINGS)
+def asked(pod, view, namespace="team-a"):
+    return asks_of_pod(pod, template_claims(pod.document, namespace, view), view, SETTINGS)
 
 
 def test_pod_without_gpus_has_no_pieces(pod, example):
-    assert asked(pod({"cpu": 1}), example()) == asks_of_pod(pod(), "team-a", example(), SETTINGS)
+    assert asked(pod({"cpu": 1}), example()) == asked(pod(), example())
     assert not asked(pod(), example()).pieces
 
 
@@ -62,7 +63,7 @@ def test_template_that_is_missing_is_told_and_not_charged(pod, template, request
 def test_template_of_another_namespace_is_missing(pod, template, request_for, example):
     view = example(template(request_for()))
     entry = {"name": "a", "resourceClaimTemplateName": "gpus"}
-    assert asks_of_pod(pod(resourceClaims=[entry]), "team-b", view, SETTINGS).problems
+    assert asked(pod(resourceClaims=[entry]), view, "team-b").problems
 
 
 def test_class_that_a_template_names_and_that_is_missing_is_told_at_the_pod(pod, template, request_for, example):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.fleet.known_classes import GPU_TYPES
 from policies.quota.asks.claims import asks_of_claim, asks_of_template, got_by_claim
 from policies.quota.asks.necessary import necessary
 from policies.quota.charges import Ask, DeviceKind
@@ -343,5 +344,5 @@ def test_product_of_which_only_slices_are_shown_could_be_whole(example, claim, r
     ],
 )
 def test_necessary_conditions_are_conjuncts_that_name_texts(selectors, products, profiles):
-    need = necessary(selectors)
+    need = necessary(GPU_TYPES, selectors)
     assert (need.products, need.profiles) == (products, profiles)

@@ -4,8 +4,9 @@ from fractions import Fraction
 
 import pytest
 
+from policies.kubernetes.conditions import with_conditions
 from policies.kubernetes.paths import FieldPath
-from policies.quota.counting.conditions import counted, not_counted, unreadable, with_conditions
+from policies.quota.counting.conditions import counted, not_counted, unreadable
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.status import Count
 from policies.quota.limits.quota import Limit, Quota, QuotaError

@@ -3,10 +3,11 @@
 import pytest
 
 from policies.quota.charges import OWN
-from policies.quota.counting.counter import Counter, Terms
+from policies.quota.counting.counter import _NEW, Counter, Terms
 from policies.quota.counting.counting import counted_ledger, snapshot
 from policies.quota.limits.quota import parse_quota
 from policies.settings.choices import Quotas
+from policies.work import counted_by
 from tests.quota.counting_things import ALL, claim, document, pod, status_of
 from webhook.cluster.manifests import ManifestsView
 
@@ -127,9 +128,17 @@ def test_claim_keeps_the_priority_class_of_a_pod_that_is_gone():
 
 def test_claim_has_the_owner_that_its_charge_names():
     terms, made = Terms(parse_quota(document()), ManifestsView(), Quotas()), claim("made", 1, of="train")
-    charged = {"uid-of-made": ("uid-of-train", OWN)}
+    charged = {("uid-of-made", "made"): ("uid-of-train", OWN)}
     found = Counter().count([pod("train")], [made], terms, charged=charged)[1]["uid-of-made"]
     assert (found.owner, found.piece) == ("uid-of-train", OWN)
+
+
+def test_claim_whose_charge_has_another_name_has_no_owner():
+    """Such a charge may have been written when the claim was stored already: a call can have any name and uid."""
+    terms, made = Terms(parse_quota(document()), ManifestsView(), Quotas()), claim("made", 1, of="train")
+    charged = {("uid-of-made", "another"): ("uid-of-train", OWN)}
+    found = Counter().count([pod("train")], [made], terms, charged=charged)[1]["uid-of-made"]
+    assert (found.owner, found.piece) == ("", OWN)
 
 
 def test_claim_of_the_scheduler_counts_no_device_that_its_pod_cannot_get():
@@ -145,12 +154,13 @@ def test_claim_of_the_scheduler_counts_no_device_that_its_pod_cannot_get():
 
 
 def test_only_what_changed_is_counted_anew():
-    breaths = []
+    steps = []
     terms, counting = Terms(parse_quota(document()), ManifestsView(), Quotas()), Counter()
     first, second, third = pod("first"), pod("second"), claim("third")
     counting.count([first, second], [third], terms)
-    pods, _ = counting.count([first, pod("second", 2)], [third], terms, breath=lambda: breaths.append(1))
-    assert len(breaths) == 1
+    with counted_by(steps.append):
+        pods, _ = counting.count([first, pod("second", 2)], [third], terms)
+    assert steps.count(_NEW) == 1
     assert pods["uid-of-second"].amounts == {"all": 2}
 
 
@@ -164,10 +174,11 @@ def test_only_what_changed_is_counted_anew():
     ids=["limits", "nodes", "settings"],
 )
 def test_everything_is_counted_anew_when_what_it_rests_on_changes(terms):
-    breaths, train, shared, counting = [], pod("train"), claim("shared"), Counter()
+    steps, train, shared, counting = [], pod("train"), claim("shared"), Counter()
     counting.count([train], [shared], Terms(parse_quota(document()), ManifestsView(), Quotas()))
-    counting.count([train], [shared], terms, breath=lambda: breaths.append(1))
-    assert len(breaths) == 2
+    with counted_by(steps.append):
+        counting.count([train], [shared], terms)
+    assert steps.count(_NEW) == 2
 
 
 def test_stored_ledger_is_read_where_it_is_primed():
@@ -202,11 +213,12 @@ def test_same_terms_count_nothing_anew_when_the_cluster_changes_meanwhile():
         def derive(self, function):
             return function(self)
 
-    breaths, train, counting = [], pod("train"), Counter()
+    steps, train, counting = [], pod("train"), Counter()
     deviceclasses = [{"kind": "DeviceClassList", "apiVersion": "resource.k8s.io/v1", "items": []}]
     terms = Terms(parse_quota(document()), Changing(deviceclasses), Quotas())
-    for _ in range(2):
-        counting.count([train], [], terms, breath=lambda: breaths.append(1))
-    assert len(breaths) == 1
-    counting.count([train], [], Terms(terms.quota, terms.view, terms.settings), breath=lambda: breaths.append(1))
-    assert len(breaths) == 2
+    with counted_by(steps.append):
+        for _ in range(2):
+            counting.count([train], [], terms)
+        assert steps.count(_NEW) == 1
+        counting.count([train], [], Terms(terms.quota, terms.view, terms.settings))
+    assert steps.count(_NEW) == 2

@@ -148,7 +148,7 @@ def test_pod_comes_to_the_most_again_when_its_claim_is_gone():
 
 
 def test_claim_that_the_pod_does_not_name_tells_nothing_of_what_it_got():
-    found = used([pod()], [claim("1g.10gb", name="other")], charged=["uid-of-other"])
+    found = used([pod()], [claim("1g.10gb", name="other")], charged=[("uid-of-other", "other")])
     assert found == {"all": Fraction(1, 2), "memory": gib(40), "small": 1, "large": 1}
 
 

@@ -3,9 +3,19 @@ from fractions import Fraction
 import pytest
 
 from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.ledger.ledger import MOST_CHARGES, Exceeded, Full, Ledger, NotPrimed, Over
+from policies.quota.ledger.ledger import (
+    MOST_CHARGES,
+    ChargedOtherwise,
+    Exceeded,
+    Full,
+    Ledger,
+    NotPrimed,
+    Over,
+    Unstorable,
+)
+from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.recount import Snapshot, recount
-from policies.quota.ledger.reservations import OpenCharge, Reservations
+from policies.quota.ledger.reservations import Reservations
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.limits.selectors import Selector
 
@@ -108,6 +118,67 @@ def test_charge_is_idempotent_by_uid():
     assert ledger.charge(pod("p", 8), QUOTA) is ledger
 
 
+def test_charge_is_taken_back_by_the_call_that_made_it():
+    ledger = primed().charge(pod("p", 8), QUOTA, call="one")
+    assert ledger.take_back("p", "two") is ledger
+    assert reserved(ledger.take_back("p", "one")) == 0
+    assert ledger.take_back("q", "one") is ledger
+
+
+def test_charge_that_a_second_call_is_answered_on_is_taken_back_by_neither():
+    shared = primed().charge(pod("p", 8), QUOTA, call="one").charge(pod("p", 8), QUOTA, call="two")
+    assert shared.reservations.get("p").call == ""
+    assert shared.take_back("p", "one").take_back("p", "two") is shared
+
+
+def test_call_that_finds_its_own_charge_keeps_it_and_may_ask_for_more():
+    ledger = primed().charge(pod("p", 2), QUOTA, call="one").charge(pod("p", 3), QUOTA, call="one")
+    assert (reserved(ledger), ledger.reservations.get("p").call) == (3, "one")
+
+
+OTHERS = {
+    "more": pod("p", 3),
+    "more-pieces": pod("p", 2, train=1),
+    "name": Charge("p", "Pod", "team-a", "renamed", {OWN: bill(2)}),
+    "kind": Charge("p", "ResourceClaim", "team-a", "name-p", {OWN: bill(2)}),
+    "owner": Charge("p", "Pod", "team-a", "name-p", {OWN: bill(2)}, ("q", OWN)),
+    "name-and-nothing": Charge("p", "Pod", "team-a", "renamed", {OWN: Bill({}, {"gpus": Fraction(1)})}),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("call", ["", "two"])
+def test_second_call_that_describes_something_else_is_not_charged(other, call):
+    ledger = primed().charge(pod("p", 2), QUOTA, call="one")
+    assert ledger.charge(other, QUOTA, call=call) == ChargedOtherwise(ledger.reservations.get("p"))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_second_call_that_asks_for_less_shrinks_no_charge(count):
+    ledger = charged(pod("p", 2)).charge(pod("p", count), QUOTA, call="two")
+    assert reserved(ledger) == 2
+
+
+LONG = "u" * 1_000_000
+FORGED = {
+    "uid": Charge(LONG, "Pod", "team-a", "p", {OWN: bill(1)}),
+    "uid-with-controls": Charge("a\nb", "Pod", "team-a", "p", {OWN: bill(1)}),
+    "name": Charge("p", "Pod", "team-a", LONG, {OWN: bill(1)}),
+    "name-with-controls": Charge("p", "Pod", "team-a", "a\x1b[31m", {OWN: bill(1)}),
+    "surrogate": Charge("p", "Pod", "team-a", "\ud800", {OWN: bill(1)}),
+    "piece": Charge("p", "Pod", "team-a", "p", {OWN: bill(1), "c" * 64: bill(1)}),
+    "pod-of-a-claim": Charge("p", "ResourceClaim", "team-a", "p", {OWN: bill(1)}, (LONG, OWN)),
+    "piece-of-a-claim": Charge("p", "ResourceClaim", "team-a", "p", {OWN: bill(1)}, ("q", LONG)),
+    "amount": Charge("p", "Pod", "team-a", "p", {OWN: bill(10**5000)}),
+    "fraction": Charge("p", "Pod", "team-a", "p", {OWN: bill(Fraction(1, 10**100))}),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+def test_charge_that_no_api_server_would_store_is_none(forged):
+    assert isinstance(primed().charge(forged, QUOTA), Unstorable)
+
+
 def test_what_asks_for_nothing_is_not_written():
     ledger = primed()
     assert ledger.charge(pod("p", 0), QUOTA) is ledger
@@ -174,13 +245,6 @@ def test_ledger_without_room_refuses_pods_but_not_the_claims_that_it_waits_for()
 def test_another_uid_of_the_same_name_is_charged_again():
     again = Charge("q", "Pod", "team-a", "name-p", {OWN: bill(2)})
     assert reserved(charged(pod("p", 2), again)) == 4
-
-
-def test_object_that_is_asked_about_again_is_known_by_its_new_name():
-    ledger = charged(pod("p", 2))
-    again = charged(Charge("p", "Pod", "team-a", "renamed", {OWN: bill(2)}), ledger=ledger)
-    assert [(charge.uid, charge.name) for charge in again.reservations] == [("p", "renamed")]
-    assert reserved(again) == 2
 
 
 def test_release_is_of_the_uid_whatever_the_name():

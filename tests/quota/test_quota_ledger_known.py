@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from policies.quota.charges import OWN, Bill
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.reservations import OpenCharge, Reservations
+from policies.quota.ledger.open_charges import OpenCharge
+from policies.quota.ledger.reservations import Reservations
 from policies.quota.limits.quota import Limit, Quota
 
 QUOTA = Quota((Limit("all", "gpus", Fraction(8)),))

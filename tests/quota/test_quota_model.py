@@ -3,26 +3,38 @@
 What is proved is at `Machine`.
 """
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from policies.quota.ledger import ledger as ledgers
 from policies.quota.ledger import recount as recounts
+from policies.quota.ledger.ledger import Ledger
 from tests.quota import quota_world
-from tests.quota.quota_machine import Machine, MachineWithScheduler, MachineWithSpecs
+from tests.quota.pod_group_machine import MachineWithPodGroups
+from tests.quota.pod_group_world import WorldWithPodGroups
+from tests.quota.quota_machine import Machine
+from tests.quota.quota_machines import (
+    MachineWithCallers,
+    MachineWithOrigins,
+    MachineWithScheduler,
+    MachineWithSpecs,
+)
+from tests.quota.quota_world import World
 
 
 def run(machine, **more):
-    chosen = {
-        "max_examples": 150,
-        "stateful_step_count": 60,
-        "deadline": None,
-        "suppress_health_check": list(HealthCheck),
-    }
+    chosen = {"stateful_step_count": 60, "suppress_health_check": list(HealthCheck)}
     run_state_machine_as_test(machine, settings=settings(**chosen | more))
 
 
-@pytest.mark.parametrize("machine", [Machine, MachineWithSpecs, MachineWithScheduler])
+@pytest.mark.hypothesis  # like tests with @given: `make properties` runs it long
+@pytest.mark.parametrize(
+    "machine",
+    [Machine, MachineWithSpecs, MachineWithScheduler, MachineWithCallers, MachineWithOrigins, MachineWithPodGroups],
+)
 def test_quota_holds_whatever_happens(machine):
     run(machine)
 
@@ -35,13 +47,53 @@ def gives_up_at_once(monkeypatch):
     monkeypatch.setattr(quota_world, "UNSEEN_FOR", 0)
 
 
-@pytest.mark.parametrize("wrong", [forgets_charges, gives_up_at_once])
-def test_the_model_catches_what_is_wrong(wrong, monkeypatch):
+def takes_back_by_uid(monkeypatch):
+    """What was done before charges told which call made them."""
+    monkeypatch.setattr(Ledger, "take_back", lambda ledger, uid, _call: ledger.release(uid))
+
+
+def lets_calls_share_what_one_takes_back(monkeypatch):
+    """A call that is answered on the charge of another one leaves it to that one."""
+    monkeypatch.setattr(ledgers, "_shared", lambda charge: charge)
+
+
+def believes_of_any_claim_that_a_controller_makes_it(monkeypatch):
+    """What was done before it was looked up whether the claim is stored already."""
+    monkeypatch.setattr(World, "is_stored", lambda *_: False)
+
+
+def believes_charges_of_another_name(monkeypatch):
+    monkeypatch.setattr(World, "confirms", lambda _, charge, claim: charge.of == (claim.owner, claim.piece))
+
+
+def leaves_claims_of_groups_to_their_pods(monkeypatch):
+    charge_of = WorldWithPodGroups.charge_of
+
+    def charged(world, thing, quota):
+        charge = charge_of(world, thing, quota)
+        return replace(charge, pieces={}) if thing.owner in world.groups else charge
+
+    monkeypatch.setattr(WorldWithPodGroups, "charge_of", charged)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "machine"),
+    [
+        (forgets_charges, Machine),
+        (gives_up_at_once, Machine),
+        (takes_back_by_uid, MachineWithCallers),
+        (lets_calls_share_what_one_takes_back, MachineWithCallers),
+        (believes_of_any_claim_that_a_controller_makes_it, MachineWithOrigins),
+        (believes_charges_of_another_name, MachineWithOrigins),
+        (leaves_claims_of_groups_to_their_pods, MachineWithPodGroups),
+    ],
+)
+def test_the_model_catches_what_is_wrong(wrong, machine, monkeypatch):
     wrong(monkeypatch)
     with pytest.raises((AssertionError, ExceptionGroup)):
         run(
-            Machine,
-            max_examples=400,
+            machine,
+            max_examples=2000,
             phases=[Phase.generate],
             derandomize=True,
             database=None,

@@ -10,11 +10,12 @@ from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath
 from policies.quota.bills import UnknownMemory, UnknownProduct
 from policies.quota.charges import Ask
-from policies.quota.charging.charging import Charging, Uncountable
+from policies.quota.charging.charging import Charging, TooManyClaims, Uncountable
 from policies.quota.charging.outcomes import OUTCOMES, Unavailable, decision, outcome_name
 from policies.quota.charging.verdicts import Holder
 from policies.quota.ledger.admit import Admission, Contended, NoQuota
-from policies.quota.ledger.ledger import Exceeded, Full, Ledger, NotPrimed, Over
+from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, Ledger, NotPrimed, Over, Unstorable
+from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.limits.quota import Limit, QuotaError
 from policies.quota.limits.selectors import Selector
 
@@ -27,10 +28,13 @@ DOCUMENT = {"kind": "Pod"}
 EXCEEDED = Exceeded((OVER,), Ledger())
 NOT_PRIMED = NotPrimed(("h100",), Ledger())
 FULL = Full(1001, 204800)
+CHARGED_OTHERWISE = ChargedOtherwise(OpenCharge("u", "Pod", "pretrain-0", "", {}))
+UNSTORABLE = Unstorable("metadata.uid must be at most 128 printable ASCII characters without blanks")
 UNKNOWN_PRODUCT = UnknownProduct(H100, ASK)
 UNKNOWN_MEMORY = UnknownMemory(Limit("memory", "memory", Fraction(2**40)), ASK)
 UNREADABLE = QuotaError([(FieldPath(["spec", "limits", 0, "gpus"]), "is 0.5 without quotas")])
 UNAVAILABLE = Unavailable("no route\nto host.")
+TOO_MANY = TooManyClaims(problem(FieldPath(), "has 1,001 claims", "request fewer claims"), is_lasting=True)
 
 
 def asked(*, enforced=False, pieces=True, problems=()):
@@ -146,6 +150,28 @@ def test_full_ledger_is_no_hindrance_where_quotas_are_not_enforced():
     )
 
 
+def test_call_that_describes_another_object_is_told_what_is_charged():
+    assert said(refused(CHARGED_OTHERWISE), enforced=True) == (
+        "quota gpu of namespace team-a: uid u is already charged for Pod pretrain-0, and this call asks for more than that "
+        "or describes another object; try again in 1 s, and if that does not help, see whether two webhook configurations "
+        "call gpu-admission, or something else than the API server does [GA504]"
+    )
+
+
+def test_call_that_describes_another_object_is_no_hindrance_where_quotas_are_not_enforced():
+    assert said(let_in(CHARGED_OTHERWISE)).endswith(
+        "describes another object; it is admitted all the same, and counted when it is seen; see whether two webhook "
+        "configurations call gpu-admission, or something else than the API server does [GA504]"
+    )
+
+
+def test_object_that_no_api_server_stores_is_told_which_field_is_wrong():
+    assert said(refused(UNSTORABLE), enforced=True) == (
+        "quota gpu of namespace team-a cannot be charged: metadata.uid must be at most 128 printable ASCII characters "
+        "without blanks; request what the API server can store [GA504]"
+    )
+
+
 def test_contention_says_that_nothing_was_charged():
     assert said(refused(Contended()), enforced=True) == (
         "quota gpu of namespace team-a is being changed by too many requests at once, so nothing could be charged; try "
@@ -196,11 +222,23 @@ def test_unavailable_quota_is_no_hindrance_where_quotas_are_not_enforced():
         (Uncountable(UNKNOWN_PRODUCT, "Enforce"), None),
         (refused(NOT_PRIMED), 1),
         (refused(FULL), 10),
+        (refused(CHARGED_OTHERWISE), 1),
+        (refused(UNSTORABLE), None),
         (refused(Contended()), 1),
         (UNREADABLE, None),
         (UNAVAILABLE, 5),
     ],
-    ids=["exceeded", "uncountable", "not-primed", "full", "contended", "unreadable", "unavailable"],
+    ids=[
+        "exceeded",
+        "uncountable",
+        "not-primed",
+        "full",
+        "charged-otherwise",
+        "unstorable",
+        "contended",
+        "unreadable",
+        "unavailable",
+    ],
 )
 def test_refusal_that_will_not_last_says_when_to_come_again(outcome, seconds):
     told = answered(outcome, enforced=True)
@@ -234,10 +272,13 @@ def test_every_outcome_has_a_name_of_its_own():
         refused(EXCEEDED),
         refused(NOT_PRIMED),
         refused(FULL),
+        refused(CHARGED_OTHERWISE),
+        refused(UNSTORABLE),
         refused(Contended()),
         Uncountable(UNKNOWN_PRODUCT, "Warn"),
         Uncountable(UNKNOWN_MEMORY, "Warn"),
         UNREADABLE,
         UNAVAILABLE,
+        TOO_MANY,
     ]
     assert tuple(map(outcome_name, outcomes)) == OUTCOMES

@@ -35,6 +35,12 @@ def ledger():
     return first.charge(Charge("p", "Pod", "team-a", "p", pieces), QUOTA)
 
 
+@pytest.mark.parametrize(("claims", "reserved"), [(None, 2), (["train"], 2), (["other"], 0), ([], 0)])
+def test_piece_ends_with_its_pod_where_the_pod_has_no_such_claim(ledger, claims, reserved):
+    counted = recount(ledger, QUOTA, snapshot(shown("p", 1, claims=claims)))
+    assert counted.reservations.total.get("all", 0) == reserved
+
+
 @pytest.mark.parametrize(
     ("things", "used", "reserved"),
     [

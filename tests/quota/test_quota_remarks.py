@@ -98,9 +98,9 @@ def test_ledger_without_room_is_told():
     )
 
 
-def test_quota_of_a_namespace_that_nobody_is_asked_about_holds_nothing_back():
+def test_quota_of_an_exempt_namespace_limits_nothing():
     document = counted(quota(), all="3")
     document["metadata"]["namespace"] = "kube-system"
     assert reported(document, namespace("kube-system")).remarks[0] == (
-        "nobody is asked about namespace kube-system, so this quota holds nothing back"
+        "namespace kube-system is exempt from quotas (no webhook is called for it), so this GPUQuota limits nothing"
     )

@@ -121,6 +121,7 @@ def test_json_has_exact_amounts_as_text():
         "mode": "Enforce",
         "unknownProducts": "WorstCase",
         "enforced": True,
+        "exempt": "",
         "limits": [
             {
                 "name": "all",
@@ -142,6 +143,7 @@ def test_json_has_exact_amounts_as_text():
                 "amounts": {"all": "1/7"},
                 "waitsFor": ["the pod"],
                 "countedWithPod": "",
+                "countedWithPodGroup": "",
             }
         ],
         "conditions": [{"type": "Ready", "status": "True", "reason": "Counted", "message": "all is"}],

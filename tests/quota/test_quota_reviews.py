@@ -1,5 +1,6 @@
 """Quotas in reviews of all entries together, as far as files tell what there is."""
 
+import json
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 from policies.decision import Severity
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.yaml import load_document
 from policies.quota.limits.quota import NAME
 from policies.request import Request, UserInfo
 from policies.review import entries_called, review
@@ -15,6 +17,7 @@ from policies.review.quota import QUOTA_NAME
 from policies.settings import DEFAULTS
 from policies.settings.choices import Exemption, GPUAdmissionPolicy
 from webhook.cli.admit import admit
+from webhook.cli.documents import Manifest
 from webhook.cli.subjects import Subject
 from webhook.cluster.manifests import ManifestsView
 
@@ -61,26 +64,30 @@ def of_quota(decision):
     ids=["plain", "enforced", "converted", "previewed"],
 )
 def test_pods_are_charged_last(pod, labels, names):
-    called = entries_called(creating(pod().document), ManifestsView([namespace(**labels)]))
+    called = entries_called(creating(pod().document), ManifestsView([namespace(**labels)]), DEFAULTS)
     assert [entry.name for entry in called] == names
 
 
 def test_claims_are_charged_when_they_are_created(claim):
     view = ManifestsView([namespace(quota="enforced")])
     request = claiming(claim())
-    assert [entry.name for entry in entries_called(request, view)] == ["claims", "quota-enforced"]
+    assert [entry.name for entry in entries_called(request, view, DEFAULTS)] == ["claims", "quota-enforced"]
     updated = creating(claim(), group="resource.k8s.io", kind="ResourceClaim", operation="UPDATE")
-    assert [entry.name for entry in entries_called(updated, view)] == ["claims"]
+    assert [entry.name for entry in entries_called(updated, view, DEFAULTS)] == ["claims"]
     template = creating(claim(), group="resource.k8s.io", kind="ResourceClaimTemplate")
-    assert [entry.name for entry in entries_called(template, view)] == ["claims"]
+    assert [entry.name for entry in entries_called(template, view, DEFAULTS)] == ["claims"]
 
 
 @pytest.mark.parametrize("name", ["gpu-admission", "gpu-operator", "nvidia-dra-driver-gpu"])
 def test_who_hands_out_gpus_is_never_charged(pod, claim, name):
     view = ManifestsView([namespace(name, quota="enforced")])
     claims = creating(claim(), namespace=name, group="resource.k8s.io", kind="ResourceClaim")
-    called = (*entries_called(creating(pod().document, namespace=name), view), *entries_called(claims, view))
-    assert not {"quota", "quota-enforced"} & {entry.name for entry in called}
+    called = [
+        entry.name
+        for request in (creating(pod().document, namespace=name), claims)
+        for entry in entries_called(request, view, DEFAULTS)
+    ]
+    assert not {"quota", "quota-enforced"} & {*called}
 
 
 @pytest.mark.parametrize(("hard", "found"), [(4, []), (3, [("GA502", Severity.DENY)])])
@@ -133,7 +140,8 @@ def test_converted_pod_is_charged_for_the_template_that_is_made_for_it(pod, exam
 def test_webhook_that_refuses_is_named(pod, example, dra):
     view = example(namespace(dra=dra, quota="enforced"), limited(1))
     request = creating(pod({"nvidia.com/gpu": 2}).document)
-    (refusal,) = admit(Subject(request, None, FieldPath()), view, DEFAULTS).refusals
+    manifest = Manifest(request.object, "pod.json", load_document(json.dumps(request.object)), FieldPath())
+    (refusal,) = admit(Subject(request, manifest, FieldPath()), view, DEFAULTS).refusals
     assert refusal.webhook == "quota-enforced.gpu-admission.io"
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from policies.kubernetes.paths import FieldPath
-from policies.kubernetes.workload_counts import PodCount
+from policies.kubernetes.pod_templates import PodCount
 from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.charging.together import PodsAtOnce, together
 from policies.quota.ledger.ledger import Ledger
@@ -20,9 +20,14 @@ QUOTA = Quota((Limit("h100", "gpus", Fraction(8)), Limit("memory", "memory", Fra
 REPLICAS = FieldPath(["spec", "replicas"])
 
 
-def pods(count, gpus, path=REPLICAS, **claims):
+def pods(count, gpus, path=REPLICAS, group=None, **claims):
     bills = {OWN: _bill(gpus)} | {piece: _bill(asked) for piece, asked in claims.items()}
-    return PodsAtOnce(Charge("", "Pod", "team-a", "", bills), PodCount(count, path))
+    return PodsAtOnce(Charge("", "Pod", "team-a", "", bills, shared=group), PodCount(count, path))
+
+
+def ring(gpus, uid="ring"):
+    """What pods share with a PodGroup."""
+    return Charge(uid, "PodGroup", "team-a", uid, {"gpus": _bill(gpus)})
 
 
 def _bill(gpus):
@@ -138,5 +143,47 @@ def test_pods_of_a_workload_that_exists_are_told_even_where_none_would_fit():
     assert told(pods(1, 9), used=8, is_new=False) == [
         (
             "spec.replicas: 1 pod asks for 9 GPUs, and h100 of GPUQuota gpu never has more than 8 GPUs, so none is created"
+        )
+    ]
+
+
+def test_claim_that_all_pods_share_counts_once():
+    assert told(pods(4, 1, group=ring(4))) == []
+    assert told(pods(5, 1, group=ring(4))) == [
+        (
+            "spec.replicas: 5 pods at once ask for 9 GPUs (4 GPUs in claims that they share), and h100 of GPUQuota gpu never "
+            "has more than 8 GPUs, so 4 are created, and the others refused until some end"
+        )
+    ]
+
+
+def test_pods_that_share_all_that_they_ask_for_fit_however_many_they_are():
+    assert told(pods(1000, 0, group=ring(8))) == []
+
+
+def test_claim_counts_once_for_templates_of_one_group():
+    workers = FieldPath(["spec", "workers"])
+    assert told(pods(1, 1, group=ring(4)), pods(3, 1, workers, group=ring(4))) == []
+    (line,) = told(pods(1, 1, group=ring(4)), pods(3, 1, workers, group=ring(4, "other")))
+    assert line.startswith("spec.workers: 4 pods at once ask for 12 GPUs (8 GPUs in claims that they share), and ")
+
+
+def test_claim_of_a_group_that_is_charged_already_is_not_asked_for_again():
+    charge = Charge("", "Pod", "team-a", "", {}, shared=ring(4))
+    counted = ledger().charge(charge, QUOTA)
+    assert told(pods(4, 1, group=ring(4)), counted=counted) == []
+    assert len(told(pods(5, 1, group=ring(4)), counted=counted)) == 1
+
+
+def test_pods_whose_shared_claim_does_not_fit_are_left_to_the_refusal_of_each():
+    assert told(pods(2, 1, group=ring(8))) == []
+
+
+def test_pods_of_a_workload_that_exists_count_with_the_claim_that_they_share():
+    assert told(pods(4, 1, group=ring(4)), used=8, is_new=False) == []
+    assert told(pods(1, 1, group=ring(8)), used=8, is_new=False) == [
+        (
+            "spec.replicas: 1 pod asks for 9 GPUs (8 GPUs in claims that they share), and h100 of GPUQuota gpu never has more "
+            "than 8 GPUs, so none is created"
         )
     ]

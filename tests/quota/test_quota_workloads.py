@@ -9,6 +9,7 @@ import pytest
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from tests.quota.pod_group_things import ENTRY, group, group_claim
 from webhook.cluster.manifests import ManifestsView
 
 
@@ -39,6 +40,13 @@ def deployment(replicas, gpus, **metadata):
         "metadata": {"name": "train", "namespace": "team-a", **metadata},
         "spec": {"replicas": replicas, "template": {"metadata": {}, "spec": pod(gpus)["spec"]}},
     }
+
+
+def ringed(replicas, gpus):
+    """A Deployment whose pods share the claim `gpus` with the PodGroup `ring`."""
+    made = deployment(replicas, gpus)
+    made["spec"]["template"]["spec"] |= {"resourceClaims": [ENTRY], "schedulingGroup": {"podGroupName": "ring"}}
+    return made
 
 
 def told(workload, *objects, old=None):
@@ -91,3 +99,13 @@ def test_quota_that_cannot_be_read_is_told_of_each_pod_only(spec):
 
 def test_workload_without_gpus_is_told_nothing():
     assert told(deployment(100, 0)) == []
+
+
+@pytest.mark.parametrize("is_made", [False, True], ids=["claim-to-be-made", "claim-made"])
+def test_claim_of_a_pod_group_counts_once_for_all_pods_of_a_workload(template, claim, request_for, is_made):
+    objects = [template(request_for(count=4)), group(claim="ring-gpus-x" if is_made else "")]
+    objects += [group_claim(claim(request_for(count=4)))] if is_made else []
+    assert told(ringed(4, 1), *objects) == []
+    assert told(ringed(5, 1), *objects) == [("GA506", "spec.replicas")]
+    assert told(ringed(4, 1), *objects, old=ringed(3, 1)) == []
+    assert told(ringed(5, 1), *objects, old=ringed(4, 1)) == [("GA506", "spec.replicas")]

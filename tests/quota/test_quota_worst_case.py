@@ -56,7 +56,7 @@ def test_pod_is_charged_at_least_what_it_comes_to_on_any_node(example, pod, reso
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     }
     spec = {"affinity": {"nodeAffinity": required}} if products else {}
-    asked = asks_of_pod(pod({resource: count}, **spec), "team-a", view, SETTINGS).pieces[OWN]
+    asked = asks_of_pod(pod({resource: count}, **spec), (), view, SETTINGS).pieces[OWN]
     if nodes:
         bound = pod({resource: count}, **spec, nodeName=data.draw(st.sampled_from(nodes)))
         at_most(got_by_pod(bound, view, SETTINGS), asked)

@@ -17,12 +17,13 @@ from policies.conversion.sweep import UNUSED_SINCE, mark
 from policies.decision import Template
 from policies.dra.templates import as_written, content_name
 from policies.quota.charges import OWN
-from policies.quota.ledger.reservations import OpenCharge
+from policies.quota.ledger.open_charges import OpenCharge
 from policies.request import Request, UserInfo
 from policies.settings import DEFAULTS
 from tests.deploy.grants import USER, grants_of
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
+from webhook.cluster.workload_resources import WORKLOAD_RESOURCES
 from webhook.controllers.certificate_secret import ROTATE_ANNOTATION
 from webhook.controllers.quota_expiry import Expiry
 from webhook.ledger.writer import LedgerWriter
@@ -33,6 +34,7 @@ from webhook.server.deadlines import Deadline
 from webhook.server.effects import TemplateKeeper
 from webhook.server.holders import HoldersSeen
 from webhook.server.quotas import QuotaKeeper
+from webhook.server.review_runner import ReviewRunner
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OPERATOR, *OTHERS = DEFAULTS.configuration.operator_namespaces
@@ -47,6 +49,8 @@ REFUSED = {
     for namespace in OTHERS
 }
 """What is asked for although it is not allowed, and why; rules that would read it say that it is unknown."""
+
+NO_GROUPS = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroupList", "items": []}
 
 
 class Authorizer:
@@ -103,8 +107,8 @@ def another(template, driver, **annotations):
 @pytest.fixture
 async def authorizer(sandbox, installation):
     """A cluster in which everything is installed that we know of, and RBAC holds."""
-    for resource in RESOURCES.values():
-        if sandbox._cluster.kinds.called(resource.kind) is None:
+    for resource in {*RESOURCES.values(), *WORKLOAD_RESOURCES.values()}:
+        if sandbox._cluster.kinds.called(resource.kind, resource.api_version) is None:
             sandbox.create(definition(resource))
     binding = yaml.safe_load((DEPLOY / "components" / "gpu-operator" / "role-binding.yaml").read_text())
     assert binding["metadata"]["namespace"] == OPERATOR
@@ -130,6 +134,17 @@ def made_for(pod):
         "metadata": {"name": "c", "namespace": "team-a", "annotations": annotations, "ownerReferences": [owner]},
         "spec": {"devices": {"requests": [request]}},
     }
+
+
+def member():
+    """A pod that shares a claim with its PodGroup."""
+    spec = {
+        "schedulingGroup": {"podGroupName": "ring"},
+        "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "gpus"}],
+        "containers": [{"name": "main", "image": "train", "resources": {"claims": [{"name": "gpus"}]}}],
+    }
+    metadata = {"name": "member", "namespace": "team-a", "uid": "m"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 class Story:
@@ -176,7 +191,9 @@ class Story:
         """As a replica whose view is behind, of which one is needed again."""
         keeper = TemplateKeeper(client, ManifestsView())
         templates = [Template("team-a", name, self.template(name)["spec"]) for name in names]
-        await keeper.ensure(templates, Deadline.start(lambda: 0.0, "10s"))
+        deadline = Deadline.start(lambda: 0.0, "10s")
+        assert await keeper.converts("team-a", deadline)
+        await keeper.ensure(templates, deadline)
         assert not any(UNUSED_SINCE in self.template(name)["metadata"].get("annotations", {}) for name in names)
 
     async def limit(self, *pods):
@@ -198,9 +215,14 @@ class Story:
         keeper = QuotaKeeper(client, view, LedgerWriter(client), HoldersSeen(view))
         asked = {"kind": "ResourceClaim", "group": "resource.k8s.io", "namespace": "team-a", "entry": "quota"}
         request = Request(made_for(owner), user=UserInfo("system:kube-scheduler"), uid="1", dry_run=True, **asked)
-        await keeper.decide(request, DEFAULTS, Deadline.start(lambda: 0.0, "10s"))
+        deadline = Deadline.start(lambda: 0.0, "10s")
+        await keeper.decide(request, DEFAULTS, deadline, ReviewRunner().for_call(b"", deadline))
+        request = Request(
+            member(), user=UserInfo("alice"), uid="2", dry_run=True, **{**asked, "kind": "Pod", "group": ""}
+        )
+        await keeper.decide(request, DEFAULTS, deadline, ReviewRunner().for_call(b"", deadline))
         moments = iter([0.0, 1000.0])
-        expiry = Expiry(client, lambda: next(moments))
+        expiry = Expiry(client, view, lambda: next(moments))
         charges = [OpenCharge(kind, kind, "gone", "", {OWN: None}, None, {}) for kind in ("Pod", "ResourceClaim")]
         assert await expiry.gone("team-a", charges) == []
         assert await expiry.gone("team-a", charges) == charges
@@ -241,7 +263,8 @@ async def told(authorizer, sandbox, make, client_of, gpu_pod, until, installatio
     await story.upkeep(needed, *leftovers)
     await story.find_and_unmark(await client_of(), needed["metadata"]["name"], leftovers[0])
     await story.limit(gpu_pod("charged"))
-    await story.look_up(await client_of(), ManifestsView(installation), sandbox.get("Pod", "charged", "team-a"))
+    view = ManifestsView([*installation, NO_GROUPS])
+    await story.look_up(await client_of(), view, sandbox.get("Pod", "charged", "team-a"))
     await story.explain(ready.port, gpu_pod())
     await story.rotate()
     return authorizer

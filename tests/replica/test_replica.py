@@ -10,6 +10,7 @@ from certs import KeyPairFiles, issue_serving, make_authority
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.faults import failing
+from webhook.server.callers import Callers
 from webhook.server.config import CannotServe
 
 POD, LEASE, POLICY = RESOURCES["Pod"], RESOURCES["Lease"], RESOURCES["GPUAdmissionPolicy"]
@@ -57,6 +58,13 @@ async def test_certificate_is_for_the_service(start, sandbox):
     running = await start(url="")
     pair = running.replica._certificate._certificates._reloading.pair
     assert pair.names == ("gpu-admission.gpu-admission.svc",)
+
+
+async def test_log_says_once_what_callers_can_do_who_are_not_authenticated(start, caplog):
+    running = await start()
+    (note,) = Callers().notes()
+    assert note in (await running.readiness())["notes"]
+    assert caplog.messages.count(note) == 1
 
 
 async def test_missing_configurations_are_noted(start, sandbox):

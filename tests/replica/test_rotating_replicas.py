@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import itertools
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -30,10 +31,11 @@ class Balancer:
         self._pumps = set()
 
     async def __call__(self, reader, writer):
-        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", next(self._ports))
-        pumps = [asyncio.ensure_future(_pump(*pair)) for pair in ((reader, there_writer), (there_reader, writer))]
-        self._pumps.update(pumps)
-        await asyncio.wait(pumps)
+        with contextlib.closing(writer):
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", next(self._ports))
+            pumps = [asyncio.ensure_future(_pump(*pair)) for pair in ((reader, there_writer), (there_reader, writer))]
+            self._pumps.update(pumps)
+            await asyncio.wait(pumps)
 
     async def close(self):
         for pump in self._pumps:

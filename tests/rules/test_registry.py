@@ -13,7 +13,6 @@ from policies.settings import DEFAULTS
 
 RULES = all_rules()
 PATH = FieldPath(["spec"])
-by_id = pytest.mark.parametrize("checked", RULES, ids=lambda checked: checked.id)
 
 
 def test_there_are_rules_in_the_order_of_their_ids():
@@ -21,59 +20,63 @@ def test_there_are_rules_in_the_order_of_their_ids():
     assert [checked.id for checked in RULES] == sorted({checked.id for checked in RULES})
 
 
-@by_id
-def test_id_is_ga_and_three_digits(checked):
-    assert re.fullmatch(r"GA[1-7][0-9]{2}", checked.id)
+def test_id_is_ga_and_three_digits():
+    for checked in RULES:
+        assert re.fullmatch(r"GA[1-7][0-9]{2}", checked.id), checked.id
 
 
-@by_id
-@pytest.mark.parametrize("text", ["title", "why", "remedy", "source", "wrong", "right"])
-def test_rule_is_told_in_full(checked, text):
-    value = getattr(checked, text)
-    assert value
-    assert value == value.strip()
+def test_rule_is_told_in_full():
+    for checked in RULES:
+        for text in ("title", "why", "remedy", "source", "wrong", "right"):
+            value = getattr(checked, text)
+            assert value, (checked.id, text)
+            assert value == value.strip(), (checked.id, text)
 
 
-@by_id
-def test_title_is_a_statement_without_full_stop(checked):
-    assert checked.title[0].isupper() or checked.title.startswith("nvidia.com/")
-    assert not checked.title.endswith(".")
-    assert "\n" not in checked.title
+def test_title_is_a_statement_without_full_stop():
+    for checked in RULES:
+        assert checked.title[0].isupper() or checked.title.startswith("nvidia.com/"), checked.id
+        assert not checked.title.endswith("."), checked.id
+        assert "\n" not in checked.title, checked.id
 
 
-@by_id
-def test_remedy_is_an_imperative_without_full_stop(checked):
-    assert not checked.remedy.endswith(".")
-    assert "\n" not in checked.remedy
-    assert re.match(r"[a-z]", checked.remedy)
-    first_word = checked.remedy.split()[0]
-    assert first_word not in {"a", "an", "the", "you", "it", "this", "please", "should", "must", "consider"}
-    assert not first_word.endswith(("ing", "ed"))
+def test_remedy_is_an_imperative_without_full_stop():
+    for checked in RULES:
+        assert not checked.remedy.endswith("."), checked.id
+        assert "\n" not in checked.remedy, checked.id
+        assert re.match(r"[a-z]", checked.remedy), checked.id
+        first_word = checked.remedy.split()[0]
+        assert first_word not in {"a", "an", "the", "you", "it", "this", "please", "should", "must", "consider"}, (
+            checked.id
+        )
+        assert not first_word.endswith(("ing", "ed")), checked.id
 
 
-@by_id
-def test_why_is_prose(checked):
-    assert checked.why.endswith(".")
-    assert all(line == line.rstrip() for line in checked.why.splitlines())
-    assert not any(line.startswith(" ") for line in checked.why.splitlines())
+def test_why_is_prose():
+    for checked in RULES:
+        assert checked.why.endswith("."), checked.id
+        assert all(line == line.rstrip() for line in checked.why.splitlines()), checked.id
+        assert not any(line.startswith(" ") for line in checked.why.splitlines()), checked.id
 
 
-@by_id
-def test_examples_are_yaml_and_differ(checked):
-    wrong, right = list(yaml.safe_load_all(checked.wrong)), list(yaml.safe_load_all(checked.right))
-    assert wrong != right or checked.wrong != checked.right
+def test_examples_are_yaml_and_differ():
+    for checked in RULES:
+        wrong, right = list(yaml.safe_load_all(checked.wrong)), list(yaml.safe_load_all(checked.right))
+        assert wrong != right or checked.wrong != checked.right, checked.id
 
 
-@by_id
-def test_default_is_a_severity_that_says_something(checked):
-    assert isinstance(checked.default, Severity)
+def test_default_is_a_severity_that_says_something():
+    for checked in RULES:
+        assert isinstance(checked.default, Severity), checked.id
 
 
-@by_id
-def test_setting_that_a_rule_names_exists(checked):
-    if checked.setting:
-        section, name = checked.setting.split(".")
-        assert hasattr(getattr(DEFAULTS, section), re.sub(r"[A-Z]", lambda letter: "_" + letter.group().lower(), name))
+def test_setting_that_a_rule_names_exists():
+    for checked in RULES:
+        if checked.setting:
+            section, name = checked.setting.split(".")
+            assert hasattr(
+                getattr(DEFAULTS, section), re.sub(r"[A-Z]", lambda letter: "_" + letter.group().lower(), name)
+            ), checked.id
 
 
 def test_titles_are_unique():

@@ -20,10 +20,14 @@ from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.app import create_app
 from webhook.server.callers import Callers
+from webhook.server.connection_limits import ConnectionLimits
 from webhook.server.connections import create_runner
 from webhook.server.explain_gate import NamedClients
 from webhook.server.explainer import Explainer
+from webhook.server.guarded_connection import Endpoint
+from webhook.server.guarded_site import GuardedSite
 from webhook.server.metrics import Metrics
+from webhook.server.open_connections import OpenConnections
 from webhook.server.tls import server_context
 
 EXAMPLE_CLUSTER = Path(__file__).parents[2] / "examples" / "cluster"
@@ -195,7 +199,9 @@ async def start_webhook(cluster, authority, client_authority, client_of):
             runner = create_runner(app)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
-            site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_context(pair, trusted))
+            connections = OpenConnections(ConnectionLimits(), metrics.closed_by("webhook"))
+            endpoint = Endpoint(runner.server, connections, server_context(pair, trusted), frozenset(allowed or ()))
+            site = GuardedSite(runner, "127.0.0.1", 0, endpoint)
             await site.start()
             return Webhook(app, runner, site.port, metrics, await client_of(site.port))
 

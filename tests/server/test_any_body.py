@@ -48,9 +48,7 @@ BODY = st.one_of(
 )
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(body=BODY, entry=st.sampled_from(sorted(ENTRIES)))
 async def test_any_body_gets_a_review_or_a_sentence(webhook, body, entry):
     answer = await webhook.client.post(f"/{entry}", body)

@@ -84,9 +84,9 @@ async def answer_of():
             site = web.TCPSite(runner, "127.0.0.1", 0)
             await site.start()
             reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
-            writer.write(sent)
-            answer = await reader.read()
-            writer.close()
+            with contextlib.closing(writer):
+                writer.write(sent)
+                answer = await reader.read()
             await writer.wait_closed()
             return answer.decode()
 

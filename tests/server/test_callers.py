@@ -5,6 +5,9 @@ import json
 import pytest
 
 from policies.entries import ENTRIES
+from webhook.server import app as application
+from webhook.server.bodies import SMALL
+from webhook.server.callers import Callers
 
 EFFECTS = [name for name, entry in ENTRIES.items() if entry.side_effects != "None"]
 NO_EFFECTS = [name for name, entry in ENTRIES.items() if entry.side_effects == "None"]
@@ -59,3 +62,21 @@ async def test_entries_without_effects_answer_everybody(guarded, pod, review_of,
 @pytest.mark.parametrize("entry", ENTRIES)
 async def test_everybody_may_call_where_no_client_ca_is_configured(webhook, pod, review_of, entry):
     assert "uid" in await webhook.client.ask(entry, review_of(pod()))
+
+
+async def test_strangers_hold_no_more_than_half_of_the_memory_together(
+    guarded, client_of, client_context, pod, review_of
+):
+    callers, budget = guarded.app[application.CALLERS], guarded.app[application._BODIES]
+    large = json.dumps(review_of(pod(annotations={"note": "a" * SMALL}))).encode()
+    known = await client_of(guarded.port, client_context("kube-apiserver"))
+    deadline = guarded.app[application.ADMISSION].deadline("30s")
+    async with budget.hold(budget._most // 2, callers.payer(None, "10.0.0.1"), deadline):
+        refused = await guarded.client.post(f"/{NO_EFFECTS[0]}?timeout=100ms", large)
+        answered = await known.post(f"/{NO_EFFECTS[0]}", large)
+    assert (refused.status, refused.text) == (503, f"{application._NO_MEMORY}\n")
+    assert answered.response["allowed"] is True
+
+
+def test_without_known_clients_each_address_has_its_own_share():
+    assert [Callers().payer(None, address) for address in ("10.0.0.1", "10.0.0.2")] == ["10.0.0.1", "10.0.0.2"]

@@ -87,7 +87,7 @@ async def test_labels_take_only_our_own_values(webhook, pod, review_of):
     rules = {rule.id for rule in all_rules()}
     for _, *labels in samples(webhook):
         for label, told in labels:
-            assert label in {"webhook", "verdict", "rule", "severity", "outcome", "le", "version"}
+            assert label in {"webhook", "verdict", "rule", "severity", "outcome", "le", "version", "port", "reason"}
             assert label != "webhook" or told in ENTRIES
             assert label != "rule" or told in rules
 

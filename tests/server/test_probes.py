@@ -9,10 +9,7 @@ from webhook.server.callers import Callers
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness, create_probes
 
-RISK = (
-    "no client CA is configured, so whoever reaches this port can make the webhook act; "
-    "let a NetworkPolicy admit the API server only, or configure a client CA"
-)
+(RISK,) = Callers().notes()
 
 
 @pytest.fixture

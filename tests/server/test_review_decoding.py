@@ -6,7 +6,7 @@ import math
 import pytest
 
 from policies.request import UserInfo
-from webhook.server.admission_review import BadReview, decode, name_in
+from webhook.server.admission_review import BadReview, decode, name_in, unparsed
 
 
 def refused(body):
@@ -162,3 +162,31 @@ def test_a_long_kind_is_not_repeated_in_full():
 def test_a_name_that_is_not_made_yet_is_shown_as_it_begins(review_of):
     document = {"kind": "Pod", "metadata": {"generateName": "train-"}}
     assert name_in(decode(review_of(document))) == "train-"
+
+
+def test_unparsed_request_has_the_uid_only():
+    body = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0a1b-2c3d","kind":{"group":'
+    request = unparsed(body, "quota")
+    assert (request.uid, request.entry, request.object, request.kind) == ("0a1b-2c3d", "quota", None, "")
+
+
+POD = '"kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"}'
+
+
+@pytest.mark.parametrize(
+    ("fields", "namespace"),
+    [
+        (f'{POD},"namespace":"team-a"', "team-a"),
+        (f'{POD},"subResource":"resize","name":"a b<","namespace":"team-a"', "team-a"),
+        (f'{POD},"requestKind":{{"group":""}},"requestResource":{{}},"name":"a","namespace":"team-a"', "team-a"),
+        (f'{POD},"name":"a\\",\\"namespace\\":\\"team-b","namespace":"team-a"', ""),
+        (f'{POD},"operation":"CREATE"', ""),
+    ],
+)
+def test_namespace_is_known_before_a_review_is_parsed(fields, namespace):
+    body = f'{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"0a1b",{fields}'
+    assert unparsed(body.encode(), "quota").namespace == namespace
+
+
+def test_body_that_begins_in_another_way_cannot_be_answered_unparsed():
+    assert unparsed(b'{"request":{"uid":"0a1b-2c3d"}}', "quota") is None

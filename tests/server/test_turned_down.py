@@ -59,14 +59,14 @@ async def test_compressed_body_is_not_unpacked(webhook, wire):
     assert connection.body == "The body has a Content-Encoding; send it as it is.\n"
 
 
-TOO_LARGE = "The body is larger than 8 MiB, and no AdmissionReview of an API server is.\n"
+TOO_LARGE = "The body is larger than 8 MiB; send a smaller object.\n"
 
 
 async def test_large_body_is_refused_by_its_announcement(webhook, wire):
     connection = await wire(webhook.port)
     await connection.send(
         b"POST /conversion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        b"Content-Length: 8388609\r\n\r\n"
+        b"Content-Length: 67108865\r\n\r\n"
     )
     assert (await connection.head()).startswith("HTTP/1.1 413 ")
     assert connection.body == TOO_LARGE

@@ -84,7 +84,7 @@ async def test_deletion_passes_without_a_word(ask, deployment, workload_review):
 
 
 async def test_object_that_is_no_workload_passes_without_a_word(ask, deployment, workload_review):
-    other = {**deployment("0.5"), "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}
+    other = {**deployment("0.5"), "apiVersion": "example.com/v1", "kind": "Job"}
     assert (await ask("workloads", workload_review(other))).keys() == {"uid", "allowed"}
 
 

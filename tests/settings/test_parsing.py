@@ -132,7 +132,9 @@ def test_example_of_the_documentation_shows_the_defaults():
     assert policy.exemptions == DEFAULTS.exemptions
 
 
-@pytest.mark.parametrize("example", EXAMPLES[1:], ids=["wishes", "tolerations", "access", "quota", "exemptions"])
+@pytest.mark.parametrize(
+    "example", EXAMPLES[1:], ids=["wishes", "tolerations", "access", "quota", "kinds", "exemptions"]
+)
 def test_other_examples_of_the_documentation_can_be_read(example):
     assert parse_settings(document(load_document(example).value)) != DEFAULTS
 

@@ -20,6 +20,16 @@ from tests.storm.harness.storm import FULL, SMALL, Storm
 _NONE = "no cluster: set KUBECONFIG or KUBEBUILDER_ASSETS"
 _SHARED = "the cluster of KUBECONFIG is used with -n 0 only, by one process at a time"
 
+_SIZE = FULL if os.environ.get("STORM") == "full" else SMALL
+_PREPARATION_SECONDS = 100
+
+
+def pytest_collection_modifyitems(items):
+    """Give a storm its time. A small one that hangs must not hold up a test run for an hour."""
+    for item in items:
+        if "storm" in item.fixturenames:
+            item.add_marker(pytest.mark.timeout(_SIZE.limit + _PREPARATION_SECONDS))
+
 
 def _why_not():
     if os.environ.get("KUBECONFIG"):
@@ -62,7 +72,7 @@ def seed():
 
 @pytest.fixture
 def size():
-    return FULL if os.environ.get("STORM") == "full" else SMALL
+    return _SIZE
 
 
 @pytest.fixture

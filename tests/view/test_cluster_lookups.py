@@ -3,6 +3,7 @@
 import pytest
 
 from policies.kubernetes.workloads import WORKLOAD_KINDS
+from policies.settings import AddedKind
 from webhook.cluster.lookups import KindUnknownError, NotFoundError, kind_called, look_up
 from webhook.cluster.manifests import ManifestsView
 
@@ -25,7 +26,8 @@ CLUSTER = ManifestsView(
 
 ALL = (
     "there are pod, claim, template, podtemplate, replicationcontroller, daemonset, deployment, replicaset, "
-    "statefulset, cronjob, job, jobset, mpijob, pytorchjob, leaderworkerset, raycluster, rayjob, rayservice"
+    "statefulset, rollout, cronjob, job, podcliqueset, jobset, mpijob, pytorchjob, leaderworkerset, raycluster, rayjob, "
+    "rayservice, inferenceservice, scheduledsparkapplication, sparkapplication, trainjob"
 )
 
 
@@ -44,6 +46,7 @@ ALL = (
         ("job", "Job"),
         ("podtemplate", "PodTemplate"),
         ("rayclusters.ray.io", "RayCluster"),
+        ("job.batch.volcano.sh", "Job"),
     ],
 )
 def test_kind_has_the_names_that_kubectl_knows(word, kind):
@@ -55,12 +58,20 @@ def test_every_workload_is_called_by_its_kind(kind):
     assert kind_called(kind).name == kind
 
 
+@pytest.mark.parametrize("word", ["trainingrun", "trainingruns", "TrainingRun.example.com"])
+def test_kind_of_the_settings_has_its_names_too(word):
+    added = AddedKind("example.com", "TrainingRun", ("spec.template",))
+    assert kind_called(word, [added]).group == "example.com"
+    with pytest.raises(KindUnknownError):
+        kind_called(word)
+
+
 @pytest.mark.parametrize(
     ("word", "hint"),
     [
         ("pdo", "did you mean pod?"),
         ("deploymnet", "did you mean deployment?"),
-        ("job.batch.volcano.sh", "did you mean job?"),
+        ("job.batch.example.com", "did you mean job?"),
         ("xyz", ALL),
     ],
 )

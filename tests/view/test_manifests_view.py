@@ -1,7 +1,7 @@
 """The view over manifests: what a folder of files tells of a cluster, and what it leaves open."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.dra.inventory import inventory
@@ -259,7 +259,6 @@ anything = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(anything, max_size=3), st.lists(anything, max_size=2))
 def test_view_is_made_of_anything(cluster, reviewed):
     view = ManifestsView(cluster, reviewed)

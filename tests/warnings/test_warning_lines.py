@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.warnings import LONGEST, warning_lines
@@ -110,7 +110,6 @@ words = st.text(st.sampled_from("ab-\u00e4\n\t\u2028 "), max_size=30) | st.just(
 texts = st.lists(st.lists(words, max_size=12).map(" ".join), max_size=40)
 
 
-@settings(deadline=None)
 @given(texts)
 def test_lines_are_whole_printable_and_few(said):
     lines = warning_lines(said)
@@ -118,7 +117,6 @@ def test_lines_are_whole_printable_and_few(said):
     assert received(lines) == list(lines)
 
 
-@settings(deadline=None)
 @given(texts)
 def test_nothing_is_lost_without_being_counted(said):
     lines = warning_lines(said)

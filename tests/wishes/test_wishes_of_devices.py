@@ -79,7 +79,7 @@ def read(device):
     return found
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(wishes, st.sampled_from(SUBJECTS), st.lists(devices, min_size=1, max_size=5))
 def test_wish_says_of_a_device_what_its_cel_says(wish, subject, found):
     predicate = wish.predicate(subject)
@@ -88,7 +88,6 @@ def test_wish_says_of_a_device_what_its_cel_says(wish, subject, found):
         assert predicate.matches(read(device)) is selector.matches({"driver": DRIVER, **device}), device
 
 
-@settings(max_examples=300)
 @given(
     st.lists(st.tuples(st.sampled_from(["", "!"]), names).map("".join), min_size=1, max_size=4),
     strings["productName"] | st.text("aA10hH.- ", max_size=12),

@@ -104,7 +104,7 @@ def asked(document, old=None, namespace="team-a", **request):
 
 def words(document, old=None, **request):
     """The lines that its author sees; whatever they are, the workload passes as it is."""
-    decision = early_words(asked(document, old, **request), REVIEW)
+    decision = early_words(asked(document, old, **request), VIEW, DEFAULTS, REVIEW)
     assert decision.allowed
     assert (decision.object, decision.patch, decision.templates) == (document, (), ())
     return decision.warnings
@@ -112,7 +112,7 @@ def words(document, old=None, **request):
 
 @pytest.mark.parametrize("document", workloads(template(), template("0.5")), ids=lambda document: document["kind"])
 def test_pods_that_would_be_refused_are_told_at_their_template(document):
-    (finding,) = early_words(asked(document), REVIEW).findings
+    (finding,) = early_words(asked(document), VIEW, DEFAULTS, REVIEW).findings
     assert (finding.rule, finding.severity) == ("GA302", Severity.WARN)
     assert str(finding.path) == f"{PLACES[document['kind']]}.spec.containers[0].resources.limits[nvidia.com/gpu]"
     assert finding.message == 'its pods would be refused: "0.5" is not a whole number of devices'
@@ -131,7 +131,7 @@ def test_refusal_of_pods_is_a_warning_word_for_word():
 
 
 def test_warning_of_pods_is_told_as_it_is():
-    (finding,) = early_words(asked(deployment(template(schedulerName="volcano"))), REVIEW).findings
+    (finding,) = early_words(asked(deployment(template(schedulerName="volcano"))), VIEW, DEFAULTS, REVIEW).findings
     assert finding.severity is Severity.WARN
     assert finding.text.startswith(f'spec.template.spec.schedulerName: "volcano" {LEFT_ALONE}; ')
 
@@ -142,8 +142,8 @@ def test_settings_judge_the_pods_and_decide_what_is_told():
         RuleOverride(rule="GA307", severity=Severity.AUDIT),
     )
     told = partial(review, view=VIEW, settings=GPUAdmissionPolicy(rules=rules))
-    (warned,) = early_words(asked(deployment(template("0.5"))), told).findings
-    audited = early_words(asked(deployment(template(nodeSelector=COUNTED))), told)
+    (warned,) = early_words(asked(deployment(template("0.5"))), VIEW, DEFAULTS, told).findings
+    audited = early_words(asked(deployment(template(nodeSelector=COUNTED))), VIEW, DEFAULTS, told)
     assert warned.message == '"0.5" is not a whole number of devices, so the pod is not converted'
     assert [(finding.rule, finding.severity) for finding in audited.findings] == [("GA307", Severity.AUDIT)]
     assert audited.warnings == ()
@@ -156,7 +156,9 @@ def test_preview_says_what_would_become_of_the_pods():
 
 
 def test_preview_of_pods_that_conversion_would_refuse_says_so():
-    (finding,) = early_words(asked(deployment(template("0.5")), namespace="team-preview"), REVIEW).findings
+    (finding,) = early_words(
+        asked(deployment(template("0.5")), namespace="team-preview"), VIEW, DEFAULTS, REVIEW
+    ).findings
     assert finding.message == 'would be refused: "0.5" is not a whole number of devices'
 
 
@@ -171,19 +173,21 @@ def test_namespace_that_does_not_convert_has_no_word_about_conversion(namespace)
 
 def test_cluster_of_which_nothing_is_known_has_no_word_about_it():
     nothing = partial(review, view=ManifestsView(), settings=DEFAULTS)
-    assert early_words(asked(deployment(template())), nothing).findings == ()
+    assert early_words(asked(deployment(template())), VIEW, DEFAULTS, nothing).findings == ()
 
 
 def test_wish_that_can_never_be_granted_is_told_of():
     document = deployment(template(annotations={"gpu-admission.io/min-memory": "lots"}))
-    (finding,) = early_words(asked(document, namespace="team-legacy"), REVIEW).findings
+    (finding,) = early_words(asked(document, namespace="team-legacy"), VIEW, DEFAULTS, REVIEW).findings
     assert (finding.rule, finding.severity) == ("GA401", Severity.WARN)
     assert str(finding.path) == "spec.template.metadata.annotations[gpu-admission.io/min-memory]"
     assert finding.message.startswith("its pods would be refused: ")
 
 
 def test_gpus_taken_behind_the_scheduler_s_back_are_told_of():
-    (finding,) = early_words(asked(deployment(template(gpus=0, runtimeClassName="nvidia"))), REVIEW).findings
+    (finding,) = early_words(
+        asked(deployment(template(gpus=0, runtimeClassName="nvidia"))), VIEW, DEFAULTS, REVIEW
+    ).findings
     assert (finding.rule[:3], finding.severity) == ("GA6", Severity.WARN)
     assert str(finding.path) == "spec.template.spec.runtimeClassName"
 
@@ -232,7 +236,7 @@ def test_change_that_makes_no_other_pods_is_not_told_of(change):
 
 def test_only_the_templates_that_changed_are_told_of():
     before = jobset(template("0.5"), template())
-    (finding,) = early_words(asked(jobset(template("0.5"), template("0.25")), before), REVIEW).findings
+    (finding,) = early_words(asked(jobset(template("0.5"), template("0.25")), before), VIEW, DEFAULTS, REVIEW).findings
     assert str(finding.path).startswith("spec.replicatedJobs[1].")
 
 
@@ -254,7 +258,7 @@ def test_subresource_is_not_asked_about(subresource):
 def test_deletion_is_not_asked_about():
     document = deployment(template("0.5"))
     request = Request(None, document, operation="DELETE", group="apps", kind="Deployment", namespace="team-a")
-    assert early_words(request, REVIEW) == Decision()
+    assert early_words(request, VIEW, DEFAULTS, REVIEW) == Decision()
 
 
 def test_workload_on_its_way_out_is_not_told_of():
@@ -288,7 +292,7 @@ def test_equal_templates_are_asked_about_once_and_told_of_each():
         questions.append(request)
         return REVIEW(request)
 
-    decision = early_words(asked(jobset(template("0.5"), template("0.5"), template())), counted)
+    decision = early_words(asked(jobset(template("0.5"), template("0.5"), template())), VIEW, DEFAULTS, counted)
     assert [finding.path[:3] for finding in decision.findings] == [("spec", "replicatedJobs", n) for n in (0, 1)]
     assert len(questions) == 2
 
@@ -300,7 +304,7 @@ def test_pods_are_asked_about_as_their_controller_would_create_them():
         questions.append(request)
         return Decision(object=request.object)
 
-    early_words(asked(deployment(template())), kept)
+    early_words(asked(deployment(template())), VIEW, DEFAULTS, kept)
     (question,) = questions
     assert (question.operation, question.kind, question.namespace, question.entry) == ("CREATE", "Pod", "team-a", "")
     assert question.object["metadata"]["ownerReferences"][0]["kind"] == "Deployment"
@@ -350,10 +354,10 @@ TEMPLATES = (
 )
 def test_any_json_in_place_of_any_part_only_warns(index, first, second, metadata, old):
     document = {**workloads(first, second)[index], "metadata": metadata}
-    decision = early_words(asked(document, old), REVIEW)
+    decision = early_words(asked(document, old), VIEW, DEFAULTS, REVIEW)
     assert decision.allowed
     assert decision.object is document
-    homes = [path for path, _ in pod_templates(document)]
+    homes = [each.path for each in pod_templates(document)]
     assert all(
         finding.path == ("metadata", "namespace") or any(finding.path[: len(home)] == home for home in homes)
         for finding in decision.findings

@@ -97,15 +97,15 @@ WORKLOADS = [
 
 
 def paths_of(document):
-    return [str(path) for path, _ in pod_templates(document)]
+    return [str(each.path) for each in pod_templates(document)]
 
 
 @pytest.mark.parametrize(("version", "kind", "fields", "paths"), WORKLOADS, ids=[workload[1] for workload in WORKLOADS])
 def test_templates_of_a_workload_are_found_at_their_places(version, kind, fields, paths):
     document = {"apiVersion": version, "kind": kind, **fields}
     found = pod_templates(document)
-    assert [str(path) for path, _ in found] == paths
-    assert all(lookup(document, path) is template for path, template in found)
+    assert [str(each.path) for each in found] == paths
+    assert all(lookup(document, each.path) is each.template for each in found)
 
 
 def test_templates_depend_on_the_api_group_and_not_on_the_kind_alone():
@@ -150,15 +150,15 @@ JSON = st.recursive(
 def test_any_json_in_place_of_any_part_of_a_workload_is_no_error(workload, data):
     version, kind, fields, _ = workload
     document = {"apiVersion": version, "kind": kind, **fields}
-    target = data.draw(st.sampled_from([path for path, _ in pod_templates(document)]))
+    target = data.draw(st.sampled_from([each.path for each in pod_templates(document)]))
     depth = data.draw(st.integers(1, len(target)))
     replaced = _with(document, FieldPath(target[:depth]), data.draw(JSON))
-    assert all(isinstance(template, dict) for _, template in pod_templates(replaced))
+    assert all(isinstance(each.template, dict) for each in pod_templates(replaced))
 
 
 @given(JSON)
 def test_any_json_at_all_is_no_error(document):
-    assert pod_templates(document) == []
+    assert pod_templates(document) == ()
 
 
 @pytest.mark.parametrize(

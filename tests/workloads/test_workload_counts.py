@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from policies.kubernetes.workload_counts import pods_at_once
 from policies.kubernetes.workloads import pod_templates
 
 TEMPLATE = {"spec": {"containers": []}}
@@ -12,7 +11,7 @@ TEMPLATE = {"spec": {"containers": []}}
 
 def counts(version, kind, spec):
     workload = {"apiVersion": version, "kind": kind, "spec": spec}
-    found = {str(path): pods_at_once(workload, path) for path, _ in pod_templates(workload)}
+    found = {str(each.path): each.count for each in pod_templates(workload)}
     return {path: count and (count.pods, str(count.path)) for path, count in found.items()}
 
 
@@ -37,7 +36,7 @@ def test_daemonset_has_as_many_pods_as_nodes_decide():
 
 def test_pod_template_runs_nothing():
     workload = {"apiVersion": "v1", "kind": "PodTemplate", "template": TEMPLATE}
-    assert [pods_at_once(workload, path) for path, _ in pod_templates(workload)] == [None]
+    assert [each.count for each in pod_templates(workload)] == [None]
 
 
 @pytest.mark.parametrize(

@@ -5,28 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from policies.causes import once_per_cause
 from policies.decision import Decision, Severity
-from policies.kubernetes.paths import FieldPath
-from policies.kubernetes.workload_pods import home_of, pod_of, template_of
-from policies.kubernetes.workloads import pod_templates
+from policies.kubernetes.defaults import with_defaults
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.workload_pods import pod_of, template_of
 from policies.patch import Editor
 from policies.request import Request
 from policies.review import entries_called, review
+from policies.review.coverage import UNREVIEWED, uncovered
 from policies.review.quota import Templates
 from policies.review.together import pods_together
+from policies.settings.exempt_namespaces import NEVER_MATCHED
+from policies.workload_templates import templates_of
+from policies.workloads import not_reviewed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policies.decision import Finding, Operation, Template
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.pod_templates import PodTemplate
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.cli.subjects import Subject
 
 __all__ = ["Refusal", "Result", "admit"]
 
-Verdict = Literal["admitted", "changed", "converted", "refused"]
+Verdict = Literal["admitted", "refused", "not reviewed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +56,21 @@ class Result:
     after: Object | None
     """The object as admitted; of a workload, with templates as its pods would be admitted."""
     findings: tuple[Finding, ...]
-    warnings: tuple[str, ...]
+    remarks: tuple[str, ...]
+    """What else its author is told."""
     patch: tuple[Operation, ...]
     """Leads from `subject.request.object` to `after`."""
     templates: tuple[Template, ...]
     refusals: tuple[Refusal, ...]
+    not_reviewed: str
+    """Why no rule looked at the object; empty if one did."""
+    left_out: int = 0
+    """Findings beyond those that one decision has."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The lines of warning that kubectl prints."""
+        return Decision(findings=self.findings, remarks=self.remarks, left_out=self.left_out).warnings
 
     @property
     def before(self) -> Object | None:
@@ -62,25 +78,38 @@ class Result:
         return self.subject.request.object
 
     @property
-    def allowed(self) -> bool:
-        """Whether nothing refuses the object or its pods."""
-        return not self.refusals
+    def is_refused(self) -> bool:
+        """Whether something refuses the object or its pods."""
+        return bool(self.refusals)
 
     @property
     def verdict(self) -> Verdict:
-        """The result in one word."""
-        if not self.allowed:
+        """The result in a word or two."""
+        if self.is_refused:
             return "refused"
+        return "not reviewed" if self.not_reviewed else "admitted"
+
+    @property
+    def change(self) -> Literal["", "changed", "converted"]:
+        """What admission does to the object."""
         if not self.patch:
-            return "admitted"
+            return ""
         return "converted" if self.templates else "changed"
+
+    @property
+    def misses_gpus(self) -> bool:
+        """Whether the object was not reviewed, and a warning says where it mentions GPUs."""
+        return self.verdict == "not reviewed" and any(
+            finding.rule == UNREVIEWED.id and finding.severity is Severity.WARN for finding in self.findings
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
     """The answer to one question: about the subject itself, or about the pods of one of its templates."""
 
-    path: FieldPath
+    template: PodTemplate | None
+    """None for the subject itself."""
     request: Request
     decision: Decision
     patch: tuple[Operation, ...]
@@ -89,50 +118,77 @@ class _Part:
 def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> Result:
     """Review a subject as all webhooks together would, and the pods of a workload as they would be created."""
     request = subject.request
-    templates = pod_templates(request.object) if request.operation != "DELETE" else []
+    is_skipped = request.operation == "DELETE" or request.namespace in NEVER_MATCHED
+    templates = () if is_skipped else templates_of(request.object, view, settings)
     decision = _together(request, view, settings) if templates else review(request, view, settings)
-    parts = [_Part(FieldPath(), request, decision, decision.patch)]
+    parts = [_Part(None, request, decision, decision.patch)]
+    written = _as_written(subject, settings)
     edits = Editor(decision.object)
-    for path, template in templates:
-        pod = pod_of(template, decision.object, request.namespace)
+    for found in templates:
+        # Subjects have these defaults already, except in templates that are composed of several fields.
+        pod = pod_of(with_defaults(found.template), decision.object, request.namespace)
         asked = Request(object=pod, namespace=request.namespace)
         answer = review(asked, view, settings)
-        parts.append(_Part(path, asked, answer, tuple(_rooted(answer.patch, path, template))))
+        parts.append(_Part(found, asked, answer, tuple(_rooted(answer.patch, found))))
         if answer.patch:
-            edits.replace(path, template_of(answer.object, template))
-    refusals = tuple(_refusal(part, view, settings) for part in parts if not part.decision.allowed)
-    findings = tuple(dict.fromkeys(finding for part in parts for finding in _findings(part)))
+            _write(edits, found, template_of(answer.object, found.template))
+    denials = tuple(finding for finding in written if finding.severity is Severity.DENY)
+    refusals = (
+        *([Refusal("", denials, of_pods=False)] if denials else ()),
+        *(_refusal(part, view, settings) for part in parts if not part.decision.allowed),
+    )
+    told = once_per_cause([_findings(part) for part in parts], "pod template")
+    findings = (*written, *dict.fromkeys(finding for part in told for finding in part))
+    left_out = sum(part.decision.left_out for part in parts)
     remarks = tuple(dict.fromkeys(remark for part in parts for remark in part.decision.remarks))
     return Result(
         subject,
         after=request.object if refusals else edits.document,
         findings=findings,
-        warnings=Decision(findings=findings, remarks=remarks).warnings,
+        remarks=remarks,
         patch=() if refusals else tuple(operation for part in parts for operation in part.patch),
         templates=() if refusals else _unique(template for part in parts for template in part.decision.templates),
         refusals=refusals,
+        not_reviewed="" if refusals else decision.not_reviewed,
+        left_out=left_out,
     )
 
 
+def _as_written(subject: Subject, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
+    """What is wrong with the document, of which the API server sees only what kubectl made of it."""
+    if not subject.manifest.document.duplicates:
+        return ()
+    from policies.review.documents import duplicate_keys  # noqa: PLC0415 - hardly any document needs it
+
+    return settings.judge(duplicate_keys(subject.duplicates), subject.request.namespace)
+
+
 def _together(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """What the entry `workloads` says of a workload beside what each of its pods is told, and these are asked about."""
+    """What is said of a workload beside what is said of each of its pods, which are reviewed one by one."""
     told = pods_together(request, view, settings, lambda pod: review(pod, view, settings))
-    return Decision(findings=tuple(told), object=request.object)
+    gap = uncovered(request, view, settings)
+    if gap is not None:
+        return Decision(findings=(*told, *gap.findings), object=request.object, not_reviewed=gap.reason)
+    remarks = not_reviewed(request.object, view, settings) if request.object is not None else ()
+    return Decision(findings=tuple(told), object=request.object, remarks=tuple(remarks))
 
 
 def _findings(part: _Part) -> tuple[Finding, ...]:
-    return tuple(replace(finding, path=home_of(finding.path, part.path)) for finding in part.decision.findings)
+    if part.template is None:
+        return part.decision.findings
+    home = part.template.home
+    return tuple(replace(finding, path=home(finding.path)) for finding in part.decision.findings)
 
 
 def _refusal(part: _Part, view: ClusterView, settings: GPUAdmissionPolicy) -> Refusal:
     denials = tuple(finding for finding in _findings(part) if finding.severity is Severity.DENY)
     is_later = part.decision.retry_after is not None
-    return Refusal(_refusing_webhook(part.request, view, settings), denials, bool(part.path), is_later)
+    return Refusal(_refusing_webhook(part.request, view, settings), denials, part.template is not None, is_later)
 
 
 def _refusing_webhook(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> str:
     """The webhook that says no first when they are asked one by one."""
-    for entry in entries_called(request, view):
+    for entry in entries_called(request, view, settings):
         answer = review(replace(request, entry=entry.name), view, settings)
         if not answer.allowed:
             return entry.webhook
@@ -140,13 +196,30 @@ def _refusing_webhook(request: Request, view: ClusterView, settings: GPUAdmissio
     return ""
 
 
-def _rooted(patch: Iterable[Operation], path: FieldPath, template: Object) -> list[Operation]:
-    """The patch of a pod as a patch of the workload that holds its template at `path`."""
-    prefix = path.pointer()
-    operations: list[Any] = [{**operation, "path": prefix + operation["path"]} for operation in patch]
-    marks = f"{prefix}/metadata/"
-    if template.get("metadata") is None and any(operation["path"].startswith(marks) for operation in operations):
-        return [{"op": "add", "path": f"{prefix}/metadata", "value": {}}, *operations]
+def _write(edits: Editor, found: PodTemplate, template: Object) -> None:
+    """Give the workload another template."""
+    for path, value in found.edits(template):
+        if lookup(edits.document, path) is None:
+            edits.add(path, value)
+        else:
+            edits.replace(path, value)
+
+
+def _rooted(patch: Iterable[Operation], found: PodTemplate) -> list[Operation]:
+    """The patch of a pod as a patch of the workload that has its template; empty if the template is composed."""
+    if found.is_composed:
+        return []
+    homes = [(FieldPath(inside).pointer(), outside.pointer()) for inside, outside in found.homes]
+    operations: list[Any] = [
+        {**operation, "path": outside + operation["path"].removeprefix(inside)}
+        for operation in patch
+        for inside, outside in homes
+        if f"{operation['path']}/".startswith(f"{inside}/")
+    ]
+    marks = f"{found.path.pointer()}/metadata"
+    is_missing = found.template.get("metadata") is None
+    if is_missing and any(operation["path"].startswith(f"{marks}/") for operation in operations):
+        return [{"op": "add", "path": marks, "value": {}}, *operations]
     return operations
 
 

@@ -47,8 +47,8 @@ def command(
     ResourceQuotas that conversion switches off; and Karpenter's node pools. Of each namespace it tells how many of the
     workloads that ask for GPUs would convert, which would not, and why, whether the namespace has opted in or not.
 
-    Objects are judged as if somebody created them today. What cannot be read is told as not known, and never counted as
-    none. Nothing is changed.
+    Objects are judged as if somebody created them today. What cannot be read is listed as not reviewed, and never
+    counted as none. Nothing is changed.
 
     \b
     The cluster that kubectl talks to:

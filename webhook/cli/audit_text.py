@@ -1,4 +1,4 @@
-"""Audits for people: what is broken first, then what is not known, then how ready namespaces are."""
+"""Audits for people: what is broken first, then what was not reviewed, then how ready namespaces are."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def text(audited: Audited) -> str:
     sections = [
         *(_findings(report, *section) for section in _SECTIONS),
         _left_out(report),
-        _sentences("Not known", [str(gap) for gap in report.gaps]),
+        _sentences("Not reviewed", [str(gap) for gap in report.gaps]),
         _sentences("About this cluster", audited.notes),
         _readiness(report.readiness),
         [report.summary],

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.audit import SURVEYED, Survey, audit
+from policies.audit import Survey, audit
+from policies.entries import CONFIGURATIONS
 from policies.kubernetes.paths import lookup
+from policies.settings.installed import uncovered_settings
 from policies.view import UNKNOWN
 from webhook.cli.connection import connected
 from webhook.cli.documents import Reader
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from policies.audit import AuditReport
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
+    from webhook.cluster.client import APIClient
 
 __all__ = ["Audited", "as_json", "audit_files", "audit_running"]
 
@@ -68,10 +71,11 @@ def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) ->
     policy, notes = (chosen, []) if settings else settings_of_files(view)
     survey = Survey(view, policy, namespace)
     survey.add(objects)
-    for _, kind in SURVEYED:
+    for _, kind in survey.kinds:
         if view.list(kind) is UNKNOWN:
             survey.miss(kind)
-    return Audited(audit(view, policy, survey), tuple(notes))
+    stored = [found for kind, name in CONFIGURATIONS if isinstance(found := view.get(kind, name), dict)]
+    return Audited(audit(view, policy, survey), (*notes, *_uncovered(stored, policy)))
 
 
 def audit_running(kubeconfig: str | None, context: str | None, namespace: str, settings: str | None) -> Audited:
@@ -110,7 +114,27 @@ async def _audit_running(
 
         await survey_cluster(cluster.client, survey, take)
         report = audit(cluster.view, policy, survey)
-        return Audited(report, tuple(cluster.notes))
+        return Audited(report, (*cluster.notes, *await _uncovered_in(cluster.client, policy)))
+
+
+async def _uncovered_in(client: APIClient, policy: GPUAdmissionPolicy) -> list[str]:
+    from webhook.cluster.errors import APIError  # noqa: PLC0415 - files need no client
+    from webhook.cluster.resources import RESOURCES  # noqa: PLC0415
+
+    stored = []
+    for kind, name in CONFIGURATIONS:
+        try:
+            stored.append(await client.get(RESOURCES[kind].path(name=name)))
+        except APIError as error:
+            if error.forbidden:
+                return [f"{kind} {name} cannot be read, so it is unknown which settings it covers"]
+            if not error.not_found:
+                raise
+    return _uncovered(stored, policy)
+
+
+def _uncovered(stored: Sequence[Object], policy: GPUAdmissionPolicy) -> list[str]:
+    return [f"{path}: {said}" for path, said in uncovered_settings(stored, policy)]
 
 
 def _in_namespace(item: Object) -> Object:

@@ -18,7 +18,11 @@ __all__ = ["command"]
     "for they say what is in use. Can be repeated.",
 )
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of what names none, and of KIND/NAME.")
-@click.option("--settings", metavar="FILE", help="A GPUAdmissionPolicy; its defaults where absent.")
+@click.option(
+    "--settings",
+    metavar="FILE",
+    help="A GPUAdmissionPolicy; if not given, the one among --cluster, or the built-in defaults.",
+)
 @click.option(
     "-o",
     "--output",

@@ -11,7 +11,7 @@ import click
 
 from policies.explanation import Verdict, explain, questions
 from webhook.cli.documents import Problem, Reader
-from webhook.cli.settings import read_settings
+from webhook.cli.settings import read_settings, settings_of_facts
 from webhook.cli.subjects import in_namespace
 from webhook.cluster.lookups import Kind, KindUnknownError, NotFoundError, kind_called, look_up
 from webhook.cluster.manifests import ManifestsView
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from policies.explanation import Explanation
     from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
 __all__ = ["as_json", "explanations_of", "is_placed"]
@@ -48,7 +49,7 @@ def explanations_of(
         asked: The same, or `KIND/NAME` for objects among the cluster's manifests.
         cluster: Files and folders that tell of the cluster.
         namespace: Of what names none; empty for `default`.
-        settings: The file with the administrator's choices.
+        settings: The file with the administrator's choices; if None, the GPUAdmissionPolicy of the cluster.
 
     Raises:
         UnreadableInputError: with the problems of all files, and the names that are not found.
@@ -57,7 +58,9 @@ def explanations_of(
     reader = Reader()
     policy = read_settings(settings, reader)
     facts = reader.cluster(cluster)
-    sources = [*(_read(file, namespace, reader) for file in files), *_sources(asked, namespace, reader)]
+    if settings is None:
+        policy = settings_of_facts(facts)
+    sources = [*(_read(file, namespace, reader) for file in files), *_sources(asked, namespace, policy, reader)]
     read = [document for source in sources if not isinstance(source, _Name) for document in source]
     if reader.problems:
         reader.fail()
@@ -91,12 +94,14 @@ def is_placed(explanation: Explanation) -> bool:
     return explanation.verdict in (Verdict.FITS, Verdict.SCHEDULED)
 
 
-def _sources(asked: Iterable[str], namespace: str, reader: Reader) -> list[list[Object] | _Name]:
+def _sources(
+    asked: Iterable[str], namespace: str, policy: GPUAdmissionPolicy, reader: Reader
+) -> list[list[Object] | _Name]:
     """What arguments stand for; those that stand for nothing go to the reader's problems."""
     sources: list[list[Object] | _Name] = []
     for argument in asked:
         try:
-            name = _named(argument)
+            name = _named(argument, policy)
         except KindUnknownError as error:
             reader.problems.append(Problem(argument, f"no such file or directory, and {error}"))
             continue
@@ -104,7 +109,7 @@ def _sources(asked: Iterable[str], namespace: str, reader: Reader) -> list[list[
     return sources
 
 
-def _named(argument: str) -> _Name | None:
+def _named(argument: str, policy: GPUAdmissionPolicy) -> _Name | None:
     """The object that an argument names; None where it is a file.
 
     Raises:
@@ -115,7 +120,7 @@ def _named(argument: str) -> _Name | None:
     if is_path or os.path.exists(argument):  # noqa: PTH110 - pathlib is slow to import, see webhook/cli/documents.py
         return None
     try:
-        return _Name(argument, kind_called(word), name)
+        return _Name(argument, kind_called(word, policy.workloads.kinds), name)
     except KindUnknownError:
         if os.path.isdir(word):  # noqa: PTH112 - as above
             return None

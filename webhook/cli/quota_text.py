@@ -76,7 +76,8 @@ def _lines(report: QuotaReport, width: int) -> Iterator[str]:
         for path, said in report.problems:
             yield from _item(f"{path}: {said}" if path else said, width)
     else:
-        yield from _paragraph(_modes(report), width)
+        if not report.exempt:
+            yield from _paragraph(_modes(report), width)
         for remark in report.remarks:
             yield from _paragraph(f"Warning: {remark}.", width)
         yield ""
@@ -155,7 +156,8 @@ def _reservations(report: QuotaReport, width: int) -> Iterator[str]:
     yield ""
     rows = []
     for each in report.reservations[:_MOST_SHOWN]:
-        counted = f", counted with pod {each.of}" if each.of else ""
+        owner = "pod" if each.of_kind == "Pod" else each.of_kind
+        counted = f", counted with {owner} {each.of}" if each.of else ""
         takes = _amounts(report, each.amounts) or "nothing of a limit"
         name = f"{each.kind} {each.name}"
         seen = f"{' and '.join(each.waits_for)} {'is' if len(each.waits_for) == 1 else 'are'} seen"

@@ -129,7 +129,7 @@ def _told(view: ClusterView, policy: GPUAdmissionPolicy, namespace: str, notes: 
     found = view.list(_QUOTA, namespace)
     quotas = sorted(() if found is UNKNOWN else found, key=lambda each: (namespace_of(each), name_of(each)))
     now = datetime.now(UTC)
-    reports = tuple(quota_report(quota, view, policy.quota, now) for quota in quotas)
+    reports = tuple(quota_report(quota, view, policy, now) for quota in quotas)
     return QuotasTold(reports, namespace, tuple(notes) if reports else ())
 
 

@@ -22,7 +22,7 @@ def as_json(results: Iterable[Result]) -> str:
 
 
 def as_yaml(results: Iterable[Result]) -> str:
-    """The admitted objects, each followed by the templates that it refers to and that are not written yet."""
+    """The objects that are not refused, each followed by the templates that it refers to, unless they are written."""
     results = list(results)
     documents = []
     written = {
@@ -31,7 +31,7 @@ def as_yaml(results: Iterable[Result]) -> str:
         if result.subject.request.kind == "ResourceClaimTemplate"
     }
     for result in results:
-        if result.allowed and result.after is not None:
+        if not result.is_refused and result.after is not None:
             documents.append(result.after)
             for template in result.templates:
                 if (template.namespace, template.name) not in written:
@@ -69,8 +69,10 @@ def _result(result: Result) -> dict[str, Any]:
             "name": subject.request.name or name_of(subject.document),
         },
         "source": {"file": subject.manifest.file, "line": subject.position().line},
-        "allowed": result.allowed,
+        "verdict": result.verdict,
+        "notReviewed": result.not_reviewed,
         "findings": findings,
+        "findingsLeftOut": result.left_out,
         "warnings": list(result.warnings),
         "patch": list(result.patch),
         "templates": [template.manifest() for template in result.templates],

@@ -41,7 +41,24 @@ __all__ = ["command"]
     help="text: what kubectl would print, and a diff. json: everything, for programs. yaml: the admitted objects and "
     "their ResourceClaimTemplates. patch: the JSON Patch of a single object with its defaults.",
 )
-@click.option("--settings", metavar="FILE", help="A GPUAdmissionPolicy; its defaults where absent.")
+@click.option(
+    "--settings",
+    metavar="FILE",
+    help="A GPUAdmissionPolicy; if not given, the one among --cluster, or the built-in defaults.",
+)
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="GLOB",
+    help="Files and folders that are not read, as a line of a .gitignore: *.json, /ci/, charts/**/crds. Relative to the "
+    "folder under review; files that are named on the command line are always read. Can be repeated.",
+)
+@click.option("--ignore-file", metavar="FILE", help="A file of such patterns, like a .gitignore.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="What folders hold beside manifests is an error; otherwise it is skipped, and counted.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -54,6 +71,9 @@ def command(
     user: str,
     output: str,
     settings: str | None,
+    exclude: tuple[str, ...],
+    ignore_file: str | None,
+    strict: bool,
 ) -> None:
     """Tell what would become of manifests, without a cluster.
 
@@ -62,10 +82,12 @@ def command(
     ConfigMaps, Nodes) and of gpu-admission (GPUAdmissionPolicy, GPUQuotas), claims and what belongs to them
     (ResourceClaims, their templates, DeviceClasses, ComputeDomains), pods, and the pods that workloads would make: those of Deployments,
     StatefulSets, DaemonSets, ReplicaSets, ReplicationControllers, Jobs, CronJobs, PodTemplates, JobSets,
-    LeaderWorkerSets, RayClusters, RayJobs, RayServices, PyTorchJobs and MPIJobs. A Namespace among the files decides
+    LeaderWorkerSets, RayClusters, RayJobs, RayServices, PyTorchJobs, MPIJobs, Rollouts, PodCliqueSets, TrainJobs,
+    InferenceServices, SparkApplications, Volcano Jobs, and kinds that the settings add. A Namespace among the files decides
     like one of the cluster.
 
-    Shown is what a webhook sees and makes of it: limits are copied to missing requests first, as the API server does.
+    Shown is what a webhook sees and makes of it: limits are copied to missing requests first, and the defaults of
+    LimitRanges and of the default PriorityClass among --cluster are filled in, as the API server does.
     Of a workload, the pod templates are shown as their pods would be admitted; in the cluster the workload itself stays
     as it is.
 
@@ -78,9 +100,18 @@ def command(
     The converted objects, to keep instead of the originals:
       gpu-admission review --cluster cluster/ -o yaml manifests/ > converted.yaml
 
-    Exit code: 0 when everything is admitted, 1 when something is refused, 2 when the input cannot be read; then all
-    problems are shown with file, line and column, and nothing is reviewed. 3 when gpu-admission itself fails, which is
-    worth a report; GPU_ADMISSION_TRACE=1 in the environment shows where.
+    Of folders, what is no manifest is skipped and counted: Helm values and templates, kustomizations, CI workflows,
+    package.json.
+
+    Each object has one of three verdicts: admitted, refused, or not reviewed, with the reason: a kind that
+    gpu-admission has no rules for, a namespace that no webhook is called for, a ConfigMap that is not recognised as GPU
+    configuration, or an operation that no rule is about. What is not reviewed may be wrong in every way.
+
+    Exit code: 0 when nothing is refused and everything that mentions GPUs was reviewed. 1 when something is refused.
+    2 when some of the input cannot be read; the problems are shown with file, line and column, and everything else is
+    reviewed. 3 when gpu-admission itself fails, which is worth a report; GPU_ADMISSION_TRACE=1 in the environment shows
+    where. 4 when nothing is refused, but an object that mentions GPUs was not reviewed; a warning (GA705) says where and
+    what to do.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if not paths:
         raise click.UsageError("nothing to review: name files, folders, or - for standard input")
@@ -88,9 +119,11 @@ def command(
         raise click.UsageError("--operation UPDATE and --old FILE go together: an update is judged by what it changes")
     # Here, so that help and wrong usage are told without them.
     from policies.request import UserInfo  # noqa: PLC0415
-    from webhook.cli.results import print_results, results_of  # noqa: PLC0415
+    from webhook.cli.folders import Folders  # noqa: PLC0415
+    from webhook.cli.results import print_review, review_of  # noqa: PLC0415
     from webhook.cli.subjects import Circumstances  # noqa: PLC0415
 
-    results = results_of(paths, cluster, old, settings, Circumstances(operation, namespace, UserInfo(user)))
-    print_results(results, output)
-    ctx.exit(0 if all(result.allowed for result in results) else 1)
+    circumstances = Circumstances(operation, namespace, UserInfo(user))
+    review = review_of(paths, cluster, old, settings, circumstances, Folders(exclude, ignore_file, strict))
+    print_review(review, output)
+    ctx.exit(review.exit_code)

@@ -15,6 +15,7 @@ from webhook.cli.documents import Reader
 from webhook.cli.serve_options import ServeOptions
 from webhook.cli.settings import read_settings
 from webhook.cluster.manifests import ManifestsView
+from webhook.server.connection_limits import FEWEST, ConnectionLimits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _PORT = click.IntRange(0, 65535)
+_LIMIT = click.IntRange(FEWEST)
+_DEFAULTS = ConnectionLimits()
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -83,6 +86,22 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--port", type=_PORT, help="The port of the webhook; without it, that of --url if it names one, else 8443."
 )
 @click.option("--probe-port", type=_PORT, default=8080, show_default=True, help="The port of probes and metrics, HTTP.")
+@click.option(
+    "--max-connections",
+    type=_LIMIT,
+    default=_DEFAULTS.total,
+    show_default=True,
+    metavar="NUMBER",
+    help="How many connections each port may have open. Those of known client certificates do not count.",
+)
+@click.option(
+    "--max-connections-per-address",
+    type=_LIMIT,
+    default=_DEFAULTS.per_address,
+    show_default=True,
+    metavar="NUMBER",
+    help="The same for one address: an IPv4 address, or a /64 network of IPv6.",
+)
 @click.option(
     "--drain-delay",
     type=click.FloatRange(min=0),

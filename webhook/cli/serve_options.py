@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import click
 
+from webhook.server.connection_limits import ConnectionLimits
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -40,6 +42,8 @@ class ServeOptions:
     host: str
     port: int | None
     probe_port: int
+    max_connections: int
+    max_connections_per_address: int
     drain_delay: float
     log_level: str
 
@@ -64,6 +68,7 @@ class ServeOptions:
             host=self.host,
             port=self._port(),
             probe_port=self.probe_port,
+            connections=self._connections(),
             drain_delay=self.drain_delay,
         )
 
@@ -79,6 +84,7 @@ class ServeOptions:
             host=self.host,
             port=self._port(),
             probe_port=self.probe_port,
+            connections=self._connections(),
             drain_delay=self.drain_delay,
         )
 
@@ -92,6 +98,9 @@ class ServeOptions:
         from certs import KeyPairFiles  # noqa: PLC0415
 
         return KeyPairFiles(self.tls_cert, self.tls_key) if self.tls_cert and self.tls_key else None
+
+    def _connections(self) -> ConnectionLimits:
+        return ConnectionLimits(self.max_connections, self.max_connections_per_address)
 
     def _clients(self) -> ClientCertificates | None:
         from webhook.server.config import ClientCertificates  # noqa: PLC0415

@@ -13,12 +13,16 @@ from policies.settings import DEFAULTS, SettingsError, parse_settings
 from policies.view import UNKNOWN
 from webhook.cli.documents import Problem, Reader
 from webhook.cluster.live_settings import LiveSettings
+from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["chosen_settings", "read_settings", "settings_among", "settings_of_files"]
+__all__ = ["chosen_settings", "read_settings", "settings_among", "settings_of_facts", "settings_of_files"]
 
 
 def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
@@ -65,6 +69,18 @@ def settings_among(view: ClusterView) -> tuple[GPUAdmissionPolicy, list[str]]:
     """The settings that a cluster holds, or the built-in defaults, and notes on them: sentences without full stops."""
     settings = LiveSettings(view)
     return settings(), settings.notes()
+
+
+def settings_of_facts(facts: Iterable[Object]) -> GPUAdmissionPolicy:
+    """The GPUAdmissionPolicy among what files tell of a cluster, or the defaults.
+
+    What is wrong with it is printed as a warning: the cluster would not obey it either.
+    """
+    stored = [item for fact in facts for item in unwrap_lists(fact) if item.get("kind") == "GPUAdmissionPolicy"]
+    policy, notes = settings_of_files(ManifestsView(stored))
+    for note in notes:
+        click.echo(f"Warning: {note}", err=True)
+    return policy
 
 
 def settings_of_files(view: ClusterView) -> tuple[GPUAdmissionPolicy, list[str]]:

@@ -6,26 +6,30 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from policies.entries import CLAIM_KINDS
-from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.workloads import group_of, pod_templates
+from policies.kubernetes.workloads import WORKLOADS, group_of, pod_templates
 from policies.patch import Editor
+from policies.pod_creation import created_pod
 from policies.request import ANONYMOUS, Request
 from webhook.cli.documents import Problem
+from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from policies.decision import Finding
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.workloads import WorkloadKind
     from policies.kubernetes.yaml import Position
     from policies.request import Operation, UserInfo
+    from policies.view import ClusterView
     from webhook.cli.documents import Manifest, Reader
 
 __all__ = ["Circumstances", "Subject", "in_namespace", "subjects_of"]
 
 _DEFAULT_NAMESPACE = "default"
+_NOTHING_KNOWN = ManifestsView()
 _REVIEWED_OBJECT = FieldPath(["request", "object"])
 _REVIEWED_OLD_OBJECT = FieldPath(["request", "oldObject"])
 
@@ -72,6 +76,16 @@ class Subject:
         namespace = f"{self.request.namespace}/" if self.request.namespace else ""
         return f"{self.request.kind} {namespace}{self.name}"
 
+    @property
+    def duplicates(self) -> dict[FieldPath, list[int]]:
+        """The lines of each key that the object has more than once, by the path of its value."""
+        root = (*self.manifest.path, *self.root)
+        return {
+            FieldPath(path[len(root) :]): lines
+            for path, lines in self.manifest.document.duplicates.items()
+            if path[: len(root)] == root
+        }
+
     def position(self, path: Iterable[str | int] = ()) -> Position:
         """Where in the file a field of the object is."""
         return self.manifest.position((*self.root, *path))
@@ -85,7 +99,12 @@ class Subject:
 
 
 def subjects_of(
-    manifests: Iterable[Manifest], old: Iterable[Manifest], circumstances: Circumstances, reader: Reader
+    manifests: Iterable[Manifest],
+    old: Iterable[Manifest],
+    circumstances: Circumstances,
+    reader: Reader,
+    kinds: Mapping[tuple[str, str], WorkloadKind] = WORKLOADS,
+    view: ClusterView = _NOTHING_KNOWN,
 ) -> list[Subject]:
     """The subjects of manifests; what asks nothing that can be understood goes to the reader's problems.
 
@@ -94,14 +113,16 @@ def subjects_of(
         old: The objects as they are, for operation UPDATE.
         circumstances: What the manifests do not tell.
         reader: Collects the problems.
+        kinds: What makes pods.
+        view: The cluster, with the LimitRanges and PriorityClasses that pods get defaults from.
     """
-    before = {_identity(_request(manifest.object, circumstances)): manifest.object for manifest in old}
+    before = {_identity(_request(manifest.object, circumstances, kinds, view)): manifest.object for manifest in old}
     subjects: list[Subject] = []
     for manifest in manifests:
         if _is_admission_review(manifest.object):
-            subjects += _asked_by_review(manifest, reader)
+            subjects += _asked_by_review(manifest, reader, kinds, view)
             continue
-        request = _request(manifest.object, circumstances)
+        request = _request(manifest.object, circumstances, kinds, view)
         if request.operation == "DELETE":
             request = replace(request, object=None, old_object=request.object)
         elif request.operation == "UPDATE":
@@ -110,6 +131,7 @@ def subjects_of(
                 subject = Subject(request, manifest, FieldPath())
                 message = f"{subject.label} is updated, and the old objects do not hold it"
                 reader.problems.append(Problem(manifest.file, message, manifest.position()))
+                continue
         subjects.append(Subject(request, manifest, FieldPath()))
     return subjects
 
@@ -122,15 +144,21 @@ def in_namespace(document: Object, namespace: str) -> Object:
     return {**document, "metadata": {**(metadata or {}), "namespace": namespace}}
 
 
-def _request(document: Object, circumstances: Circumstances) -> Request:
+def _request(
+    document: Object, circumstances: Circumstances, kinds: Mapping[tuple[str, str], WorkloadKind], view: ClusterView
+) -> Request:
     group, kind = group_of(document), document["kind"]
     namespace = namespace_of(document)
     if _is_pod(group, kind):
         namespace = namespace or circumstances.namespace or _DEFAULT_NAMESPACE
-        document = with_defaults(in_namespace(document, namespace))
-    elif pod_templates(document):
+        document = created_pod(in_namespace(document, namespace), namespace, view)
+    elif (group, kind) in kinds:
         namespace = namespace or circumstances.namespace or _DEFAULT_NAMESPACE
-        document = _with_defaulted_templates(in_namespace(document, namespace))
+        document = _with_defaulted_templates(in_namespace(document, namespace), namespace, kinds, view)
+    elif (group, kind) == ("", "ConfigMap"):
+        # Its namespace decides who reads it, so one that nobody names stays unknown.
+        namespace = namespace or circumstances.namespace
+        document = in_namespace(document, namespace)
     elif (group, kind) in CLAIM_KINDS and kind != "DeviceClass":
         namespace = namespace or circumstances.namespace or _DEFAULT_NAMESPACE
         document = in_namespace(document, namespace)
@@ -145,7 +173,9 @@ def _request(document: Object, circumstances: Circumstances) -> Request:
     )
 
 
-def _asked_by_review(manifest: Manifest, reader: Reader) -> Iterator[Subject]:
+def _asked_by_review(
+    manifest: Manifest, reader: Reader, kinds: Mapping[tuple[str, str], WorkloadKind], view: ClusterView
+) -> Iterator[Subject]:
     # Here because pydantic, which reads the envelope, takes longer to import than a folder of manifests to review.
     from webhook.server.admission_review import BadReview, decode  # noqa: PLC0415
 
@@ -155,16 +185,19 @@ def _asked_by_review(manifest: Manifest, reader: Reader) -> Iterator[Subject]:
         reader.problems.append(Problem(manifest.file, str(error).rstrip("."), manifest.position()))
         return
     request = replace(request, name=request.name or name_of(request.object or {}))
-    if request.object is not None and pod_templates(request.object):
-        request = request.of(_with_defaulted_templates(request.object))
+    if request.object is not None:
+        request = request.of(_with_defaulted_templates(request.object, request.namespace, kinds, view))
     yield Subject(request, manifest, _REVIEWED_OLD_OBJECT if request.object is None else _REVIEWED_OBJECT)
 
 
-def _with_defaulted_templates(document: Object) -> Object:
+def _with_defaulted_templates(
+    document: Object, namespace: str, kinds: Mapping[tuple[str, str], WorkloadKind], view: ClusterView
+) -> Object:
     """The workload with its templates as the API server will see their pods."""
     edits = Editor(document)
-    for path, template in pod_templates(document):
-        edits.replace(path, with_defaults(template))
+    for found in pod_templates(document, kinds):
+        for path, value in found.edits(created_pod(found.template, namespace, view)):
+            edits.replace(path, value)
     defaulted: Object = edits.document
     return defaulted
 

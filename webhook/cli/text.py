@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
+from policies.causes import once_per_cause
 from policies.conversion.rules import MALFORMED
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
@@ -25,25 +27,37 @@ __all__ = ["kubectl_lines", "summary", "text"]
 
 _EXCERPT = 100
 """Characters of an expression that are shown around a place in it."""
-_COLOURS = {"admitted": "green", "changed": "green", "converted": "green", "refused": "red"}
+_COLOURS = {"admitted": "green", "refused": "red", "not reviewed": "yellow"}
 
 
 def text(results: Sequence[Result]) -> str:
-    """All results, and how many there are of each kind."""
-    return "\n".join(["\n".join((*_lines(result), "")) for result in results] + [summary(results)])
+    """All results, and how many there are of each kind.
+
+    A warning whose cause lies outside the objects is printed with the first of them, and how many there are.
+    """
+    told = once_per_cause([result.findings for result in results], "object")
+    shown = [replace(result, findings=findings) for result, findings in zip(results, told, strict=True)]
+    return "\n".join(["\n".join((*_lines(result), "")) for result in shown] + [summary(results)])
 
 
 def summary(results: Sequence[Result]) -> str:
-    """How many objects were admitted and refused, and how many of the admitted were converted."""
+    """How many objects have each verdict, and how many of the admitted have warnings or were converted."""
+    counts = Counter(result.verdict for result in results)
     count = len(results)
-    verdicts = Counter(result.verdict for result in results)
-    counts = {
-        "admitted": count - verdicts["refused"],
-        "refused": verdicts["refused"],
-        "converted": verdicts["converted"],
-    }
-    told = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
-    return f"{count} object{'s' * (count != 1)}: {told}"
+    admitted = [result for result in results if result.verdict == "admitted"]
+    details = _counts(
+        {
+            "with warnings": sum(bool(result.warnings) for result in admitted),
+            "converted": sum(result.change == "converted" for result in admitted),
+        }
+    )
+    admitted_as = f"admitted ({details})" if details else "admitted"
+    verdicts = {verdict: counts[verdict] for verdict in ("refused", "not reviewed")}
+    return f"{count} object{'s' * (count != 1)}: {_counts({admitted_as: len(admitted), **verdicts})}"
+
+
+def _counts(numbers: dict[str, int]) -> str:
+    return ", ".join(f"{number} {what}" for what, number in numbers.items() if number)
 
 
 def kubectl_lines(result: Result) -> Iterator[str]:
@@ -57,14 +71,17 @@ def _lines(result: Result) -> Iterator[str]:
     subject = result.subject
     file = subject.manifest.file
     verdict = click.style(result.verdict, fg=_COLOURS[result.verdict], bold=True)
+    more = f", {result.change}" if result.change else f": {result.not_reviewed}" if result.not_reviewed else ""
     label = click.style(printable(subject.label), bold=True)
-    yield f"{file}:{subject.position().line}  {label}  {verdict}"
+    yield f"{file}:{subject.position().line}  {label}  {verdict}{more}"
     yield from kubectl_lines(result)
     for finding in result.findings:
         place = subject.position_of(finding)
         rule = get_rule(finding.rule)
         yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {rule.title if rule else ''}"
         yield from _excerpt(subject.document, finding)
+    if result.left_out:
+        yield f"  and {result.left_out:,} more findings; put these right first"
     if result.patch and result.before is not None and result.after is not None:
         yield from map(styled, diff(result.before, result.after, printable(subject.label)))
     if result.templates:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from webhook.cluster.errors import APIError, BadAnswer, ClusterError, Unreachable
+from webhook.cluster.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +29,7 @@ def read_json(what: str, body: bytes, content_type: str) -> Any:
     if not body:
         return None
     try:
-        return orjson.loads(body)
+        return parse_json(body)
     except orjson.JSONDecodeError as error:
         raise BadAnswer(f"{what}: the answer is no JSON but {_quoted(body, content_type)}") from error
 

@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-__all__ = ["Clockwork"]
+__all__ = ["Clockwork", "rfc3339"]
 
 
 def _utc() -> datetime:
     return datetime.now(UTC)
+
+
+def rfc3339(moment: datetime) -> str:
+    """A moment in UTC as Kubernetes writes it into objects, to the second."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True)

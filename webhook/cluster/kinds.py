@@ -65,6 +65,7 @@ _EVERYWHERE = (
     "ResourceQuota",
     "RuntimeClass",
     "PriorityClass",
+    "PodGroup",
     "DeviceClass",
     "ResourceSlice",
     "ResourceClaim",
@@ -75,6 +76,8 @@ _EVERYWHERE = (
     "ComputeDomain",
     "GPUAdmissionPolicy",
     "GPUQuota",
+    "ClusterTrainingRuntime",
+    "TrainingRuntime",
     "Prometheus",
     "ServiceMonitor",
 )

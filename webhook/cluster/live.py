@@ -6,8 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.view import UNKNOWN, ClusterView, Unknown
+from policies.work import count_work
 from webhook.cluster.known import KnownKind
-from webhook.cluster.parts import Parts
+from webhook.cluster.parts import WORK_PER_OBJECT, Parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -74,6 +75,10 @@ class LiveView:
         known = self._kinds.get(kind)
         return UNKNOWN if known is None else known.list(namespace)
 
+    def reviewed(self, kind: str) -> Sequence[Object]:
+        """Nothing: a webhook reviews one object."""
+        return ()
+
     def server_version(self) -> tuple[int, int] | Unknown:
         """The version that the API server told last."""
         return self._version
@@ -134,7 +139,12 @@ class _Reading:
 
     def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
         self._note(kind)
-        return self._view.list(kind, namespace)
+        found = self._view.list(kind, namespace)
+        count_work(0 if found is UNKNOWN else WORK_PER_OBJECT * len(found))
+        return found
+
+    def reviewed(self, kind: str) -> Sequence[Object]:
+        return self._view.reviewed(kind)
 
     def server_version(self) -> tuple[int, int] | Unknown:
         self._note(_VERSION)

@@ -11,7 +11,10 @@ from policies.kubernetes.workloads import WORKLOAD_KINDS, group_of
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from policies.kubernetes.objects import Object
+    from policies.settings import AddedKind
     from policies.view import ClusterView
 
 __all__ = ["Kind", "KindUnknownError", "NotFoundError", "kind_called", "look_up"]
@@ -76,22 +79,31 @@ _KINDS = (
 )
 _KEPT = {"Pod": "only pods that may get GPUs, and have not ended, are known by name"}
 """What is known of kinds of which a live view does not know all objects."""
-_CALLED = {word: kind for kind in _KINDS for word in kind.words}
+_CALLED: dict[str, list[Kind]] = {}
+for _kind in _KINDS:
+    for _word in _kind.words:
+        _CALLED.setdefault(_word, []).append(_kind)
 
 
-def kind_called(text: str) -> Kind:
+def kind_called(text: str, added: Iterable[AddedKind] = ()) -> Kind:
     """The kind that a word means: `pod`, `deploy`, `resourceclaims`, or as `kubectl -o name` prints it, `job.batch`.
+
+    Args:
+        text: The word.
+        added: The kinds that the settings add.
 
     Raises:
         KindUnknownError: no kind that can be explained is called that.
     """
     word, _, group = text.lower().partition(".")
-    kind = _CALLED.get(word)
-    if kind is not None and group in ("", kind.group):
-        return kind
-    usual = [kind.words[0] for kind in _KINDS]
+    own = [Kind(each.kind, each.group, each.plural) for each in added]
+    called: list[Kind] = [*_CALLED.get(word, ()), *(kind for kind in own if word in kind.words)]
+    for kind in called:
+        if group in ("", kind.group):
+            return kind
+    usual = dict.fromkeys(kind.words[0] for kind in _KINDS)
     alike = get_close_matches(word, _CALLED, n=1)
-    hint = f"did you mean {_CALLED[alike[0]].words[0]}?" if alike else f"there are {', '.join(usual)}"
+    hint = f"did you mean {_CALLED[alike[0]][0].words[0]}?" if alike else f"there are {', '.join(usual)}"
     raise KindUnknownError(f"there is no kind {text[:100]} to look up; {hint}")
 
 

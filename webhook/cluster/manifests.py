@@ -33,16 +33,21 @@ _CLUSTER_SCOPED = {
     "GPUCluster": "nvidia.com",
     "NVIDIADriver": "nvidia.com",
     "GPUAdmissionPolicy": "gpu-admission.io",
+    "ClusterTrainingRuntime": "trainer.kubeflow.org",
+    "MutatingWebhookConfiguration": "admissionregistration.k8s.io",
+    "ValidatingWebhookConfiguration": "admissionregistration.k8s.io",
 }
 _NAMESPACED = {
     "ConfigMap": "",
     "LimitRange": "",
     "Pod": "",
+    "PodGroup": "scheduling.k8s.io",
     "ResourceQuota": "",
     "Secret": "",
     "ResourceClaim": "resource.k8s.io",
     "ResourceClaimTemplate": "resource.k8s.io",
     "GPUQuota": "gpu-admission.io",
+    "TrainingRuntime": "trainer.kubeflow.org",
 }
 _GROUPS = _CLUSTER_SCOPED | _NAMESPACED
 """The API group of each kind that rules ask for by name: `Node` is also a kind of longhorn.io, and `ClusterPolicy` one of
@@ -63,6 +68,7 @@ class ManifestsView:
     def __init__(self, cluster: Iterable[Object] = (), reviewed: Iterable[Object] = ()) -> None:
         self._objects: defaultdict[str, dict[tuple[str, str], Object]] = defaultdict(dict)
         self._known: set[str] = set()
+        self._reviewed: defaultdict[str, list[Object]] = defaultdict(list)
         self._version: tuple[int, int] | Unknown = UNKNOWN
         self._derived: dict[Any, Any] = {}
         for document in cluster:
@@ -70,7 +76,8 @@ class ManifestsView:
                 self._add_known(document)
         for document in reviewed:
             for item in unwrap_lists(document):
-                self._add(item)
+                if self._add(item):
+                    self._reviewed[item["kind"]].append(item)
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
         """One object; None only where all objects of the kind are known."""
@@ -82,6 +89,10 @@ class ManifestsView:
         if kind not in self._known:
             return UNKNOWN
         return [item for (where, _), item in self._objects[kind].items() if not namespace or where == namespace]
+
+    def reviewed(self, kind: str) -> Sequence[Object]:
+        """The objects of a kind under review."""
+        return self._reviewed.get(kind, ())
 
     def server_version(self) -> tuple[int, int] | Unknown:
         """The version that `kubectl version` told."""

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from policies.work import count_work
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Parts"]
+__all__ = ["WORK_PER_OBJECT", "Parts"]
 
 T = TypeVar("T")
+
+WORK_PER_OBJECT = 5
+"""What a digest takes for each object that it reads, beside what is made of each once."""
+_WORK_PER_PART = 40
+"""What it takes to make the part of a node or a ResourceSlice."""
 
 
 class _Made(NamedTuple):
@@ -43,13 +50,12 @@ class Parts:
             objects: All objects of the kind, in a sequence that is not changed later.
         """
         made = self._made.get((kind, function))
-        if made is None:
-            parts = [function(each) for each in objects]
-        elif made.objects is objects:
+        if made is not None and made.objects is objects:
             return made.parts
-        else:
-            known = dict(zip(map(id, made.objects), made.parts, strict=True))
-            parts = [known[id(each)] if id(each) in known else function(each) for each in objects]
+        count_work(WORK_PER_OBJECT * len(objects))
+        known = {} if made is None else dict(zip(map(id, made.objects), made.parts, strict=True))
+        count_work(_WORK_PER_PART * sum(id(each) not in known for each in objects))
+        parts = [known[id(each)] if id(each) in known else _part(function, each) for each in objects]
         self._made[kind, function] = _Made(objects, parts)
         return parts
 
@@ -58,3 +64,8 @@ class Parts:
         for key in [*self._made]:
             if key[0] == kind:
                 self._made.pop(key, None)
+
+
+def _part(function: Callable[[Object], T], item: Object) -> T:
+    count_work(0)  # a place to rest
+    return function(item)

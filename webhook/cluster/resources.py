@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from policies.kubernetes.names import plural
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -67,14 +69,7 @@ def _segment(name: str) -> str:
 
 def _resources(group: str, version: str, kinds: str, *, namespaced: bool) -> list[Resource]:
     """Resources whose plural is the kind in lower case with an ending as English has it."""
-    return [Resource(group, version, _plural(kind), kind, namespaced) for kind in kinds.split()]
-
-
-def _plural(kind: str) -> str:
-    lower = kind.lower()
-    if lower.endswith("y"):
-        return f"{lower[:-1]}ies"
-    return f"{lower}es" if lower.endswith("s") else f"{lower}s"
+    return [Resource(group, version, plural(kind), kind, namespaced) for kind in kinds.split()]
 
 
 _ALL = [
@@ -92,6 +87,7 @@ _ALL = [
     *_resources("policy", "v1", "PodDisruptionBudget", namespaced=True),
     *_resources("node.k8s.io", "v1", "RuntimeClass", namespaced=False),
     *_resources("scheduling.k8s.io", "v1", "PriorityClass", namespaced=False),
+    *_resources("scheduling.k8s.io", "v1alpha2", "PodGroup", namespaced=True),
     *_resources("resource.k8s.io", "v1", "DeviceClass ResourceSlice", namespaced=False),
     *_resources("resource.k8s.io", "v1", "ResourceClaim ResourceClaimTemplate", namespaced=True),
     *_resources(
@@ -120,11 +116,19 @@ _ALL = [
     *_resources("kubeflow.org", "v2beta1", "MPIJob", namespaced=True),
     *_resources("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", namespaced=True),
     *_resources("ray.io", "v1", "RayCluster RayJob RayService", namespaced=True),
+    *_resources("argoproj.io", "v1alpha1", "Rollout", namespaced=True),
+    *_resources("grove.io", "v1alpha1", "PodCliqueSet", namespaced=True),
+    *_resources("serving.kserve.io", "v1beta1", "InferenceService", namespaced=True),
+    *_resources("sparkoperator.k8s.io", "v1beta2", "ScheduledSparkApplication SparkApplication", namespaced=True),
+    *_resources("trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime", namespaced=False),
+    *_resources("trainer.kubeflow.org", "v1alpha1", "TrainingRuntime TrainJob", namespaced=True),
 ]
 
 RESOURCES: Mapping[str, Resource] = MappingProxyType({resource.kind: resource for resource in _ALL})
-"""By kind, in the version that is written here: the one Kubernetes 1.34 and newer serve, or the operator's newest.
+"""By kind, in the version that is written here: the one Kubernetes 1.34 and newer serve, or the operator's newest. A
+PodGroup is served only where the feature gate GenericWorkload is on, by 1.36 and newer.
 
 Sources: the API reference of Kubernetes 1.36; the CRDs of gpu-operator, dra-driver-nvidia-gpu, karpenter,
-prometheus-operator, jobset, lws, kuberay, training-operator and mpi-operator.
+prometheus-operator, jobset, lws, kuberay, training-operator, mpi-operator, argo-rollouts, grove, kserve, spark-operator
+and trainer.
 """

@@ -26,6 +26,9 @@ _GROUPS = {
 }
 """What it means that nothing of a group is served."""
 
+_SELDOM_SERVED = frozenset(["PodGroup"])
+"""Kinds behind a feature gate that is off by default: that one is not served is nothing to tell."""
+
 _Stores = list[tuple["Watched", "Store"]]
 
 
@@ -66,7 +69,9 @@ def _absent(stores: _Stores, view: ClusterView) -> Iterator[str]:
             groups.setdefault(watched.resource.group, []).append(store.state == "absent")
     for group, absent in groups.items():
         names = [
-            watched.words for watched, store in stores if watched.resource.group == group and store.state == "absent"
+            watched.words
+            for watched, store in stores
+            if watched.resource.group == group and store.state == "absent" and watched.kind not in _SELDOM_SERVED
         ]
         if group == _DRA and names:
             version = next(watched.resource.version for watched, _ in stores if watched.resource.group == group)

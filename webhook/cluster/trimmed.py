@@ -12,6 +12,8 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from policies.fleet import may_request_gpu
+from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import lookup
 from webhook.cluster.gone import Gone
 from webhook.cluster.other_pods import OtherPods
@@ -19,7 +21,7 @@ from webhook.cluster.sharing import Sharing
 from webhook.cluster.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from policies.kubernetes.objects import Object
     from webhook.cluster.kinds import Watched
@@ -29,8 +31,7 @@ __all__ = ["store_of", "trim_for"]
 
 _OURS = ("gpu-admission.io/", "resource.kubernetes.io/")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_ENDED = ("Succeeded", "Failed")
-_CHARGED = ("Pod", "ResourceClaim")
+_CHARGED = ("Pod", "PodGroup", "ResourceClaim")
 """Kinds that are charged to quotas until they are seen, however short that is."""
 _OPERATOR = "gpu-operator"
 """The label `app` of the GPU Operator's pod, whose image tells its version."""
@@ -84,6 +85,7 @@ _CONTAINERS = _Once(dict.fromkeys(("name", "resources", "restartPolicy", "ports"
 _CONTAINERS_AND_IMAGES = _Once({**_CONTAINERS.fields, "image": _SHARED})
 
 _FIELDS: Mapping[str, _Fields] = {
+    "ClusterTrainingRuntime": {"metadata": _NAMED, "spec": _OWN},
     "ClusterPolicy": _WHOLE,
     "ConfigMap": {"metadata": _METADATA, "data": _OWN, "binaryData": _OWN},
     "ComputeDomain": {"metadata": _METADATA, "spec": _SHARED},
@@ -108,6 +110,11 @@ _FIELDS: Mapping[str, _Fields] = {
         "spec": {"taints": _SHARED, "unschedulable": _SHARED},
         "status": {"allocatable": _SHARED, "capacity": _SHARED, "nodeInfo": _NODE_INFO},
     },
+    "PodGroup": {
+        "metadata": _NAMED,
+        "spec": _Once({"resourceClaims": _OWN}),
+        "status": {"resourceClaimStatuses": _OWN},
+    },
     "PriorityClass": {"metadata": _NAMED},
     "Prometheus": {"metadata": _NAMED, "spec": {"scrapeInterval": _OWN, "serviceMonitorSelector": _OWN}},
     "ResourceClaim": {
@@ -122,6 +129,7 @@ _FIELDS: Mapping[str, _Fields] = {
     "ResourceQuota": {"metadata": _NAMED, "spec": _SHARED},
     "RuntimeClass": {"metadata": _NAMED, "handler": _OWN},
     "ServiceMonitor": {"metadata": _NAMED, "spec": _Once({"selector": _OWN, "namespaceSelector": _OWN})},
+    "TrainingRuntime": {"metadata": _NAMED, "spec": _OWN},
 }
 """What is kept of each kind."""
 
@@ -138,6 +146,7 @@ _POD_SPEC: _Fields = {
     "resources": _SHARED,
     "runtimeClassName": _SHARED,
     "schedulerName": _SHARED,
+    "schedulingGroup": _SHARED,
     "tolerations": _SHARED,
 }
 _POD: _Fields = {
@@ -187,25 +196,11 @@ def _pod(head: Object, sharing: Sharing, document: Object) -> Object | None:
 
     What is an extended resource of one cluster can stand for GPUs in another, so its name does not decide.
     """
-    if lookup(document, ("status", "phase")) in _ENDED:
+    if has_ended(document):
         return None
     if lookup(document, ("metadata", "labels", "app")) == _OPERATOR:
         return _object(head, sharing, _OPERATORS_POD, document)
-    return _object(head, sharing, _POD, document) if _may_get_gpu(document.get("spec")) else None
-
-
-def _may_get_gpu(spec: Any) -> bool:
-    if not isinstance(spec, dict):
-        return False
-    return bool(spec.get("resourceClaims")) or any("/" in name for name in _resource_names(spec))
-
-
-def _resource_names(spec: Object) -> Iterator[str]:
-    for field in ("containers", "initContainers"):
-        for container in spec.get(field) or ():
-            resources = container.get("resources") or {}
-            yield from resources.get("limits") or ()
-            yield from resources.get("requests") or ()
+    return _object(head, sharing, _POD, document) if may_request_gpu(document) else None
 
 
 def _resource_slice(head: Object, sharing: Sharing, document: Object) -> Object:

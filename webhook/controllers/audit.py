@@ -6,11 +6,11 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.audit import Survey, audit
-from webhook.cluster.clockwork import Clockwork
+from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.controllers.audit_metrics import AuditMetrics
-from webhook.controllers.breath import Breath
 from webhook.controllers.surveying import survey_cluster
 from webhook.server.aside import run_aside
+from webhook.server.breath import Breath, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ class AuditRound:
         if self._last is None:
             return None
         report, now = self._last
-        return {"time": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "summary": report.summary, "counts": report.counts}
+        return {"time": rfc3339(now), "summary": report.summary, "counts": report.counts}
 
     def forget(self) -> None:
         """Forget what was found: another replica leads now, and tells what it finds."""
@@ -80,13 +80,13 @@ class AuditRound:
         survey = Survey(self._view, settings)
         breath = Breath()
         try:
-            await survey_cluster(self._client, survey, lambda page: _aside(lambda: survey.add(page, breath)))
-            report = await _aside(lambda: audit(self._view, settings, survey, breath))
+            await survey_cluster(self._client, survey, lambda page: _aside(lambda: survey.add(page, breath), breath))
+            report = await _aside(lambda: audit(self._view, settings, survey, breath), breath)
         finally:
             breath.stop()
         self._last = report, self._clockwork.now()
         _logger.info("audited: %s", report.summary)
 
 
-async def _aside(work: Callable[[], T]) -> T:
-    return await run_aside(work, _SECONDS, lambda: None)
+async def _aside(work: Callable[[], T], breath: Breath) -> T:
+    return await run_aside(lambda: spread(work, breath), _SECONDS, lambda: None)

@@ -52,7 +52,7 @@ class AuditMetrics(Collector):
             ("mode", "outcome"),
         )
         unknown = GaugeMetricFamily(
-            "gpu_admission_audit_unknown_kinds", "Kinds of objects that the last audit knew nothing of."
+            "gpu_admission_audit_kinds_not_reviewed", "Kinds of objects that the last audit could not read."
         )
         moment = GaugeMetricFamily(_LAST, "When the last audit was done.")
         if (last := self._last()) is not None:
@@ -60,7 +60,7 @@ class AuditMetrics(Collector):
             _fill(findings, {(rule, str(severity)): count for (rule, severity), count in report.found.items()})
             _fill(namespaces, Counter((each.mode.value, str(each.ready).lower()) for each in report.readiness))
             _fill(workloads, _outcomes(report))
-            unknown.add_metric((), report.counts["unknownKinds"])
+            unknown.add_metric((), report.counts["kindsNotReviewed"])
             moment.add_metric((), now.timestamp())
         return (findings, namespaces, workloads, unknown, moment)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from certs.keypair import KeyPair
+    from policies.kubernetes.objects import Object
 
 __all__ = ["CABundles", "Configuration", "LostRace", "PatchAPI", "Webhook", "verdict"]
 
@@ -82,6 +83,8 @@ class CABundles:
         self._configurations = configurations
         self._url = url
         self._missing: list[str] = []
+        self.stored: tuple[Object, ...] = ()
+        """The configurations as they were last read."""
 
     def notes(self) -> list[str]:
         """Which configurations did not exist when they were last read."""
@@ -93,7 +96,7 @@ class CABundles:
         Raises:
             ClusterError: One cannot be read.
         """
-        found, missing = [], []
+        found, missing, stored = [], [], []
         for kind, name in self._configurations:
             try:
                 answer = await self._api.get(RESOURCES[kind].path(name=name))
@@ -103,7 +106,8 @@ class CABundles:
                 missing.append(f"{kind} {name}")
             else:
                 found.append(_configuration(kind, name, answer))
-        self._missing = missing
+                stored.append(answer)
+        self._missing, self.stored = missing, tuple(stored)
         return found
 
     async def publish(self, configuration: Configuration, bundle: bytes) -> Configuration:

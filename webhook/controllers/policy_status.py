@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.conditions import with_conditions
 from policies.kubernetes.paths import lookup
 from webhook.cluster.client import MERGE_PATCH
-from webhook.cluster.clockwork import Clockwork
+from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.errors import APIError
 from webhook.cluster.live_settings import generation_of
 from webhook.cluster.resources import RESOURCES
@@ -111,21 +112,14 @@ def _identity(stored: Object) -> tuple[Any, int]:
 
 def _conditions(before: Any, state: SettingsState, now: datetime) -> list[Any]:
     """The conditions with ours as it is to be; its time is that of the last change between True and False."""
-    listed = before if isinstance(before, list) else []
-    ours = next((each for each in listed if lookup(each, ("type",)) == ACCEPTED), None)
-    status = "False" if state.problems else "True"
-    since = lookup(ours, ("lastTransitionTime",)) if lookup(ours, ("status",)) == status else None
     condition = {
         "type": ACCEPTED,
-        "status": status,
-        "observedGeneration": _observed(state),
-        "lastTransitionTime": since or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "status": "False" if state.problems else "True",
         "reason": "Invalid" if state.problems else "Valid",
         "message": _message(state),
     }
-    if ours is None:
-        return [*listed, condition]
-    return [condition if each is ours else each for each in listed]
+    listed = before if isinstance(before, list) else []
+    return with_conditions(listed, [condition], _observed(state), rfc3339(now))
 
 
 def _message(state: SettingsState) -> str:

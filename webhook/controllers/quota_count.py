@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from policies.kubernetes.conditions import with_conditions
 from policies.kubernetes.paths import lookup
-from policies.quota.counting.conditions import counted, with_conditions
+from policies.quota.counting.conditions import counted
 from policies.quota.ledger.recount import Snapshot, recount
 from webhook.cluster.live_settings import generation_of
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.quota.counting.counter import Counter, Terms
     from policies.quota.ledger.ledger import Ledger
-    from policies.quota.ledger.reservations import OpenCharge
+    from policies.quota.ledger.open_charges import OpenCharge
     from policies.quota.ledger.status import Versions
     from policies.quota.limits.quota import Quota
     from webhook.controllers.quota_lists import Both
@@ -56,10 +57,6 @@ class Count:
     uncharged: tuple[str, ...] = field(default=(), init=False)
     """The names of what was found for the first time and has no charge."""
 
-    def prepare(self, breath: Callable[[], None]) -> None:
-        """Count all objects, so that what follows finds them counted."""
-        self.counter.count(self.both.pods.objects, self.both.claims.objects, self.terms, breath=breath)
-
     def make(self, ledger: Ledger, quota: Quota, document: Object) -> Ledger:
         """The ledger as counted; the same one where nothing needs to be written.
 
@@ -89,10 +86,11 @@ class Count:
         return after
 
     def _snapshot(self, ledger: Ledger) -> Snapshot:
-        charged = {charge.uid: charge.of for charge in ledger.reservations if charge.of is not None}
+        charged = {(charge.uid, charge.name): charge.of for charge in ledger.reservations if charge.of is not None}
         pods, claims = self.counter.count(self.both.pods.objects, self.both.claims.objects, self.terms, charged=charged)
         gone = self.gone(ledger.reservations)
-        return Snapshot(pods, claims, *self.both.versions(ledger.counted), gone)
+        shares = self.counter.shares((charge.uid for charge in ledger.reservations), self.terms.view)
+        return Snapshot(pods, claims, *self.both.versions(ledger.counted), gone, shares)
 
     def _note(self, snapshot: Snapshot, before: Ledger) -> None:
         """Keep in mind what was counted, and what of it nobody has charged."""

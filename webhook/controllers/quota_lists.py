@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.quota.ledger.reservations import OpenCharge
+    from policies.quota.ledger.open_charges import OpenCharge
     from policies.quota.ledger.status import Versions
     from policies.view import ClusterView
     from webhook.cluster.client import APIClient
@@ -96,7 +96,7 @@ class Lists:
 
     def gone(self, charges: Iterable[OpenCharge]) -> frozenset[str]:
         """The uids of those charges whose objects the caches have seen come and go."""
-        seen = [gone for kind in _COUNTED if (gone := self._stores()[kind].gone) is not None]
+        seen = [store.gone for store in self._stores().values() if store.gone is not None]
         return frozenset(charge.uid for charge in charges if any(charge.uid in gone for gone in seen))
 
     def now(self, namespace: str) -> Both:

@@ -27,6 +27,8 @@ class Basis:
     both: Both
     gone: frozenset[str]
     """The uids of charges whose objects came and went."""
+    groups: Sequence[Object]
+    """The PodGroups of the namespace."""
     facts: tuple[Any, ...]
     conditions: Sequence[Object]
 
@@ -37,6 +39,7 @@ class Basis:
             and self.document is other.document
             and self.both.shows_the_same(other.both)
             and self.gone == other.gone
+            and self.groups == other.groups
             and self.conditions == other.conditions
             and self.facts == other.facts
         )

@@ -11,7 +11,7 @@ from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from policies.quota.ledger.reservations import ZERO
+from policies.quota.ledger.sums import ZERO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,32 +12,36 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from policies.dra.pod_groups import KIND as POD_GROUP
+from policies.kubernetes.conditions import with_conditions
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from policies.quota.counting.conditions import enforced, not_counted, unreadable, with_conditions
+from policies.quota.counting.conditions import enforced, not_counted, unreadable
 from policies.quota.counting.counter import Terms
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import NAME, QuotaError
-from policies.quota.opt_in import LEFT_ALONE, is_enforced
+from policies.quota.opt_in import is_enforced
+from policies.review.warm import warm
+from policies.settings.exempt_namespaces import exemption_in_cluster
 from policies.view import UNKNOWN
 from webhook.cluster.client import MERGE_PATCH
-from webhook.cluster.clockwork import Clockwork
+from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.live_settings import generation_of
 from webhook.cluster.resources import RESOURCES
-from webhook.controllers.breath import Breath
 from webhook.controllers.quota_count import Count
 from webhook.controllers.quota_expiry import Expiry
 from webhook.controllers.quota_lists import Lists
 from webhook.controllers.quota_memory import Basis, Kept
 from webhook.controllers.run import IncompleteRound
-from webhook.server.aside import run_aside
+from webhook.server.breath import run_spread
 from webhook.server.effects import FIELD_MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
+    from policies.quota.ledger.open_charges import OpenCharge
     from policies.quota.limits.quota import Quota
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -91,7 +95,7 @@ class QuotaRound:
         self._metrics = metrics
         self._clockwork = clockwork
         self._lists = Lists(client, view, stores, clockwork.clock)
-        self._expiry = Expiry(client, clockwork.clock)
+        self._expiry = Expiry(client, view, clockwork.clock)
         self._kept: dict[str, Kept] = {}
 
     def forget(self) -> None:
@@ -111,6 +115,8 @@ class QuotaRound:
         if listed is UNKNOWN:
             raise IncompleteRound("nothing is known of GPUQuotas, so none of them is counted")
         stored = {namespace_of(each): each for each in listed if name_of(each) == NAME}
+        if stored:
+            await run_spread(partial(warm, self._view), _COUNT_SECONDS)
         for namespace in self._kept.keys() - stored.keys():
             self._forget(namespace)
         turns = asyncio.Semaphore(_AT_ONCE)
@@ -144,7 +150,9 @@ class QuotaRound:
         terms = Terms(quota, self._view, self._settings().quota)
         both = await self._lists.by_quorum(namespace) if kept.known is None else self._lists.now(namespace)
         gone = self._lists.gone(kept.ledger.reservations)
-        basis = Basis(document, both, gone, terms.facts, self._enforced(namespace))
+        groups = self._view.list(POD_GROUP, namespace)
+        groups = () if groups is UNKNOWN else groups
+        basis = Basis(document, both, gone, groups, terms.facts, self._enforced(namespace))
         if not basis.is_like(kept.settled):
             await self._count(namespace, kept, terms, basis)
         await self._expire(namespace, kept)
@@ -179,9 +187,9 @@ class QuotaRound:
                 foreign,
                 kept.began_anew,
             )
-            await _aside(count.prepare)
             before = Ledger.read(basis.document)
-            is_written = count.make(before, terms.quota, basis.document) is not before
+            made = await run_spread(partial(count.make, before, terms.quota, basis.document), _COUNT_SECONDS)
+            is_written = made is not before
             if is_written and await self._writer.change(namespace, count.make) is None:
                 self._forget(namespace)
                 return
@@ -203,7 +211,7 @@ class QuotaRound:
             )
         kept.known, kept.ledger, kept.began_anew = count.uids, count.ledger, count.began_anew
         self._metrics.show(namespace, count.terms.quota, count.ledger)
-        if count.uncharged and namespace not in LEFT_ALONE:
+        if count.uncharged and not self._exempt(namespace):
             self._metrics.count_drift(len(count.uncharged))
             found = ", ".join(count.uncharged[:_SHOWN])
             _logger.warning(
@@ -218,7 +226,7 @@ class QuotaRound:
         gone = await self._expiry.gone(namespace, kept.ledger.reservations)
         if not gone:
             return
-        await self._writer.change(namespace, partial(_without, [charge.uid for charge in gone]))
+        await self._writer.change(namespace, partial(_without, gone))
         self._metrics.count_expired(len(gone))
         _logger.info(
             "gave up %d charges for what does not exist",
@@ -255,27 +263,24 @@ class QuotaRound:
         """The condition Enforced; none while nobody knows the namespace, and then the one that is stored stays."""
         if self._view.get("Namespace", namespace) is UNKNOWN:
             return ()
-        return (enforced(namespace, is_enforced=is_enforced(namespace, self._view)),)
+        return (enforced(namespace, self._exempt(namespace), is_enforced=is_enforced(namespace, self._view)),)
+
+    def _exempt(self, namespace: str) -> str:
+        return exemption_in_cluster("quota", namespace, self._settings())
 
     def _time(self) -> str:
-        return self._clockwork.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(self._clockwork.now())
 
 
-def _without(uids: Sequence[str], ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
-    for uid in uids:
-        ledger = ledger.release(uid)
+def _without(gone: Sequence[OpenCharge], ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
+    """The ledger without these charges, but for those that something was charged with since."""
+    for charge in gone:
+        found = ledger.reservations.get(charge.uid)
+        if found is not None and found.time == charge.time:
+            ledger = ledger.release(charge.uid)
     return ledger
 
 
 def _telling(conditions: Sequence[Object], time: str, ledger: Ledger, _quota: Quota, document: Object) -> Ledger:
     after = tuple(with_conditions(ledger.conditions, conditions, generation_of(document), time))
     return ledger if after == ledger.conditions else replace(ledger, conditions=after)
-
-
-async def _aside(work: Callable[[Callable[[], None]], None]) -> None:
-    """Do work in a thread, which ends it when nobody waits for it any more."""
-    breath = Breath()
-    try:
-        await run_aside(lambda: work(breath), _COUNT_SECONDS, lambda: None)
-    finally:
-        breath.stop()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.audit import SURVEYED
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import pages
 from webhook.cluster.resources import RESOURCES
+from webhook.cluster.workload_resources import workload_resources
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["survey_cluster"]
 
-_RESOURCES = tuple(RESOURCES[kind] for group, kind in SURVEYED if kind in RESOURCES and RESOURCES[kind].group == group)
+_POD = RESOURCES["Pod"]
+_NODE_POOL = RESOURCES["NodePool"]
 
 
 async def survey_cluster(client: APIClient, survey: Survey, take: Callable[[list[Object]], Awaitable[None]]) -> None:
@@ -36,7 +37,9 @@ async def survey_cluster(client: APIClient, survey: Survey, take: Callable[[list
     Raises:
         ClusterError: The API server did not answer, or stopped within a list.
     """
-    for resource in _RESOURCES:
+    workloads = await workload_resources(client, survey.settings)
+    makers = [each for each in workloads if (each.group, each.kind) in survey.kinds]
+    for resource in (_POD, *makers, _NODE_POOL):
         try:
             await _survey(client, resource, survey, take)
         except APIError as error:

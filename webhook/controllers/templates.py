@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from policies.conversion.sweep import Key, mark, next_step, unmark, used_by_pods
+from policies.conversion.sweep import Key, mark, next_step, next_steps, unmark, used_by_pods
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.workloads import WORKLOAD_KINDS
 from policies.review.upkeep import missing_templates, needed_by_workloads
 from policies.view import UNKNOWN
 from webhook.cluster.client import MERGE_PATCH
@@ -17,7 +16,9 @@ from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.lists import list_all, pages
 from webhook.cluster.resources import RESOURCES
+from webhook.cluster.workload_resources import workload_resources
 from webhook.controllers.run import IncompleteRound
+from webhook.server.breath import run_spread
 from webhook.server.deadlines import Deadline
 from webhook.server.effects import FIELD_MANAGER, REMEMBERED_SECONDS, RefusedTemplate
 
@@ -40,10 +41,10 @@ _logger = logging.getLogger("gpu_admission.controllers")
 
 _TEMPLATE = RESOURCES["ResourceClaimTemplate"]
 _POD = RESOURCES["Pod"]
-_WORKLOADS = tuple(
-    RESOURCES[kind] for group, kind in WORKLOAD_KINDS if kind in RESOURCES and RESOURCES[kind].group == group
-)
+_POD_GROUP = RESOURCES["PodGroup"]
 _CREATE_SECONDS = "30s"
+_COMPUTE_SECONDS = 120.0
+"""For one step, aside from the event loop; in a large cluster it takes a second."""
 
 
 class TemplateRepair:
@@ -71,7 +72,8 @@ class TemplateRepair:
         Raises:
             IncompleteRound: Some could not be made, or nobody knows which there are.
         """
-        missing = missing_templates(_known("Pod", self._view), self._view, self._settings())
+        find = partial(missing_templates, _known("Pod", self._view), self._view, self._settings())
+        missing = await run_spread(find, _COMPUTE_SECONDS)
         problems = [problem for template in missing if (problem := await self._make(template))]
         _complete(problems, f"{len(problems)} of {len(missing)} missing ResourceClaimTemplates could not be made again")
 
@@ -136,14 +138,11 @@ class TemplateSweep:
         Raises:
             IncompleteRound: Some could not be dealt with, or nobody knows which there are.
         """
-        used = used_by_pods(_known("Pod", self._view))
+        users = (*_known(_POD.kind, self._view), *_known(_POD_GROUP.kind, self._view))
+        used = await run_spread(partial(used_by_pods, users), _COMPUTE_SECONDS)
         # What two reads of the clock would decide differently is decided once.
-        now = self._clockwork.now()
-        steps = [
-            (template, step)
-            for template in _known(_TEMPLATE.kind, self._view)
-            if (step := next_step(template, used=_key(template) in used, now=now, grace=self._grace))
-        ]
+        now, templates = self._clockwork.now(), _known(_TEMPLATE.kind, self._view)
+        steps = await run_spread(partial(next_steps, templates, used, now, self._grace), _COMPUTE_SECONDS)
         problems = []
         for namespace, group in groupby(sorted(steps, key=lambda item: _key(item[0])), lambda item: _key(item[0])[0]):
             todo = list(group)
@@ -170,12 +169,17 @@ class TemplateSweep:
 
     async def _used_now(self, namespace: str) -> set[Key]:
         """What pods and workloads need according to the API server, rather than to a view that may be behind."""
-        used = set(used_by_pods(await list_all(self._client, _POD, namespace)))
-        for resource in _WORKLOADS:
+        pods = await list_all(self._client, _POD, namespace)
+        used = set(await run_spread(partial(used_by_pods, pods), _COMPUTE_SECONDS))
+        for resource in (_POD_GROUP, *await workload_resources(self._client, self._settings())):
             try:
                 async for page in pages(self._client, resource, namespace):
-                    # Each is reviewed, which takes a thousand of them half a second; calls are answered meanwhile.
-                    used |= await asyncio.to_thread(needed_by_workloads, page, self._view, self._settings())
+                    if resource is _POD_GROUP:
+                        used |= used_by_pods(page)
+                        continue
+                    # Each is reviewed, which takes a thousand of them half a second.
+                    find = partial(needed_by_workloads, page, self._view, self._settings())
+                    used |= await run_spread(find, _COMPUTE_SECONDS)
             except APIError as error:
                 if not error.not_found:  # nobody has installed the kind
                     raise

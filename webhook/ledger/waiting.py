@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from policies.kubernetes.objects import Object
 from policies.quota.ledger.admit import Admission, NoQuota, admit, admit_unwritten
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import NAME, Quota
+from policies.work import TooMuchWork, count_work
 from webhook.cluster.errors import APIError
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ Make = Callable[[Ledger, Quota, Object], Ledger]
 where nothing needs to be written."""
 
 _Answer = TypeVar("_Answer")
+
+_CHARGE_UNITS = 300
+"""Units of work for a charge on a ledger with 1,000 open ones. All that wait are judged at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,8 @@ class Waiting(ABC, Generic[_Answer]):
     since: float
     """When it came, by the clock that never goes back."""
     answered: asyncio.Future[_Answer] = field(default_factory=asyncio.Future, init=False)
+    is_judged: bool = field(default=False, init=False)
+    """Whether it is judged at this moment; what comes of that may be written though nobody waits any more."""
     _judgement: Judgement[_Answer] | Exception = field(init=False)
 
     def judge(self, ledger: Ledger, reading: Reading) -> Ledger:
@@ -90,14 +97,22 @@ class Waiting(ABC, Generic[_Answer]):
         Args:
             ledger: As it was read, and what others who wait have made of it since.
             reading: What was read.
+
+        Raises:
+            TooMuchWork: It is too much to be done here; see `policies.work`.
         """
-        if self.answered.done():
-            return ledger
+        self.is_judged = True  # before it is seen who waits: another thread may judge
         try:
+            if self.answered.done():
+                return ledger
             self._judgement = judgement = self._judged(ledger, reading)
+        except TooMuchWork:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, it is raised where it is waited for
             self._judgement = error
             return ledger
+        finally:
+            self.is_judged = False
         return judgement.ledger
 
     def tried(self, swap: Swap, now: float) -> None:
@@ -140,8 +155,10 @@ class Charging(Waiting[Admission | NoQuota]):
     is_coverable: bool = False
     """Whether `used` may hold something for it already."""
     covered: Covered | None = None
+    call: str = field(default_factory=lambda: secrets.token_hex(8), init=False)
+    """Identifies the charge as this call's own on the ledger. Random, so that no caller can name the call of another."""
     left_behind: str = field(default="", init=False)
-    """The uid of a charge that is, or may be, on the ledger because of it. A conflict does not prove that it is not: a
+    """The uid of the charge of its own that is, or may be, on the ledger. A conflict does not prove that it is not: a
     connection that broke is tried again below us, and the second write then meets the first."""
 
     def answer_without_quota(self) -> None:
@@ -149,12 +166,16 @@ class Charging(Waiting[Admission | NoQuota]):
         self.answer(NoQuota())
 
     def _judged(self, ledger: Ledger, reading: Reading) -> Judgement[Admission | NoQuota]:
+        count_work(_CHARGE_UNITS)
         quota, charge = reading.quota, self.charge(reading.quota)
         counted = self._counted(charge, ledger, quota)
-        admission = admit(ledger, quota, charge, enforced=self.enforced, time=reading.time, counted=counted)
+        admission = admit(
+            ledger, quota, charge, enforced=self.enforced, time=reading.time, counted=counted, call=self.call
+        )
         if self.dry_run:
             return Judgement(ledger, admission, admission)
-        if admission.ledger is not ledger:
+        opened = admission.ledger.reservations.get(charge.uid)
+        if opened is not None and opened.call == self.call:
             self.left_behind = charge.uid
         return Judgement(admission.ledger, admission, admit_unwritten(ledger, quota, charge, enforced=self.enforced))
 

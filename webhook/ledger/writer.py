@@ -6,9 +6,10 @@ shows as a conflict, and the ledger is read anew. An answer that got lost does n
 
 Nothing is answered but on a document that was written over, which proves that it was the latest, or was read for it.
 
-Whoever is not told that an object may be created leaves nothing behind: what was, or may have been, written for it is
-taken back. Where even that fails, the charge stays until the reconciler finds that its object does not exist: it counts
-too much for a while, and never too little.
+A call that does not end with "may be created" leaves nothing of its own behind: what was, or may have been, written for
+it is taken back. A charge that another call made, or was answered on, stays: `call` of the charge says whose it is. Where
+taking back fails, the charge stays until the reconciler finds that its object does not exist: it counts too much for a
+while, and never too little.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import asyncio
 import logging
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from policies.quota.ledger.admit import NoQuota
 from policies.quota.limits.quota import parse_quota
-from webhook.cluster.clockwork import Clockwork
+from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.ledger.documents import Documents
 from webhook.ledger.waiting import Amending, Charging, Covered, Reading, Uncovered
 
@@ -37,11 +38,25 @@ if TYPE_CHECKING:
     from webhook.ledger.documents import Swap
     from webhook.ledger.waiting import Make
 
-__all__ = ["LedgerWriter"]
+__all__ = ["LedgerWriter", "Runner"]
+
+T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.3
 
 _logger = logging.getLogger("gpu_admission.ledger")
+
+
+class Runner(Protocol):
+    """Runs what is computed for a namespace, which in a large one is too long for the event loop."""
+
+    async def __call__(self, namespace: str, work: Callable[[], T]) -> T:
+        """What `work` returns or raises; it may be called twice."""
+        ...
+
+
+async def _run_at_once(_namespace: str, work: Callable[[], T]) -> T:
+    return work()
 
 
 class _Turn(Enum):
@@ -57,8 +72,22 @@ class _Turn(Enum):
 class LedgerWriter:
     """Charges objects that are being created. Every method is for one event loop."""
 
-    def __init__(self, client: APIClient, *, clockwork: Clockwork = Clockwork()) -> None:  # noqa: B008 - it is immutable
+    def __init__(
+        self,
+        client: APIClient,
+        *,
+        run: Runner | None = None,
+        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
+    ) -> None:
+        """Prepare.
+
+        Args:
+            client: Reads and writes GPUQuotas.
+            run: Runs what is computed for a namespace; if not given, it is computed at once.
+            clockwork: Time and chance.
+        """
         self._documents = Documents(client)
+        self._run = run or _run_at_once
         self._clockwork = clockwork
         self._waiting: dict[str, list[Charging | Amending]] = {}
         self._workers: dict[str, asyncio.Task[None]] = {}
@@ -101,6 +130,14 @@ class LedgerWriter:
                 since = uncovered.ledger
             covered = Covered(await cover(), since)
 
+    async def has_quota(self, namespace: str) -> bool:
+        """Whether a namespace has a GPUQuota; one that was there the last time need not be read again.
+
+        Raises:
+            ClusterError: It could not be read.
+        """
+        return self._documents.remembered(namespace) is not None or await self._documents.read(namespace) is not None
+
     async def change(self, namespace: str, make: Make) -> Ledger | None:
         """Write a ledger anew, for who counts what there is.
 
@@ -134,12 +171,13 @@ class LedgerWriter:
             is_created = is_created or isinstance(answer, NoQuota) or answer.allowed
             return answer
         finally:
-            if charging.left_behind and not is_created:
-                self._take_back(namespace, charging.left_behind)
+            # In this order: what is judged in another thread is left behind before it is judged no more.
+            if (charging.is_judged or charging.left_behind) and not is_created:
+                self._take_back(namespace, charging)
 
-    def _take_back(self, namespace: str, uid: str) -> None:
-        released = Amending(self._clockwork.clock(), namespace, partial(_released, uid))
-        released.answered.add_done_callback(partial(_warn, namespace, uid))
+    def _take_back(self, namespace: str, charging: Charging) -> None:
+        released = Amending(self._clockwork.clock(), namespace, partial(_taken_back, charging))
+        released.answered.add_done_callback(partial(_warn, namespace, charging))
         self._queue(namespace, released)
 
     def _queue(self, namespace: str, waiting: Charging | Amending) -> None:
@@ -178,13 +216,13 @@ class LedgerWriter:
 
     async def _try(self, namespace: str, batch: Sequence[Charging | Amending]) -> _Turn:
         reading = self._reading(namespace, self._documents.remembered(namespace))
-        if reading is None or (ledger := _judged(reading, batch)) is reading.ledger:
+        if reading is None or (ledger := await self._judged(namespace, reading, batch)) is reading.ledger:
             reading = self._reading(namespace, await self._documents.read(namespace))
             if reading is None:
                 for each in batch:
                     each.answer_without_quota()
                 return _Turn.READ
-            ledger = _judged(reading, batch)
+            ledger = await self._judged(namespace, reading, batch)
         swap: Swap = True
         if ledger is not reading.ledger:
             swap = await self._documents.swap(namespace, reading, ledger)
@@ -194,10 +232,13 @@ class LedgerWriter:
             return _Turn.READ
         return _Turn.WRITTEN if swap else _Turn.LOST
 
+    async def _judged(self, namespace: str, reading: Reading, batch: Sequence[Charging | Amending]) -> Ledger:
+        return await self._run(namespace, partial(_judged, reading, batch))
+
     def _reading(self, namespace: str, document: Object | None) -> Reading | None:
         if document is None:
             return None
-        time = self._clockwork.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        time = rfc3339(self._clockwork.now())
         return Reading(document, parse_quota(document), self._documents.ledger(namespace, document), time)
 
     def _backoff(self, lost: int) -> float:
@@ -217,10 +258,11 @@ def _judged(reading: Reading, batch: Sequence[Charging | Amending]) -> Ledger:
     return ledger
 
 
-def _released(uid: str, ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
-    return ledger.release(uid)
+def _taken_back(charging: Charging, ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
+    return ledger.take_back(charging.left_behind, charging.call)
 
 
-def _warn(namespace: str, uid: str, released: asyncio.Future[Ledger | None]) -> None:
-    if not released.cancelled() and (error := released.exception()) is not None:
+def _warn(namespace: str, charging: Charging, released: asyncio.Future[Ledger | None]) -> None:
+    if not released.cancelled() and (error := released.exception()) is not None and charging.left_behind:
+        uid = charging.left_behind
         _logger.warning("the charge of %s in %s is not taken back and ends by itself: %s", uid, namespace, error)

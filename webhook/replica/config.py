@@ -12,18 +12,13 @@ from webhook.server.config import ListenConfig
 if TYPE_CHECKING:
     from certs import KeyPairFiles
 
-__all__ = ["CONFIGURATIONS", "LEASE", "NAMESPACE", "SECRET", "ReplicaConfig"]
+__all__ = ["LEASE", "NAMESPACE", "SECRET", "ReplicaConfig"]
 
 NAMESPACE = "gpu-admission"
 """Where `deploy/` installs the service."""
 SERVICE = "gpu-admission"
 LEASE = "gpu-admission"
 SECRET = "gpu-admission-certificates"  # noqa: S105 - a name, and no secret
-CONFIGURATIONS = (
-    ("MutatingWebhookConfiguration", "gpu-admission"),
-    ("ValidatingWebhookConfiguration", "gpu-admission"),
-)
-"""All that `deploy/` installs; kind and name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

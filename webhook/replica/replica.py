@@ -7,7 +7,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from certs.rotation import RotationPolicy
+from policies.entries import CONFIGURATIONS
 from policies.review.warm import warm
+from policies.settings.installed import uncovered_settings
 from webhook.cluster.access_reviews import SubjectAccess
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.live_settings import LiveSettings
@@ -21,7 +23,7 @@ from webhook.controllers.elector import Elector, new_identity
 from webhook.ledger.writer import LedgerWriter
 from webhook.replica.background import Background
 from webhook.replica.certificate import CertificateInFiles, CertificateInSecret
-from webhook.replica.config import CONFIGURATIONS, LEASE, SECRET
+from webhook.replica.config import LEASE, SECRET
 from webhook.replica.leading import Leading
 from webhook.server.admission import Admission
 from webhook.server.app import create_app
@@ -34,6 +36,8 @@ from webhook.server.listeners import Listeners
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness
 from webhook.server.quotas import QuotaKeeper
+from webhook.server.review_runner import LedgerRunner
+from webhook.server.template_rates import TemplateRates
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -70,16 +74,16 @@ class Replica:
         self._client = client
         self._metrics = metrics = Metrics()
         clockwork = Clockwork()
-        bundles = CABundles(client, CONFIGURATIONS, config.url)
+        self._bundles = bundles = CABundles(client, CONFIGURATIONS, config.url)
         policy = rotation or RotationPolicy(names=config.names)
         self._certificate = _certificate_source(client, config, bundles, policy, metrics, clockwork)
 
         self._sync = sync = Sync(client)
         self._settings = LiveSettings(sync.view)
-        keeper = TemplateKeeper(client, sync.view, count=metrics.count_template)
-        self._writer = LedgerWriter(client)
+        keeper = TemplateKeeper(client, sync.view, rates=TemplateRates(), count=metrics.count_template)
+        self._writer = LedgerWriter(client, run=LedgerRunner())
         quotas = QuotaKeeper(client, sync.view, self._writer, HoldersSeen(sync.view), count=metrics.count_quota_outcome)
-        callers = Callers(config.clients.names if config.clients else None)
+        self._callers = callers = Callers(config.clients.names if config.clients else None)
         self._app = create_app(
             Admission(sync.view, self._settings, metrics, templates=keeper, quotas=quotas),
             callers,
@@ -87,7 +91,8 @@ class Replica:
             DelegatedGate(TokenAuthenticator(client), SubjectAccess(client)),
         )
 
-        leading = Leading(client, sync.view, self._settings, keeper, self._writer, sync, metrics.registry)
+        repairer = TemplateKeeper(client, sync.view, count=metrics.count_template)
+        leading = Leading(client, sync.view, self._settings, repairer, self._writer, sync, metrics.registry)
         identity = new_identity(config.host_name)
         self._elector = Elector(client, (config.namespace, LEASE), identity, leading.run)
         leading.metrics.watch_leader(lambda: self._elector.leading)
@@ -118,6 +123,8 @@ class Replica:
         self._metrics.watch_certificate(certificate.expiry)
         self._background.begin("the reading of settings", self._follow_settings())
         ready = await self._listeners.answer_calls(self._app, certificate)
+        for note in self._callers.notes():
+            _logger.warning(note)
         # Now that somebody answers, API servers are told where.
         await self._certificate.look()
         self._background.begin("the upkeep of certificates", self._certificate.run())
@@ -155,7 +162,8 @@ class Replica:
         return self._serving.problem() if self._serving else ""
 
     def _notes(self) -> list[str]:
-        return [self._elector.note]
+        uncovered = uncovered_settings(self._bundles.stored, self._settings())
+        return [self._elector.note, *(f"GPUAdmissionPolicy default: {path}: {said}" for path, said in uncovered)]
 
 
 def _certificate_source(

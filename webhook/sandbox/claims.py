@@ -1,4 +1,4 @@
-"""A stub of the resourceclaim controller: it makes the claims of pods from their templates, and tells pods their names.
+"""A stub of the resourceclaim controller: it makes the claims of pods and PodGroups, and tells them the names of these.
 
 Allocation, reservation and the end of claims belong to the scheduler, the kubelet and the garbage collector.
 Source: k8s.io/kubernetes pkg/controller/resourceclaim/controller.go; what a real 1.36.2 was seen to do.
@@ -11,12 +11,17 @@ import hashlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from policies.dra.pod_groups import KIND as POD_GROUP
+from policies.dra.pod_groups import PodGroup, pod_group_name
+from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import lookup
 from webhook.sandbox.attempt import Refused, User
 from webhook.sandbox.cluster import Call
 from webhook.sandbox.creation import create
+from webhook.sandbox.feature_gates import CLAIMS_OF_GROUPS
 from webhook.sandbox.garbage import collect
 from webhook.sandbox.routing import Target
+from webhook.sandbox.statuses import not_found
 from webhook.sandbox.updates import update
 from webhook.sandbox.versions import TooOldError
 
@@ -40,8 +45,8 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.005, 1000.0
 """Seconds between two tries, doubled each time, as client-go's work queue does."""
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
-Key = tuple[str, str]
-"""Namespace and name of a pod."""
+Key = tuple[str, str, str]
+"""Kind, namespace and name of a pod or a PodGroup."""
 
 
 class _Problem(Exception):  # noqa: N818 - the words of an event
@@ -49,16 +54,17 @@ class _Problem(Exception):  # noqa: N818 - the words of an event
 
 
 class ClaimController:
-    """Makes claims as pods come and templates appear."""
+    """Makes claims as pods and PodGroups come and templates appear."""
 
     def __init__(self, cluster: Cluster) -> None:
         """Args: where pods, templates and claims are, and admission that the claims pass like everybody's."""
         self._cluster = cluster
         self._pods = _kind(cluster, "Pod")
+        self._groups = _kind(cluster, POD_GROUP) if cluster.feature_gates >= CLAIMS_OF_GROUPS else None
         self._templates = _kind(cluster, "ResourceClaimTemplate")
         self._seen = -1
         self._due: dict[Key, float] = {}
-        """When a pod is looked at again, by the loop's clock."""
+        """When a pod or a group is looked at again, by the loop's clock."""
         self._failures: dict[Key, int] = {}
 
     async def run(self) -> None:
@@ -73,17 +79,25 @@ class ClaimController:
             await self._wait(loop.time())
 
     def _take_changes(self, now: float) -> None:
-        """Look at every pod that changed, and at every one that failed where a template changed."""
-        for key in self._changed(self._pods):
+        """Look at all that changed, at the pods of every group that did, and at all that failed where a template did."""
+        changed = [("Pod", *name) for name in self._changed(self._pods)]
+        if self._groups is not None and (groups := self._changed(self._groups)):
+            changed += [(POD_GROUP, *name) for name in groups]
+            changed += [
+                ("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
+                for pod in self._cluster.objects("Pod")
+                if (pod["metadata"]["namespace"], pod_group_name(pod)) in groups
+            ]
+        for key in changed:
             if key not in self._failures:
                 self._due[key] = now
         namespaces = {namespace for namespace, _ in self._changed(self._templates)}
         for key in self._failures:
-            if key[0] in namespaces:
+            if key[1] in namespaces:
                 self._due[key] = now
         self._seen = self._cluster.store.version
 
-    def _changed(self, kind: Kind) -> list[Key]:
+    def _changed(self, kind: Kind) -> list[tuple[str, str]]:
         collection = self._cluster.store.collection(kind)
         try:
             changes = collection.history.after(self._seen) if self._seen >= 0 else None
@@ -96,7 +110,8 @@ class ClaimController:
         pause = min(self._due.values(), default=now + _LONGEST_WAIT) - now
         if pause <= 0:
             return
-        histories = (self._cluster.store.collection(kind).history for kind in (self._pods, self._templates))
+        kinds = [kind for kind in (self._pods, self._groups, self._templates) if kind is not None]
+        histories = (self._cluster.store.collection(kind).history for kind in kinds)
         waits = [asyncio.ensure_future(history.changed()) for history in histories]
         try:
             await asyncio.sleep(0)  # from here on the waits see every change
@@ -107,71 +122,91 @@ class ClaimController:
                 wait.cancel()
 
     async def _look_at(self, key: Key) -> None:
-        """Make what a pod lacks; where that fails, say so in an event and try again later."""
-        namespace, name = key
-        pod = self._cluster.get("Pod", name, namespace)
+        """Make what a pod or a group lacks; where that fails, say so in an event and try again later."""
+        kind, namespace, name = key
+        owner = self._cluster.get(kind, name, namespace)
         try:
-            if pod is not None and _needs_claims(pod):
-                await self._make_claims(pod)
+            if owner is not None and _needs_claims(owner):
+                await self._make_claims(owner)
         except (Refused, _Problem) as error:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             wait = min(_FIRST_WAIT * 2 ** min(failures - 1, 32), _LONGEST_WAIT)
             self._due[key] = asyncio.get_running_loop().time() + wait
-            if pod is not None and isinstance(error, _Problem):
-                await self._tell(pod, str(error))
+            if owner is not None and isinstance(error, _Problem):
+                await self._tell(owner, str(error))
         else:
             self._failures.pop(key, None)
         await collect(self._cluster)
 
-    async def _make_claims(self, pod: Object) -> None:
-        known = _statuses(pod)
+    async def _make_claims(self, owner: Object) -> None:
+        known = _statuses(owner)
         names = dict(known)
-        for claim in pod["spec"].get("resourceClaims") or []:
-            template = claim.get("resourceClaimTemplateName")
-            if template and claim["name"] not in known:
-                names[claim["name"]] = await self._claim(pod, claim["name"], template)
+        group = self._group(owner)
+        for entry in owner["spec"].get("resourceClaims") or []:
+            template = entry.get("resourceClaimTemplateName")
+            if not template or entry["name"] in known:
+                continue
+            if group is not None and group.shares(entry):
+                found = self._existing(group.document, entry["name"])
+            else:
+                found = await self._claim(owner, entry["name"], template)
+            names |= {entry["name"]: found} if found else {}
         if names != known:
-            await self._tell_names(pod, names)
+            await self._tell_names(owner, names)
 
-    async def _claim(self, pod: Object, pod_claim: str, template_name: str) -> str:
-        """The name of the claim of a pod, which is made if there is none."""
-        if found := self._existing(pod, pod_claim):
+    def _group(self, owner: Object) -> PodGroup | None:
+        """The PodGroup of a pod.
+
+        Raises:
+            Refused: it does not exist yet.
+        """
+        name = pod_group_name(owner) if self._groups is not None else ""
+        namespace = owner["metadata"]["namespace"]
+        document = self._cluster.get(POD_GROUP, name, namespace) if name else None
+        if name and self._groups is not None and document is None:
+            raise not_found(self._groups.resource, name)
+        return None if document is None else PodGroup(name, document["metadata"]["uid"], namespace, document)
+
+    async def _claim(self, owner: Object, entry: str, template_name: str) -> str:
+        """The name of the claim of a pod or a group, which is made if there is none."""
+        if found := self._existing(owner, entry):
             return found
-        namespace = pod["metadata"]["namespace"]
+        where = f"{owner['kind']}ResourceClaim {entry}"
+        namespace = owner["metadata"]["namespace"]
         template = self._cluster.get("ResourceClaimTemplate", template_name, namespace)
         if template is None:
             missing = f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
-            raise _Problem(f'PodResourceClaim {pod_claim}: resource claim template "{template_name}": {missing}')
+            raise _Problem(f'{where}: resource claim template "{template_name}": {missing}')
         kind = _kind(self._cluster, "ResourceClaim")
         try:
             claim = await create(
-                self._cluster, _call("Create"), kind, namespace, _from_template(pod, pod_claim, template)
+                self._cluster, _call("Create"), kind, namespace, _from_template(owner, entry, template)
             )
         except Refused as refusal:
-            raise _Problem(f"PodResourceClaim {pod_claim}: create ResourceClaim : {refusal}") from None
+            raise _Problem(f"{where}: create ResourceClaim : {refusal}") from None
         return str(claim["metadata"]["name"])
 
-    def _existing(self, pod: Object, pod_claim: str) -> str:
-        """A claim that was made before, when the pod could not be told."""
-        for place in self._cluster.store.dependents(pod["metadata"]["uid"]):
+    def _existing(self, owner: Object, entry: str) -> str:
+        """A claim that was made before, when the owner could not be told."""
+        for place in self._cluster.store.dependents(owner["metadata"]["uid"]):
             claim = self._cluster.get("ResourceClaim", place.name[1], place.name[0])
-            if lookup(claim, ("metadata", "annotations", _POD_CLAIM)) == pod_claim:
+            if lookup(claim, ("metadata", "annotations", _POD_CLAIM)) == entry:
                 return place.name[1]
         return ""
 
-    async def _tell_names(self, pod: Object, names: dict[str, str]) -> None:
-        metadata = pod["metadata"]
+    async def _tell_names(self, owner: Object, names: dict[str, str]) -> None:
+        metadata = owner["metadata"]
         statuses = [{"name": name, "resourceClaimName": claim} for name, claim in names.items()]
 
         def change(old: Object) -> Object:
             return {**old, "status": {**(old.get("status") or {}), "resourceClaimStatuses": statuses}}
 
-        target = Target(self._pods, metadata["namespace"], metadata["name"], "status")
+        target = Target(_kind(self._cluster, owner["kind"]), metadata["namespace"], metadata["name"], "status")
         await update(self._cluster, _call("Update"), target, change)
 
-    async def _tell(self, pod: Object, message: str) -> None:
-        """An event; the same words about the same pod are told once."""
-        metadata = pod["metadata"]
+    async def _tell(self, owner: Object, message: str) -> None:
+        """An event; the same words about the same object are told once."""
+        metadata = owner["metadata"]
         digest = hashlib.sha256(f"{metadata['uid']} {message}".encode()).hexdigest()[:16]
         name = f"{metadata['name']}.{digest}"
         if self._cluster.get("Event", name, metadata["namespace"]) is not None:
@@ -182,11 +217,11 @@ class ClaimController:
             "kind": "Event",
             "metadata": {"name": name, "namespace": metadata["namespace"]},
             "involvedObject": {
-                "kind": "Pod",
+                "kind": owner["kind"],
                 "namespace": metadata["namespace"],
                 "name": metadata["name"],
                 "uid": metadata["uid"],
-                "apiVersion": "v1",
+                "apiVersion": owner["apiVersion"],
             },
             "reason": "FailedResourceClaimCreation",
             "message": message,
@@ -215,35 +250,35 @@ def _unheard(_warning: str) -> None:
     """Nobody reads the warnings of a controller."""
 
 
-def _needs_claims(pod: Object) -> bool:
+def _needs_claims(owner: Object) -> bool:
     return (
-        "deletionTimestamp" not in pod["metadata"]
-        and lookup(pod, ("status", "phase")) not in _FINISHED
-        and bool(lookup(pod, ("spec", "resourceClaims")))
+        "deletionTimestamp" not in owner["metadata"]
+        and not has_ended(owner)
+        and bool(lookup(owner, ("spec", "resourceClaims")))
     )
 
 
-def _statuses(pod: Object) -> dict[str, str]:
-    """The claims that a pod was told of, by the names that it has for them."""
-    statuses: list[dict[str, Any]] = lookup(pod, ("status", "resourceClaimStatuses")) or []
+def _statuses(owner: Object) -> dict[str, str]:
+    """The claims that a pod or a group was told of, by the names that it has for them."""
+    statuses: list[dict[str, Any]] = lookup(owner, ("status", "resourceClaimStatuses")) or []
     return {status["name"]: status.get("resourceClaimName") or "" for status in statuses}
 
 
-def _from_template(pod: Object, pod_claim: str, template: Object) -> Object:
+def _from_template(owner: Object, entry: str, template: Object) -> Object:
     """The claim, with labels and annotations of the template."""
-    metadata, of_template = pod["metadata"], lookup(template, ("spec", "metadata")) or {}
+    metadata, of_template = owner["metadata"], lookup(template, ("spec", "metadata")) or {}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
         "metadata": {
-            "generateName": generate_name(metadata["name"], pod_claim),
+            "generateName": generate_name(metadata["name"], entry),
             "namespace": metadata["namespace"],
             **({"labels": of_template["labels"]} if of_template.get("labels") else {}),
-            "annotations": {**(of_template.get("annotations") or {}), _POD_CLAIM: pod_claim},
+            "annotations": {**(of_template.get("annotations") or {}), _POD_CLAIM: entry},
             "ownerReferences": [
                 {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
+                    "apiVersion": owner["apiVersion"],
+                    "kind": owner["kind"],
                     "name": metadata["name"],
                     "uid": metadata["uid"],
                     "controller": True,
@@ -254,9 +289,9 @@ def _from_template(pod: Object, pod_claim: str, template: Object) -> Object:
     }
 
 
-def generate_name(pod: str, pod_claim: str) -> str:
-    """What the names of a pod's claims begin with; both parts are cut alike where they are too long together."""
-    whole = f"{pod}-{pod_claim}-"
+def generate_name(owner: str, entry: str) -> str:
+    """What the names of an owner's claims begin with; both parts are cut alike where they are too long together."""
+    whole = f"{owner}-{entry}-"
     if len(whole) <= _LONGEST_BASE:
         return whole
-    return "-".join(part[: len(part) * _LONGEST_BASE // len(whole)] for part in (pod, pod_claim))
+    return "-".join(part[: len(part) * _LONGEST_BASE // len(whole)] for part in (owner, entry))

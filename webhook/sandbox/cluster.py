@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from webhook.cluster.clockwork import rfc3339
 from webhook.sandbox.chores import Clear
 from webhook.sandbox.crds import CRD, established
 
@@ -53,6 +54,8 @@ class Cluster:
     store: Store
     clock: Callable[[], datetime]
     random: Random
+    feature_gates: frozenset[str] = frozenset()
+    """Those that are on."""
     admission: Admission = field(default_factory=Unguarded)
     chores: deque[Chore] = field(default_factory=deque)
     """What the writes so far left to do."""
@@ -72,7 +75,7 @@ class Cluster:
 
     def now(self) -> str:
         """The time as objects write it."""
-        return self.clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(self.clock())
 
     def commit(self, kind: Kind, document: Object) -> Object:
         """Store an object; a definition of custom resources is served from here on."""

@@ -9,6 +9,7 @@ from webhook.sandbox.attempt import Attempt
 from webhook.sandbox.chores import Adopt
 from webhook.sandbox.decoding import decoded, decoded_quietly
 from webhook.sandbox.defaults import with_defaults
+from webhook.sandbox.feature_gates import without_disabled
 from webhook.sandbox.metadata import check_shape, identified, placed, wiped
 from webhook.sandbox.statuses import already_exists, failure, forbidden, not_found
 from webhook.sandbox.store import Place
@@ -45,7 +46,8 @@ async def create(cluster: Cluster, call: Call, kind: Kind, namespace: str, docum
     attempt = _attempt(call, kind, namespace, with_defaults(kind.resource, asked))
     mutated = await cluster.admission.mutate(attempt, call.warn)
     decided = decoded_quietly(kind, check_shape(kind, mutated))
-    ready = strategies.created(kind, wiped(placed(kind, decided, namespace)))
+    enabled = without_disabled(kind, wiped(placed(kind, decided, namespace)), cluster.feature_gates)
+    ready = strategies.created(kind, enabled)
     written = await _store(cluster, call, kind, ready)
     if written["metadata"].get("ownerReferences") and not call.dry_run:
         cluster.chores.append(Adopt(Place(kind.key, (namespace, written["metadata"]["name"]))))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from webhook.cluster.resources import RESOURCES, Resource
+from webhook.sandbox.feature_gates import GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,12 +141,20 @@ DELETE what Kubernetes 1.36.2 answered.
 """
 
 
+_GATED: dict[str, tuple[frozenset[str], dict[str, Any]]] = {
+    "PodGroup": (GROUPS, {"status": "status", "shown_when_deleted": True}),
+}
+"""Likewise, kinds that are served only where feature gates are on, and which."""
+
+
 class Kinds:
     """Every kind that is served at the moment, in each of its versions."""
 
-    def __init__(self) -> None:
+    def __init__(self, feature_gates: frozenset[str] = frozenset()) -> None:
+        """Args: the feature gates that are on."""
         self._served: dict[tuple[str, str, str], Kind] = {}
-        for name, facts in _BUILT_IN.items():
+        gated = {name: facts for name, (needs, facts) in _GATED.items() if needs <= feature_gates}
+        for name, facts in {**_BUILT_IN, **gated}.items():
             self._add(Kind(RESOURCES[name], **facts))
 
     def _add(self, kind: Kind) -> None:

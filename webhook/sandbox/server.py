@@ -34,7 +34,7 @@ from webhook.sandbox.users import token_of, user_of
 from webhook.server.tls import server_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from certs import KeyPair
     from policies.kubernetes.objects import Object
@@ -66,6 +66,7 @@ class Sandbox:
         self,
         *,
         version: str = "1.36.0",
+        feature_gates: Iterable[str] = (),
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         seed: int | None = None,
         history: int = 5000,
@@ -77,6 +78,7 @@ class Sandbox:
 
         Args:
             version: What it says it is.
+            feature_gates: Those that are on, of the ones in `webhook.sandbox.feature_gates`.
             clock: Tells the time, with a time zone.
             seed: Of generated names and uids, where they shall be the same each time.
             history: How many changes of each kind watches can go back.
@@ -91,7 +93,9 @@ class Sandbox:
         """What was asked, the latest last."""
         self.faults = Faults()
         self.url = ""
-        self._cluster = Cluster(Kinds(), Store(history), clock, random.Random(seed))  # noqa: S311 - names, no secrets
+        gates = frozenset(feature_gates)
+        numbers = random.Random(seed)  # noqa: S311 - names, no secrets
+        self._cluster = Cluster(Kinds(gates), Store(history), clock, numbers, gates)
         self._webhooks = Webhooks(self._cluster, lambda namespace, name, _port: self.services.get((namespace, name)))
         self._cluster.admission = admission or self._webhooks
         self._pages = Pages()

@@ -26,7 +26,7 @@ __all__ = ["check", "check_update", "created", "status_updated", "updated"]
 _FIRST_STATUS: dict[str, Object] = {"Pod": {"phase": "Pending"}, "Namespace": {"phase": "Active"}}
 _KEEP_STATUS = frozenset(["Node"])
 """Kinds whose status may be written at creation: a kubelet registers its node with it."""
-_IMMUTABLE_SPEC = frozenset(["ResourceClaim", "ResourceClaimTemplate"])
+_IMMUTABLE_SPEC = frozenset(["PodGroup", "ResourceClaim", "ResourceClaimTemplate"])
 _OWN_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 

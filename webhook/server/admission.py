@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from policies.review import review
-from webhook.server.admission_response import encode, encode_failure, encode_refused_template
-from webhook.server.admission_review import decode
+from policies.decision import Decision
+from policies.quota.opt_in import ENTRIES as CHARGING_ENTRIES
+from policies.review import leaves_alone, review
+from policies.settings.exempt_namespaces import exemption_in_cluster
+from webhook.server.admission_response import (
+    encode,
+    encode_busy,
+    encode_failure,
+    encode_limited_template,
+    encode_refused_template,
+    encode_too_large,
+)
+from webhook.server.admission_review import BadReview, TooLargeReview, decode, unparsed
 from webhook.server.deadlines import Deadline
-from webhook.server.effects import RefusedTemplate
+from webhook.server.effects import RefusedTemplate, TooManyTemplates
 from webhook.server.logs import log_decision, log_failure, log_refused_template
 from webhook.server.overlay import Overlay
-from webhook.server.quotas import CHARGED
+from webhook.server.review_runner import ReviewRunner
+from webhook.server.strict_json import MOST_VALUES
+from webhook.server.turns import LARGE_BODIES, Busy, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.decision import Decision
+    from policies.decision import Template
     from policies.entries import Entry
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
@@ -28,8 +41,13 @@ if TYPE_CHECKING:
     from webhook.server.effects import TemplateKeeper
     from webhook.server.metrics import Metrics
     from webhook.server.quotas import QuotaKeeper
+    from webhook.server.review_runner import Run
 
 __all__ = ["Admission"]
+
+_LARGE_BODY = 128 * 1024
+"""Bytes; a body of this size is read in about a millisecond, one of 8 MiB in a tenth of a second."""
+_TOO_MANY_VALUES = f"has more than {MOST_VALUES:,} values"
 
 
 class Admission:
@@ -64,6 +82,8 @@ class Admission:
         self._templates = templates
         self._quotas = quotas
         self._clock = clock
+        self._turns = Turns()
+        self._runner = ReviewRunner(self._turns, count=metrics.count_review_aside)
         self.metrics = metrics
 
     def deadline(self, timeout: str | None) -> Deadline:
@@ -74,55 +94,107 @@ class Admission:
         """
         return Deadline.start(self._clock, timeout)
 
-    def answer(self, entry: Entry, body: bytes, deadline: Deadline) -> bytes:
+    async def answer(
+        self, entry: Entry, body: bytes, deadline: Deadline, *, caller_is_known: bool = False, address: str = ""
+    ) -> bytes:
         """Review what an AdmissionReview asks, and write the AdmissionReview that answers it.
 
+        Before that, the templates exist that the answer refers to, and the quota is charged.
+
+        Args:
+            entry: The entry that was called.
+            body: The AdmissionReview.
+            deadline: Of the call.
+            caller_is_known: Whether the caller is authenticated; `quota.nameHolders` may depend on it.
+            address: Of the caller. One that is not known uses a share of its own, because it can name any namespace.
+
         Raises:
-            BadReview: The body is no AdmissionReview, so there is no uid to answer to.
+            BadReview: The body is no AdmissionReview, so there is no uid to answer to; or it is large, there is no time to
+                parse it, and it does not begin like that of an API server.
         """
-        request = decode(body, entry.name)
+        caller = "" if caller_is_known else address
         try:
-            return self._answered(entry, request, review(request, self._view, self._settings()), deadline)
+            request = await self._decoded(entry, body, deadline, caller)
+        except (Busy, TimeoutError, TooLargeReview) as error:
+            # A call without an answer would pass where the entry fails open. Parsing the body now would hold the loop.
+            too_large = _TOO_MANY_VALUES if isinstance(error, TooLargeReview) else ""
+            if (refusal := self.refuse(entry, body, deadline, too_large)) is not None:
+                return refusal
+            why = str(error) if too_large else "The AdmissionReview cannot be parsed in time; try again."
+            raise BadReview(why) from error
+        payer = request.namespace, caller
+        request = replace(request, compares=not self._turns.is_used_up(payer))
+        run = self._runner.for_call(body, deadline, payer)
+        try:
+            decision = await self._decided(request, self._settings(), deadline, run, caller_is_known=caller_is_known)
+            return self._answered(entry, request, decision, deadline)
+        except Busy:
+            return self._busy(entry, request, deadline)
+        except RefusedTemplate as refused:
+            answer = encode_refused_template(request, refused)
+            return self._refused(entry, request, deadline, refused.template, refused.error.message, answer)
+        except TooManyTemplates as limited:
+            answer = encode_limited_template(request, limited)
+            return self._refused(entry, request, deadline, limited.template, str(limited), answer)
+        except TimeoutError as error:
+            return self._failure(entry, request, deadline, "ran out of time", error)
         except Exception as error:  # noqa: BLE001 - whatever a rule stumbles over, its caller waits for an answer
             return self._failure(entry, request, deadline, "failed", error)
 
-    async def act(self, entry: Entry, body: bytes, deadline: Deadline) -> bytes:
-        """Answer like `answer`, once the templates exist that the answer refers to, or the quota is charged.
+    def refuse(self, entry: Entry, body: bytes, deadline: Deadline, too_large: str = "") -> bytes | None:
+        """The answer to a body that is not parsed; None if it does not begin like that of an API server.
 
-        Raises:
-            BadReview: The body is no AdmissionReview, so there is no uid to answer to.
+        Args:
+            entry: The entry that was called.
+            body: The body, or its beginning.
+            deadline: Of the call.
+            too_large: What is too large, after "its AdmissionReview"; empty if there is no time or memory now.
         """
-        request = decode(body, entry.name)
-        try:
-            decision = await self._decided(request, self._settings(), deadline)
-            return self._answered(entry, request, decision, deadline)
-        except RefusedTemplate as refused:
-            return self._refused(entry, request, deadline, refused)
-        except TimeoutError as error:
-            return self._failure(entry, request, deadline, "ran out of time", error)
-        except Exception as error:  # noqa: BLE001 - as in `answer`
-            return self._failure(entry, request, deadline, "failed", error)
+        request = unparsed(body, entry.name)
+        if request is None:
+            return None
+        if not too_large:
+            return self._busy(entry, request, deadline)
+        return self._denied(entry, request, deadline, encode_too_large(request, too_large))
 
-    async def _decided(self, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline) -> Decision:
-        if self._quotas is not None and request.entry in CHARGED:
-            return await self._quotas.decide(request, settings, deadline)
-        return await self._effected(request, review(request, self._view, settings), settings, deadline)
+    async def _decoded(self, entry: Entry, body: bytes, deadline: Deadline, caller: str) -> Request:
+        if len(body) <= _LARGE_BODY:
+            return decode(body, entry.name)
+        begun = unparsed(body, entry.name)
+        payer = (begun.namespace if begun is not None else "") or LARGE_BODIES, caller
+        return await self._runner.run(lambda: decode(body, entry.name), deadline, payer, is_long=True)
+
+    async def _decided(
+        self, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run, *, caller_is_known: bool
+    ) -> Decision:
+        if leaves_alone(request.entry, request.namespace, settings):
+            return Decision(object=request.object)
+        if self._quotas is not None and request.entry in CHARGING_ENTRIES:
+            return await self._quotas.decide(request, settings, deadline, run, caller_is_known=caller_is_known)
+        decision = await run(lambda: review(request, self._view, settings))
+        return await self._effected(request, decision, settings, deadline, run)
 
     async def _effected(
-        self, request: Request, decision: Decision, settings: GPUAdmissionPolicy, deadline: Deadline
+        self, request: Request, decision: Decision, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run
     ) -> Decision:
         """The decision when its templates exist; another one where one of them turns out to be somebody else's."""
         if self._templates is None or request.dry_run or not decision.allowed or not decision.templates:
             return decision
+        namespace = request.namespace
+        if exemption_in_cluster("conversion", namespace, settings) or not await self._templates.converts(
+            namespace, deadline
+        ):
+            # The API server does not call us for such a namespace: the review is forged, so nothing is created.
+            return Decision(object=request.object)
         foreign = await self._templates.ensure(decision.templates, deadline)
         if not foreign:
             return decision
         seen = {("ResourceClaimTemplate", *key): stored for key, stored in foreign.items()}
-        return review(request, Overlay(self._view, seen), settings)
+        return await run(lambda: review(request, Overlay(self._view, seen), settings))
 
     def _answered(self, entry: Entry, request: Request, decision: Decision, deadline: Deadline) -> bytes:
         answer = orjson.dumps(encode(decision, entry, request))
-        # Reviewing holds the loop, so no timer could have interrupted it.
+        # A review in the loop cannot be interrupted by a timer.
         if deadline.passed:
             return self._failure(entry, request, deadline, "ran out of time", None)
         self._record(entry, request, decision, deadline.elapsed)
@@ -136,13 +208,22 @@ class Admission:
         log_decision(entry, request, "failed", (), elapsed, failure=identifier)
         return orjson.dumps(encode_failure(entry, request, what, identifier))
 
-    def _refused(self, entry: Entry, request: Request, deadline: Deadline, refused: RefusedTemplate) -> bytes:
-        elapsed = deadline.elapsed
-        log_refused_template(entry, request, refused.template.name, refused.error.message)
-        self.metrics.count_answer(entry.name, "denied", elapsed)
+    def _refused(
+        self, entry: Entry, request: Request, deadline: Deadline, template: Template, why: str, answer: dict[str, Any]
+    ) -> bytes:
+        log_refused_template(entry, request, template.name, why)
         self.metrics.count_refused_conversion()
+        return self._denied(entry, request, deadline, answer)
+
+    def _busy(self, entry: Entry, request: Request, deadline: Deadline) -> bytes:
+        self.metrics.count_review_refused()
+        return self._denied(entry, request, deadline, encode_busy(request))
+
+    def _denied(self, entry: Entry, request: Request, deadline: Deadline, answer: dict[str, Any]) -> bytes:
+        elapsed = deadline.elapsed
+        self.metrics.count_answer(entry.name, "denied", elapsed)
         log_decision(entry, request, "denied", (), elapsed)
-        return orjson.dumps(encode_refused_template(request, refused))
+        return orjson.dumps(answer)
 
     def _record(self, entry: Entry, request: Request, decision: Decision, elapsed: float) -> None:
         verdict = "denied" if not decision.allowed else "changed" if decision.patch else "allowed"

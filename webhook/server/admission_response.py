@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from policies.decision import Decision, Finding
     from policies.entries import Entry
     from policies.request import Request
-    from webhook.server.effects import RefusedTemplate
+    from webhook.server.effects import RefusedTemplate, TooManyTemplates
 
-__all__ = ["encode", "encode_failure", "encode_refused_template"]
+__all__ = ["encode", "encode_busy", "encode_failure", "encode_refused_template", "encode_too_large"]
 
 _LONGEST_LINE = 1000
 _LONGEST_MESSAGE = 8000
 """Characters of all lines of a refusal together: about what a terminal can show."""
 _LONGEST_ANNOTATION = 4000
+_BUSY_SECONDS = 2
 
 _NOT_IN_QUALIFIED_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_QUALIFIED_NAME = 63
@@ -84,6 +85,29 @@ def encode_failure(entry: Entry, request: Request, what: str, identifier: str) -
     return _review(response)
 
 
+def encode_busy(request: Request) -> dict[str, Any]:
+    """The AdmissionReview of a request that could not have its turn before its deadline."""
+    message = (
+        f"too many requests: this one was not reviewed in time, because others that take long came first; try again in "
+        f"{_BUSY_SECONDS} s"
+    )
+    return _review({"uid": request.uid, "allowed": False, "status": _later(message, _BUSY_SECONDS)})
+
+
+def encode_too_large(request: Request, why: str) -> dict[str, Any]:
+    """The AdmissionReview of an object that is not reviewed because of its size.
+
+    A call without an answer would pass where the entry fails open, so padding an object would get around every rule.
+
+    Args:
+        request: The question.
+        why: What is too large, after "its AdmissionReview".
+    """
+    message = f"the object is too large to be reviewed: its AdmissionReview {why}; make the object smaller"
+    status = {"status": "Failure", "code": 413, "reason": "RequestEntityTooLarge", "message": message}
+    return _review({"uid": request.uid, "allowed": False, "status": status})
+
+
 def encode_refused_template(request: Request, refused: RefusedTemplate) -> dict[str, Any]:
     """The AdmissionReview of a pod whose template the API server refuses.
 
@@ -106,6 +130,15 @@ def encode_refused_template(request: Request, refused: RefusedTemplate) -> dict[
     return _review({"uid": request.uid, "allowed": False, "status": status})
 
 
+def encode_limited_template(request: Request, limited: TooManyTemplates) -> dict[str, Any]:
+    """The AdmissionReview of a pod that needs one new template too many for its namespace."""
+    message = (
+        f'the pod needs the ResourceClaimTemplate "{limited.template.name}", which does not exist, and {limited}; try '
+        f"again in {limited.seconds} s; pods with the same container names and GPU requests share a template"
+    )
+    return _review({"uid": request.uid, "allowed": False, "status": _later(message, limited.seconds)})
+
+
 def _review(response: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
 
@@ -113,6 +146,9 @@ def _review(response: dict[str, Any]) -> dict[str, Any]:
 def _refusal(decision: Decision, request: Request) -> dict[str, Any]:
     denials = decision.denials
     lines, more = _fitting(denials, lambda finding: _line(finding.text, finding.rule))
+    if decision.left_out:
+        unseen = len(denials) - len(lines) + decision.left_out
+        more = f"and {unseen:,} more findings; put these right first"
     message = "\n".join([*lines, more] if more else lines)
     if decision.retry_after is not None:
         return _later(message, decision.retry_after)

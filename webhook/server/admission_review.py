@@ -7,20 +7,31 @@ wrong in one sentence, since what it sent cannot even be answered: an answer car
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.quota.opt_in import ENTRIES as CHARGING_ENTRIES
 from policies.request import Request, UserInfo
-from webhook.server.strict_json import BadJSON, read_json
+from webhook.server.strict_json import BadJSON, TooManyValues, read_json
 
-__all__ = ["API_VERSION", "KIND", "BadReview", "decode", "name_in"]
+__all__ = ["API_VERSION", "KIND", "BadReview", "TooLargeReview", "decode", "name_in", "unparsed"]
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
+
+_BEGINNING = re.compile(
+    rb'\{"kind":"AdmissionReview","apiVersion":"admission\.k8s\.io/v1","request":\{"uid":"(?P<uid>[0-9a-f-]{1,64})"'
+    rb'(?:,"kind":\{[^{}]{0,500}\},"resource":\{[^{}]{0,500}\}(?:,"subResource":"[a-z/]{0,63}")?'
+    rb'(?:,"requestKind":\{[^{}]{0,500}\})?(?:,"requestResource":\{[^{}]{0,500}\})?(?:,"requestSubResource":"[a-z/]{0,63}")?'
+    rb'(?:,"name":"[^"\\]{0,253}")?,"namespace":"(?P<namespace>[a-z0-9-]{1,63})")?'
+)
+"""How API servers begin a review. Source: k8s.io/api/admission/v1/types.go, whose fields are written in their order."""
 
 _Text = Annotated[str, Field(min_length=1)]
 _MAPPING = "is no mapping"
@@ -28,6 +39,10 @@ _MAPPING = "is no mapping"
 
 class BadReview(ValueError):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
     """A body that is no AdmissionReview v1 with a request. Its text is one plain sentence for who sent it."""
+
+
+class TooLargeReview(BadReview):
+    """A review that is not parsed because of its size."""
 
 
 class _Part(BaseModel):
@@ -80,6 +95,16 @@ def decode(body: bytes | dict[str, Any], entry: str = "") -> Request:
         question = _Review.model_validate(document).request
     except ValidationError as error:
         raise BadReview(f"The AdmissionReview cannot be read: {_first_problem(error)}.") from error
+    if question.namespace and not is_dns_label(question.namespace):
+        raise BadReview(
+            f"The AdmissionReview cannot be read: request.namespace {_shown(question.namespace)}, which is no name of a "
+            "namespace: at most 63 lower-case letters, digits and dashes, without a dash at either end."
+        )
+    if not question.namespace and entry in CHARGING_ENTRIES:
+        raise BadReview(
+            "The AdmissionReview cannot be read: request.namespace is missing; quotas are charged for "
+            "what is in a namespace."
+        )
     user = question.user_info or _User()
     return Request(
         object=question.object,
@@ -97,6 +122,22 @@ def decode(body: bytes | dict[str, Any], entry: str = "") -> Request:
     )
 
 
+def unparsed(body: bytes, entry: str) -> Request | None:
+    """A request of which only uid and namespace are known; None if no API server begins a body like that.
+
+    It stands for a body that is not parsed, or not yet. The namespace may be unknown all the same.
+
+    Args:
+        body: The body, or its beginning.
+        entry: The entry that was called.
+    """
+    found = _BEGINNING.match(body)
+    if found is None:
+        return None
+    namespace = (found["namespace"] or b"").decode()
+    return Request(None, kind="", namespace=namespace, uid=found["uid"].decode(), entry=entry)
+
+
 def name_in(request: Request) -> str:
     """The name to show people; of an object whose name is not made yet, what its `generateName` begins it with."""
     generated = lookup(request.object, ("metadata", "generateName"))
@@ -108,6 +149,8 @@ def _json(body: bytes | dict[str, Any]) -> Any:
         body = _written(body)
     try:
         return read_json(body)
+    except TooManyValues as error:
+        raise TooLargeReview(str(error)) from error
     except BadJSON as error:
         raise BadReview(str(error)) from error
 

@@ -11,35 +11,47 @@ from policies.entries import ENTRIES
 from policies.review import load_rooms
 from webhook.server.admission import Admission
 from webhook.server.admission_review import BadReview
-from webhook.server.bodies import JSON, Form
+from webhook.server.bodies import JSON, BodyBudget, Form, NoMemory
 from webhook.server.callers import Callers
 from webhook.server.deadlines import BadDuration
 from webhook.server.explain import ROUTE, ExplainCalls
 from webhook.server.explain_gate import PATH
 from webhook.server.logs import log_crash, log_refusal
+from webhook.server.open_connections import counted_address
+from webhook.server.strict_json import MOST_VALUES, most_values
 from webhook.server.traffic import Traffic
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
 
     from policies.entries import Entry
+    from webhook.server.deadlines import Deadline
     from webhook.server.explain_gate import ExplainGate
     from webhook.server.explainer import Explainer
 
 __all__ = ["ADMISSION", "CALLERS", "LARGEST_BODY", "TRAFFIC", "create_app"]
 
 LARGEST_BODY = 8 * 1024 * 1024
-"""Bytes. A review holds an object at most twice, and the API server takes none above 3 MiB."""
+"""Bytes. A review holds an object at most twice, and the API server takes none above 3 MiB. It can be larger all the same,
+with characters that JSON escapes, and is refused then."""
 
 ADMISSION = web.AppKey("admission", Admission)
 CALLERS = web.AppKey("callers", Callers)
 TRAFFIC = web.AppKey("traffic", Traffic)
+_BODIES = web.AppKey("bodies", BodyBudget)
+_DOCUMENTS = web.AppKey("documents", BodyBudget)
 
 _FORM = Form(
     holds="an AdmissionReview",
     largest=LARGEST_BODY,
-    too_large="The body is larger than 8 MiB, and no AdmissionReview of an API server is.",
+    too_large="The body is larger than 8 MiB; send a smaller object.",
 )
+_TOO_LARGE = "is larger than 8 MiB, where <, > and & take six bytes each"
+_NO_MEMORY = "Too many large bodies are being reviewed; send this one again later."
+_MOST_VALUES_HELD = 2 * MOST_VALUES
+"""Values of all large documents that are reviewed at once, up to 90 MiB of Python's objects."""
+_FEW_VALUES = 10_000
+"""Values of a document that is not counted among them; a small body has no more."""
 _NO_PATH = (
     f"No webhook has this path; POST an AdmissionReview to one of {', '.join(f'/{name}' for name in ENTRIES)}, or a "
     f"question to {PATH}."
@@ -63,6 +75,8 @@ def create_app(admission: Admission, callers: Callers, explainer: Explainer, gat
     app = web.Application(middlewares=[_answered], client_max_size=LARGEST_BODY)
     app[ADMISSION] = admission
     app[CALLERS] = callers
+    app[_BODIES] = BodyBudget()
+    app[_DOCUMENTS] = BodyBudget(_MOST_VALUES_HELD, _FEW_VALUES)
     app[TRAFFIC] = Traffic(admission.metrics.set_in_flight)
     for name in ENTRIES:
         app.router.add_post(f"/{name}", _handle, name=name)
@@ -78,12 +92,33 @@ async def _handle(request: web.Request) -> web.Response:
     _FORM.check(request)
     try:
         deadline = admission.deadline(request.query.get("timeout"))
-        body = await _FORM.read(request, deadline)
-        effects = entry.side_effects != "None"
-        answer = await admission.act(entry, body, deadline) if effects else admission.answer(entry, body, deadline)
+        if _FORM.is_too_large(request):
+            answer = admission.refuse(entry, await _FORM.skip(request, deadline), deadline, _TOO_LARGE)
+            if answer is None:
+                raise _FORM.too_large
+        else:
+            answer = await _reviewed(request, entry, deadline)
     except (BadDuration, BadReview) as error:
         raise web.HTTPBadRequest(text=str(error)) from error
     return web.Response(body=answer, content_type=JSON)
+
+
+async def _reviewed(request: web.Request, entry: Entry, deadline: Deadline) -> bytes:
+    admission = request.app[ADMISSION]
+    is_known = request.app[CALLERS].knows(request.transport)
+    address = counted_address(request.remote) if request.remote else ""
+    payer = request.app[CALLERS].payer(request.transport, address)
+    body = b""
+    try:
+        async with request.app[_BODIES].hold(_FORM.size(request), payer, deadline):
+            body = await _FORM.read(request, deadline)
+            async with request.app[_DOCUMENTS].hold(min(most_values(body), MOST_VALUES), payer, deadline):
+                return await admission.answer(entry, body, deadline, caller_is_known=is_known, address=address)
+    except NoMemory as error:
+        answer = admission.refuse(entry, body or await _FORM.skip(request, deadline), deadline)
+        if answer is None:
+            raise web.HTTPServiceUnavailable(text=_NO_MEMORY) from error
+        return answer
 
 
 def _entry(request: web.Request) -> Entry:
@@ -137,4 +172,4 @@ def _count(request: web.Request, verdict: str) -> None:
     if route == ROUTE:
         metrics.count_explanation(verdict)
     elif route is not None:
-        metrics.count_call(route, verdict)
+        metrics.count_call(route, "turned_down" if verdict == "unavailable" else verdict)

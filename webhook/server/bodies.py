@@ -4,16 +4,120 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter, deque
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aiohttp import hdrs, web
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
     from webhook.server.deadlines import Deadline
 
-__all__ = ["JSON", "Form"]
+__all__ = ["JSON", "MOST_HELD", "SMALL", "BodyBudget", "Form", "NoMemory"]
 
 JSON = "application/json"
+
+SMALL = 32 * 1024
+"""Bytes of a body that the budget does not count; the limit of connections bounds how many of these there are."""
+MOST_HELD = 96 * 1024 * 1024
+"""Bytes of the other bodies that are held at once: a replica has 512 MiB, and needs up to 300 of them for the cluster."""
+MOST_SKIPPED = 64 * 1024 * 1024
+"""Bytes of a body that is read only to be refused. In reviews, `<`, `>` and `&` are six bytes each, as are control
+characters, and an API server takes objects of 3 MiB: with two of them, no review has more than 40 MiB."""
+_BEGINNING = 1024
+"""Bytes of a body that is skipped which are kept: the uid of a review is among them."""
+_ANSWER_SECONDS = 0.5
+"""What is left of the deadline to skip a body and to answer that there is no memory for it."""
+
+
+class NoMemory(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
+    """Other bodies held the memory for too long."""
+
+
+class BodyBudget:
+    """Bounds the memory of bodies that arrive or wait for their review; beyond it, calls wait."""
+
+    def __init__(self, most: int = MOST_HELD, small: int = SMALL) -> None:
+        """Prepare.
+
+        Args:
+            most: What large bodies together hold at once, in bytes or in values; one payer holds at most half of it.
+            small: The size of a body that does not count.
+        """
+        self._most = most
+        self._small = small
+        self._held: Counter[str] = Counter()
+        self._waiting: deque[_Place] = deque()
+
+    @asynccontextmanager
+    async def hold(self, size: int, payer: str, deadline: Deadline) -> AsyncIterator[None]:
+        """Hold the memory of a body, from before it is read until it is answered.
+
+        Args:
+            size: of the body.
+            payer: whose share it takes; see `Callers.payer`.
+            deadline: of the call.
+
+        Raises:
+            NoMemory: other bodies held the memory until shortly before the deadline.
+        """
+        if size <= self._small:
+            yield
+            return
+        place = _Place(size, payer)
+        await self._take(place, deadline)
+        try:
+            yield
+        finally:
+            self._give_back(place)
+
+    async def _take(self, place: _Place, deadline: Deadline) -> None:
+        self._waiting.append(place)
+        self._admit()
+        try:
+            async with asyncio.timeout(max(deadline.remaining - _ANSWER_SECONDS, 0)):
+                await place.admitted
+        except TimeoutError as error:
+            self._give_up(place)
+            raise NoMemory from error
+        except asyncio.CancelledError:
+            self._give_up(place)
+            raise
+
+    def _give_up(self, place: _Place) -> None:
+        if place in self._waiting:
+            self._waiting.remove(place)
+        else:
+            self._give_back(place)
+
+    def _give_back(self, place: _Place) -> None:
+        self._held[place.payer] -= place.size
+        if not self._held[place.payer]:
+            del self._held[place.payer]
+        self._admit()
+
+    def _admit(self) -> None:
+        for place in [each for each in self._waiting if not each.admitted.done()]:
+            if self._fits(place):
+                self._waiting.remove(place)
+                self._held[place.payer] += place.size
+                place.admitted.set_result(None)
+
+    def _fits(self, place: _Place) -> bool:
+        own = self._held[place.payer] + place.size
+        return own <= self._most // 2 and self._held.total() + place.size <= self._most
+
+
+@dataclass(eq=False)
+class _Place:
+    """A body that waits for memory, or has it."""
+
+    size: int
+    payer: str
+    admitted: asyncio.Future[None] = field(default_factory=asyncio.Future, init=False)
 
 
 class Form:
@@ -32,7 +136,7 @@ class Form:
         self._too_large = too_large
 
     def check(self, request: web.Request) -> None:
-        """See from the head of a call whether its body can be read.
+        """See from the head of a call whether its body can be read, or skipped.
 
         Raises:
             web.HTTPException: with one plain sentence.
@@ -42,8 +146,21 @@ class Form:
             raise web.HTTPUnsupportedMediaType(text=f"The content type is {shown}; send {self._holds} as {JSON}.")
         if hdrs.CONTENT_ENCODING in request.headers:
             raise web.HTTPUnsupportedMediaType(text="The body has a Content-Encoding; send it as it is.")
-        if (request.content_length or 0) > self._largest:
-            raise web.HTTPRequestEntityTooLarge(self._largest, text=self._too_large)
+        if (request.content_length or 0) > MOST_SKIPPED:
+            raise self.too_large
+
+    @property
+    def too_large(self) -> web.HTTPRequestEntityTooLarge:
+        """The refusal of a body that is too large."""
+        return web.HTTPRequestEntityTooLarge(self._largest, text=self._too_large)
+
+    def is_too_large(self, request: web.Request) -> bool:
+        """True if the head of a call says that its body is too large to be read."""
+        return (request.content_length or 0) > self._largest
+
+    def size(self, request: web.Request) -> int:
+        """The most bytes that the body of a call can have."""
+        return self._largest if request.content_length is None else request.content_length
 
     async def read(self, request: web.Request, deadline: Deadline) -> bytes:
         """The body of a call.
@@ -51,12 +168,37 @@ class Form:
         Raises:
             web.HTTPException: with one plain sentence.
         """
-        try:
+        if self.is_too_large(request):
+            raise self.too_large
+        with _refusals():
             async with asyncio.timeout(deadline.remaining):
-                return await request.clone(client_max_size=self._largest).read()
-        except TimeoutError as error:
-            raise web.HTTPRequestTimeout(text="The body did not arrive before the call's timeout.") from error
-        except web.HTTPRequestEntityTooLarge as error:
-            raise web.HTTPRequestEntityTooLarge(self._largest, text=self._too_large) from error
-        except (ConnectionError, web.RequestPayloadError) as error:
-            raise web.HTTPBadRequest(text="The body breaks off.") from error
+                try:
+                    return await request.clone(client_max_size=self._largest).read()
+                except web.HTTPRequestEntityTooLarge as error:
+                    raise self.too_large from error
+
+    async def skip(self, request: web.Request, deadline: Deadline) -> bytes:
+        """The beginning of a body that is not held, once all of it has arrived.
+
+        A client of Go that is answered earlier may take that for a failed call.
+
+        Raises:
+            web.HTTPException: with one plain sentence.
+        """
+        beginning = b""
+        with _refusals():
+            async with asyncio.timeout(deadline.remaining):
+                async for chunk in request.content.iter_any():
+                    beginning += chunk[: _BEGINNING - len(beginning)]
+        return beginning
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What goes wrong while a body arrives, as an answer."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise web.HTTPRequestTimeout(text="The body did not arrive before the call's timeout.") from error
+    except (ConnectionError, web.RequestPayloadError) as error:
+        raise web.HTTPBadRequest(text="The body breaks off.") from error

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from webhook.server.template_rates import AT_ONCE, PER_MINUTE
 from webhook.server.tls import peer_name
 
 if TYPE_CHECKING:
@@ -15,10 +16,28 @@ if TYPE_CHECKING:
 
 __all__ = ["Callers"]
 
+_STRANGERS = "strangers"
 _KNOWN_ONLY = "and answers only to known clients"
+_LEVERS = (
+    (
+        f"create ResourceClaimTemplates in namespaces that convert (at most {AT_ONCE} new ones at once and {PER_MINUTE} a "
+        "minute in each, swept after an hour)"
+    ),
+    (
+        "reserve what is left of a GPUQuota, for two minutes at a time and again and again, so that pods of its namespace "
+        "are refused"
+    ),
+    (
+        "learn what GPUs the cluster has, how much of each GPUQuota is used and by how many pods and claims; and by which "
+        "ones if quota.nameHolders is Always"
+    ),
+    "use the time of this replica with reviews",
+)
+"""Everything that an unauthenticated caller can do: what `/readyz`, the log and docs/security.md say."""
+
 _ANYBODY = (
-    "no client CA is configured, so whoever reaches this port can make the webhook act; "
-    "let a NetworkPolicy admit the API server only, or configure a client CA"
+    f"no client CA is configured, so whoever reaches this port can: {'; '.join(_LEVERS)}. To prevent it, configure a "
+    "client CA (docs/client-certificates.md), or let a NetworkPolicy admit the API server only"
 )
 
 
@@ -27,8 +46,8 @@ class Callers:
     """The clients whose calls may have effects, such as writing a template.
 
     Anybody inside a cluster can reach a webhook's Service, and a forged review would have the effects of a true one.
-    Answers of entries tell nothing that the caller did not bring along, so those without effects answer everybody.
-    Who gets explanations is for `ExplainGate` to say.
+    Entries without effects answer everybody: what they tell of the cluster is which GPUs it has and how much of a quota
+    is left, and never who holds it. Who gets explanations is for `ExplainGate` to say.
     """
 
     allowed: frozenset[str] | None = None
@@ -51,6 +70,19 @@ class Callers:
                 "allowed ones if it is the API server's."
             )
         return ""
+
+    def knows(self, transport: asyncio.BaseTransport | None) -> bool:
+        """True if the caller showed the certificate of an allowed client."""
+        return self.allowed is not None and peer_name(transport) in self.allowed
+
+    def payer(self, transport: asyncio.BaseTransport | None, address: str) -> str:
+        """Whose share of the memory a call takes: all known clients have one, and so have all others beside them.
+
+        Where no client is known, each address has its own.
+        """
+        if self.allowed is None:
+            return address
+        return "" if self.knows(transport) else _STRANGERS
 
     def notes(self) -> list[str]:
         """What the administrator should know about who may call."""

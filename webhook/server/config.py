@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from webhook.server.connection_limits import ConnectionLimits
 from webhook.server.tls import POLL_SECONDS
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class ListenConfig:
     """The port of probes and metrics; 0 for any that is free."""
     clients: ClientCertificates | None = None
     """None where everybody may call."""
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    """How many connections each of the two ports may have open."""
     reload_seconds: float = POLL_SECONDS
     """How often the files of the certificate are looked at."""
     drain_delay: float = 15.0

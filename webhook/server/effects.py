@@ -11,12 +11,15 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Literal
 
+from policies.conversion.opt_in import OPT_IN, Mode, mode_of
 from policies.conversion.sweep import is_marked, unmark
 from policies.dra.templates import as_written
+from policies.kubernetes.paths import lookup
 from policies.view import UNKNOWN
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
+from webhook.server.template_rates import AT_ONCE, PER_MINUTE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,8 +30,9 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from webhook.cluster.client import APIClient
     from webhook.server.deadlines import Deadline
+    from webhook.server.template_rates import TemplateRates
 
-__all__ = ["FIELD_MANAGER", "REMEMBERED_SECONDS", "Outcome", "RefusedTemplate", "TemplateKeeper"]
+__all__ = ["FIELD_MANAGER", "REMEMBERED_SECONDS", "Outcome", "RefusedTemplate", "TemplateKeeper", "TooManyTemplates"]
 
 FIELD_MANAGER = {"fieldManager": "gpu-admission"}
 """Who writes, for `metadata.managedFields`."""
@@ -42,6 +46,7 @@ _LAG_SECONDS = 2.0
 its whole namespace, which may be there again under the same name."""
 
 _RESOURCE = RESOURCES["ResourceClaimTemplate"]
+_NAMESPACE = RESOURCES["Namespace"]
 _MOST_REMEMBERED = 4096
 _CALL_SECONDS = 10.0
 _MORE_TURNS = 2
@@ -51,7 +56,7 @@ _TOLD = (403, 404, 422, 429)
 """What the API server refuses for a reason that its user or administrator can do something about: rights, quotas, a
 namespace that is going or gone, an API that is not served, policies of others, too many requests."""
 
-Outcome = Literal["created", "found", "unmarked", "foreign", "failed"]
+Outcome = Literal["created", "found", "unmarked", "foreign", "failed", "limited", "unmatched"]
 
 
 class RefusedTemplate(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
@@ -61,6 +66,19 @@ class RefusedTemplate(Exception):  # noqa: N818 - the name says what is wrong; "
         super().__init__(error.message)
         self.template = template
         self.error = error
+
+
+class TooManyTemplates(Exception):  # noqa: N818 - as above
+    """A namespace got too many new templates within the last minutes."""
+
+    def __init__(self, template: Template, seconds: int) -> None:
+        super().__init__(
+            f"namespace {template.namespace} gets at most {AT_ONCE} new ResourceClaimTemplates at once and {PER_MINUTE} "
+            "more a minute"
+        )
+        self.template = template
+        self.seconds = seconds
+        """After which trying again may help."""
 
 
 class TemplateKeeper:
@@ -75,6 +93,7 @@ class TemplateKeeper:
         client: APIClient,
         view: ClusterView,
         *,
+        rates: TemplateRates | None = None,
         clock: Callable[[], float] = time.monotonic,
         count: Callable[[Outcome], None] = lambda _: None,
     ) -> None:
@@ -83,11 +102,13 @@ class TemplateKeeper:
         Args:
             client: Talks to the API server.
             view: The cluster; a template that it shows is not asked for.
+            rates: Bounds how many new ones a namespace gets; None where callers do not decide what is created.
             clock: Tells seconds that never go back.
             count: Called for each template that the API server was asked for.
         """
         self._client = client
         self._view = view
+        self._rates = rates
         self._clock = clock
         self._count = count
         self._remembered: OrderedDict[Key, float] = OrderedDict()
@@ -102,6 +123,7 @@ class TemplateKeeper:
         Raises:
             TimeoutError: The deadline passed; what was begun goes on.
             RefusedTemplate: The API server refuses one, for a reason to be told.
+            TooManyTemplates: One is new, and its namespace got too many new ones lately.
             APIError: It failed.
             Unreachable: It did not answer.
         """
@@ -117,6 +139,38 @@ class TemplateKeeper:
                 else:
                     foreign[key] = stored
         return foreign
+
+    async def converts(self, namespace: str, deadline: Deadline) -> bool:
+        """True if the label of a namespace says that its pods are converted.
+
+        A review for any other namespace is forged: the API server does not send one. If the cache does not show the label,
+        it may lag behind, so the namespace is read from the API server.
+
+        Raises:
+            TimeoutError: The deadline passed.
+            APIError: The API server failed.
+            Unreachable: It did not answer.
+        """
+        if mode_of(namespace, self._view) is Mode.ENABLED:
+            return True
+        stored = await self._namespace(namespace, deadline)
+        if lookup(stored, ("metadata", "labels", OPT_IN)) == Mode.ENABLED.value:
+            return True
+        self._count("unmatched")
+        return False
+
+    async def _namespace(self, name: str, deadline: Deadline) -> Object | None:
+        """A namespace as it is stored; None if there is none."""
+        if not name:
+            return None
+        try:
+            async with asyncio.timeout(max(deadline.remaining, 0)):
+                stored: Object = await self._client.get(_NAMESPACE.path(name=name), timeout=_CALL_SECONDS)
+        except APIError as error:
+            if error.not_found:
+                return None
+            raise
+        return stored
 
     def forget(self, template: Template) -> None:
         """Ask the API server about a template the next time, though it was seen a moment ago."""
@@ -156,7 +210,10 @@ class TemplateKeeper:
     def _ended(self, key: Key, task: asyncio.Task[Object]) -> None:
         del self._under_way[key]
         # Everybody who waited may have gone; then nobody else asks for the error, and asyncio would complain.
-        if task.cancelled() or task.exception() is not None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, TooManyTemplates):
+            self._count("limited")
+        elif task.cancelled() or error is not None:
             self._count("failed")
 
     async def _bring(self, template: Template, more_turns: int = _MORE_TURNS) -> Object:
@@ -180,10 +237,26 @@ class TemplateKeeper:
         return await self._bring(template, more_turns - 1)
 
     async def _create(self, template: Template) -> Object:
+        if self._rates is not None and not self._rates.take(template.namespace):
+            return await self._existing(template, self._rates)
         path = _RESOURCE.path(template.namespace)
-        stored: Object = await self._client.post(path, template.manifest(), FIELD_MANAGER, timeout=_CALL_SECONDS)
+        try:
+            stored: Object = await self._client.post(path, template.manifest(), FIELD_MANAGER, timeout=_CALL_SECONDS)
+        except APIError:
+            if self._rates is not None:
+                self._rates.give_back(template.namespace)
+            raise
         self._count("created")
         return stored
+
+    async def _existing(self, template: Template, rates: TemplateRates) -> Object:
+        """The template if it exists: only new ones have to wait."""
+        try:
+            return await self._adopt(template)
+        except APIError as error:
+            if not error.not_found:
+                raise
+            raise TooManyTemplates(template, max(1, rates.seconds_until_next(template.namespace))) from error
 
     async def _adopt(self, template: Template) -> Object:
         """The template that exists; if it is ours and was to be swept, it stays now."""

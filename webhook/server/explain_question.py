@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.workloads import pod_templates
 from webhook.cluster.lookups import Kind, KindUnknownError, kind_called
 from webhook.server.strict_json import BadJSON, read_json
 
@@ -84,8 +83,6 @@ def _object(document: Any) -> Object:
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str) or not document[field]:
             raise BadQuestion(f"The object has no {field}; every object of Kubernetes names one.")
-    if (count := len(pod_templates(document))) > MOST_TEMPLATES:
-        raise BadQuestion(f"The object has {count} pod templates; at most {MOST_TEMPLATES} are explained in one call.")
     return document
 
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.explanation import explain, questions
+from policies.workload_templates import templates_of
 from webhook.cluster.lookups import look_up
 from webhook.server.aside import run_aside
 from webhook.server.deadlines import Deadline
-from webhook.server.explain_question import BadQuestion, NamedObject
+from webhook.server.explain_question import MOST_TEMPLATES, BadQuestion, NamedObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,8 +121,13 @@ class Explainer:
     def _explained(self, asked: PostedObject | NamedObject, keep_on: KeepOn) -> Answer:
         keep_on()
         namespace, stored = asked.namespace or _DEFAULT_NAMESPACE, isinstance(asked, NamedObject)
-        settings = self._settings()
-        found = questions(self._object(asked), namespace, self._view, settings, found=stored)
+        settings, document = self._settings(), self._object(asked)
+        count = len(templates_of(document, self._view, settings))
+        if count > MOST_TEMPLATES:
+            raise BadQuestion(
+                f"The object has {count} pod templates; at most {MOST_TEMPLATES} are explained in one call."
+            )
+        found = questions(document, namespace, self._view, settings, found=stored)
         if not found:
             raise BadQuestion(
                 "The object finds no place on nodes; ask about a Pod, a workload with pod templates, a ResourceClaim or "

@@ -8,11 +8,13 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.quota.counting.counter import Counter
 from policies.quota.counting.counting import holders
 from policies.quota.limits.quota import NAME, QuotaError, parse_quota
+from webhook.server.breath import run_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +28,8 @@ __all__ = ["HoldersSeen"]
 _BELIEVED_SECONDS = 5.0
 """For how long what was found holds: a controller that is refused tries again at once, and counting the 2,000 pods of a
 namespace takes a second."""
+_LONGEST_LOOK = 60.0
+"""Seconds after which a look is given up."""
 _LONGEST_WAIT = 1.0
 """Seconds that a refusal waits for its last words."""
 _MOST_REMEMBERED = 64
@@ -72,25 +76,27 @@ class HoldersSeen:
         if last is not None and (not last.task.done() or self._clock() - last.began < _BELIEVED_SECONDS):
             return last.task
         counter = Counter() if last is None else last.counter
-        work = asyncio.to_thread(self._holders, namespace, settings, counter)
-        task = asyncio.create_task(work, name="holders")
+        task = asyncio.create_task(self._found(namespace, settings, counter), name="holders")
         self._looks[namespace] = _Look(self._clock(), task, counter)
         self._looks.move_to_end(namespace)
         if len(self._looks) > _MOST_REMEMBERED:
             self._looks.popitem(last=False)
         return task
 
-    def _holders(self, namespace: str, settings: Quotas, counter: Counter) -> _Found:
-        document = self._view.get("GPUQuota", NAME, namespace)
-        if not isinstance(document, dict):
-            return ()
+    async def _found(self, namespace: str, settings: Quotas, counter: Counter) -> _Found:
+        """What a look finds; nobody if it fails: a refusal must not become none because its last words fail."""
         try:
-            now = datetime.now(UTC)
-            return holders(namespace, parse_quota(document), self._view, settings, now, counter=counter)
+            return await run_spread(partial(self._holders, namespace, settings, counter), _LONGEST_LOOK)
         except QuotaError:
             # The quota has changed since it was charged by.
             return ()
         except Exception:
-            # A refusal must not become none because its last words fail.
             _logger.exception("who holds GPUs in %s was not found out", namespace)
             return ()
+
+    def _holders(self, namespace: str, settings: Quotas, counter: Counter) -> _Found:
+        document = self._view.get("GPUQuota", NAME, namespace)
+        if not isinstance(document, dict):
+            return ()
+        now = datetime.now(UTC)
+        return holders(namespace, parse_quota(document), self._view, settings, now, counter=counter)

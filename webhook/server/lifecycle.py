@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import signal
 import sys
 from typing import TYPE_CHECKING, Protocol
@@ -48,6 +49,7 @@ async def run(server: Server, on_ready: Callable[[Ready], None] = lambda _: None
     Raises:
         CannotServe: There is no certificate to serve with, a file cannot be read or written, or a port is taken.
     """
+    _allow_all_files()
     stop, hurry = asyncio.Event(), asyncio.Event()
 
     def stop_or_hurry() -> None:
@@ -71,6 +73,12 @@ async def run(server: Server, on_ready: Callable[[Ready], None] = lambda _: None
         await server.close()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+
+
+def _allow_all_files() -> None:
+    """Raise the soft limit of open files, often 1,024, to the hard one: every connection is a file."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _start(server: Server, stop: asyncio.Event) -> Ready | None:

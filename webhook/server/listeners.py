@@ -8,15 +8,20 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aiohttp import web
-
 from webhook.server.app import TRAFFIC
 from webhook.server.config import CannotServe
 from webhook.server.connections import create_runner
+from webhook.server.guarded_connection import Endpoint
+from webhook.server.guarded_site import GuardedSite
+from webhook.server.loop_lag import measure_loop_lag
+from webhook.server.metrics import PORTS
+from webhook.server.open_connections import OpenConnections
 from webhook.server.probes import create_probes
 
 if TYPE_CHECKING:
     import ssl
+
+    from aiohttp import web
 
     from webhook.server.certificates import ServingCertificate
     from webhook.server.config import ListenConfig
@@ -47,10 +52,14 @@ class Listeners:
         self._config = config
         self._readiness = readiness
         metrics.watch_readiness(lambda: not readiness.reasons())
+        self._metrics = metrics
+        self._open = {port: OpenConnections(config.connections, metrics.closed_by(port)) for port in PORTS}
+        metrics.watch_connections({port: connections.__len__ for port, connections in self._open.items()})
         self._probes = create_runner(create_probes(readiness, metrics))
         self._probe_port = 0
         self._webhook: web.AppRunner | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._measuring: asyncio.Task[None] | None = None
 
     async def answer_probes(self) -> None:
         """Listen for probes: from here on they are told why calls should not come yet.
@@ -58,7 +67,8 @@ class Listeners:
         Raises:
             CannotServe: The port is taken or not allowed.
         """
-        self._probe_port = await _listen(self._probes, self._config.host, self._config.probe_port)
+        self._probe_port = await self._listen("probes", self._probes, self._config.probe_port)
+        self._measuring = asyncio.create_task(measure_loop_lag(self._metrics.observe_loop_lag))
 
     async def answer_calls(self, app: web.Application, certificate: ServingCertificate) -> Ready:
         """Listen for calls too.
@@ -68,7 +78,7 @@ class Listeners:
         """
         config = self._config
         self._webhook = create_runner(app)
-        port = await _listen(self._webhook, config.host, config.port, certificate.reloading.context)
+        port = await self._listen("webhook", self._webhook, config.port, certificate.reloading.context)
         if certificate.watcher is not None:
             self._watching = asyncio.create_task(certificate.watcher.watch(config.reload_seconds))
             self._watching.add_done_callback(_log_end)
@@ -103,25 +113,34 @@ class Listeners:
 
     async def close(self) -> None:
         """Close everything now."""
-        if self._watching is not None:
-            self._watching.cancel()
+        for task in (self._watching, self._measuring):
+            if task is not None:
+                task.cancel()
         if self._webhook is not None:
             await self._webhook.cleanup()
         await self._probes.cleanup()
+        for connections in self._open.values():
+            connections.abort_all()
+        await asyncio.sleep(0)  # asyncio closes sockets in the next turn of the loop
 
-
-async def _listen(runner: web.AppRunner, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
-    await runner.setup()
-    site = web.TCPSite(runner, host or None, port, ssl_context=context)
-    try:
-        await site.start()
-    except (OSError, UnicodeError) as error:
-        # asyncio wraps the reason into words that change with its version; a name that is none at all is a UnicodeError.
-        number = error.errno if isinstance(error, OSError) else None
-        reason = os.strerror(number) if number and number > 0 else str(error)
-        where = f"port {port} of {host or 'this machine'}"
-        raise CannotServe(f"The server cannot listen on {where}: {reason}; choose another one.") from error
-    return site.port
+    async def _listen(self, name: str, runner: web.AppRunner, port: int, context: ssl.SSLContext | None = None) -> int:
+        await runner.setup()
+        if runner.server is None:
+            raise RuntimeError("aiohttp has set up no server")
+        config = self._config
+        known_names = config.clients.names if config.clients else frozenset()
+        endpoint = Endpoint(runner.server, self._open[name], context, known_names)
+        site = GuardedSite(runner, config.host, port, endpoint)
+        try:
+            await site.start()
+        except (OSError, UnicodeError) as error:
+            # asyncio wraps the reason into words that change with its version; a name that is none at all is a
+            # UnicodeError.
+            number = error.errno if isinstance(error, OSError) else None
+            reason = os.strerror(number) if number and number > 0 else str(error)
+            where = f"port {port} of {config.host or 'this machine'}"
+            raise CannotServe(f"The server cannot listen on {where}: {reason}; choose another one.") from error
+        return site.port
 
 
 def _log_end(watching: asyncio.Task[None]) -> None:

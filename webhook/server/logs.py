@@ -27,6 +27,7 @@ __all__ = [
     "JSONFormatter",
     "configure",
     "log_broken_call",
+    "log_closed_connections",
     "log_crash",
     "log_decision",
     "log_explanation",
@@ -200,6 +201,18 @@ def log_broken_call(remote: str | None, reason: str) -> None:
     """
     first_line = _clipped(reason.partition("\n")[0].rstrip(":"))
     _decisions.warning("turned down: The call breaks HTTP: %s", first_line, extra={"fields": {"remote": remote}})
+
+
+def log_closed_connections(address: str, reason: str, number: int) -> None:
+    """Log that a limit closed connections.
+
+    Args:
+        address: Where the last of them came from.
+        reason: Which limit closed it, as the metric `gpu_admission_connections_closed_total` names it.
+        number: How many were closed since the last line.
+    """
+    fields = {"remote": address, "reason": reason, "connections": number}
+    _decisions.warning("closed a connection beyond a limit", extra={"fields": fields})
 
 
 def _subject(entry: Entry, request: Request) -> dict[str, Any]:

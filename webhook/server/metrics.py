@@ -10,13 +10,14 @@ from prometheus_client.process_collector import ProcessCollector
 
 from policies.entries import ENTRIES
 from policies.quota.charging.outcomes import OUTCOMES
+from webhook.server.open_connections import CLOSED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from policies.decision import Decision
 
-__all__ = ["EXPLAINED", "EXPLAIN_CALLERS", "TEMPLATES", "VERDICTS", "Metrics"]
+__all__ = ["EXPLAINED", "EXPLAIN_CALLERS", "PORTS", "TEMPLATES", "VERDICTS", "Metrics"]
 
 VERDICTS = ("allowed", "changed", "denied", "failed", "turned_down")
 """How a call can end: with a decision (the first three), without one, or before there was anything to decide."""
@@ -27,10 +28,13 @@ EXPLAINED = ("answered", "unavailable", "failed", "turned_down")
 EXPLAIN_CALLERS = ("allowed", "unauthenticated", "forbidden", "unavailable")
 """What can be found out about who asks for an explanation; unavailable where the API server did not say."""
 
-TEMPLATES = ("created", "found", "unmarked", "foreign", "failed")
+TEMPLATES = ("created", "found", "unmarked", "foreign", "failed", "limited", "unmatched")
 """What can come of a template that must exist; unmarked where it was about to be swept, foreign with another spec."""
 
+PORTS = ("webhook", "probes")
+
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_LAG_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _CONVERSION = "conversion"
 _QUOTAS = ("quota-enforced", "quota")
 
@@ -74,6 +78,16 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        loop_lag = Histogram(
+            "gpu_admission_event_loop_lag_seconds",
+            "How late the event loop runs what is due, measured ten times a second.",
+            buckets=_LAG_BUCKETS,
+            registry=self.registry,
+        )
+        aside = self._counter("reviews_aside", "Reviews that were too long for the event loop and ran in a thread.")
+        refused = self._counter(
+            "reviews_refused", "Reviews that were refused because they could not wait for their turn."
+        )
         in_flight = self._gauge("requests_in_flight", "Calls that are being answered.")
         self._certificate = self._gauge(
             "certificate_expiry_timestamp_seconds", "When the serving certificate, or one of its chain, expires."
@@ -81,6 +95,9 @@ class Metrics:
         build = self._gauge("build_info", "1; the version is in the label.", "version")
         build.labels(version("gpu-admission")).set(1)
         # Children are made once: looking one up costs more than counting. It also shows zeros from the start.
+        closed = self._counter("connections_closed", "Connections that a limit closed.", "port", "reason")
+        self._closed = {(port, reason): closed.labels(port, reason) for port in PORTS for reason in CLOSED}
+        self._connections = self._gauge("connections", "Open connections.", "port")
         self._requests = {
             (entry, verdict): requests.labels(entry, verdict) for entry in ENTRIES for verdict in VERDICTS
         }
@@ -95,7 +112,10 @@ class Metrics:
         self._explanations = {outcome: explanations.labels(outcome) for outcome in EXPLAINED}
         self._explain_callers = {outcome: explain_callers.labels(outcome) for outcome in EXPLAIN_CALLERS}
         self.time_explanation = explaining.observe
+        self.observe_loop_lag = loop_lag.observe
         self.set_in_flight = in_flight.set
+        self.count_review_aside = aside.inc
+        self.count_review_refused = refused.inc
 
     def count_call(self, entry: str, verdict: str) -> None:
         """Count a call of an entry by how it ended, one of `VERDICTS`."""
@@ -134,6 +154,15 @@ class Metrics:
     def count_explain_caller(self, outcome: str) -> None:
         """Count a call for an explanation by what was found out about its caller, one of `EXPLAIN_CALLERS`."""
         self._explain_callers[outcome].inc()
+
+    def closed_by(self, port: str) -> Callable[[str], None]:
+        """Return what counts the connections of a port that a limit closes, one of `PORTS`, by one of `CLOSED`."""
+        return lambda reason: self._closed[port, reason].inc()
+
+    def watch_connections(self, open_of: Mapping[str, Callable[[], int]]) -> None:
+        """Show how many connections are open at each port, counted at every scrape."""
+        for port, count in open_of.items():
+            self._connections.labels(port).set_function(count)
 
     def watch_certificate(self, expiry: Callable[[], float]) -> None:
         """Show a certificate's end, asked for at every scrape, in seconds since 1970."""

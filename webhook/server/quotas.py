@@ -2,12 +2,14 @@
 
 The answer rests on the ledger as it is stored, never on a cache: a quota that was made a moment ago holds as well. Caches
 tell what a device is, and what a template asks for; what they do not show yet is read from the API server, so that a
-template and a pod that are applied together need not wait for each other.
+template and a pod that are applied together need not wait for each other. How much is read does not depend on what the
+object names: nothing but the GPUQuota in a namespace that has none, and at most 32 objects for one review.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,7 @@ from policies.quota.charges import OWN
 from policies.quota.charging.charging import Uncountable, charging
 from policies.quota.charging.outcomes import Unavailable, decision, outcome_name
 from policies.quota.counting.counting import cover
-from policies.quota.ledger.admit import Admission
+from policies.quota.ledger.admit import Admission, NoQuota
 from policies.quota.ledger.ledger import Exceeded
 from policies.quota.limits.quota import QuotaError
 from policies.review.quota import Templates
@@ -45,11 +47,9 @@ if TYPE_CHECKING:
     from webhook.ledger.writer import LedgerWriter
     from webhook.server.deadlines import Deadline
     from webhook.server.holders import HoldersSeen
+    from webhook.server.review_runner import Run
 
-__all__ = ["CHARGED", "QuotaKeeper"]
-
-CHARGED = frozenset({"quota-enforced", "quota"})
-"""The entries that charge."""
+__all__ = ["QuotaKeeper"]
 
 _CALL_SECONDS = 5.0
 _ANSWER_SECONDS = 0.25
@@ -83,27 +83,53 @@ class QuotaKeeper:
         self._holders = holders
         self._count = count
 
-    async def decide(self, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline) -> Decision:
+    async def decide(
+        self,
+        request: Request,
+        settings: GPUAdmissionPolicy,
+        deadline: Deadline,
+        run: Run,
+        *,
+        caller_is_known: bool = False,
+    ) -> Decision:
         """Charge what a request creates, if it gets GPUs, and say what came of it.
 
         Nothing stays charged that is not admitted. Where time is up, or the API server fails, that is the answer.
+
+        Args:
+            request: What is being created.
+            settings: The choices of the administrator.
+            deadline: Of the call.
+            run: Runs what takes long so that others are answered meanwhile.
+            caller_is_known: Whether the caller is authenticated. If not, a refusal names no holders by default, and claims
+                that are stored already are not charged.
         """
-        asked = charging(request, self._measured_by(request, settings), settings)
+        asked = await run(
+            lambda: charging(request, self._measured_by(request, settings), settings, caller_is_known=caller_is_known)
+        )
         if asked is None:
             return Decision(object=request.object)
         try:
+            if asked.unseen or asked.excess is not None:
+                async with _until(deadline):
+                    if not await self._writer.has_quota(asked.namespace):
+                        return await self._answer(asked, NoQuota(), request, settings, deadline)
             if asked.unseen:
-                seen = await self._seen(asked, request, settings, deadline)
+                seen = await self._seen(asked, request, settings, deadline, run, caller_is_known=caller_is_known)
                 if seen is None:
                     return Decision(object=request.object)
                 asked = seen
-            outcome = await self._charged(asked, request, settings, deadline)
+            if asked.excess is not None and asked.enforced:
+                outcome: Outcome = asked.excess
+            else:
+                outcome = await self._charged(asked, request, settings, deadline)
         except TimeoutError:
             outcome = Unavailable("the API server takes too long")
         except ClusterError as error:
             is_lasting = isinstance(error, APIError) and error.code == HTTPStatus.FORBIDDEN
             outcome = Unavailable(str(error), is_lasting=is_lasting)
-        return await self._answer(asked, outcome, request, settings, deadline)
+        names = {"Always": True, "Never": False}.get(settings.quota.name_holders, caller_is_known)
+        return await self._answer(asked, outcome, request, settings, deadline, names_holders=names)
 
     def _measured_by(self, request: Request, settings: GPUAdmissionPolicy) -> ClusterView:
         """The cluster; on a dry run with the templates that conversion would have made."""
@@ -112,12 +138,27 @@ class QuotaKeeper:
         return Templates(self._view, templates_made_for(request.object, request.namespace, self._view, settings))
 
     async def _seen(
-        self, asked: Charging, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline
+        self,
+        asked: Charging,
+        request: Request,
+        settings: GPUAdmissionPolicy,
+        deadline: Deadline,
+        run: Run,
+        *,
+        caller_is_known: bool,
     ) -> Charging | None:
-        """What is asked when the objects that the view does not show are as they are stored."""
-        async with _until(deadline):
-            found = await asyncio.gather(*map(self._get, asked.unseen))
-        return charging(request, Overlay(self._view, dict(zip(asked.unseen, found, strict=True))), settings)
+        """What is asked when the objects that the view does not show are as they are stored.
+
+        A PodGroup tells of claims that the view may not show either.
+        """
+        known: dict[Key, Object | None] = {}
+        found: Charging | None = asked
+        while found is not None and (new := [key for key in found.unseen if key not in known]):
+            async with _until(deadline):
+                known.update(zip(new, await asyncio.gather(*map(self._get, new)), strict=True))
+            seen = Overlay(self._view, {**known})
+            found = await run(partial(charging, request, seen, settings, caller_is_known=caller_is_known))
+        return found
 
     async def _charged(
         self, asked: Charging, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline
@@ -136,7 +177,14 @@ class QuotaKeeper:
             return outcome
 
     async def _answer(
-        self, asked: Charging, outcome: Outcome, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline
+        self,
+        asked: Charging,
+        outcome: Outcome,
+        request: Request,
+        settings: GPUAdmissionPolicy,
+        deadline: Deadline,
+        *,
+        names_holders: bool = False,
     ) -> Decision:
         if isinstance(outcome, Unavailable | QuotaError):
             why = outcome.why if isinstance(outcome, Unavailable) else str(outcome)
@@ -147,7 +195,7 @@ class QuotaKeeper:
         if isinstance(outcome, Admission) and isinstance(outcome.verdict, Exceeded):
             seconds = deadline.remaining - _ANSWER_SECONDS
             holding = await self._holders.look(asked.namespace, settings.quota, seconds)
-        return decision(request.object, asked, outcome, holding)
+        return decision(request.object, asked, outcome, holding, names_holders=names_holders)
 
     async def _covered(self, asked: Charging, settings: GPUAdmissionPolicy) -> Callable[[Quota], Amounts]:
         """What the pod of a claim for extended resources is charged for it already."""

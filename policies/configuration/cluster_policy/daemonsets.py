@@ -22,7 +22,7 @@ _BUILT_IN = ("system-node-critical", "system-cluster-critical")
 
 @COMPONENTS.rule(
     "GA174",
-    "Operands are rolled out some nodes at a time",
+    "The rolling update of operands must be a number of nodes or a percentage",
     default=Severity.DENY,
     remedy='write a number or a percentage in quotes, such as "1" or "25%"',
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, k8s.io/kubernetes pkg/apis/apps/validation",
@@ -92,7 +92,7 @@ def _expects_driver(change: Change) -> bool:
 
 @COMPONENTS.rule(
     "GA178",
-    "Operands get a priority that exists and the user that they need",
+    "Operands must have a priority class that exists and the user that they need",
     default=Severity.DENY,
     remedy="remove runAsNonRoot",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go",

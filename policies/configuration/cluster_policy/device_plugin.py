@@ -46,7 +46,7 @@ def config_map(change: Change) -> Object | Unknown | None:
 
 @CLUSTER_POLICY.rule(
     "GA130",
-    "The device plugin's ConfigMap exists and can be mounted",
+    "The ConfigMap of the device plugin must exist and be mountable",
     default=Severity.DENY,
     remedy="create the ConfigMap in the operator's namespace first",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go handleDevicePluginConfig, issue 412",
@@ -114,7 +114,7 @@ def _missing(change: Change, name: str) -> Iterator[Problem]:
 
 @CLUSTER_POLICY.rule(
     "GA131",
-    "The configurations that are selected are keys of the ConfigMap",
+    "A selected device-plugin configuration must be a key of the ConfigMap",
     default=Severity.DENY,
     remedy="write a key of the ConfigMap",
     source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go",

@@ -9,7 +9,7 @@ from policies.checks import Problem, problem
 from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
 from policies.configuration.usage import the_nodes
 from policies.decision import Severity
-from policies.kubernetes.nodes import labels_of
+from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.resourceslices import PoolPart, devices_in, newest
 from policies.nvidia.drivers import DRIVER
@@ -27,7 +27,7 @@ _TYPE = f"{DRIVER}/type"
 
 @CLUSTER_POLICY.rule(
     "GA145",
-    "The device plugin stays off nodes whose GPUs are handed out by DRA",
+    "The device plugin must not run on nodes whose GPUs are handed out by DRA",
     default=Severity.DENY,
     remedy='write devicePlugin.enabled: false, or label nodes of DRA nvidia.com/gpu.deploy.device-plugin: "false"',
     source="github.com/NVIDIA/gpu-operator pull 1541; github.com/kubernetes-sigs/dra-driver-nvidia-gpu",
@@ -79,13 +79,13 @@ def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
     Two pods then share a GPU that each believes to have alone, and the second to allocate memory fails. Refused is the
     change that turns the device plugin on; where it is on already, this only warns.
     """
-    if change.deleted or not change.flag("devicePlugin", "enabled", default=True):
+    if change.deleted:
         return
     by_dra = change.facts.view.derive(_nodes_of_driver)
     nodes = [
         node
         for node in change.facts.known("Node")
-        if name_of(node) in by_dra and labels_of(node).get("nvidia.com/gpu.deploy.device-plugin") != "false"
+        if name_of(node) in by_dra and runs_device_plugin(node, change.facts.view, change.object)
     ]
     if nodes:
         hand_out = "hands out its GPUs" if len(nodes) == 1 else "hand out their GPUs"

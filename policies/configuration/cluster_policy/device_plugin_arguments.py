@@ -24,7 +24,7 @@ _MIG_STRATEGY = "migstrategy"
 
 @CLUSTER_POLICY.rule(
     "GA143",
-    "The ClusterPolicy and the device plugin's ConfigMap agree",
+    "The ClusterPolicy and the ConfigMap of the device plugin must agree",
     default=Severity.DENY,
     remedy="change one of them",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go; "

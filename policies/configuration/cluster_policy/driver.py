@@ -19,7 +19,7 @@ _IMAGE = ("version", "repository", "image")
 
 @CLUSTER_POLICY.rule(
     "GA118",
-    "Precompiled drivers come as they are",
+    "A precompiled driver must not have settings that would build or change it",
     default=Severity.DENY,
     remedy="set usePrecompiled: false",
     source="docs.nvidia.com GPU Operator, precompiled driver containers, limitations; github.com/NVIDIA/gpu-operator "
@@ -74,7 +74,7 @@ def precompiled_limits(change: Change) -> Iterator[Problem]:
 
 @CLUSTER_POLICY.rule(
     "GA122",
-    "Settings of a driver that is not deployed have no effect",
+    "A driver that is not deployed must not have settings",
     default=Severity.WARN,
     remedy="remove it, or set driver.enabled: true",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled; "
@@ -131,7 +131,7 @@ def disabled_driver(change: Change) -> Iterator[Problem]:
 
 @CLUSTER_POLICY.rule(
     "GA123",
-    "NVIDIADrivers replace the driver of the ClusterPolicy",
+    "A ClusterPolicy must not configure a driver that NVIDIADrivers replace",
     default=Severity.WARN,
     remedy="set it in an NVIDIADriver, and remove it here",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go; docs.nvidia.com GPU Operator, NVIDIA GPU "

@@ -29,7 +29,7 @@ _TOKEN_FILE = "client_configuration_token.tok"  # noqa: S105 - the name of a fil
 
 @CLUSTER_POLICY.rule(
     "GA125",
-    "The driver's ConfigMaps and Secrets exist and can be mounted",
+    "ConfigMaps and Secrets of the driver must exist and be mountable",
     default=Severity.DENY,
     remedy="write the name of a ConfigMap in the operator's namespace",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go createConfigMapVolume, "
@@ -134,7 +134,7 @@ def _topology(driver: Driver) -> Iterator[Problem]:
 
 @CLUSTER_POLICY.rule(
     "GA126",
-    "A vGPU licence is complete",
+    "The licence of a vGPU must be complete",
     default=Severity.WARN,
     remedy="set nlsEnabled: true and secretName",
     source="docs.nvidia.com GPU Operator, NVIDIA vGPU; github.com/NVIDIA/gpu-operator "

@@ -26,7 +26,7 @@ _OLDEST_MANAGER = (0, 6, 4)
 
 @CLUSTER_POLICY.rule(
     "GA124",
-    "The driver has one probe, and time to build",
+    "The driver must have its startup probe only, with enough time to build",
     default=Severity.DENY,
     remedy="remove it; the driver's container has only a startupProbe",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go setContainerProbe; "
@@ -106,7 +106,7 @@ _SUPERSEDED = {
 
 @CLUSTER_POLICY.rule(
     "GA127",
-    "The driver manager leaves upgrades to the operator",
+    "The driver manager must leave upgrades to the operator",
     default=Severity.WARN,
     remedy="set driver.upgradePolicy instead",
     source="docs.nvidia.com GPU Operator, GPU driver upgrades; github.com/NVIDIA/gpu-operator "
@@ -175,7 +175,7 @@ _PORTS = {"dcgm": 5555, "dcgmExporter": 9400}
 
 @CLUSTER_POLICY.rule(
     "GA128",
-    "The host's network has room for a component",
+    "A component must use the host network only where its port is free and the namespace allows it",
     default=Severity.WARN,
     remedy="write hostNetwork: false",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyHostNetworkConfig; kubernetes.io Pod "

@@ -23,7 +23,7 @@ APPLIED = ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-config
 
 @CLUSTER_POLICY.rule(
     "GA109",
-    "Nothing of what was applied is dropped",
+    "A field that was applied must not be dropped",
     default=Severity.DENY,
     remedy="remove it",
     source="kubernetes.io/docs/tasks/extend-kubernetes/custom-resources: fields that a CRD does not know are pruned",

@@ -37,7 +37,7 @@ _KUBELETS: tuple[tuple[Callable[[Object], bool], str, tuple[str, ...]], ...] = (
 
 @CLUSTER_POLICY.rule(
     "GA184",
-    "Host paths are absolute, and are where the nodes have them",
+    "Host paths must be absolute, and match the nodes",
     default=Severity.DENY,
     remedy="write an absolute path of its own without going up",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go; k8s.io/kubernetes pkg/apis/core/validation",

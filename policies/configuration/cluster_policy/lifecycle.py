@@ -25,7 +25,7 @@ _USUAL_NAMES = ("cluster-policy", "gpu-cluster-policy")
 
 @CLUSTER_POLICY.rule(
     "GA105",
-    "A cluster has one ClusterPolicy, and no GPUCluster beside it",
+    "A cluster must have one ClusterPolicy, and no GPUCluster beside it",
     default=Severity.DENY,
     remedy="change the existing one, or delete it first",
     source="github.com/NVIDIA/gpu-operator controllers/active_config.go, controllers/clusterpolicy_controller.go",
@@ -70,7 +70,7 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
 
 @CLUSTER_POLICY_DELETION.rule(
     "GA106",
-    "The ClusterPolicy stays while pods use GPUs",
+    "A ClusterPolicy must not be deleted while pods use GPUs",
     default=Severity.WARN,
     remedy=f'end these pods first, or annotate the ClusterPolicy with {ALLOW_DELETION}: "true"',
     source="github.com/NVIDIA/gpu-operator issues 303, 474, 367, 661, 2166",
@@ -118,7 +118,7 @@ def deleted_without_pods(change: Change) -> Iterator[Problem]:
     active = change.facts.cluster_policy()
     if isinstance(active, dict) and name_of(active) != change.name:
         return
-    pods = gpu_pods(change.facts.known("Pod"))
+    pods = gpu_pods(change.facts.known("Pod"), change.facts.view)
     claims = gpu_claims(change.facts.known("ResourceClaim"))
     users = [counted(len(found), noun, listed(found)) for found, noun in ((pods, "pod"), (claims, "claim")) if found]
     if users:
@@ -130,7 +130,7 @@ def deleted_without_pods(change: Change) -> Iterator[Problem]:
 
 @CLUSTER_POLICY.rule(
     "GA108",
-    "Drivers are not switched off under running nodes",
+    "The driver must not be switched off under running nodes",
     default=Severity.WARN,
     remedy="drain the nodes first",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go, controllers/nvidiadriver_controller.go",

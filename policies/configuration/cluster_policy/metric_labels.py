@@ -28,7 +28,7 @@ _QUANTIFIERS = "*+?"
 
 @COMPONENTS.rule(
     "GA161",
-    "Metrics get the labels of jobs and pods that were asked for",
+    "The exporter must be able to add the labels of jobs and pods that are configured",
     default=Severity.DENY,
     remedy="write an absolute path such as /var/lib/dcgm-exporter/job-mapping",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter; "

@@ -35,7 +35,7 @@ _LABEL = "nvidia.com/mig.config"
 
 @CLUSTER_POLICY.rule(
     "GA146",
-    "The ConfigMaps of the MIG manager exist and have the files that it reads",
+    "ConfigMaps of the MIG manager must exist and have the files that it reads",
     default=Severity.DENY,
     remedy="make the ConfigMap first",
     source="github.com/NVIDIA/gpu-operator assets/state-mig-manager, controllers/object_controls.go",
@@ -110,7 +110,7 @@ def _content(change: Change, mounted: _Mounted, name: str, config_map: Object) -
 
 @CLUSTER_POLICY.rule(
     "GA148",
-    "The MIG manager runs where nodes wait for it, and its settings have effect",
+    "The MIG manager must run where nodes wait for it, and its settings must have an effect",
     default=Severity.WARN,
     remedy="write migManager: {enabled: true}, or cut the GPUs yourself and remove the labels",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go hasMIGCapableGPU, docs gpu-operator-mig",

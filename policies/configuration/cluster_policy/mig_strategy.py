@@ -9,6 +9,7 @@ from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
 from policies.configuration.mig_configs import MIG_CONFIG, WHOLE, configs_named, unfit_for_single
 from policies.configuration.usage import the_nodes
 from policies.decision import Severity
+from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @CLUSTER_POLICY.rule(
     "GA147",
-    "The MIG strategy suits how nodes are cut",
+    "The MIG strategy must suit the MIG configurations of the nodes",
     default=Severity.DENY,
     remedy="write strategy: mixed, and let pods ask for resources such as nvidia.com/mig-1g.10gb",
     source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go, internal/lm/mig-strategy.go; "
@@ -63,12 +64,16 @@ def strategy_suits_nodes(change: Change) -> Iterator[Problem]:
 
     Otherwise the node gets the label `<product>-MIG-INVALID` and no GPU at all. Under "none", which is also what an
     omitted strategy means, GPUs that are cut are handed out as nothing. A policy that sets the strategy is refused; one
-    that only keeps it is warned about.
+    that only keeps it is warned about. Nodes without the device plugin do not count: DRA hands out any MIG devices.
     """
     if change.deleted:
         return
     strategy = change.text("mig", "strategy")
-    labelled = [node for node in change.facts.nodes_with(MIG_CONFIG) if labels_of(node)[MIG_CONFIG] not in WHOLE]
+    labelled = [
+        node
+        for node in change.facts.nodes_with(MIG_CONFIG)
+        if labels_of(node)[MIG_CONFIG] not in WHOLE and runs_device_plugin(node, change.facts.view, change.object)
+    ]
     if strategy == "single":
         yield from _not_of_one_kind(change, labelled)
     elif strategy in ("", "none") and labelled:

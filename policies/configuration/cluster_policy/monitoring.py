@@ -31,7 +31,7 @@ def exports_metrics(change: Change) -> bool:
 
 @COMPONENTS.rule(
     "GA158",
-    "The exporter's list of metrics exists",
+    "The metrics list of the exporter must exist",
     default=Severity.DENY,
     remedy="create the ConfigMap in the operator's namespace first",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter",
@@ -92,7 +92,7 @@ def _keys(config_map: dict[str, Any], field: str) -> list[str]:
 
 @COMPONENTS.rule(
     "GA159",
-    "The exporter reads the host engine that runs",
+    "The exporter must read a host engine that runs",
     default=Severity.WARN,
     remedy="write dcgm.enabled: false, or remove the variable",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter",

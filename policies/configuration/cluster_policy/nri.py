@@ -23,7 +23,7 @@ _RUNTIME = re.compile(r"(containerd|cri-o)://v?(\d+)\.(\d+)(?:\.(\d+))?")
 
 @CLUSTER_POLICY.rule(
     "GA179",
-    "The NRI plugin needs CDI and the container toolkit",
+    "The NRI plugin must have CDI and the container toolkit enabled",
     default=Severity.DENY,
     remedy="leave cdi.enabled and toolkit.enabled true, or write nriPluginEnabled: false",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go validateClusterPolicySpec",
@@ -62,7 +62,7 @@ def nri_has_what_it_needs(change: Change) -> Iterator[Problem]:
 
 @CLUSTER_POLICY.rule(
     "GA181",
-    "The NRI plugin suits runtimes and workloads",
+    "The NRI plugin must suit the runtimes and the workloads",
     default=Severity.WARN,
     remedy="write nriPluginEnabled: false",
     source="docs.nvidia.com/datacenter/cloud-native/gpu-operator cdi.html; "
@@ -106,7 +106,10 @@ def nri_suits(change: Change) -> Iterator[Problem]:
         yield problem(change.at("operator", "runtimeClass"), text, "remove it, or write nriPluginEnabled: false")
     wanted = runtime_class or "nvidia"
     if not change.before("cdi", "nriPluginEnabled"):
-        pods = gpu_pods(pod for pod in change.facts.known("Pod") if lookup(pod, ("spec", "runtimeClassName")) == wanted)
+        pods = gpu_pods(
+            (pod for pod in change.facts.known("Pod") if lookup(pod, ("spec", "runtimeClassName")) == wanted),
+            change.facts.view,
+        )
         if pods:
             text = (
                 f'removes the RuntimeClass "{wanted}", which {counted(len(pods), "pod", listed(pods))} would need again'

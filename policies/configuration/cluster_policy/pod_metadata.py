@@ -27,7 +27,7 @@ _RESERVED = ("app", "app.kubernetes.io/part-of")
 
 @COMPONENTS.rule(
     "GA177",
-    "Labels and annotations of operands are valid and take effect",
+    "Labels and annotations of operands must be valid and take effect",
     default=Severity.DENY,
     remedy="write a name of at most 63 letters, digits, -, _ and ., with a DNS name and a slash before it if need be",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, k8s.io/apimachinery pkg/util/validation",

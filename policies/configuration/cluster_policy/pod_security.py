@@ -22,7 +22,7 @@ _OPENSHIFT_NAMESPACE = "nvidia-gpu-operator"
 
 @CLUSTER_POLICY.rule(
     "GA185",
-    "The operator's namespace admits privileged pods",
+    "The namespace of the operator must admit privileged pods",
     default=Severity.DENY,
     remedy=f"write psa.enabled: true, or label the namespace {_ENFORCE}=privileged",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go",

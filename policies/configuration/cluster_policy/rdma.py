@@ -35,7 +35,7 @@ def _driver(change: Change) -> tuple[str, ...] | None:
 
 @COMPONENTS.rule(
     "GA165",
-    "Settings of RDMA, GPUDirect Storage and GDRCopy are not overruled by others",
+    "Settings of RDMA, GPUDirect Storage and GDRCopy must not be overruled by others",
     default=Severity.WARN,
     remedy="write rdma.enabled: true beside it, or remove it",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go",
@@ -95,7 +95,7 @@ def _parsed(text: Any) -> Any:
 
 @COMPONENTS.rule(
     "GA167",
-    "GPUDirect Storage runs on the open kernel modules",
+    "GPUDirect Storage must run on the open kernel modules",
     default=Severity.DENY,
     remedy="write kernelModuleType: open, or disable gds",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1alpha1/nvidiadriver_types.go, docs gpu-operator-rdma",
@@ -147,7 +147,7 @@ def _needs_open(version: str) -> bool:
 
 @COMPONENTS.rule(
     "GA168",
-    "GPUDirect Storage and GDRCopy name their images",
+    "GPUDirect Storage and GDRCopy must name their images",
     default=Severity.DENY,
     remedy="write repository, image and version",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go, api/nvidia/v1alpha1/nvidiadriver_types.go",

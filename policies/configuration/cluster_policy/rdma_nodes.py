@@ -28,7 +28,7 @@ _DMA_BUF_SINCE = (5, 12)
 
 @COMPONENTS.rule(
     "GA166",
-    "Nodes have what GPUDirect RDMA and GPUDirect Storage wait for",
+    "Nodes must have what GPUDirect RDMA and GPUDirect Storage need",
     default=Severity.WARN,
     remedy="install NVIDIA's network adapters and the Network Operator first, or disable it",
     source="github.com/NVIDIA/gpu-operator issues 588, 448, 381; docs gpu-operator-rdma",

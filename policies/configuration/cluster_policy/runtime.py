@@ -47,7 +47,7 @@ def _toolkit_env(change: Change) -> Iterator[tuple[int, str, str]]:
 
 @CLUSTER_POLICY.rule(
     "GA180",
-    "With CDI the nvidia runtime is not made the default",
+    "With CDI, the nvidia runtime must not be the default",
     default=Severity.WARN,
     remedy="remove it",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformToolkit",
@@ -87,7 +87,7 @@ def default_runtime_left_alone(change: Change) -> Iterator[Problem]:
 
 @CLUSTER_POLICY.rule(
     "GA182",
-    "Something on the nodes makes GPUs visible to containers",
+    "Nodes must have something that makes GPUs visible to containers",
     default=Severity.WARN,
     remedy="leave toolkit.enabled true, or install the NVIDIA Container Toolkit on every GPU node first",
     source="docs.nvidia.com/datacenter/cloud-native/gpu-operator getting-started.html, pre-installed toolkit",
@@ -130,7 +130,7 @@ def toolkit_somewhere(change: Change) -> Iterator[Problem]:
 
 @CLUSTER_POLICY.rule(
     "GA183",
-    "K3s and RKE2 keep their own containerd",
+    "The container toolkit must use the containerd of K3s and RKE2",
     default=Severity.WARN,
     remedy=f'add to toolkit.env: {{name: CONTAINERD_SOCKET, value: "{_RANCHER_SOCKET}"}}',
     source="docs.rke2.io/advanced gpu-operators; github.com/NVIDIA/gpu-operator issues 406, 522, 992",

@@ -8,6 +8,7 @@ from policies.checks import Problem, problem
 from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
 from policies.configuration.usage import counted, listed
 from policies.decision import Severity
+from policies.fleet.device_plugin import WORKLOAD_CONFIG
 from policies.kubernetes.objects import name_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _COMPONENTS = (
 )
 _CHART = ("vfioManager", "vgpuDeviceManager", "sandboxDevicePlugin", "kataSandboxDevicePlugin", "ccManager")
 """What the Helm chart and OpenShift's console enable in every ClusterPolicy, as a default for when it is needed."""
-_WORKLOAD = "nvidia.com/gpu.workload.config"
 
 
 def runs_sandboxes(change: Change) -> bool:
@@ -46,8 +46,8 @@ def _is_enabled(change: Change, component: str) -> bool:
 
 @CLUSTER_POLICY.rule(
     "GA186",
-    "Components of sandbox workloads are enabled together with sandbox workloads",
-    default=Severity.DENY,
+    "Components of sandbox workloads must be enabled together with sandbox workloads",
+    default=Severity.WARN,
     remedy="write sandboxWorkloads.enabled: true, or remove it",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled",
     rows=("J-01", "J-04"),
@@ -68,28 +68,27 @@ def _is_enabled(change: Change, component: str) -> bool:
 def sandbox_enabled(change: Change) -> Iterator[Problem]:
     """Without `sandboxWorkloads.enabled` none of these components is ever deployed, and every node runs containers.
 
-    The Helm chart enables most of them in advance; where they come together like that, nothing is said.
+    Nothing changes in the cluster, so this only warns. The Helm chart enables most of them in advance; several of those
+    together are not reported.
     """
     if change.deleted or runs_sandboxes(change):
         return
-    said_no = change.value("sandboxWorkloads", "enabled") is False
     from_chart = sum(_is_enabled(change, component) for component in _CHART) > 1
     for component in _COMPONENTS:
         if _is_enabled(change, component) and not (from_chart and component in _CHART):
             text = "is true, but the operator never deploys it while sandboxWorkloads.enabled is not true"
-            severity = Severity.WARN if said_no and component in _CHART else None
-            yield problem(change.at(component, "enabled"), text, severity=severity)
+            yield problem(change.at(component, "enabled"), text)
     for field, usual in (("defaultWorkload", "container"), ("mode", "kubevirt")):
         value = change.text("sandboxWorkloads", field)
         if value not in ("", usual):
             text = f'"{value}" has no effect, because sandboxWorkloads.enabled is not true; every node runs containers'
             remedy = "write enabled: true beside it, or remove it"
-            yield problem(change.at("sandboxWorkloads", field), text, remedy, severity=Severity.WARN)
+            yield problem(change.at("sandboxWorkloads", field), text, remedy)
 
 
 @CLUSTER_POLICY.rule(
     "GA187",
-    "Components of sandbox workloads fit the mode",
+    "Components of sandbox workloads must fit the mode",
     default=Severity.DENY,
     remedy="enable the device plugin of the mode",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled, docs deploy-kata-containers",
@@ -139,7 +138,7 @@ def components_fit_mode(change: Change) -> Iterator[Problem]:
 
 @CLUSTER_POLICY.rule(
     "GA188",
-    "The default workload has the components that it needs",
+    "The default workload must have the components that it needs",
     default=Severity.DENY,
     remedy="enable the component",
     source="docs gpu-operator-kubevirt",
@@ -177,7 +176,7 @@ def default_workload_served(change: Change) -> Iterator[Problem]:
     elif workload == "vm-vgpu" and mode_of(change) == "kubevirt":
         yield from _host_driver(change)
     elif workload in ("", "container"):
-        labelled = [name_of(node) for node in change.facts.nodes_with(_WORKLOAD, "vm-passthrough")]
+        labelled = [name_of(node) for node in change.facts.nodes_with(WORKLOAD_CONFIG, "vm-passthrough")]
         if labelled and not has_vfio:
             text = f"is true, but vfioManager is not enabled, and {counted(len(labelled), 'node', listed(labelled))} need it"
             text = text.replace(" need it", " needs it") if len(labelled) == 1 else text

@@ -9,6 +9,7 @@ from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
 from policies.configuration.cluster_policy.sandbox import mode_of, runs_sandboxes
 from policies.configuration.usage import counted, listed
 from policies.decision import Severity
+from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS, node_workload
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import Object, name_of
 from policies.view import UNKNOWN
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
 
-_LABEL = "nvidia.com/gpu.workload.config"
-_WORKLOADS = ("container", "vm-passthrough", "vm-vgpu")
 _FAMILY = "nvidia.com/gpu.family"
 _CONFIDENTIAL = ("hopper", "blackwell")
 _WHOLE = ("", "all-disabled")
@@ -28,7 +27,7 @@ _WHOLE = ("", "all-disabled")
 
 @CLUSTER_POLICY.rule(
     "GA191",
-    "Nodes can run the sandbox workloads that they are for",
+    "Nodes must be able to run the sandbox workloads that they are for",
     default=Severity.WARN,
     remedy="label the nodes with the workload that they are for",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go getWorkloadConfig, docs gpu-operator-kubevirt",
@@ -74,16 +73,18 @@ def nodes_fit_workloads(change: Change) -> Iterator[Problem]:
         return
     default = change.text("sandboxWorkloads", "defaultWorkload") or "container"
     path = change.at("sandboxWorkloads", "defaultWorkload")
-    mislabelled = [node for node in nodes if labels_of(node).get(_LABEL, "container") not in _WORKLOADS]
+    mislabelled = [node for node in nodes if labels_of(node).get(WORKLOAD_CONFIG, "container") not in WORKLOADS]
     if mislabelled:
-        values = listed(sorted({labels_of(node)[_LABEL] for node in mislabelled}))
-        text = f'"{default}" applies to {_named(mislabelled)}, whose label {_LABEL} is {values}, which is no workload'
-        yield problem(path, text, f"label them with one of {', '.join(_WORKLOADS)}")
-    cut = [node for node in nodes if _workload(node, default) == "vm-passthrough" and _is_cut(node)]
+        values = listed(sorted({labels_of(node)[WORKLOAD_CONFIG] for node in mislabelled}))
+        text = f'"{default}" applies to {_named(mislabelled)}, whose label {WORKLOAD_CONFIG} is {values}, which is no workload'
+        yield problem(path, text, f"label them with one of {', '.join(WORKLOADS)}")
+    cut = [
+        node for node in nodes if node_workload(labels_of(node), change.object) == "vm-passthrough" and _is_cut(node)
+    ]
     if cut:
         text = f"vm-passthrough hands out whole GPUs, but {_named(cut)} are to be cut by nvidia.com/mig.config"
         text = text.replace(" are to be ", " is to be ") if len(cut) == 1 else text
-        remedy = f"label them {_LABEL}: container, or nvidia.com/mig.config: all-disabled"
+        remedy = f"label them {WORKLOAD_CONFIG}: container, or nvidia.com/mig.config: all-disabled"
         yield problem(path if default == "vm-passthrough" else change.at("sandboxWorkloads", "enabled"), text, remedy)
     families = [labels_of(node).get(_FAMILY) for node in nodes]
     manages = mode_of(change) == "kata" and change.flag("ccManager", "enabled") and _wants_confidence(change)
@@ -97,12 +98,6 @@ def nodes_fit_workloads(change: Change) -> Iterator[Problem]:
 
 def _named(nodes: list[Object]) -> str:
     return counted(len(nodes), "GPU node", listed([name_of(node) for node in nodes]))
-
-
-def _workload(node: Object, default: str) -> str:
-    """What a node is for: as its label says, if it says one of the three."""
-    label = labels_of(node).get(_LABEL)
-    return label if label in _WORKLOADS else default
 
 
 def _is_cut(node: Object) -> bool:

@@ -41,7 +41,7 @@ _CHOICES = {
 
 @COMPONENTS.rule(
     "GA160",
-    "Prometheus can scrape the exporter",
+    "Prometheus must be able to scrape the exporter",
     default=Severity.DENY,
     remedy="write an interval that is at least the scrapeTimeout",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyServiceMonitorCustomEdits; "

@@ -35,7 +35,7 @@ _COMPARING = ("Lt", "Gt")
 
 @COMPONENTS.rule(
     "GA175",
-    "Operands tolerate the taints of GPU nodes",
+    "Operands must tolerate the taints of GPU nodes",
     default=Severity.WARN,
     remedy="add {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, issues 2717, 270, 26, 397",
@@ -112,7 +112,7 @@ def _text(item: Any, field: str) -> str:
 
 @COMPONENTS.rule(
     "GA176",
-    "Tolerations are ones that the API server accepts",
+    "Tolerations must be valid",
     default=Severity.DENY,
     remedy="write {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidateTolerations",

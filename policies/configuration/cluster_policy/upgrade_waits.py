@@ -27,7 +27,7 @@ _CHART = {"maxParallelUpgrades": 1, "maxUnavailable": "25%"}
 
 @COMPONENTS.rule(
     "GA172",
-    "Upgrades can get past the pods in their way",
+    "Upgrades must be able to move the pods in their way",
     default=Severity.WARN,
     remedy="write a timeout in seconds, such as 300",
     source="github.com/NVIDIA/k8s-operator-libs pkg/upgrade/pod_manager.go, docs gpu-driver-upgrades",
@@ -66,7 +66,7 @@ def pods_in_the_way(change: Change) -> Iterator[Problem]:
             text = "is 0, which means to wait without end; one pod that does not go keeps its node cordoned"
             yield problem(policy.at(step, "timeoutSeconds"), text)
     if change.kind == "ClusterPolicy" and not _forces(policy):
-        unmanaged = gpu_pods(pod for pod in change.facts.known("Pod") if not _is_managed(pod))
+        unmanaged = gpu_pods((pod for pod in change.facts.known("Pod") if not _is_managed(pod)), change.facts.view)
         if unmanaged:
             blocking = counted(len(unmanaged), "pod", listed(unmanaged))
             run, have = ("runs", "has") if len(unmanaged) == 1 else ("run", "have")
@@ -86,7 +86,7 @@ def _is_managed(pod: Object) -> bool:
 
 @COMPONENTS.rule(
     "GA173",
-    "Automatic upgrades are not set up where the operator cannot run them",
+    "Automatic upgrades must be configured only where the operator can run them",
     default=Severity.WARN,
     remedy="write autoUpgrade: false, and upgrade drivers node by node",
     source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, issue 2417",

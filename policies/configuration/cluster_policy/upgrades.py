@@ -30,7 +30,7 @@ def _unless_idle(policy: UpgradePolicy) -> Severity | None:
 
 @COMPONENTS.rule(
     "GA169",
-    "Upgrades may make some nodes unavailable, as a number or a percentage",
+    "Upgrades must set maxUnavailable to a number or a percentage above zero",
     default=Severity.DENY,
     remedy='write a number such as 1, without quotes, or a percentage such as "25%"',
     source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, "
@@ -86,7 +86,7 @@ def _unreadable(policy: UpgradePolicy, value: str, severity: Severity | None, id
 
 @COMPONENTS.rule(
     "GA170",
-    "Parallel upgrades are as many as they say",
+    "Upgrades must set maxParallelUpgrades to a number of nodes, at most maxUnavailable",
     default=Severity.WARN,
     remedy="write how many nodes may be upgraded at once",
     source="github.com/NVIDIA/k8s-operator-libs pkg/upgrade/common_manager.go",
@@ -126,7 +126,7 @@ def parallel_upgrades(change: Change) -> Iterator[Problem]:
 
 @COMPONENTS.rule(
     "GA171",
-    "Upgrades select pods by valid label selectors",
+    "Upgrades must select pods by valid label selectors",
     default=Severity.DENY,
     remedy='write a label selector such as "app=training" or "team in (a,b)"',
     source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, k8s.io/apimachinery pkg/labels",

@@ -30,7 +30,7 @@ _DEFAULT_CONFIG = "default"
 
 @CLUSTER_POLICY.rule(
     "GA189",
-    "The vGPU Manager has its own, private image, and guests a driver that can be licensed",
+    "The vGPU Manager must have its own, private image, and guests a driver that can be licensed",
     default=Severity.DENY,
     remedy="write repository, image and version of the vGPU Manager that you have built",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go, docs gpu-operator-kubevirt",
@@ -92,7 +92,7 @@ def _manager(change: Change) -> Iterator[Problem]:
 
 @CLUSTER_POLICY.rule(
     "GA190",
-    "What components of sandbox workloads apply by default exists",
+    "Defaults of the components of sandbox workloads must exist",
     default=Severity.DENY,
     remedy="write the name of a configuration that the ConfigMap has",
     source="github.com/NVIDIA/gpu-operator assets/state-vgpu-device-manager, controllers/object_controls.go; "

@@ -25,7 +25,7 @@ _RELAXED_SINCE = (1, 32)
 
 @COMPONENTS.rule(
     "GA115",
-    "Environment variables have valid names, each once",
+    "Environment variables must have valid names, each used once",
     default=Severity.DENY,
     remedy="write a name of letters, digits and underscores",
     source="k8s.io/apimachinery/pkg/util/validation.IsEnvVarName; github.com/NVIDIA/gpu-operator "
@@ -93,7 +93,7 @@ def _variable_name(component: Component, index: int, name: str) -> Iterator[Prob
 
 @COMPONENTS.rule(
     "GA116",
-    "A component's requests fit its limits",
+    "The requests of a component must not exceed its limits",
     default=Severity.DENY,
     remedy="lower the request or raise the limit",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidateContainerResourceRequirements",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from policies.fleet.device_plugin import node_workload
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import Object, name_of
 from policies.kubernetes.paths import lookup
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Driver", "drivers_of", "named_nodes", "os_of"]
 
 _DEPLOY = "nvidia.com/gpu.deploy.driver"
-_WORKLOAD = "nvidia.com/gpu.workload.config"
 _OS_ID = "feature.node.kubernetes.io/system-os_release.ID"
 _OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
 
@@ -65,7 +65,8 @@ class Driver:
         nodes = self.change.facts.gpu_nodes()
         if nodes is UNKNOWN:
             return UNKNOWN
-        return [node for node in nodes if _takes_driver(labels_of(node)) and self._is_for(node)]
+        policy = self.change.facts.cluster_policy() if self.change.kind != "ClusterPolicy" else self.change.object
+        return [node for node in nodes if _takes_driver(labels_of(node), policy) and self._is_for(node)]
 
     def known_nodes(self) -> Sequence[Object]:
         """The GPU nodes that get this driver; none where they are unknown."""
@@ -112,8 +113,8 @@ def os_of(node: Object) -> str:
     return labels.get(_OS_ID, "") + labels.get(_OS_VERSION, "")
 
 
-def _takes_driver(labels: Mapping[str, str]) -> bool:
-    return labels.get(_DEPLOY, "true") == "true" and labels.get(_WORKLOAD, "container") == "container"
+def _takes_driver(labels: Mapping[str, str], policy: Object | Unknown | None) -> bool:
+    return labels.get(_DEPLOY, "true") == "true" and node_workload(labels, policy) == "container"
 
 
 def _selects(selector: Any, node: Object) -> bool:

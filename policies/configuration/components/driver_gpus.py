@@ -27,7 +27,7 @@ _CONSUMER = re.compile(r"GeForce", re.IGNORECASE)
 
 @COMPONENTS.rule(
     "GA121",
-    "The driver is recent enough for the GPUs",
+    "The driver must be recent enough for the GPUs",
     default=Severity.WARN,
     remedy="raise version",
     source="docs.nvidia.com GPU Operator, platform support; github.com/NVIDIA/gpu-operator issues 1361",
@@ -107,7 +107,7 @@ def _has_both(node: Object) -> bool:
 
 @COMPONENTS.rule(
     "GA129",
-    "GPUs are among those that the operator supports",
+    "GPUs must be supported by the operator",
     default=Severity.WARN,
     remedy="leave these nodes out with the label nvidia.com/gpu.deploy.driver=false",
     source="docs.nvidia.com GPU Operator, platform support",

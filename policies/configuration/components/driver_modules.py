@@ -23,7 +23,7 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @COMPONENTS.rule(
     "GA120",
-    "The kernel module type fits the driver and the GPUs",
+    "The kernel module type must fit the driver and the GPUs",
     default=Severity.DENY,
     remedy="write kernelModuleType: open, or proprietary for GPUs older than Turing",
     source="docs.nvidia.com GPU Operator, getting started: kernelModuleType; platform support",

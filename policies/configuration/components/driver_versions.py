@@ -25,7 +25,7 @@ _NVIDIA = "nvcr.io/nvidia"
 
 @COMPONENTS.rule(
     "GA117",
-    "Precompiled drivers are named by branch, others by full version",
+    "A precompiled driver must be named by its branch, any other by its full version",
     default=Severity.DENY,
     remedy="write the version that the registry has a tag for",
     source="docs.nvidia.com GPU Operator, precompiled driver containers",
@@ -76,7 +76,7 @@ def _example(branch: int) -> str:
 
 @COMPONENTS.rule(
     "GA119",
-    "Precompiled drivers exist for the nodes' kernels",
+    "A precompiled driver must exist for the kernels of the nodes",
     default=Severity.DENY,
     remedy="set usePrecompiled: false",
     source="docs.nvidia.com GPU Operator, precompiled driver containers; github.com/NVIDIA/gpu-operator "

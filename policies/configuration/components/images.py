@@ -60,7 +60,7 @@ def _listed(words: list[str]) -> str:
 
 @COMPONENTS.rule(
     "GA110",
-    "Repository, image and version belong together",
+    "Repository, image and version must be set together",
     default=Severity.DENY,
     remedy="set repository, image and version, or none of them",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go imagePath",
@@ -138,7 +138,7 @@ def _image_alone(component: Component, image: str) -> Iterator[Problem]:
 
 @COMPONENTS.rule(
     "GA111",
-    "Repository, image and version make a valid reference",
+    "Repository, image and version must form a valid reference",
     default=Severity.DENY,
     remedy="write the registry and path in repository, the name in image, the tag in version",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go imagePath; github.com/distribution/reference",

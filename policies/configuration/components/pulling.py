@@ -24,7 +24,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 
 @COMPONENTS.rule(
     "GA114",
-    "Images are pulled by a policy and with secrets that exist",
+    "Images must have a valid pull policy and pull secrets that exist",
     default=Severity.DENY,
     remedy='write "Always", "IfNotPresent" or "Never"',
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go ImagePullPolicy; "

@@ -48,7 +48,7 @@ Not of what contains other kernel modules: GPUDirect Storage, GDRCopy and vGPU h
 
 @COMPONENTS.rule(
     "GA112",
-    "The operator adds the operating system to a driver's tag",
+    "A driver version must not contain the operating system, which the operator adds",
     default=Severity.DENY,
     remedy="write the version alone",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go resolveDriverTag",
@@ -133,7 +133,7 @@ def _listed(words: list[str]) -> str:
 
 @COMPONENTS.rule(
     "GA113",
-    "Images are named by tags that exist",
+    "Images must be named by tags that exist",
     default=Severity.WARN,
     remedy="write a tag that the registry has",
     source="github.com/NVIDIA/gpu-operator deployments/gpu-operator/values.yaml; tags on nvcr.io",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Checks, Problem, problem
 from policies.configuration.config_maps.metrics_list import LIST_KEY, lists_of
-from policies.configuration.config_maps.roles import LABEL, Role
+from policies.configuration.config_maps.references import Role, users
+from policies.configuration.config_maps.roles import LABEL
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
 
@@ -29,7 +30,7 @@ _MOST = 50
 
 @DCGM_METRICS.rule(
     "GA162",
-    "A list of metrics is at the key dcgm-metrics.csv",
+    "A list of metrics must be at the key dcgm-metrics.csv",
     default=Severity.DENY,
     remedy=f"name the key {LIST_KEY}",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go MetricsConfigFileName; issues 1616, 648, 275",
@@ -60,13 +61,14 @@ def list_key(change: Change) -> Iterator[Problem]:
 
     Without it the volume cannot be set up: the exporter's pods stay in ContainerCreating, on every GPU node, with
     "references non-existent config key". The names of the files in the exporter's own image and the key `metrics` of
-    an exporter without the operator are often taken over.
+    an exporter without the operator are often taken over. Lists in other namespaces are for exporters that are not the
+    operator's, and mount any key they like.
     """
     if change.deleted or any(LIST_KEY in _keys(change, field) for field in ("data", "binaryData")):
         return
     lists = [key for key, _ in lists_of(change)]
     certain = _is_named(change) or lookup(change.object, ("metadata", "labels", LABEL)) == Role.DCGM_METRICS
-    if not certain and lists in ([], [_STANDALONE_KEY]):
+    if not certain and (lists in ([], [_STANDALONE_KEY]) or change.namespace not in change.facts.operator_namespaces):
         return
     consequence = f"the exporter's pods would not start: references non-existent config key: {LIST_KEY}"
     severity = None if certain else Severity.WARN
@@ -84,16 +86,12 @@ def _keys(change: Change, field: str) -> dict[str, object]:
 
 
 def _is_named(change: Change) -> bool:
-    if change.namespace not in change.facts.operator_namespaces:
-        return False
-    clusters = change.facts.known("GPUCluster")
-    names = [lookup(cluster, ("spec", "dcgmExporter", "config", "name")) for cluster in clusters]
-    return change.name in (change.facts.policy_value("dcgmExporter", "config", "name"), *names)
+    return any(user.reference.role is Role.DCGM_METRICS for user in users(change))
 
 
 @DCGM_METRICS.rule(
     "GA163",
-    "The exporter can read its list of metrics",
+    "A list of metrics must be readable by the exporter",
     default=Severity.DENY,
     remedy="write lines of three fields: DCGM field, type of metric, help text",
     source="github.com/NVIDIA/dcgm-exporter internal/pkg/counters/counter_config.go; go.dev/src/encoding/csv/reader.go",
@@ -134,7 +132,7 @@ def readable_list(change: Change) -> Iterator[Problem]:
 
 @DCGM_METRICS.rule(
     "GA164",
-    "Metrics are of the type that their values have",
+    "Metrics must have the type of their values",
     default=Severity.WARN,
     remedy="write the type that fits",
     source="github.com/NVIDIA/dcgm-exporter internal/pkg/rendermetrics, internal/pkg/collector/gpu_collector.go; "

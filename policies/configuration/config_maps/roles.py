@@ -1,76 +1,54 @@
 """What a ConfigMap is for, as far as GPUs are concerned.
 
-A ConfigMap is ours to judge when the ClusterPolicy names it, or when it says so itself by a label. Offline there may be
-no ClusterPolicy among the files; then its content tells.
+A label says it, or a ClusterPolicy or GPUCluster that names the ConfigMap. Otherwise its content says it, and in the
+operator's namespaces its name.
 """
 
 from __future__ import annotations
 
-import re
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from policies.configuration.config_maps.references import Role, users
+from policies.configuration.config_maps.signs import content_roles
 from policies.kubernetes.paths import lookup
-from policies.kubernetes.yaml import YAMLError, load_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from policies.configuration.change import Change
-    from policies.kubernetes.objects import Object
 
-__all__ = ["LABEL", "Role", "roles_of"]
+__all__ = ["LABEL", "roles_of"]
 
 LABEL = "gpu-admission.io/config"
 
+_OTHER_HOMES = frozenset({"kube-system", "nvidia-device-plugin"})
+"""Namespaces that the Helm chart of the device plugin is often installed into, without the operator."""
 
-class Role(StrEnum):
-    """What reads the ConfigMap."""
-
-    DEVICE_PLUGIN = "device-plugin"
-    MIG_PARTED = "mig-parted"
-    DCGM_METRICS = "dcgm-metrics"
-
-
-_METRIC = re.compile(r"^\s*DCGM_(?:FI|EXP)_\w+\s*,\s*(?:gauge|counter|histogram|summary|label)\s*,", re.MULTILINE)
-"""A line of the exporter's CSV; dashboards and alerts name the fields too."""
-
-_NAMED_BY = {
-    Role.DEVICE_PLUGIN: ("devicePlugin", "config", "name"),
-    Role.MIG_PARTED: ("migManager", "config", "name"),
-    Role.DCGM_METRICS: ("dcgmExporter", "config", "name"),
+_NAMES = {
+    "time-slicing-config": Role.DEVICE_PLUGIN,
+    "mps-config": Role.DEVICE_PLUGIN,
+    "device-plugin-config": Role.DEVICE_PLUGIN,
+    "nvidia-device-plugin-configs": Role.DEVICE_PLUGIN,
+    "nvidia-plugin-configs": Role.DEVICE_PLUGIN,
+    "default-mig-parted-config": Role.MIG_PARTED,
+    "custom-mig-config": Role.MIG_PARTED,
+    "custom-mig-parted-config": Role.MIG_PARTED,
+    "mig-parted-config": Role.MIG_PARTED,
+    "custom-dcgm-metrics": Role.DCGM_METRICS,
+    "dcgm-metrics": Role.DCGM_METRICS,
 }
+"""Names that NVIDIA's documentation and charts use; kustomize appends a hash, and people append what they like.
+Source: docs.nvidia.com GPU Operator (gpu-sharing, gpu-operator-mig), README of github.com/NVIDIA/k8s-device-plugin."""
 
 
-def roles_of(change: Change, *, by_content: bool) -> set[Role]:
-    """The roles of a ConfigMap; `by_content` where nobody else could tell, as offline."""
-    roles = {Role(label) for label in [_label(change.object)] if label in list(Role)}
-    if change.namespace in change.facts.operator_namespaces:
-        roles |= {role for role, steps in _NAMED_BY.items() if change.facts.policy_value(*steps) == change.name}
-    return roles or (set(_by_content(change.object)) if by_content else set())
-
-
-def _label(document: Object) -> Any:
-    return lookup(document, ("metadata", "labels", LABEL))
-
-
-def _by_content(document: Object) -> Iterator[Role]:
-    data = document.get("data")
-    for key, text in data.items() if isinstance(data, dict) else ():
-        if not isinstance(text, str):
-            continue
-        if key == "dcgm-metrics.csv" or _METRIC.search(text):
-            yield Role.DCGM_METRICS
-            continue
-        try:
-            value = load_document(text).value
-        except YAMLError:
-            continue
-        if isinstance(value, dict) and "mig-configs" in value:
-            yield Role.MIG_PARTED
-        elif (
-            isinstance(value, dict)
-            and isinstance(value.get("sharing"), dict)
-            and {"timeSlicing", "mps"} & set(value["sharing"])
-        ):
-            yield Role.DEVICE_PLUGIN
+def roles_of(change: Change) -> set[Role]:
+    """The roles of a ConfigMap; a mistake in it does not hide what it is for."""
+    label = lookup(change.object, ("metadata", "labels", LABEL))
+    certain = {role for role in Role if label == role} | {
+        user.reference.role for user in users(change) if user.reference.role is not None
+    }
+    if certain:
+        return certain
+    is_near = change.is_read_by_operator or change.namespace in _OTHER_HOMES
+    by_content = content_roles(change.object, with_mistakes=is_near)
+    if by_content or change.namespace not in change.facts.operator_namespaces:
+        return by_content
+    return {role for name, role in _NAMES.items() if change.name == name or change.name.startswith(f"{name}-")}

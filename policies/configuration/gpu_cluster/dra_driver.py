@@ -48,7 +48,7 @@ _EXITS = "the DRA driver would exit with: feature gate validation failed: featur
 
 @GPU_CLUSTER.rule(
     "GA199",
-    "The DRA driver can start with its feature gates and ports",
+    "The DRA driver must be able to start with its feature gates and ports",
     default=Severity.DENY,
     remedy="write false for one of the two",
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu pkg/featuregates/featuregates.go, cmd/gpu-kubelet-plugin; "

@@ -27,7 +27,7 @@ _BRANCH = re.compile(r"([0-9]{3,4})(?:\.|$)")
 
 @GPU_CLUSTER.rule(
     "GA198",
-    "A GPUCluster has Kubernetes 1.34, driver 580 and no ClusterPolicy around it",
+    "A GPUCluster must have Kubernetes 1.34, driver 580 and no ClusterPolicy around it",
     default=Severity.DENY,
     remedy="stay with the ClusterPolicy, or delete it first",
     source="github.com/NVIDIA/gpu-operator controllers/gpucluster_controller.go, "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from policies.checks import Checks
 from policies.configuration.mig_configs import MIG_CONFIG
 from policies.decision import Severity
+from policies.fleet.device_plugin import WORKLOAD_CONFIG
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import FieldPath
 
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
     from policies.decision import Finding
+    from policies.request import UserInfo
 
-__all__ = ["DEVICE_PLUGIN_CONFIG", "NODE", "RESERVED", "WORKLOAD_CONFIG", "label_path", "newly_set"]
+__all__ = ["DEVICE_PLUGIN_CONFIG", "NODE", "RESERVED", "is_kubelet", "label_path", "newly_set"]
 
 DEVICE_PLUGIN_CONFIG = "nvidia.com/device-plugin.config"
-WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
 RESERVED = {
     "nvidia.com/gpu-operator.driver.owner": "says which NVIDIADriver a node belongs to",
     "nvidia.com/mig.config.state": "says how far the MIG manager is",
@@ -28,13 +29,17 @@ RESERVED = {
 }
 """Labels that the operator and its managers set, and what they say by them."""
 _WATCHED = (MIG_CONFIG, DEVICE_PLUGIN_CONFIG, WORKLOAD_CONFIG, *RESERVED)
-_KUBELET = "system:node:"
 
 
 def newly_set(change: Change, label: str) -> str:
     """The value that a change gives to a label; empty where it leaves or removes the label."""
     value = labels_of(change.object).get(label, "")
     return "" if labels_of(change.old or {}).get(label) == value else value
+
+
+def is_kubelet(user: UserInfo) -> bool:
+    """True for the kubelet of any node."""
+    return user.username.startswith("system:node:")
 
 
 def label_path(label: str) -> FieldPath:
@@ -53,9 +58,8 @@ class _NodeChecks(Checks["Change"]):
         before, after = labels_of(subject.old or {}), labels_of(subject.object)
         if subject.deleted or all(before.get(label) == after.get(label) for label in _WATCHED):
             return
-        kubelet = subject.user.username.startswith(_KUBELET)
         for finding in super().run(subject):
-            lowered = kubelet and finding.severity is Severity.DENY
+            lowered = is_kubelet(subject.user) and finding.severity is Severity.DENY
             yield replace(finding, severity=Severity.WARN) if lowered else finding
 
 

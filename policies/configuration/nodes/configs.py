@@ -25,7 +25,7 @@ _FAILED = "nvidia.com/mig.config.state would become failed"
 
 @NODE.rule(
     "GA154",
-    "Labels of a node name configurations that exist",
+    "Labels of a node must name configurations that exist",
     default=Severity.DENY,
     remedy="write the name of a configuration that exists",
     source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go; "

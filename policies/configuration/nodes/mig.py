@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.config_maps.mig_parted.fitting import LIST_PROFILES, Misfit, misfits
 from policies.configuration.mig_configs import MIG_CONFIG, WHOLE, selectable_configs, unfit_for_single
-from policies.configuration.nodes.checks import NODE, WORKLOAD_CONFIG, label_path, newly_set
+from policies.configuration.nodes.checks import NODE, label_path, newly_set
 from policies.decision import Severity
+from policies.fleet.device_plugin import WORKLOAD_CONFIG, node_workload, runs_device_plugin
 from policies.kubernetes.nodes import labels_of
 from policies.nvidia.mig_products import is_capable, node_product, shipped_configs
 from policies.nvidia.products import Product
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @NODE.rule(
     "GA155",
-    "A node's MIG configuration is possible on its GPUs and can be handed out",
+    "The MIG configuration of a node must be possible on its GPUs and served by the device plugin",
     default=Severity.DENY,
     remedy="write a configuration that suits the node",
     source="github.com/NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go; "
@@ -51,7 +52,8 @@ def possible_mig(change: Change) -> Iterator[Problem]:
     """A configuration that the GPUs do not have leaves the node in the state `failed`; one that does not suit fares worse.
 
     GPUs that are cut into several kinds of devices under the strategy "single", or are cut at all under "none", are no
-    longer handed out. Virtual machines get whole GPUs, so a node for vm-passthrough must not be cut.
+    longer handed out by the device plugin; nodes without it do not count. Virtual machines get whole GPUs, so a node for
+    vm-passthrough must not be cut.
     """
     labels = labels_of(change.object)
     config = newly_set(change, MIG_CONFIG)
@@ -107,9 +109,10 @@ def _missing_gpus(change: Change, config: str, entries: Sequence[Entry]) -> Iter
 
 
 def _handed_out(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
+    if not runs_device_plugin(change.object, change.facts.view):
+        return
     path = label_path(MIG_CONFIG)
-    policy = change.facts.cluster_policy()
-    known = isinstance(policy, dict)
+    known = isinstance(change.facts.cluster_policy(), dict)
     strategy = change.facts.policy_value("mig", "strategy")
     if not known:
         strategy = labels_of(change.object).get("nvidia.com/mig.strategy")
@@ -125,13 +128,7 @@ def _handed_out(change: Change, config: str, entries: Sequence[Entry]) -> Iterat
 def _for_machines(change: Change) -> Iterator[Problem]:
     labels = labels_of(change.object)
     config = labels.get(MIG_CONFIG, "")
-    sandbox = change.facts.policy_value("sandboxWorkloads")
-    sandbox = sandbox if isinstance(sandbox, dict) else {}
-    known = isinstance(change.facts.cluster_policy(), dict)
-    if config in WHOLE or (known and sandbox.get("enabled") is not True):
-        return
-    workload = labels.get(WORKLOAD_CONFIG) or sandbox.get("defaultWorkload")
-    if workload == "vm-passthrough":
+    if config not in WHOLE and node_workload(labels, change.facts.cluster_policy()) == "vm-passthrough":
         label = WORKLOAD_CONFIG if newly_set(change, WORKLOAD_CONFIG) else MIG_CONFIG
         said = f'"{labels[label]}" '
         text = f"{said}does not go with {MIG_CONFIG}: {config}" if label == WORKLOAD_CONFIG else f"{said}is to cut GPUs"

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.mig_configs import MIG_CONFIG
-from policies.configuration.nodes.checks import NODE, WORKLOAD_CONFIG, label_path, newly_set
+from policies.configuration.nodes.checks import NODE, label_path, newly_set
 from policies.configuration.usage import counted, gpu_pods, listed
 from policies.decision import Severity
+from policies.fleet.device_plugin import WORKLOAD_CONFIG
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _EFFECTS = {
 
 @NODE.rule(
     "GA156",
-    "GPUs of a node are changed when no pod holds them",
+    "The GPUs of a node must not be reconfigured while pods hold them",
     default=Severity.WARN,
     remedy="drain the node first",
     source="docs gpu-operator-mig, gpu-operator-kubevirt; github.com/NVIDIA/mig-parted deployments/container",
@@ -73,7 +74,11 @@ def unused_gpus(change: Change) -> Iterator[Problem]:
         return
     for label, effect in _EFFECTS.items():
         value = newly_set(change, label)
-        pods = gpu_pods(pod for pod in change.facts.known("Pod") if _is_on(pod, change.name)) if value else []
+        pods = (
+            gpu_pods((pod for pod in change.facts.known("Pod") if _is_on(pod, change.name)), change.facts.view)
+            if value
+            else []
+        )
         if pods:
             text = f'"{value}" {effect}; GPUs of this node are held by {counted(len(pods), "pod", listed(pods))}'
             yield problem(label_path(label), text)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.nodes.checks import NODE, RESERVED, WORKLOAD_CONFIG, label_path, newly_set
+from policies.configuration.leniency import is_operator
+from policies.configuration.nodes.checks import NODE, RESERVED, is_kubelet, label_path, newly_set
 from policies.decision import Severity
+from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.nodes import labels_of
 
@@ -15,15 +17,12 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
 
-_WORKLOADS = ("container", "vm-passthrough", "vm-vgpu")
-_MACHINES = ("system:serviceaccount:", "system:node:")
-
 
 @NODE.rule(
     "GA157",
-    "Labels of the operator have values that it knows, and its own are left to it",
+    "Labels of the operator must have values that it knows; labels that it sets must be left to it",
     default=Severity.DENY,
-    remedy=f"write one of {', '.join(_WORKLOADS)}",
+    remedy=f"write one of {', '.join(WORKLOADS)}",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go getWorkloadConfig, internal/nvidiadriver",
     rows=("J-14",),
     wrong="""
@@ -42,13 +41,13 @@ def known_values(change: Change) -> Iterator[Problem]:
     somebody else's owner gets another driver.
     """
     workload = newly_set(change, WORKLOAD_CONFIG)
-    if workload and workload not in _WORKLOADS:
+    if workload and workload not in WORKLOADS:
         default = change.facts.policy_value("sandboxWorkloads", "defaultWorkload")
         applied = default if isinstance(default, str) and default else "the default"
-        guess = closest(workload, _WORKLOADS)
+        guess = closest(workload, WORKLOADS)
         text = f'"{workload}" is no workload that the operator knows; {applied} would apply, and only its log tells'
         yield problem(label_path(WORKLOAD_CONFIG), text, f'write "{guess}"' if guess else None)
-    if change.old is None or change.user.username.startswith(_MACHINES):
+    if change.old is None or is_kubelet(change.user) or is_operator(change.user, change.facts.operator_namespaces):
         return
     before, after = labels_of(change.old), labels_of(change.object)
     for label, meaning in RESERVED.items():

@@ -23,7 +23,7 @@ _OF_KUBERNETES = {"initialDelaySeconds": 0, "periodSeconds": 10, "timeoutSeconds
 
 @NVIDIA_DRIVER.rule(
     "GA196",
-    "A startup probe is whole, and the driver's pods get what is set for them",
+    "A startup probe must be complete, and settings must reach the pods of the driver",
     default=Severity.DENY,
     remedy="remove startupProbe, or write all of its fields",
     source="github.com/NVIDIA/gpu-operator internal/state/driver.go, manifests/state-driver/0500_daemonset.yaml",

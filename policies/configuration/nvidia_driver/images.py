@@ -19,7 +19,7 @@ _VGPU = ("vgpu", "vgpu-host-manager")
 
 @NVIDIA_DRIVER.rule(
     "GA193",
-    "An NVIDIADriver names its image beside repository and version",
+    "An NVIDIADriver must name its image together with repository and version",
     default=Severity.DENY,
     remedy="write repository: nvcr.io/nvidia, image: driver and a version",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1alpha1/nvidiadriver_types.go GetImagePath, internal/image/image.go",
@@ -65,7 +65,7 @@ def named_image(change: Change) -> Iterator[Problem]:
 
 @NVIDIA_DRIVER.rule(
     "GA194",
-    "What an NVIDIADriver adds fits the kind of driver, which stays as it is",
+    "Settings of an NVIDIADriver must fit its driver type, which must not change",
     default=Severity.DENY,
     remedy="set usePrecompiled: false, or disable gds and gdrcopy",
     source="github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go, config/crd/bases; docs.nvidia.com GPU "

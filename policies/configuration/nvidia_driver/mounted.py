@@ -24,7 +24,7 @@ _TOPOLOGY_FILE = "nvidia-topologyd.conf"
 
 @NVIDIA_DRIVER.rule(
     "GA197",
-    "What an NVIDIADriver refers to exists and can be mounted",
+    "Objects that an NVIDIADriver refers to must exist and be mountable",
     default=Severity.DENY,
     remedy="write the name of a ConfigMap in the operator's namespace",
     source="github.com/NVIDIA/gpu-operator internal/state/driver_volumes.go, controllers/nvidiadriver_controller.go",

@@ -30,7 +30,7 @@ _BY_ADMINISTRATORS = ("nvidia.com/mig.config", "nvidia.com/vgpu.config")
 
 @NVIDIA_DRIVER.rule(
     "GA195",
-    "An NVIDIADriver has nodes to run on",
+    "An NVIDIADriver must select at least one node",
     default=Severity.WARN,
     remedy="select nodes by a label of Node Feature Discovery or of your own",
     source="github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go; docs.nvidia.com GPU Operator, driver "

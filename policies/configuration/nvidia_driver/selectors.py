@@ -36,7 +36,7 @@ def selects(selector: dict[str, Any], node: Object) -> bool:
 
 @NVIDIA_DRIVER.rule(
     "GA192",
-    "Each node has one NVIDIADriver",
+    "A node must have one NVIDIADriver",
     default=Severity.DENY,
     remedy="give each NVIDIADriver a nodeSelector of its own, and default: true to the one for the rest",
     source="github.com/NVIDIA/gpu-operator internal/validator/validator.go; issues 2259, 1661, 2355",

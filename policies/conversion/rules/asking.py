@@ -9,7 +9,7 @@ __all__ = ["AMOUNT", "MALFORMED", "PROFILE", "TOO_LARGE", "TOO_MANY", "UNEQUAL"]
 
 MALFORMED = rule(
     "GA301",
-    "A pod has the shape that Kubernetes gives it",
+    "A pod must have the shape that Kubernetes defines",
     default=Severity.DENY,
     why="""
     The API server checks the shape of a pod before it asks any webhook; a manifest on disk has been checked by nobody.
@@ -28,7 +28,7 @@ MALFORMED = rule(
 
 AMOUNT = rule(
     "GA302",
-    "GPUs are asked for in whole numbers",
+    "GPUs must be requested in whole numbers",
     default=Severity.DENY,
     why="""
     Extended resources are integers. `1000m` is 1 and is accepted; 0.5 GPU is not something that a device plugin or a
@@ -47,7 +47,7 @@ AMOUNT = rule(
 
 UNEQUAL = rule(
     "GA303",
-    "Limits and requests of a GPU are equal",
+    "Limits and requests of a GPU must be equal",
     default=Severity.DENY,
     why="""
     GPUs cannot be overcommitted, so Kubernetes demands that limit and request are the same number. The API server would
@@ -65,7 +65,7 @@ UNEQUAL = rule(
 
 TOO_MANY = rule(
     "GA304",
-    "A pod asks for at most 32 devices",
+    "A pod must not request more than 32 devices",
     default=Severity.DENY,
     why="""
     A ResourceClaim can hold 32 devices over all its requests. No node has more than 16 whole GPUs; a pod that asks for
@@ -82,7 +82,7 @@ TOO_MANY = rule(
 
 PROFILE = rule(
     "GA305",
-    "MIG devices are asked for by a profile that DRA drivers publish",
+    "MIG devices must be requested by a profile that DRA drivers publish",
     default=Severity.DENY,
     why="""
     NVIDIA's DRA driver publishes MIG devices whose compute instance fills their GPU instance (`2g.10gb`). Smaller
@@ -99,7 +99,7 @@ PROFILE = rule(
 
 TOO_LARGE = rule(
     "GA326",
-    "A pod is of a size that can be judged in time",
+    "A pod must be small enough to be reviewed in time",
     default=Severity.DENY,
     why="""
     The API server waits ten seconds for a decision, and other pods wait meanwhile. A pod of thousands of containers

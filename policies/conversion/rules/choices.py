@@ -9,7 +9,7 @@ __all__ = ["EXEMPT", "KUEUE", "NAMESPACE_UNKNOWN", "OPTED_OUT", "OPT_OUT_REFUSED
 
 OTHER_SCHEDULER = rule(
     "GA315",
-    "Pods are converted for schedulers that allocate claims",
+    "Pods must be converted only for schedulers that allocate claims",
     default=Severity.WARN,
     setting="conversion.schedulers",
     why="""
@@ -29,7 +29,7 @@ OTHER_SCHEDULER = rule(
 
 KUEUE = rule(
     "GA316",
-    "A bare pod that Kueue queues keeps its resource names",
+    "A bare pod that Kueue queues must keep its resource names",
     default=Severity.WARN,
     why="""
     Kueue counts a bare pod by the resources in its spec when the pod is created, and holds it by a gate. Converted, it
@@ -48,7 +48,7 @@ KUEUE = rule(
 
 OPTED_OUT = rule(
     "GA317",
-    "A pod that opts out is left alone",
+    "A pod that opts out must not be converted",
     default=Severity.WARN,
     setting="conversion.allowPodOptOut",
     why="""
@@ -66,7 +66,7 @@ OPTED_OUT = rule(
 
 OPT_OUT_REFUSED = rule(
     "GA318",
-    "Opting out is the administrator's to allow",
+    "Pods must opt out only where the administrator allows it",
     default=Severity.WARN,
     setting="conversion.allowPodOptOut",
     why="""
@@ -84,7 +84,7 @@ OPT_OUT_REFUSED = rule(
 
 EXEMPT = rule(
     "GA334",
-    "Pods of exempt subjects are left alone",
+    "Pods of exempt users must be left alone",
     default=Severity.AUDIT,
     why="""
     The administrator exempts who created the pod from conversion, so the pod keeps its resource names. Pods of
@@ -101,7 +101,7 @@ EXEMPT = rule(
 
 STRATEGY = rule(
     "GA323",
-    "The namespace names a conversion strategy that exists",
+    "The conversion strategy of a namespace must exist",
     default=Severity.DENY,
     why="""
     The label gpu-admission.io/dra-strategy chooses how pods come to their GPUs by DRA: template (the default), rename,
@@ -120,7 +120,7 @@ STRATEGY = rule(
 
 NAMESPACE_UNKNOWN = rule(
     "GA324",
-    "Whether a namespace converts its pods is known",
+    "The namespace of a pod must be known",
     default=Severity.WARN,
     why="""
     Conversion is chosen by a label on the namespace. Offline, the namespace may be in none of the files; the pod is
@@ -131,4 +131,5 @@ NAMESPACE_UNKNOWN = rule(
     # gpu-admission review pod.yaml""",
     right="""
     # gpu-admission review pod.yaml namespace.yaml""",
+    shared_cause=True,
 )

@@ -9,7 +9,7 @@ __all__ = ["ESCAPED", "IMMUTABLE", "MARKED", "READDED", "SELECTS_AGAIN", "STILL_
 
 READDED = rule(
     "GA319",
-    "What is added after conversion equals what was asked",
+    "A resource that is added after conversion must equal the converted request",
     default=Severity.DENY,
     why="""
     A LimitRange with a default for GPUs, or another webhook, can put a GPU resource back into a converted pod. The same
@@ -33,7 +33,7 @@ READDED = rule(
 
 STILL_ASKS = rule(
     "GA320",
-    "A converted pod does not also ask the device plugin",
+    "A converted pod must not request GPUs from the device plugin as well",
     default=Severity.DENY,
     why="""
     The pod refers to the claim that conversion made and asks for the extended resource as well. It would get a second
@@ -51,7 +51,7 @@ STILL_ASKS = rule(
 
 ESCAPED = rule(
     "GA321",
-    "A pod of a converting namespace is converted",
+    "A pod in a namespace that converts must be converted",
     default=Severity.DENY,
     why="""
     The pod would have been converted, but is not: a later webhook added the GPU resource, or the conversion webhook was
@@ -68,7 +68,7 @@ ESCAPED = rule(
 
 SELECTS_AGAIN = rule(
     "GA325",
-    "A converted pod does not select nodes by GPU labels",
+    "A converted pod must not select nodes by GPU labels",
     default=Severity.WARN,
     why="""
     Conversion moved such conditions to the claim. One that was added later, by another webhook, holds for nodes only:
@@ -84,7 +84,7 @@ SELECTS_AGAIN = rule(
 
 IMMUTABLE = rule(
     "GA328",
-    "The GPUs of a pod that exists stay what they were when it was created",
+    "The GPUs of a pod must not change after it was created",
     default=Severity.WARN,
     why="""
     Kubernetes lets nobody change the GPUs of a pod after its creation. Applying the manifest of a converted pod again
@@ -104,7 +104,7 @@ IMMUTABLE = rule(
 
 MARKED = rule(
     "GA329",
-    "The marks of a converted pod stay as they are",
+    "The marks of a converted pod must not change",
     default=Severity.WARN,
     why="""
     The annotation gpu-admission.io/converted tells what a pod asked for before it was converted, and the label

@@ -9,7 +9,7 @@ __all__ = ["AMBIGUOUS", "LABEL", "NO_SHARES", "SHARED", "TERMS", "TOO_LONG"]
 
 SHARED = rule(
     "GA306",
-    "Shared GPUs are converted only where the DRA driver offers shares",
+    "Shared GPUs must be converted only where the DRA driver offers shares",
     default=Severity.WARN,
     why="""
     Time-slicing and MPS replicas of the device plugin have no equivalent in DRA unless the driver publishes devices
@@ -28,7 +28,7 @@ SHARED = rule(
 
 NO_SHARES = rule(
     "GA327",
-    "A shared GPU is wished only where the DRA driver offers shares",
+    "A shared GPU must be wished for only where the DRA driver offers shares",
     default=Severity.DENY,
     why="""
     The pod wishes a GPU that it shares with others (gpu-admission.io/sharing: shared). A claim can ask for one share of
@@ -48,7 +48,7 @@ NO_SHARES = rule(
 
 LABEL = rule(
     "GA307",
-    "A node label that describes GPUs has an exact equivalent on a device",
+    "A node label that selects GPUs must have an exact equivalent on a device",
     default=Severity.DENY,
     why="""
     Where GPUs are handed out by DRA, nodes lose the labels of GPU Feature Discovery, and a pod that selects on them
@@ -67,7 +67,7 @@ LABEL = rule(
 
 TERMS = rule(
     "GA308",
-    "OR-ed affinity terms agree on the node part or on the GPU part",
+    "OR-ed affinity terms must agree on the node part or on the GPU part",
     default=Severity.DENY,
     why="""
     Node selector terms are alternatives. "Zone a with an A100, or zone b with an H100" cannot be told as one condition
@@ -92,7 +92,7 @@ TERMS = rule(
 
 AMBIGUOUS = rule(
     "GA309",
-    "nvidia.com/gpu means one kind of device",
+    "nvidia.com/gpu must mean one kind of device",
     default=Severity.DENY,
     why="""
     Under the MIG strategy `single` a node hands out MIG devices under the name nvidia.com/gpu. Where some nodes do and
@@ -110,7 +110,7 @@ AMBIGUOUS = rule(
 
 TOO_LONG = rule(
     "GA311",
-    "The conditions on a device fit into CEL expressions of 10 KiB",
+    "The conditions on a device must fit into CEL expressions of 10 KiB",
     default=Severity.DENY,
     why="""
     The API server refuses a device selector longer than 10,240 bytes, and with it the claim of every pod made from the

@@ -9,7 +9,7 @@ __all__ = ["CHOSEN", "INCAPABLE", "NOT_RENAMED", "UNMAPPED"]
 
 NOT_RENAMED = rule(
     "GA330",
-    "A pod that is renamed needs no more than a DeviceClass",
+    "A pod that is renamed must need nothing beyond a DeviceClass",
     default=Severity.DENY,
     why="""
     The strategy rename asks for a DeviceClass by its implicit resource name, deviceclass.resource.kubernetes.io/<class>.
@@ -30,7 +30,7 @@ NOT_RENAMED = rule(
 
 INCAPABLE = rule(
     "GA331",
-    "The cluster can do what the chosen strategy needs",
+    "The cluster must support the conversion strategy",
     default=Severity.DENY,
     why="""
     DRA hands out extended resources since Kubernetes 1.36. An older API server or scheduler would leave the pod Pending;
@@ -53,7 +53,7 @@ INCAPABLE = rule(
 
 UNMAPPED = rule(
     "GA332",
-    "A resource that is left as it is stands for a DeviceClass",
+    "A resource that is left as it is must stand for a DeviceClass",
     default=Severity.DENY,
     why="""
     The strategy leave changes nothing: the scheduler makes a claim for nvidia.com/gpu because a DeviceClass carries that
@@ -73,7 +73,7 @@ UNMAPPED = rule(
 
 CHOSEN = rule(
     "GA333",
-    "What the strategy auto chooses is told",
+    "Users must be told what the strategy auto chooses",
     default=Severity.WARN,
     why="""
     The strategy auto leaves a pod as it is where a DeviceClass stands for what it asks for, nothing needs translating

@@ -9,7 +9,7 @@ __all__ = ["FOREIGN_TEMPLATE", "NATIVE_QUOTA", "NO_CLASS", "TWICE", "UNSATISFIAB
 
 NO_CLASS = rule(
     "GA310",
-    "The DeviceClass that a claim names exists",
+    "The DeviceClass of a converted request must exist",
     default=Severity.DENY,
     why="""
     A claim of a class that does not exist keeps its pod Pending ("device class does not exist"). NVIDIA's DRA driver
@@ -28,7 +28,7 @@ NO_CLASS = rule(
 
 NATIVE_QUOTA = rule(
     "GA312",
-    "Conversion does not switch a ResourceQuota off",
+    "Conversion must not switch a ResourceQuota off",
     default=Severity.DENY,
     setting="conversion.nativeQuota",
     why="""
@@ -50,7 +50,7 @@ NATIVE_QUOTA = rule(
 
 UNSATISFIABLE = rule(
     "GA313",
-    "Some device of the cluster matches what is asked",
+    "A device of the cluster must match the request",
     default=Severity.WARN,
     setting="conversion.unsatisfiable",
     why="""
@@ -68,7 +68,7 @@ UNSATISFIABLE = rule(
 
 TWICE = rule(
     "GA314",
-    "A node hands out its GPUs by the device plugin or by DRA",
+    "A node must hand out its GPUs by the device plugin or by DRA, not both",
     default=Severity.WARN,
     why="""
     Device plugin and DRA driver know nothing of each other. Where both run on a node, one GPU can be given to two pods
@@ -79,11 +79,12 @@ TWICE = rule(
     # node a: status.allocatable nvidia.com/gpu: 8, and a ResourceSlice of gpu.nvidia.com with nodeName: a""",
     right="""
     # node a: only the ResourceSlice; node b: only status.allocatable""",
+    shared_cause=True,
 )
 
 FOREIGN_TEMPLATE = rule(
     "GA322",
-    "A template named by its content has that content",
+    "A template that is named by its content must have that content",
     default=Severity.DENY,
     why="""
     Templates are named by a hash of their spec. One of this name with another spec was written or changed by somebody

@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.conversion.conversion import Conversion
-from policies.conversion.mapped_classes import mapped_classes
 from policies.conversion.opt_in import NAMESPACE
 from policies.conversion.rules import CHOSEN
 from policies.conversion.strategies.template import template
 from policies.conversion.translations import translations
 from policies.conversion.versions import kubelet_problem, server_problem
-from policies.view import UNKNOWN
+from policies.fleet.known_classes import known_classes
 
 if TYPE_CHECKING:
     from policies.conversion.conversion import Question
@@ -26,8 +25,8 @@ def auto(question: Question) -> Conversion:
         return template(question)
     reason = _against_leaving(question)
     if reason is None:
-        classes = mapped_classes(question.view)
-        named = " and ".join(f'"{classes[resource]}"' for resource in question.places) if classes is not UNKNOWN else ""
+        classes = known_classes(question.view)
+        named = " and ".join(f'"{classes.standing_for(resource)[0]}"' for resource in question.places)
         text = f"the strategy auto leaves the pod as it is: DRA hands out its GPUs by DeviceClass {named}"
         return Conversion(notices=(CHOSEN.finding(NAMESPACE, text),))
     converted = template(question)
@@ -38,10 +37,10 @@ def auto(question: Question) -> Conversion:
 
 
 def _against_leaving(question: Question) -> str | None:
-    mapped = mapped_classes(question.view)
-    if mapped is UNKNOWN:
+    classes = known_classes(question.view)
+    if not classes.are_listed:
         return "the DeviceClasses are not known"
-    unmapped = next((resource for resource in question.places if resource not in mapped), None)
+    unmapped = next((resource for resource in question.places if not classes.standing_for(resource)), None)
     if unmapped is not None:
         return f"no DeviceClass has extendedResourceName: {unmapped}"
     translated = next((text for _, text in translations(question)), None)

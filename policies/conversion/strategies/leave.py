@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.conversion.conversion import Conversion
-from policies.conversion.mapped_classes import mapped_classes
 from policies.conversion.opt_in import NAMESPACE
 from policies.conversion.rules import INCAPABLE, UNMAPPED
 from policies.conversion.versions import kubelet_problem
-from policies.view import UNKNOWN
+from policies.fleet.known_classes import known_classes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,12 +28,12 @@ def leave(question: Question) -> Conversion:
 
 
 def _unable(question: Question) -> Iterator[Finding]:
-    mapped = mapped_classes(question.view)
+    classes = known_classes(question.view)
     for resource, path in question.places.items():
-        if mapped is UNKNOWN:
+        if not classes.are_listed:
             text = "is left to a DeviceClass that stands for it, and the DeviceClasses are not known"
             yield INCAPABLE.finding(path, text)
-        elif resource not in mapped:
+        elif not classes.standing_for(resource):
             yield UNMAPPED.finding(path, f"no DeviceClass has extendedResourceName: {resource}")
     # Nodes with a device plugin need nothing of DRA, and their kubelets may be older.
     problem = kubelet_problem(question.view, of_dra_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from policies.caches import remember_short
 from policies.dra.allocation.errors import AllocationError
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 
@@ -85,7 +85,7 @@ def nanos(value: object, where: str) -> int:
         raise AllocationError(f"{where}: {value!r} {error}") from None
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def _nanos(value: str | float, is_bool: bool) -> int:
     """`is_bool` keeps True and 1 apart, which are one key otherwise."""
     return int(parse_quantity(bool(value) if is_bool else value) * _NANO)

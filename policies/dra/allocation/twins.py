@@ -35,11 +35,14 @@ class Twins:
 
 
 def can_swap(question: Question, needs: Mapping[Alternative, Need], candidates: Iterable[Candidate]) -> bool:
-    """Whether a solution stays one, and a failure a failure, when twins change places.
+    """True if the answer stays the same when twins change places.
 
-    They do, unless Kubernetes' books can go wrong, since how they do depends on the order in which devices are tried:
-    with counters whenever a constraint or a taint stands against a device, or a device is shared; with lists in
-    `matchAttribute`; and with `distinctAttribute` on a request for several devices.
+    It can differ where the order of devices matters:
+
+    - Kubernetes' books go wrong: with counters whenever a constraint or a taint stands against a device, or a device
+      is shared; with lists in `matchAttribute`; and with `distinctAttribute` on a request for several devices.
+    - A request for all devices stands under a constraint. A device that is in use ends this attempt, one that breaks
+      the constraint ends the search with an error, and the first of the two decides.
     """
     constrained = any(claim.constraints for claim in question.claims)
     if any(_compares_in_order(claim, needs, question.features) for claim in question.claims):
@@ -51,7 +54,9 @@ def can_swap(question: Question, needs: Mapping[Alternative, Need], candidates: 
 
 def _compares_in_order(claim: Claim, needs: Mapping[Alternative, Need], features: Features) -> bool:
     return any(
-        features.list_type_attributes if spec.match is not None else needs[alternative].count > 1
+        features.list_type_attributes or needs[alternative].devices is not None
+        if spec.match is not None
+        else needs[alternative].count > 1
         for spec in claim.constraints
         for request in claim.requests
         for alternative in request.alternatives

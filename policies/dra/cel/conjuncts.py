@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from policies.caches import remember
 from policies.dra.cel.parser.tokens import tokens_of
+from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,6 +19,8 @@ __all__ = ["Conjunct", "conjuncts", "without"]
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _LOOSER = frozenset({"||", "?"})
 """Operators that bind less than `&&` does."""
+_MOST_BYTES = 4 << 20
+"""Of all selectors that are kept, taken apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +32,17 @@ class Conjunct:
     end: int
 
 
-@lru_cache(maxsize=256)
+def _weight(selector: str, found: tuple[Conjunct, ...]) -> int:
+    return 2 * len(selector) + 200 * len(found)
+
+
+@remember(_MOST_BYTES, _weight)
 def conjuncts(selector: str) -> tuple[Conjunct, ...]:
     """The conditions that `&&` joins at the top of a selector, or inside of parentheses there.
 
     The selector as one where it cannot be taken apart: where `||` or `?:` stands at the top, or it is no expression.
     """
+    count_work(len(selector))
     read = tokens_of(selector)
     tokens = read.tokens[:-1]
     closings = _closings(tokens)

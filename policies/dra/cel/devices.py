@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from policies.caches import remember_short
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries.quantities import Quantity
 from policies.dra.cel.libraries.semvers import Semver
@@ -238,12 +238,12 @@ def _told_by(item: object) -> object:
     return repr(item)
 
 
-@lru_cache(maxsize=_KEPT_TEXTS)
+@remember_short(_KEPT_TEXTS)
 def _quantity(text: str) -> Quantity:
     return Quantity.read(text)
 
 
-@lru_cache(maxsize=_KEPT_TEXTS)
+@remember_short(_KEPT_TEXTS)
 def _version(text: str) -> Semver:
     try:
         return Semver.read(text)

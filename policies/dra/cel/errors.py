@@ -32,11 +32,20 @@ class CelCompileError(ValueError):
         """Args: all issues in order of their places, the expression, and whether Kubernetes tells their places."""
         self.issues = issues
         self.text = text
+        self.located = located
         first = issues[0]
         self.message = first.message
         self.line = first.line
         self.column = first.column
         super().__init__(_compilation_failed(issues, text) if located else first.message)
+
+    def unraised(self) -> CelCompileError:
+        """The same error without traceback and context.
+
+        An error that was raised keeps the frames that it passed, and with them all that was at hand there: a whole
+        cluster. Errors are cached by many texts, so what is cached is never raised itself.
+        """
+        return CelCompileError(self.issues, self.text, located=self.located)
 
 
 class CelRuntimeError(Exception):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cached_property
+from itertools import count
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from policies.caches import BoundedCache, remember
 from policies.dra.cel import spelling, types
 from policies.dra.cel.checker.checker import check
 from policies.dra.cel.cost.cost_estimate import estimate
@@ -22,6 +24,7 @@ from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.reads import reads
 from policies.dra.cel.work import begin
 from policies.dra.selector_limits import LONGEST_TEXT
+from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -45,8 +48,14 @@ UNBOUNDED_COST = 2**64 - 1
 _UNCOUNTED_COST = 100_000
 """Up to this static cost nobody counts while evaluating; a tenth of the limit, so that it cannot be reached."""
 
-_KEPT_SELECTORS = 256
-_KEPT_VERDICTS = 4096
+_MOST_NODES = 24_000
+"""Nodes of the syntax trees of all selectors that are kept; one node takes up to 1.4 kB, compiled in both ways."""
+_MOST_SEEN = 100_000
+"""Parts of devices in all verdicts that are kept; a verdict takes some 300 bytes and 60 for each part."""
+_WORK_PER_CHARACTER = 15
+"""Of compiling a selector; the costliest ones take three times as long."""
+_FIXED = 16
+"""What an entry weighs beside its nodes."""
 
 
 class Selector:
@@ -60,7 +69,12 @@ class Selector:
         self._environment = known
         self._has_lists = known.features.list_type_attributes
         self._variables = [None] * (program.slots - 1)
-        self._verdicts: dict[object, bool | str] = {}
+        self._number = next(_NUMBERS)
+
+    @property
+    def nodes(self) -> int:
+        """The size of the syntax tree."""
+        return len(self.checked.types)
 
     @property
     def root(self) -> Expression:
@@ -94,12 +108,12 @@ class Selector:
 
     def matches_all(self, devices: Iterable[Device | Mapping[str, object]]) -> list[bool | CelRuntimeError]:
         """The verdicts on many devices; those that agree in all that the selector looks at are evaluated once."""
-        known, look = self._verdicts, self._seen
+        look = self._seen
         answers: list[bool | CelRuntimeError] = []
         for device in devices:
             ready = device if isinstance(device, Device) else Device.read(device)
-            seen = look(ready.visible)
-            answer = known.get(seen)
+            seen = self._number, look(ready.visible)
+            answer = _VERDICTS.get(seen)
             if answer is None:
                 answer = self._remember(seen, ready)
             answers.append(answer if isinstance(answer, bool) else CelRuntimeError(answer))
@@ -154,17 +168,31 @@ class Selector:
         names = {WHOLE} if self.reads is None else set(map(_visible_name, self.reads))
         return itemgetter(CONDITION, *sorted(names))
 
-    def _remember(self, seen: object, device: Device) -> bool | str:
+    def _remember(self, seen: _Seen, device: Device) -> bool | str:
         """Evaluate, and keep the verdict, or the message of the error, for all devices that look the same."""
         answer: bool | str
+        count_work(20 + min(self.max_cost, MOST_COST))
         try:
             answer = self.matches(device)
         except CelRuntimeError as error:
             answer = error.message
-        if len(self._verdicts) >= _KEPT_VERDICTS:
-            self._verdicts.clear()
-        self._verdicts[seen] = answer
+        message = 0 if isinstance(answer, bool) else len(answer)
+        _VERDICTS.put(seen, answer, 5 + _parts(seen[1]) + message // 60)
         return answer
+
+
+_Seen = tuple[int, object]
+"""The number of a selector, and what it sees of a device."""
+
+_NUMBERS = count()
+"""Verdicts name their selector by a number, so that they do not keep it."""
+_VERDICTS: BoundedCache[_Seen, bool | str] = BoundedCache(_MOST_SEEN)
+"""Of all selectors: whether a device matches, or the message of the error."""
+
+
+def _parts(seen: object) -> int:
+    """How many parts of a device a verdict rests on; those of a wildcard are together in a set."""
+    return sum(map(_parts, seen)) if isinstance(seen, tuple | frozenset) else 1
 
 
 def _visible_name(read: Read) -> str:
@@ -187,9 +215,9 @@ def compile_selector(text: str, features: Features = Features()) -> Selector:  #
     """
     if not _is_text(text):
         raise _refused(f"an expression is text, and this is {type(text).__name__}", "")
-    compiled = _compiled(text, features)
+    compiled = _compiled((text, features))
     if isinstance(compiled, CelCompileError):
-        raise compiled.with_traceback(None)
+        raise compiled.unraised()
     return compiled
 
 
@@ -197,12 +225,19 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-@lru_cache(maxsize=_KEPT_SELECTORS)
-def _compiled(text: str, features: Features) -> Selector | CelCompileError:
+def _weight(key: tuple[str, Features], compiled: Selector | CelCompileError) -> int:
+    size = len(str(compiled)) // 500 if isinstance(compiled, CelCompileError) else compiled.nodes
+    return _FIXED + size + len(key[0]) // 500
+
+
+@remember(_MOST_NODES, _weight)
+def _compiled(key: tuple[str, Features]) -> Selector | CelCompileError:
+    text, features = key
+    count_work(_WORK_PER_CHARACTER * len(text))
     try:
         return _compile(text, features)
     except CelCompileError as error:
-        return error.with_traceback(None)
+        return error.unraised()
 
 
 def _compile(text: str, features: Features) -> Selector:

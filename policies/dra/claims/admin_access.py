@@ -1,28 +1,46 @@
-"""Admin access: devices that others use, for those who look after them."""
+"""Admin access: devices that other pods hold, for pods that monitor or maintain them.
+
+Kubernetes allows it by a label on the namespace and does not check who sets that label. In a cluster, the
+ValidatingAdmissionPolicy admin-access.gpu-admission.io does (deploy/components/admin-access).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.checks import Problem, problem
+from policies.checks import Checks, Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.checks import CLAIMS
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.printable import shown
+from policies.settings.choices import DRA_DRIVER_NAMESPACES
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.decision import Finding
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Asked
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+
+__all__ = ["validate_namespace"]
 
 _LABEL = "resource.kubernetes.io/admin-access"
+_LABEL_PATH = FieldPath(["metadata", "labels", _LABEL])
+_SOURCE = "k8s.io/kubernetes pkg/registry/resource/utils.go AuthorizedForAdmin"
+
+_NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks()
 
 
 @CLAIMS.rule(
     "GA220",
-    "Admin access is asked for in namespaces that have it",
+    "A claim must not request adminAccess in a namespace without the label for it",
     default=Severity.DENY,
-    remedy=f'label the namespace {_LABEL}: "true", or remove adminAccess',
-    source="k8s.io/kubernetes pkg/registry/resource/resourceclaim/strategy.go",
+    remedy=f'remove adminAccess, or ask an administrator to label the namespace {_LABEL}: "true"',
+    source=_SOURCE,
     wrong="""
     apiVersion: resource.k8s.io/v1
     kind: ResourceClaim
@@ -53,16 +71,133 @@ _LABEL = "resource.kubernetes.io/admin-access"
       labels: {resource.kubernetes.io/admin-access: "true"}""",
 )
 def admin_access_label(subject: Subject) -> Iterator[Problem]:
-    """Admin access reaches devices that others hold, so the API server grants it by a label on the namespace.
+    """Admin access reaches devices that others hold, so the API server allows it by a label on the namespace.
 
-    The label is looked at when a claim or a template is created. An alternative of a prioritized list has no such field. Where the namespace cannot be seen nothing is said:
-    the API server will.
+    The label is checked when a claim or a template is created and when devices are allocated; a claim that is allocated
+    keeps its devices without it. An alternative of a prioritized list has no such field. If the namespace is unknown, this
+    rule says nothing: the API server will.
     """
-    labels = subject.facts.namespace_labels(subject.namespace)
-    if labels is UNKNOWN or labels.get(_LABEL) == "true":
+    if _is_allowed(subject) is not False:
         return
+    for asked in _admin_requests(subject):
+        text = f'needs the label {_LABEL}: "true" on namespace "{subject.namespace}", which does not have it'
+        yield problem(asked.path / "adminAccess", text)
+
+
+@CLAIMS.rule(
+    "GA231",
+    "A claim must request adminAccess only to monitor or maintain devices",
+    default=Severity.WARN,
+    remedy="remove adminAccess, unless the claim's pods monitor or maintain devices",
+    source=f"{_SOURCE}; KEP-5018",
+    wrong="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaimTemplate
+    metadata: {name: train, namespace: team-a}
+    spec:
+      spec:
+        devices:
+          requests:
+          - name: gpu
+            exactly: {deviceClassName: gpu.nvidia.com, adminAccess: true}
+    ---
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team-a
+      labels: {resource.kubernetes.io/admin-access: "true"}""",
+    right="""
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaimTemplate
+    metadata: {name: train, namespace: team-a}
+    spec:
+      spec:
+        devices:
+          requests:
+          - name: gpu
+            exactly: {deviceClassName: gpu.nvidia.com}
+    ---
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team-a
+      labels: {resource.kubernetes.io/admin-access: "true"}""",
+)
+def admin_access_requested(subject: Subject) -> Iterator[Problem]:
+    """With admin access a pod gets devices that other pods hold, and they are not protected from it.
+
+    NVIDIA's driver gives such a pod the device as to any other pod, so it can compute there and use up the memory. In the
+    namespaces of the GPU Operator and of NVIDIA's DRA driver, whose agents need admin access, it is only noted.
+    """
+    if _is_allowed(subject) is False or subject.facts.offers("DRAAdminAccess") is False:
+        return
+    severity = _severity(subject.namespace, subject.facts.settings)
+    for asked in _admin_requests(subject):
+        text = "lets the claim's pods use devices that other pods hold"
+        yield problem(asked.path / "adminAccess", text, severity=severity)
+
+
+def _admin_requests(subject: Subject) -> Iterator[Asked]:
     exact = (asked for request in subject.requests if not request.prioritized for asked in request.alternatives)
-    for asked in exact:
-        if asked.admin_access:
-            text = f'needs the label {_LABEL}: "true" on namespace "{subject.namespace}", which does not have it'
-            yield problem(asked.path / "adminAccess", text)
+    return (asked for asked in exact if asked.admin_access)
+
+
+def _is_allowed(subject: Subject) -> bool | None:
+    """Whether the namespace has the label; None if the namespace is unknown."""
+    labels = subject.facts.namespace_labels(subject.namespace)
+    return None if labels is UNKNOWN else labels.get(_LABEL) == "true"
+
+
+def validate_namespace(request: Request, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
+    """Findings for a namespace that is created or updated with a label for admin access."""
+    if request.operation != "DELETE" and isinstance(request.object, dict):
+        yield from _NAMESPACES.run((request, settings))
+
+
+@_NAMESPACES.rule(
+    "GA232",
+    "A namespace must allow admin access only where administrators create the claims",
+    default=Severity.WARN,
+    remedy="remove the label, unless only administrators may create claims, templates and pods in this namespace",
+    source=f"{_SOURCE}; kubernetes/kubernetes#141293",
+    wrong="""
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team-a
+      labels: {resource.kubernetes.io/admin-access: "true"}""",
+    right="""
+    apiVersion: v1
+    kind: Namespace
+    metadata: {name: team-a}""",
+)
+def admin_access_allowed(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
+    """The label allows adminAccess to everyone who may create claims or templates in the namespace.
+
+    Kubernetes does not check who sets it. In a cluster, the policy admin-access.gpu-admission.io requires the verb "set" on
+    namespaceadminaccess.gpu-admission.io; a review of files does not know who applies them. The namespaces of the GPU
+    Operator, which labels its own, and of NVIDIA's DRA driver are only noted.
+    """
+    request, settings = subject
+    value = lookup(request.object, _LABEL_PATH)
+    if value is None or value == lookup(request.old_object, _LABEL_PATH):
+        return
+    name = name_of(request.object or {})
+    if value != "true":
+        text = f'is {shown(value)}, which allows nothing: only "true" does, as a string'
+        yield problem(_LABEL_PATH, text, 'write "true" in quotes, or remove the label', severity=Severity.WARN)
+        return
+    text = f'lets everyone who may create claims in namespace "{name}" use devices that other pods hold'
+    severity = _severity(name, settings)
+    if not request.entry and severity is None:
+        text += (
+            '; setting it requires the verb "set" on namespaceadminaccess.gpu-admission.io, and whether the user who '
+            "applies this has it cannot be known offline"
+        )
+    yield problem(_LABEL_PATH, text, severity=severity)
+
+
+def _severity(namespace: str, settings: GPUAdmissionPolicy) -> Severity | None:
+    """Only noted where GPUs are handed out; None for the rule's default."""
+    hands_out = namespace in (*settings.configuration.operator_namespaces, *DRA_DRIVER_NAMESPACES)
+    return Severity.AUDIT if hands_out else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @CLAIMS.rule(
     "GA210",
-    "Capacity is asked for by names that devices can use",
+    "Capacity must be requested by names that devices can have",
     default=Severity.DENY,
     remedy="write the name as the ResourceSlices have it",
     source="k8s.io/api/resource/v1/types.go CapacityRequirements and QualifiedName",

@@ -22,7 +22,7 @@ _STANDARD = {"pcieRoot", "pciBusID", "numaNode"}
 
 @CLAIMS.rule(
     "GA211",
-    "A constraint is on one attribute, with its domain",
+    "A constraint must name one attribute, with its domain",
     default=Severity.DENY,
     remedy="write matchAttribute: gpu.nvidia.com/parentUUID, or another attribute with its domain",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceConstraint, validateFullyQualifiedName",

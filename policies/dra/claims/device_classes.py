@@ -23,7 +23,7 @@ _SINCE = (1, 34)
 
 @CLAIMS.rule(
     "GA214",
-    "A DeviceClass stands for an extended resource that pods can ask for",
+    "The extended resource of a DeviceClass must be one that pods can request",
     default=Severity.DENY,
     remedy="write a name such as nvidia.com/gpu",
     source="k8s.io/apimachinery pkg/api/validate ExtendedResourceName",

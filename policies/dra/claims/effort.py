@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from policies.dra.cel import CelCompileError, Features, compile_selector, work
+from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -26,7 +27,8 @@ STORED = Features(list_type_attributes=False)
 """What the scheduler compiles stored selectors with; gates take nothing away from these."""
 
 MOST_TEXT = 12 * 1024
-"""Bytes of the selectors of one object that are compared with the cluster; half a second at the worst."""
+"""Bytes of the selectors of one object that are compared with the cluster; half a second at the worst, aside from the event
+loop (see `policies.work`)."""
 MOST_OF_CLASSES = 4 * 1024
 """Bytes of the selectors of the classes that it names, beside what the object leaves of its own bytes."""
 EACH = 64
@@ -46,14 +48,18 @@ _MOST_COMPARED = 120_000
 class Effort:
     """The work of one review. It is spent in the order of the rules."""
 
-    def __init__(self) -> None:
-        self.own_left = MOST_TEXT
-        self.classes_left = MOST_OF_CLASSES
-        self._hints_left = _MOST_OF_HINTS
+    def __init__(self, *, compares: bool = True) -> None:
+        """Begin with all of it, or with nothing for comparisons with the cluster."""
+        self.compares = compares
+        self.own_left = MOST_TEXT if compares else 0
+        self.classes_left = MOST_OF_CLASSES if compares else 0
+        self._hints_left = _MOST_OF_HINTS if compares else 0
         self._reading_left = _MOST_READ
         self.cost_left = MOST_COST_OF_ALL
         self._steps_left = _MOST_STEPS
         self._compared_left = _MOST_COMPARED
+        self.was_cut = False
+        """Whether something was not compared with the cluster, beside selectors of the object itself."""
         self._admitted: dict[FieldPath | str, bool] = {}
         self._compiled: dict[str, Selector | CelCompileError] = {}
         self._asked: dict[Selector, set[Group]] = {}
@@ -67,12 +73,14 @@ class Effort:
 
     def compare(self, devices: int) -> bool:
         """Whether so many devices more may be compared."""
+        count_work(5 * devices)
         self._compared_left -= devices
+        self.was_cut = self.was_cut or self._compared_left < 0
         return self._compared_left >= 0
 
     def reserve(self, texts: Sequence[str]) -> None:
         """Leave to classes what the selectors of the object itself will not need."""
-        self.classes_left += max(MOST_TEXT - size_of(texts), 0)
+        self.classes_left += max(self.own_left - size_of(texts), 0)
 
     def admit_own(self, path: FieldPath, texts: Sequence[str]) -> bool:
         """Whether the selectors at a path of the object, all or none, are within the bounds."""
@@ -90,6 +98,7 @@ class Effort:
             size = size_of(texts)
             admitted = self._admitted[name] = size <= self.classes_left
             self.classes_left -= size if admitted else 0
+            self.was_cut = self.was_cut or not admitted
         return admitted
 
     def admit_hints(self, texts: Sequence[str]) -> bool:
@@ -101,7 +110,9 @@ class Effort:
 
     def admit_reading(self, characters: int) -> bool:
         """Whether selectors may be gone through once more."""
+        count_work(characters // 4)
         admitted = characters <= self._reading_left
+        self.was_cut = self.was_cut or not admitted
         self._reading_left -= characters if admitted else 0
         return admitted
 
@@ -111,7 +122,7 @@ class Effort:
             try:
                 self._compiled[text] = compile_selector(text, STORED)
             except CelCompileError as error:
-                self._compiled[text] = error
+                self._compiled[text] = error.unraised()
         return self._compiled[text]
 
     def verdicts(self, selector: Selector, groups: Sequence[Group]) -> list[bool | CelRuntimeError] | None:
@@ -119,6 +130,7 @@ class Effort:
         asked = self._asked.setdefault(selector, set())
         new = len(asked.union(groups)) - len(asked)
         if self._steps_left < 0 or selector.max_cost * new > self.cost_left:
+            self.was_cut = True
             return None
         self.cost_left -= selector.max_cost * new
         asked.update(groups)
@@ -128,6 +140,7 @@ class Effort:
             found += selector.matches_all((group.sample,))
             self._steps_left -= work.spent()
             if self._steps_left < 0:
+                self.was_cut = True
                 return None
         return found
 

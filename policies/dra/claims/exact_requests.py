@@ -15,15 +15,15 @@ from policies.kubernetes.misspellings import closest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.claims.requests import Asked
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Asked
 
 _MODES = ("All", "ExactCount")
 
 
 @CLAIMS.rule(
     "GA206",
-    "A request names a DeviceClass",
+    "A request must name a DeviceClass",
     default=Severity.DENY,
     remedy="add deviceClassName, such as gpu.nvidia.com for whole GPUs or mig.nvidia.com for slices",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceClass",
@@ -71,7 +71,7 @@ def _is_told_as_misplaced(subject: Subject, asked: Asked) -> bool:
 
 @CLAIMS.rule(
     "GA207",
-    "A request says how many devices in a way that can be met",
+    "A request must ask for a number of devices that it can get",
     default=Severity.DENY,
     remedy="write count: 1 or more, or allocationMode: All without a count",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceAllocationMode",

@@ -25,10 +25,10 @@ _DRIVER_DEFAULTS = {"IMEXDaemonsWithDNSNames": True, "ComputeDomainCliques": Tru
 class Facts:
     """What a view knows around claims. Every answer may be `UNKNOWN`."""
 
-    def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
+    def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy, *, compares: bool = True) -> None:
         self.view = view
         self.settings = settings
-        self.effort = Effort()
+        self.effort = Effort(compares=compares)
 
     def device_class(self, name: str) -> Object | Unknown | None:
         """A DeviceClass; None where it certainly does not exist."""

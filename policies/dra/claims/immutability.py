@@ -29,7 +29,7 @@ _REMEDIES = {
 
 @CLAIMS.rule(
     "GA217",
-    "What is asked for stays as it was made",
+    "The spec of a claim must not change",
     default=Severity.DENY,
     remedy="create another object",
     source="k8s.io/kubernetes pkg/apis/resource/validation ValidateResourceClaimUpdate; the CRD of dra-driver-nvidia-gpu",

@@ -26,7 +26,7 @@ _MOST_TOLERATIONS = 16
 
 @CLAIMS.rule(
     "GA208",
-    "Lists have no more items than the API server takes",
+    "Lists must not exceed the limits of the API server",
     default=Severity.DENY,
     remedy="split the claim: a pod can have several",
     source="k8s.io/api/resource/v1/types.go, the constants ending in MaxSize",

@@ -33,7 +33,7 @@ _MOST_ANNOTATED = 256 * 1024
 
 @CLAIMS.rule(
     "GA203",
-    "Objects have names, labels and annotations that they can have",
+    "Objects must have valid names, labels and annotations",
     default=Severity.DENY,
     remedy="write a name of lower case letters, digits, '-' and '.'",
     source="k8s.io/kubernetes pkg/apis/resource/validation ValidateResourceClaim, ValidateDeviceClass; "

@@ -14,8 +14,8 @@ from policies.dra.claims.name_errors import driver_name_error
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.claims.requests import Config
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Config
 
 _LONGEST = 10 * 1024
 """Bytes of parameters, as JSON."""
@@ -23,7 +23,7 @@ _LONGEST = 10 * 1024
 
 @CLAIMS.rule(
     "GA213",
-    "A config names its driver and has parameters",
+    "A config must name its driver and have parameters",
     default=Severity.DENY,
     remedy="write opaque: {driver: gpu.nvidia.com, parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: ...}}",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateOpaqueConfiguration, validateRawExtension",

@@ -13,13 +13,13 @@ from policies.dra.claims.schemas import ASKED_FIELDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.claims.requests import Request
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Request
 
 
 @CLAIMS.rule(
     "GA205",
-    "A request is either exact or a list of alternatives",
+    "A request must be either exact or a list of alternatives",
     default=Severity.DENY,
     remedy="write exactly for one kind of device, or firstAvailable for alternatives in the order of preference",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceRequest",

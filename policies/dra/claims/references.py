@@ -22,7 +22,7 @@ _LISTED = 5
 
 @CLAIMS.rule(
     "GA212",
-    "Constraints and configs refer to requests of the claim",
+    "Constraints and configs must refer to requests of the claim",
     default=Severity.DENY,
     remedy="write the name of a request, or leave requests out to mean all",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateRequestNameRef",

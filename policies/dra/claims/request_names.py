@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @CLAIMS.rule(
     "GA204",
-    "Requests have names of their own",
+    "Requests must have unique, valid names",
     default=Severity.DENY,
     remedy="write a name of lower case letters, digits and '-'",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceRequest",

@@ -6,11 +6,12 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from policies.dra.claims.cluster.nvidia_devices import GPU, KINDS, STANDARD
+from policies.dra.claims.cluster.nvidia_devices import KINDS, STANDARD
 from policies.dra.claims.limits import MOST
 from policies.dra.deviceclasses import selector_texts
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import printable
+from policies.nvidia.drivers import DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -127,14 +128,14 @@ def _with_domain(issue: Issue, selector: SelectorText, subject: Subject) -> str 
 
 def _domain_of(part: str, name: str, selector: SelectorText, subject: Subject) -> str:
     """The domain that a name is probably in: the driver of the class, else NVIDIA's."""
-    if any((part, STANDARD, name) in kind.sometimes for kind in KINDS):
+    if any((part, STANDARD, name) in (*kind.always, *kind.sometimes) for kind in KINDS):
         return STANDARD
     if selector.asked is None:
         texts: Iterable[str] = (each.text for each in subject.selectors[:MOST])
     else:
         found = subject.facts.device_class(selector.asked.device_class)
         texts = (selector_texts(found) or ())[:MOST] if isinstance(found, dict) else ()
-    return next((driver[2] for text in texts if (driver := _DRIVER.search(text))), GPU)
+    return next((driver[2] for text in texts if (driver := _DRIVER.search(text))), DRIVER)
 
 
 def _hidden(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
@@ -14,17 +15,19 @@ from policies.dra.claims.limits import MOST
 from policies.dra.claims.selector_mistakes import near, of_its_own, remedy, visible
 from policies.dra.selector_limits import LONGEST_TEXT
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.rules import get_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.decision import Finding
     from policies.dra.cel import Features
     from policies.dra.claims.subject import SelectorText, Subject
 
 
 @CLAIMS.rule(
     "GA215",
-    "Selectors compile",
+    "Selectors must compile",
     default=Severity.DENY,
     remedy="correct the expression; gpu-admission review shows the place",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateCELExpression; "
@@ -75,7 +78,7 @@ def compilable_selectors(subject: Subject) -> Iterator[Problem]:
 
 @CLAIMS.rule(
     "GA216",
-    "Selectors are short and cheap enough",
+    "Selectors must be short and cheap enough",
     default=Severity.DENY,
     remedy="avoid loops in loops: all, exists, filter and map over what may be long",
     source="k8s.io/api/resource/v1/types.go CELSelectorExpressionMaxCost, CELSelectorExpressionMaxLength",
@@ -102,10 +105,12 @@ def affordable_selectors(subject: Subject) -> Iterator[Problem]:
 
     It estimates the cost for the largest device that there may be, not for those of this cluster.
 
-    What selectors make of the cluster's devices is asked here within bounds, too: 12 KiB of selectors in one object, the
-    rest of 16 KiB for those of the classes that it names, and a cost of 250,000. Beyond the first the audit log is told;
-    beyond the others the rules on what devices match say nothing.
+    A review compares selectors with the devices of the cluster within bounds, too: 12 KiB of selectors in one object, the
+    rest of 16 KiB for those of the classes that it names, and a cost of 250,000. What is beyond is stored, and a warning
+    says that it was not compared: the rules on what devices match do not hold for it. An object of a
+    namespace that has used its share of a replica's time is not compared at all, and a warning says so.
     """
+    yield from _beyond_share(subject)
     yield from _beyond_effort(subject)
     for selector in _texts(subject):
         size = _size(selector.text)
@@ -121,6 +126,27 @@ def affordable_selectors(subject: Subject) -> Iterator[Problem]:
             yield problem(selector.path, forbidden(why))
 
 
+def _beyond_share(subject: Subject) -> Iterator[Problem]:
+    """That nothing is compared with the cluster, because others of the namespace have taken the time for it."""
+    if subject.facts.effort.compares or subject.kind == "ComputeDomain" or not _are_new(subject):
+        return
+    whose = f"namespace {json.dumps(subject.namespace)}" if subject.namespace else "cluster-scoped objects"
+    text = f"not compared with the devices of the cluster: {whose} used up a share of the webhook's time"
+    remedy = "review it with gpu-admission review, or create it again in a minute"
+    yield problem(subject.devices_path, text, remedy, severity=Severity.WARN)
+
+
+def uncompared(subject: Subject) -> Finding | None:
+    """A warning if what the selectors match was not compared with the whole cluster; to be asked after all rules."""
+    effort = subject.facts.effort
+    if not (effort.compares and effort.was_cut) or not _are_new(subject):
+        return None
+    why = "not all selectors were compared with all devices of the cluster, because that takes more than a review may"
+    rule = get_rule("GA216")
+    remedy = "write shorter and simpler selectors, here and in the DeviceClasses"
+    return None if rule is None else rule.finding(subject.devices_path, why, remedy, severity=Severity.WARN)
+
+
 def _beyond_effort(subject: Subject) -> Iterator[Problem]:
     """That not all selectors are compared with the cluster, where they are too many for that."""
     size = size_of([selector.text for selector in subject.selectors])
@@ -128,7 +154,7 @@ def _beyond_effort(subject: Subject) -> Iterator[Problem]:
         text = f"all selectors come to {size} bytes, at {EACH} for each beside its own; those beyond {MOST_TEXT} are stored"
         path = subject.devices_path
         why = f"{text} without being compared with the devices of the cluster"
-        yield problem(path, why, "write shorter selectors", severity=Severity.AUDIT)
+        yield problem(path, why, "write shorter selectors", severity=Severity.WARN)
 
 
 def _are_new(subject: Subject) -> bool:

@@ -32,7 +32,7 @@ def _problems(subject: Subject) -> Iterator[SchemaProblem]:
 
 @CLAIMS.rule(
     "GA201",
-    "Fields exist where they are written",
+    "Fields must exist where they are written",
     default=Severity.DENY,
     remedy="remove it",
     source="k8s.io/api/resource/v1/types.go and v1beta1/types.go; strict decoding by kubectl",
@@ -110,7 +110,7 @@ def _plain(value: str | bool | int) -> str:
 
 @CLAIMS.rule(
     "GA202",
-    "Values have the types that the API has",
+    "Values must have the types of the API",
     default=Severity.DENY,
     remedy="write a value of that type",
     source="k8s.io/api/resource/v1/types.go; the CRD of dra-driver-nvidia-gpu",

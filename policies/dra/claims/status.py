@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @CLAIMS.rule(
     "GA218",
-    "A new claim has no status",
+    "A new claim must not have a status",
     default=Severity.WARN,
     remedy="remove it",
     source="k8s.io/kubernetes pkg/registry/resource/resourceclaim/strategy.go PrepareForCreate",

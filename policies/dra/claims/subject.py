@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.claims.requests import Config, Constraint, Request, read_requests
+from policies.dra.device_requests import Config, Constraint, Request, read_requests
 from policies.entries import CLAIM_KINDS
 from policies.kubernetes.objects import Object, name_of
 from policies.kubernetes.paths import FieldPath, lookup
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.claims.facts import Facts
-    from policies.dra.claims.requests import Asked
+    from policies.dra.device_requests import Asked
     from policies.request import Request as AdmissionRequest
 
 __all__ = ["SelectorText", "Subject"]

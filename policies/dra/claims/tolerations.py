@@ -23,7 +23,7 @@ _EFFECTS = ("NoExecute", "NoSchedule", "None")
 
 @CLAIMS.rule(
     "GA209",
-    "Tolerations are for taints that devices can have",
+    "Tolerations must be for taints that devices can have",
     default=Severity.DENY,
     remedy="write {key: gpu.nvidia.com/xid, operator: Exists, effect: NoSchedule}, or what the taint is",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceToleration",

@@ -57,7 +57,9 @@ __all__ = ["validate"]
 
 def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     """Everything that is wrong with what is created; nothing for kinds that are not of dynamic resource allocation."""
-    subject = Subject.of(request, Facts(view, settings))
+    subject = Subject.of(request, Facts(view, settings, compares=request.compares))
     if subject is not None:
         subject.facts.effort.reserve([selector.text for selector in subject.selectors])
         yield from CLAIMS.run(subject)
+        if (cut := selectors.uncompared(subject)) is not None:
+            yield cut

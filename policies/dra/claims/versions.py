@@ -26,7 +26,7 @@ _REMOVED = {"v1beta2": (1, 39), "v1beta1": (1, 38)}
 
 @CLAIMS.rule(
     "GA200",
-    "The version of the API exists and is served",
+    "The API version must exist and be served",
     default=Severity.DENY,
     remedy="write apiVersion: resource.k8s.io/v1",
     source="k8s.io/api/resource, the lifecycle of its types; the CRD of dra-driver-nvidia-gpu",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from policies.caches import remember_short
 from policies.kubernetes.printable import shown
 from policies.nvidia.product_globs import folded, is_within, matching, spellings
 from policies.nvidia.wishes.errors import WishError
@@ -97,7 +97,7 @@ class ProductPatterns:
         return taken if len(taken) == len(includes) else {}
 
 
-@lru_cache(maxsize=8192)
+@remember_short(8192)
 def product_spellings(product: str, profile: MIGProfile | None = None, *, by_profile: bool = False) -> tuple[str, ...]:
     """What patterns that include are matched with, folded; see `ProductPatterns.admits`.
 

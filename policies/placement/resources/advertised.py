@@ -9,11 +9,12 @@ from policies.dra.class_names import class_meant, other_classes
 from policies.dra.deviceclasses import extended_resource_name
 from policies.dra.inventory import inventory
 from policies.dra.words import listed
+from policies.fleet.known_classes import has_nvidia_class_name
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.nvidia.drivers import DRIVER
-from policies.nvidia.resources import IMPLICIT_PREFIX, is_gpu_class, parse_resource
+from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.resources.extended_resources import first_asks
 from policies.placement.resources.instead import instead
@@ -60,7 +61,7 @@ def _of_class(ask: Ask, view: ClusterView) -> Iterator[Finding]:
     if classes is UNKNOWN or wanted in names:
         return
     guess = class_meant(wanted, names)
-    if is_gpu_class(wanted) or (guess and is_gpu_class(guess)):
+    if has_nvidia_class_name(wanted) or (guess and has_nvidia_class_name(guess)):
         text = f'there is no DeviceClass "{printable(wanted)}", so the pod would stay Pending'
         yield NOT_ADVERTISED.finding(ask.path, text, f'write "{guess}"' if guess else other_classes(names))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.fleet.device_plugin import active_cluster_policy
 from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
 from policies.placement.gpu_nodes import gpu_nodes
@@ -80,10 +81,7 @@ class _Configurations:
     """
 
     def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
-        policies = view.list("ClusterPolicy")
-        # The operator follows the oldest.
-        policy = None if policies is UNKNOWN else min(policies, key=_age, default=None)
-        config = lookup(policy, ("spec", "devicePlugin", "config"))
+        config = lookup(active_cluster_policy(view), ("spec", "devicePlugin", "config"))
         name = lookup(config, ("name",))
         self._default = lookup(config, ("default",))
         self._texts: list[Any] = []
@@ -126,11 +124,6 @@ class _Configurations:
             except YAMLError:
                 self._read[key] = None
         return self._read[key]
-
-
-def _age(policy: Any) -> str:
-    # One that is not stored yet has no timestamp, and is the youngest.
-    return str(lookup(policy, ("metadata", "creationTimestamp")) or "~")
 
 
 def _field(value: Any, name: str) -> Any:

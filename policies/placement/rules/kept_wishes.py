@@ -9,7 +9,7 @@ __all__ = ["BY_NAME", "NO_EFFECT"]
 
 NO_EFFECT = rule(
     "GA407",
-    "A wish has an effect",
+    "A wish must have an effect",
     default=Severity.WARN,
     why="""
     Wishes say which GPU a pod gets for its nvidia.com/gpu. A pod that asks for none gets none by wishing. In a claim
@@ -40,7 +40,7 @@ NO_EFFECT = rule(
 
 BY_NAME = rule(
     "GA408",
-    "A wish is kept by labels, not by the names of nodes",
+    "A wish must be met by labels, not by the names of nodes",
     default=Severity.WARN,
     why="""
     Where GPUs are handed out by DRA, nodes have no labels that tell of them. Until such a pod asks by a claim, its wish

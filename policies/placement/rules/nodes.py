@@ -9,7 +9,7 @@ __all__ = ["NOT_ADVERTISED", "ONE_SHARE", "ONLY_SHARES"]
 
 ONLY_SHARES = rule(
     "GA411",
-    "A pod that is kept off shared GPUs finds a GPU of its own",
+    "A pod that avoids shared GPUs must find a GPU of its own",
     default=Severity.WARN,
     why="""
     With spec.placement.avoidSharedGPUs, pods that ask for nvidia.com/gpu and say nothing about sharing are kept off
@@ -50,7 +50,7 @@ ONLY_SHARES = rule(
 
 ONE_SHARE = rule(
     "GA412",
-    "A container asks for one share where no more are given",
+    "A container must request one share where a node gives no more",
     default=Severity.WARN,
     why="""
     Under MPS, and under time-slicing with failRequestsGreaterThanOne, the device plugin turns down whoever asks for
@@ -88,7 +88,7 @@ ONE_SHARE = rule(
 
 NOT_ADVERTISED = rule(
     "GA413",
-    "Some node advertises the resource that a pod asks for",
+    "A node must advertise the resource that a pod requests",
     default=Severity.WARN,
     why="""
     A pod that asks for a resource which no node has stays Pending, and the scheduler says no more than that it is

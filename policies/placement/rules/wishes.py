@@ -16,7 +16,7 @@ __all__ = [
 
 MALFORMED = rule(
     "GA401",
-    "A wish can be read",
+    "A wish must be readable",
     default=Severity.DENY,
     why="""
     A wish that cannot be read cannot be kept. Left out, it would let the pod run on any GPU, which is what its author
@@ -47,7 +47,7 @@ MALFORMED = rule(
 
 CONTRADICTORY = rule(
     "GA402",
-    "A wish agrees with itself and with what the pod asks for",
+    "A wish must not contradict itself or the request of the pod",
     default=Severity.DENY,
     why="""
     No GPU has at least 80 GiB and at most 40 GiB of memory, and what is handed out as nvidia.com/gpu.shared is never
@@ -78,7 +78,7 @@ CONTRADICTORY = rule(
 
 CONFLICTING = rule(
     "GA403",
-    "A wish agrees with the pod's own node selector and affinity",
+    "A wish must not contradict the node selector and affinity of the pod",
     default=Severity.DENY,
     why="""
     A wish is added to what the pod says of its nodes itself, never put in its place. Where no node could have both, the
@@ -111,7 +111,7 @@ CONFLICTING = rule(
 
 UNSATISFIED = rule(
     "GA404",
-    "Some node has a GPU as it is wished",
+    "A node must have a GPU that meets the wish",
     default=Severity.WARN,
     setting="placement.unsatisfiable",
     why="""
@@ -157,7 +157,7 @@ UNSATISFIED = rule(
 
 MISSPELT = rule(
     "GA405",
-    "A product that is wished exists",
+    "The product of a wish must exist",
     default=Severity.WARN,
     why="""
     The name is that of no GPU in the cluster, and of none that gpu-admission knows. It may be new; more often a letter
@@ -188,7 +188,7 @@ MISSPELT = rule(
 
 NO_WISH = rule(
     "GA406",
-    "An annotation of gpu-admission.io is one that is read",
+    "An annotation of gpu-admission.io must be one that is read",
     default=Severity.WARN,
     why="""
     Nobody reads an annotation whose name is misspelt, or one that should have been a label. The pod runs as if it were

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS, device_type, extended_resource_name
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.fleet import extended_requests
+from policies.fleet.known_classes import has_nvidia_class_name, known_classes
 from policies.nvidia.labels import Subject
 from policies.nvidia.predicates.predicate import attribute_of
-from policies.nvidia.resources import IMPLICIT_PREFIX, GPUResource, asks_for_gpu, parse_resource
-from policies.view import UNKNOWN
+from policies.nvidia.resources import IMPLICIT_PREFIX, GPUResource, parse_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from policies.dra.inventory import DeviceGroup
+    from policies.fleet.known_classes import DeviceType
     from policies.kubernetes.pods import Pod
     from policies.view import ClusterView
 
-__all__ = ["AskedGPU", "asked_gpus", "types_by_resource"]
-
-DeviceType = Literal["gpu", "mig"]
+__all__ = ["AskedGPU", "asked_gpus", "device_type"]
 
 _WHOLE_GPU = GPUResource("nvidia.com/gpu", mig=False, profile=None, shared=False)
 
@@ -46,43 +41,33 @@ class AskedGPU:
 
 
 def asked_gpus(pod: Pod, view: ClusterView) -> tuple[AskedGPU, ...]:
-    """The GPU resources that a pod asks for, in the order of its containers, each once."""
-    types = view.derive(types_by_resource)
-    names = dict.fromkeys(
-        name
-        for container in pod.all_containers
-        for name, amount in (*container.limits.items(), *container.requests.items())
-        if (asks_for_gpu(name) or name in types) and _is_some(amount)
+    """The GPU resources that a pod asks for, in the order of its containers, each once.
+
+    A resource counts if it is one of the device plugin, if it stands for devices of one type, or if it names a class that
+    is named like NVIDIA's and does not select devices of another driver only.
+    """
+    types = {
+        request.name: device_type(request.name, view)
+        for request in extended_requests(pod.document, view)
+        if not request.is_unlisted
+    }
+    return tuple(
+        _asked(name, found)
+        for name, found in types.items()
+        if found is not None
+        or parse_resource(name) is not None
+        or (name.startswith(IMPLICIT_PREFIX) and has_nvidia_class_name(name.removeprefix(IMPLICIT_PREFIX)))
     )
-    return tuple(_asked(name, types.get(name)) for name in names)
 
 
-def types_by_resource(view: ClusterView) -> Mapping[str, DeviceType]:
-    """The devices that extended resources stand for by DeviceClasses, by name. Use it by `view.derive`.
-
-    Without a view of the classes, those that NVIDIA's driver ships are taken to be there, as it ships them.
+def device_type(resource: str, view: ClusterView) -> DeviceType | None:
+    """The devices that an extended resource stands for by a DeviceClass; None if it has none, or has devices of both types.
 
     Source: KEP-5004.
     """
-    classes = view.list("DeviceClass")
-    if classes is UNKNOWN:
-        return {IMPLICIT_PREFIX + GPU_CLASS: "gpu", IMPLICIT_PREFIX + MIG_CLASS: "mig"}
-    types: dict[str, DeviceType] = {}
-    for device_class in sorted(classes, key=name_of):
-        found = device_type(device_class)
-        if found is not None:
-            types[IMPLICIT_PREFIX + name_of(device_class)] = found
-            if resource := extended_resource_name(device_class):
-                types.setdefault(resource, found)
-    return types
-
-
-def _is_some(amount: Any) -> bool:
-    """Whether something is asked for; what is no amount the API server refuses."""
-    try:
-        return parse_quantity(amount) > 0
-    except QuantityError:
-        return False
+    classes = known_classes(view)
+    types = map(classes.probable_type, classes.standing_for(resource))
+    return next((each for each in types if each is not None), None)
 
 
 def _asked(name: str, devices: DeviceType | None) -> AskedGPU:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.decision import Severity
@@ -9,9 +10,9 @@ from policies.dra.words import compressed, listed, many
 from policies.kubernetes.node_requirements import ALWAYS, both
 from policies.nvidia.labels import Subject
 from policies.nvidia.predicates import TRUE
-from policies.placement.affinity import TooManyTermsError, require
+from policies.placement.affinity import TooManyTermsError, require, without_required
 from policies.placement.rules import BY_NAME, IMPOSSIBLE, NO_EFFECT
-from policies.placement.sharing import avoided
+from policies.placement.sharing import avoided, not_shared
 from policies.placement.wishes.asked_gpus import asked_gpus
 from policies.placement.wishes.node_names import MOST_NAMES
 from policies.placement.wishes.satisfaction import unsatisfied
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["keep_wish"]
+__all__ = ["keep_wish", "without_conditions"]
 
 _SIMPLIFY = "simplify the pod's own node selector and affinity"
 
@@ -54,6 +55,20 @@ def keep_wish(
         yield from _placed(pod, asked, view, settings, wishes, edits)
 
 
+def without_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: Wished) -> Pod:
+    """The pod without the conditions on nodes that `keep_wish` writes; the pod itself if it has none of them.
+
+    Conditions that the pod's author wrote in the same words go as well.
+    """
+    return _without(pod, wanted_nodes(pod, asked_gpus(pod, view), view, wishes.wish), settings, wishes)
+
+
+def _without(pod: Pod, wanted: WantedNodes, settings: GPUAdmissionPolicy, wishes: Wished) -> Pod:
+    unshared = tuple(not_shared(pod, wishes.wish, settings).values())
+    spec = without_required(pod.spec, both(wanted.alternatives, (unshared,)))
+    return pod if spec == pod.spec else replace(pod, document={**pod.document, "spec": spec})
+
+
 def _placed(
     pod: Pod,
     asked: tuple[AskedGPU, ...],
@@ -63,7 +78,8 @@ def _placed(
     edits: Editor,
 ) -> Iterator[Finding]:
     wanted = wanted_nodes(pod, asked, view, wishes.wish)
-    unshared, shared = avoided(pod, wishes.wish, view, settings, wanted.alternatives)
+    own = _without(pod, wanted, settings, wishes)
+    unshared, shared = avoided(own, wishes.wish, view, settings, wanted.alternatives)
     try:
         require(both(wanted.alternatives, unshared), edits)
     except TooManyTermsError as error:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.checks import Problem, problem
+from policies.dra.allocated_claims import allocated_devices
 from policies.dra.claims.effort import Effort
-from policies.dra.claims.requests import read_requests
 from policies.dra.class_names import class_meant
+from policies.fleet.known_classes import GPU_TYPES
+from policies.fleet.pod_claims import claim_requests
+from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
 from policies.nvidia.drivers import DRIVER
-from policies.quota.asks.necessary import necessary
+from policies.quota.asks.necessary import Necessary
 from policies.quota.charges import UNSEEN, Ask, DeviceKind
 from policies.quota.devices.classes import NO_CLASSES, classes
 from policies.quota.devices.published import Shares, devices, published
@@ -25,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.claims.cluster.fleet import Group
-    from policies.dra.claims.requests import Asked, Request
+    from policies.dra.device_requests import Asked, Request
+    from policies.fleet.pod_claims import ClaimKind
     from policies.kubernetes.objects import Object
-    from policies.quota.asks.necessary import Necessary
     from policies.quota.devices.classes import Classes
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
@@ -59,12 +62,23 @@ def asks_of_claim(claim: Object, view: ClusterView, settings: Quotas, priority_c
         settings: how quotas count.
         priority_class: of the pod that it was made for; None where it is no pod's.
     """
-    return _Claimed(claim, FieldPath(("spec",)), _known(view), settings, priority_class).all
+    return _Claimed(claim, "ResourceClaim", _known(view), settings, priority_class).all
 
 
-def asks_of_template(template: Object, view: ClusterView, settings: Quotas, priority_class: str | None) -> ClaimAsks:
-    """What the claims of a ResourceClaimTemplate ask for."""
-    return _Claimed(template, FieldPath(("spec", "spec")), _known(view), settings, priority_class).all
+def asks_of_template(
+    template: Object, view: ClusterView, settings: Quotas, priority_class: str | None, effort: Effort | None = None
+) -> ClaimAsks:
+    """What the claims of a ResourceClaimTemplate ask for.
+
+    Args:
+        template: in any version of resource.k8s.io.
+        view: the cluster, with classes and slices.
+        settings: how quotas count.
+        priority_class: of the pod that the claims are for; None where there are several.
+        effort: what may be spent on selectors, together with other templates of the same pod.
+    """
+    known = _known(view)
+    return _Claimed(template, "ResourceClaimTemplate", known, settings, priority_class, effort or Effort()).all
 
 
 def got_by_claim(
@@ -74,14 +88,14 @@ def got_by_claim(
 
     A device that no slice shows any more counts as the most that its request could have got.
     """
-    asked = _Claimed(claim, FieldPath(("spec",)), _known(view), settings, priority_class)
+    asked = _Claimed(claim, "ResourceClaim", _known(view), settings, priority_class)
     allocation = lookup(claim, ("status", "allocation"))
     if not isinstance(allocation, dict):
         return asked.all.asks
     known = view.derive(devices)
     held: Counter[DeviceKind] = Counter()
     lost: list[Ask] = []
-    for result in _results(allocation, settings):
+    for result in _counted_devices(claim, settings):
         found = None if known is UNKNOWN else known.find(str(result.get("pool")), str(result.get("device")))
         if found is None:
             lost.append(asked.one_of(str(result.get("request"))))
@@ -96,14 +110,12 @@ def _known(view: ClusterView) -> Classes:
     return NO_CLASSES if known is UNKNOWN else known
 
 
-def _results(allocation: Object, settings: Quotas) -> Iterator[Object]:
-    """The results that count."""
-    results = lookup(allocation, ("devices", "results"))
-    for result in results if isinstance(results, list) else ():
-        if not isinstance(result, dict) or result.get("driver") != DRIVER:
-            continue
-        if result.get("adminAccess") is not True or settings.admin_access == "charge":
-            yield result
+def _counted_devices(claim: Object, settings: Quotas) -> Iterator[Object]:
+    """The GPUs that a claim holds and that count."""
+    for device in allocated_devices(claim):
+        is_free = device.get("adminAccess") is True and settings.admin_access != "charge"
+        if device.get("driver") == DRIVER and not is_free:
+            yield device
 
 
 @dataclass(frozen=True)
@@ -111,11 +123,12 @@ class _Claimed:
     """The requests of a claim or a template, and what they can get."""
 
     document: Object
-    path: FieldPath
-    """Of the claim's spec."""
+    kind: ClaimKind
     classes: Classes
     settings: Quotas
     priority_class: str | None
+    effort: Effort = field(default_factory=Effort)
+    """What may be spent on selectors; a request whose selectors are beyond it counts as if it had none."""
 
     @property
     def all(self) -> ClaimAsks:
@@ -135,14 +148,14 @@ class _Claimed:
         named = [asked for request in self._requests for asked in request.alternatives if asked.name == name]
         choices = [replace(choice, count=1) for asked in named for choice in self._choices(asked)]
         if not choices:
-            return Ask(1, frozenset(), is_open=True, priority_class=self.priority_class, unseen=necessary(()).unseen())
+            return Ask(
+                1, frozenset(), is_open=True, priority_class=self.priority_class, unseen=Necessary(GPU_TYPES).unseen()
+            )
         return replace(choices[0], alternatives=tuple(choices[1:]))
 
     @cached_property
     def _requests(self) -> tuple[Request, ...]:
-        path = self.path / "devices" / "requests"
-        version = str(self.document.get("apiVersion", "")).rpartition("/")[2]
-        return tuple(read_requests(lookup(self.document, path), path, version))
+        return claim_requests(self.document, self.kind)
 
     def _choices(self, asked: Asked) -> list[Ask]:
         """What a request or an alternative asks for, in as many ways as it can be met; none where that is no GPU."""
@@ -152,7 +165,7 @@ class _Claimed:
         need = self.classes.necessary(name, texts)
         if not need.types:
             return []
-        groups = self.classes.devices(name, texts, self._effort)
+        groups = self.classes.devices(name, texts, self.effort)
         capacity = Shares.of(lookup(asked.fields, ("capacity", "requests")))
         kinds = [(published(group.first).taken(capacity), group) for group in groups]
         return (
@@ -166,7 +179,7 @@ class _Claimed:
 
     def _every(self, kinds: _Kinds, need: Necessary) -> list[Ask]:
         """All devices of whichever node it is: a node that nobody has seen is taken to be no larger than those seen."""
-        if not self._effort.compare(sum(len(group.by_node) for _, group in kinds)):
+        if not self.effort.compare(sum(len(group.by_node) for _, group in kinds)):
             return self._exact(MOST_DEVICES, kinds, need)
         everywhere = sum(group.by_node[""] for _, group in kinds)
         reachable = frozenset(kind for kind, group in kinds if "" in group.by_node)
@@ -189,17 +202,10 @@ class _Claimed:
         is_open = need.products is None
         return Ask(count, kinds, is_open, self.priority_class, need.unseen() if is_open else UNSEEN)
 
-    @cached_property
-    def _effort(self) -> Effort:
-        """What may be spent on all selectors of the claim together."""
-        return Effort()
-
-    def _selectors(self, asked: Asked) -> list[str]:
-        """The selectors of a request; where those before it were too much work, it is read as if it had none."""
-        items = asked.fields.get("selectors")
-        found = [lookup(item, ("cel", "expression")) for item in (items if isinstance(items, list) else ())]
-        texts = [text for text in found if isinstance(text, str)]
-        return texts if self._effort.admit_own(asked.path, texts) else []
+    def _selectors(self, asked: Asked) -> tuple[str, ...]:
+        """The selectors of a request; none where those before it were too much work, so that it counts the most."""
+        place = FieldPath((name_of(self.document), *asked.path))
+        return asked.selectors if self.effort.admit_own(place, asked.selectors) else ()
 
     def _problems(self, asked: Asked) -> Iterator[Problem]:
         name = asked.device_class

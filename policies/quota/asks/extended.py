@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from policies.fleet import extended_requests
 from policies.kubernetes.amounts import ONE, pod_amounts
 from policies.nvidia.products import PRODUCT, Product
 from policies.nvidia.resources import parse_resource
@@ -79,8 +80,13 @@ class Extended:
 
     @cached_property
     def _amounts(self) -> Mapping[str, int]:
-        """Of extended resources, which have a domain: most pods have none, and nothing is digested for them."""
-        return {name: count for name, count in most_held(self.pod).items() if "/" in name}
+        """Of extended resources that give a GPU, or could: most pods have none, and nothing is counted for them.
+
+        A resource of any name could while the DeviceClasses cannot be listed. It is not charged then: the scheduler makes
+        a claim for it if a class stands for it, and that is charged when it is made.
+        """
+        names = {each.name for each in extended_requests(self.pod.document, self.view) if not each.is_unlisted}
+        return {name: count for name, count in most_held(self.pod).items() if name in names} if names else {}
 
     @cached_property
     def _classes(self) -> Classes:
@@ -104,7 +110,7 @@ class Extended:
 
     def _ask(self, name: str, count: int) -> Ask | None:
         """What one resource asks for; None where it is no GPU."""
-        resource, known = parse_resource(name), self._gpu_classes(name)
+        resource, known = parse_resource(name), self._classes.standing_for(name)
         if resource is None and not known:
             return None
         kinds = self._offered(name) | self._of_classes(known)
@@ -113,14 +119,6 @@ class Extended:
             return Ask(count, kinds | pinned, priority_class=self.priority_class)
         unseen = self._unseen(resource, known, "")
         return Ask(count, kinds, is_open=True, priority_class=self.priority_class, unseen=unseen)
-
-    def _gpu_classes(self, name: str) -> tuple[str, ...]:
-        """The classes that a resource could stand for and whose devices could be GPUs, or of which nobody knows."""
-        return tuple(
-            each
-            for each in self._classes.standing_for(name)
-            if each not in self._classes or self._classes.necessary(each).types
-        )
 
     def _offered(self, name: str) -> frozenset[DeviceKind]:
         """What device plugins hand out under a name."""
@@ -149,7 +147,7 @@ class Extended:
                 return frozenset({of_replica(offer.device, offer.sharing, self.settings.weights)})
         return frozenset(
             published(group.first).taken(Shares())
-            for each in self._gpu_classes(name)
+            for each in self._classes.standing_for(name)
             for group in self._classes.devices(each)
             if node in group.by_node or "" in group.by_node
         )

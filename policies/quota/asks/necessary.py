@@ -9,7 +9,6 @@ from policies.dra.cel.conjuncts import conjuncts
 from policies.dra.cel.reads import Read
 from policies.dra.claims.effort import MOST_TEXT, size_of
 from policies.dra.conditions import condition
-from policies.dra.deviceclasses import selected_types
 from policies.nvidia.drivers import DRIVER
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.product_globs import folded
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Necessary", "necessary"]
 
-_TYPES = frozenset({"gpu", "mig", "vfio"})
-"""Those of NVIDIA's GPU driver."""
 _PRODUCT = Read("attributes", DRIVER, "productName")
 _PROFILE = Read("attributes", DRIVER, "profile")
 _MOST_NAMED = 64
@@ -60,9 +57,8 @@ class Necessary:
         return frozenset(kind for kind in unseen if (folded(kind.product), bool(kind.profile)) not in have)
 
 
-def necessary(texts: Sequence[str]) -> Necessary:
-    """What devices that match all of some selectors must be, as far as their top-level conjuncts say."""
-    types = selected_types(texts) & _TYPES
+def necessary(types: frozenset[str], texts: Sequence[str]) -> Necessary:
+    """What GPUs of some types that match all of some selectors must be, as far as their top-level conjuncts say."""
     if not types or size_of(texts) > MOST_TEXT:
         return Necessary(types)
     found = [(read, values) for text in texts for read, values in _equalities(text)]

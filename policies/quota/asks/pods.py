@@ -6,18 +6,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
+from policies.dra.claims.effort import Effort
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import shown
 from policies.nvidia.resources import IMPLICIT_PREFIX
-from policies.quota.asks.claims import asks_of_template
+from policies.quota.asks.claims import ClaimAsks, asks_of_template
 from policies.quota.asks.extended import Extended
 from policies.quota.charges import OWN
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from policies.dra.pod_groups import PodGroup
+    from policies.fleet.pod_claims import PodClaim
     from policies.kubernetes.paths import FieldPath
     from policies.kubernetes.pods import Pod
     from policies.quota.charges import Ask
@@ -34,39 +37,49 @@ class PodAsks:
     pieces: Mapping[str, tuple[Ask, ...]] = field(default_factory=dict)
     """`OWN` for extended resources, and what its claims from templates ask for by their names in `spec.resourceClaims`;
     pieces without a GPU are left out."""
+    group: PodGroup | None = None
+    """The PodGroup with which the pod shares a claim."""
+    shared: Mapping[str, tuple[Ask, ...]] = field(default_factory=dict)
+    """Likewise, for the claims that the pod shares with its group and that were not made yet."""
     problems: tuple[Problem, ...] = ()
     """What it names and cannot be found, and what is charged therefore."""
 
 
-def asks_of_pod(pod: Pod, namespace: str, view: ClusterView, settings: Quotas) -> PodAsks:
+def asks_of_pod(pod: Pod, claims: Sequence[PodClaim], view: ClusterView, settings: Quotas) -> PodAsks:
     """What a pod asks for that has no node yet.
 
-    A claim that it names by `resourceClaimName` costs nothing here: it was charged when it was made.
+    A claim that it names by `resourceClaimName` costs nothing here: it was charged when it was made. So was a claim of
+    its PodGroup that exists.
 
     Args:
         pod: as it is stored, after all mutating webhooks.
-        namespace: where it is created.
-        view: the cluster, with nodes, classes, slices and templates.
+        claims: those of its claims that are made from templates, as `template_claims` has them.
+        view: the cluster, with nodes, classes and slices.
         settings: how quotas count.
     """
     extended = Extended(pod, priority_class_of(pod), view, settings)
-    pieces = {OWN: tuple(extended.asks.values())}
+    pieces: dict[str, tuple[Ask, ...]] = {OWN: tuple(extended.asks.values())}
+    shared: dict[str, tuple[Ask, ...]] = {}
     problems = [_missing_class(pod, name) for name in extended.missing_classes]
-    for index, entry in enumerate(pod.resource_claims):
-        template = entry.get("resourceClaimTemplateName")
-        if not template:
+    effort = Effort()
+    known: dict[tuple[str, bool], ClaimAsks] = {}
+    for claim in claims:
+        if claim.kind == "ResourceClaim":
             continue
-        path = SPEC / "resourceClaims" / index / "resourceClaimTemplateName"
-        found = view.get("ResourceClaimTemplate", template, namespace)
-        if found is None or found is UNKNOWN:
-            seen = "can be seen" if found is UNKNOWN else "exists"
-            said = f"no ResourceClaimTemplate {shown(template)} {seen} in {namespace}, so nothing is charged for it now"
-            problems.append(problem(path, said, "create the template first; its claim is charged when it is made"))
-            continue
-        asked = asks_of_template(found, view, settings, priority_class_of(pod))
-        pieces[entry.get("name") or ""] = asked.asks
-        problems += (_of_template(each, template, path) for each in asked.problems)
-    return PodAsks({name: asks for name, asks in pieces.items() if asks}, tuple(problems))
+        key = claim.object_name, claim.group is not None
+        if key not in known:
+            template = claim.document
+            if template is None or template is UNKNOWN:
+                known[key] = ClaimAsks(())
+                problems.append(_missing_template(claim))
+                continue
+            # Pods of one group may have different PriorityClasses.
+            priority_class = priority_class_of(pod) if claim.group is None else None
+            asked = known[key] = asks_of_template(template, view, settings, priority_class, effort)
+            problems += (_of_template(each, claim) for each in asked.problems)
+        (pieces if claim.group is None else shared)[claim.name] = known[key].asks
+    group = next((claim.group for claim in claims if claim.group is not None), None)
+    return PodAsks(_with_gpus(pieces), group, _with_gpus(shared), tuple(problems))
 
 
 def got_by_pod(pod: Pod, view: ClusterView, settings: Quotas, claimed: Collection[str] = ()) -> tuple[Ask, ...]:
@@ -94,11 +107,22 @@ def priority_class_of(pod: Pod) -> str:
     return name if isinstance(name, str) else ""
 
 
+def _with_gpus(pieces: Mapping[str, tuple[Ask, ...]]) -> dict[str, tuple[Ask, ...]]:
+    return {name: asks for name, asks in pieces.items() if asks}
+
+
 def _missing_class(pod: Pod, name: str) -> Problem:
     resource = f"{IMPLICIT_PREFIX}{name}"
     path = next(_places(pod, resource), SPEC)
     said = f"there is no DeviceClass {shown(name)}, so nobody knows which devices it has; whole GPUs are charged"
     return problem(path, said, "write the name of a DeviceClass that exists, or create it first")
+
+
+def _missing_template(claim: PodClaim) -> Problem:
+    seen = "can be seen" if claim.document is UNKNOWN else "exists"
+    template = f"ResourceClaimTemplate {shown(claim.object_name)}"
+    said = f"no {template} {seen} in {claim.namespace}, so nothing is charged for it now"
+    return problem(claim.path, said, "create the template first; its claim is charged when it is made")
 
 
 def _places(pod: Pod, resource: str) -> Iterator[FieldPath]:
@@ -108,7 +132,7 @@ def _places(pod: Pod, resource: str) -> Iterator[FieldPath]:
                 yield container.path / "resources" / section / resource
 
 
-def _of_template(found: Problem, template: str, path: FieldPath) -> Problem:
+def _of_template(found: Problem, claim: PodClaim) -> Problem:
     """A problem of a template, told at the pod that names it."""
-    said = f"{found.message} (ResourceClaimTemplate {shown(template)}, {found.path})"
-    return problem(path, said, found.remedy)
+    said = f"{found.message} (ResourceClaimTemplate {shown(claim.object_name)}, {found.path})"
+    return problem(claim.path, said, found.remedy)

@@ -1,10 +1,11 @@
-"""Claims that are made for pods: whose they are, and what of their pods' devices they can be."""
+"""Claims that are made for pods and PodGroups: whose they are, and what of their pods' devices they can be."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from policies.dra.pod_groups import is_pod_group
 from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
@@ -27,17 +28,18 @@ makes for extended resources. Source: k8s.io/api/resource/v1/types.go."""
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Which pod a claim says that it was made for."""
+    """Which pod or PodGroup a claim says that it was made for."""
 
-    pod: str
+    kind: Literal["Pod", "PodGroup"]
+    owner: str
     """Its name."""
     uid: str
     piece: str
-    """Which piece of the pod's charge it is measured against; `OWN` for its extended resources."""
+    """Which piece of its charge the claim is measured against; `OWN` for a pod's extended resources."""
 
-    def owner(self, namespace: str, view: ClusterView) -> Pod | None:
-        """The pod; None where the view does not show it, or another one of its name."""
-        found = view.get("Pod", self.pod, namespace)
+    def pod(self, namespace: str, view: ClusterView) -> Pod | None:
+        """The pod; None for a PodGroup, and where the view does not show the pod, or another one of its name."""
+        found = view.get("Pod", self.owner, namespace) if self.kind == "Pod" else None
         if lookup(found, ("metadata", "uid")) != self.uid:
             return None
         try:
@@ -47,19 +49,22 @@ class Made:
 
 
 def made_for(claim: Object) -> Made | None:
-    """The pod that a claim says that it was made for, which is to be believed only of who makes such claims."""
+    """What a claim says that it was made for, which is to be believed only of who makes such claims."""
     owner = controller_of(claim)
-    if owner is None or (owner.get("apiVersion"), owner.get("kind")) != ("v1", "Pod"):
+    if owner is None:
+        return None
+    is_group = is_pod_group(owner)
+    if not is_group and (owner.get("apiVersion"), owner.get("kind")) != ("v1", "Pod"):
         return None
     name, uid = owner.get("name"), owner.get("uid")
     piece = lookup(claim, ("metadata", "annotations", _OF_TEMPLATE))
-    if not piece and lookup(claim, ("metadata", "annotations", _OF_EXTENDED)) == "true":
+    if not piece and not is_group and lookup(claim, ("metadata", "annotations", _OF_EXTENDED)) == "true":
         piece = OWN
     elif not piece:
         return None
     if not (isinstance(name, str) and name and isinstance(uid, str) and uid and isinstance(piece, str)):
         return None
-    return Made(name, uid, piece)
+    return Made("PodGroup" if is_group else "Pod", name, uid, piece)
 
 
 def narrowed(asks: Iterable[Ask], own: Iterable[Ask]) -> tuple[Ask, ...]:

@@ -8,11 +8,22 @@ from typing import TYPE_CHECKING
 from policies.decision import Decision, Severity
 from policies.kubernetes.paths import FieldPath
 from policies.quota.bills import UnknownProduct
-from policies.quota.charging.charging import Uncountable
+from policies.quota.charging.charging import TooManyClaims, Uncountable
 from policies.quota.charging.rules import CHARGED_LATER, COUNTABLE, FITS, WRITTEN
-from policies.quota.charging.verdicts import contended, exceeded, full, not_primed, unavailable, uncountable, unreadable
+from policies.quota.charging.verdicts import (
+    charged_otherwise,
+    contended,
+    exceeded,
+    full,
+    not_primed,
+    too_many_claims,
+    unavailable,
+    uncountable,
+    unreadable,
+    unstorable,
+)
 from policies.quota.ledger.admit import Admission, Contended, NoQuota
-from policies.quota.ledger.ledger import Exceeded, Full, NotPrimed
+from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, NotPrimed, Unstorable
 from policies.quota.limits.quota import QuotaError
 
 if TYPE_CHECKING:
@@ -37,10 +48,17 @@ class Unavailable:
     """Whether it stays so until somebody does something: we have no right to it."""
 
 
-Outcome = Admission | NoQuota | Uncountable | QuotaError | Unavailable
+Outcome = Admission | NoQuota | Uncountable | QuotaError | Unavailable | TooManyClaims
 """What charging can come to; `QuotaError` where the GPUQuota that is stored cannot be read."""
 
-_REFUSED = {Exceeded: "exceeded", NotPrimed: "not_primed", Full: "full", Contended: "contended"}
+_REFUSED = {
+    Exceeded: "exceeded",
+    NotPrimed: "not_primed",
+    Full: "full",
+    ChargedOtherwise: "charged_otherwise",
+    Unstorable: "unstorable",
+    Contended: "contended",
+}
 OUTCOMES = (
     "charged",
     "no_quota",
@@ -49,6 +67,7 @@ OUTCOMES = (
     "uncountable",
     "unreadable",
     "unavailable",
+    "too_many_claims",
 )
 """Their names, for metrics: unnamed is what has to name its product, uncountable what is of unknown memory."""
 
@@ -68,10 +87,14 @@ def outcome_name(outcome: Outcome) -> str:
             return "uncountable"
         case QuotaError():
             return "unreadable"
+        case TooManyClaims():
+            return "too_many_claims"
     return "unavailable"
 
 
-def decision(document: Any, asked: Charging, outcome: Outcome, holders: Iterable[Holder] = ()) -> Decision:
+def decision(
+    document: Any, asked: Charging, outcome: Outcome, holders: Iterable[Holder] = (), *, names_holders: bool = True
+) -> Decision:
     """What is answered. No settings change it, and nobody is exempt.
 
     Args:
@@ -79,8 +102,9 @@ def decision(document: Any, asked: Charging, outcome: Outcome, holders: Iterable
         asked: what of it is charged.
         outcome: what that came to.
         holders: who holds something of the quota, told to who is over it.
+        names_holders: whether they are told by name; otherwise how many they are, and how to list them.
     """
-    told = _told(asked, outcome, holders)
+    told = _told(asked, outcome, holders, names_holders=names_holders)
     findings = [] if told is None else [told.finding]
     if not isinstance(outcome, NoQuota):
         findings += _problems(asked)
@@ -103,16 +127,21 @@ class _Told:
         return None if self.admitted else self.verdict.retry_after
 
 
-def _told(asked: Charging, outcome: Outcome, holders: Iterable[Holder]) -> _Told | None:
+def _told(asked: Charging, outcome: Outcome, holders: Iterable[Holder], *, names_holders: bool) -> _Told | None:
     # What asks for nothing is charged nothing, and need not wait until it could be.
-    admitted = not (asked.enforced and (asked.pieces or asked.unseen))
+    admitted = not (asked.enforced and asked.is_for_gpus)
     match outcome:
         case Admission(verdict=Exceeded() as found):
-            return _Told(FITS, outcome.allowed, exceeded(found, holders, admitted=outcome.allowed))
+            hidden_in = "" if names_holders else asked.namespace
+            return _Told(FITS, outcome.allowed, exceeded(found, holders, admitted=outcome.allowed, hidden_in=hidden_in))
         case Admission(verdict=NotPrimed() as found):
             return _Told(WRITTEN, outcome.allowed, not_primed(found, asked.namespace, admitted=outcome.allowed))
         case Admission(verdict=Full() as found):
             return _Told(WRITTEN, outcome.allowed, full(found, asked.namespace, admitted=outcome.allowed))
+        case Admission(verdict=ChargedOtherwise() as found):
+            return _Told(WRITTEN, outcome.allowed, charged_otherwise(found, asked.namespace, admitted=outcome.allowed))
+        case Admission(verdict=Unstorable() as found):
+            return _Told(WRITTEN, outcome.allowed, unstorable(found, asked.namespace, admitted=outcome.allowed))
         case Admission(verdict=Contended()):
             return _Told(WRITTEN, outcome.allowed, contended(asked.namespace, admitted=outcome.allowed))
         case Uncountable():
@@ -120,6 +149,8 @@ def _told(asked: Charging, outcome: Outcome, holders: Iterable[Holder]) -> _Told
             return _Told(COUNTABLE, admitted, uncountable(outcome.unknown, admitted=admitted))
         case QuotaError():
             return _Told(WRITTEN, admitted, unreadable(asked.namespace, str(outcome), admitted=admitted))
+        case TooManyClaims():
+            return _Told(WRITTEN, False, too_many_claims(outcome, asked.namespace))
         case Unavailable():
             verdict = unavailable(asked.namespace, outcome.why, admitted=admitted, is_lasting=outcome.is_lasting)
             return _Told(WRITTEN, admitted, verdict)
@@ -127,5 +158,6 @@ def _told(asked: Charging, outcome: Outcome, holders: Iterable[Holder]) -> _Told
 
 
 def _problems(asked: Charging) -> Iterator[Finding]:
-    for each in asked.problems:
+    beyond = () if asked.excess is None or asked.enforced else (asked.excess.problem,)
+    for each in (*asked.problems, *beyond):
         yield CHARGED_LATER.finding(each.path, each.message, each.remedy)

@@ -11,7 +11,7 @@ _SOURCE = "docs/quota.md"
 
 FITS = rule(
     "GA502",
-    "A namespace has no more of GPUs than its quota allows",
+    "A namespace must not have more GPUs than its quota allows",
     default=Severity.DENY,
     why="""
     A GPUQuota says what the pods and claims of a namespace may have of GPUs together. What would take more is refused
@@ -67,7 +67,7 @@ FITS = rule(
 
 COUNTABLE = rule(
     "GA503",
-    "It is known what a pod or a claim comes to under the quota",
+    "The charge of a pod or claim must be countable",
     default=Severity.DENY,
     why="""
     What has no node yet counts as the most that it can get. With unknownProducts: Deny a quota does not have that: what
@@ -110,11 +110,12 @@ COUNTABLE = rule(
       - {name: h100, selector: {products: ["H100-*"]}, gpus: 8}
       unknownProducts: Deny""",
     fixed=True,
+    shared_cause=True,
 )
 
 WRITTEN = rule(
     "GA504",
-    "What gets GPUs is charged to the quota before it is created",
+    "A pod or claim with GPUs must be charged to the quota before it is created",
     default=Severity.DENY,
     why="""
     Each pod and claim is written into the status of the GPUQuota before it is admitted, so that whoever comes next sees
@@ -154,11 +155,12 @@ WRITTEN = rule(
       limits:
       - {name: all, gpus: 8}""",
     fixed=True,
+    shared_cause=True,
 )
 
 CHARGED_LATER = rule(
     "GA505",
-    "What a pod or a claim names exists when it is charged",
+    "Objects that a pod or claim refers to must exist when it is charged",
     default=Severity.WARN,
     why="""
     A pod pays for its claims from templates when it is created. Where a template does not exist yet, nothing can be
@@ -211,4 +213,5 @@ CHARGED_LATER = rule(
       limits:
       - {name: all, gpus: 8}""",
     fixed=True,
+    shared_cause=True,
 )

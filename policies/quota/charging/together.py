@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from policies.decision import Severity
-from policies.quota.ledger.reservations import ZERO, added
+from policies.quota.ledger.reservations import Reservations
+from policies.quota.ledger.sums import ZERO, summed
 from policies.quota.limits.amounts import spoken
 from policies.quota.limits.quota import NAME
 from policies.rules import rule
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from policies.decision import Finding
-    from policies.kubernetes.workload_counts import PodCount
+    from policies.kubernetes.pod_templates import PodCount
     from policies.quota.charges import Amounts, Charge
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Limit, Quota
@@ -25,7 +27,7 @@ __all__ = ["PodsAtOnce", "together"]
 
 TOGETHER = rule(
     "GA506",
-    "The pods of a workload fit into the quota together",
+    "The pods of a workload must fit into the quota together",
     default=Severity.WARN,
     why="""
     Each pod of a workload is charged when it is created. Those beyond the quota are refused one by one, which shows only
@@ -73,7 +75,11 @@ TOGETHER = rule(
 )
 
 
-@dataclass(frozen=True, slots=True)
+_Piece = tuple[str, str]
+"""The uid of a PodGroup, and the name of one of its claims."""
+
+
+@dataclass(frozen=True)
 class PodsAtOnce:
     """Pods of one template."""
 
@@ -81,13 +87,16 @@ class PodsAtOnce:
     """Of one of them."""
     count: PodCount
 
-    @property
+    @cached_property
     def each(self) -> Amounts:
-        """What one of them comes to, by limit."""
-        total: Amounts = {}
-        for bill in self.charge.pieces.values():
-            total = added(total, bill.amounts)
-        return total
+        """What one of them comes to, by limit, beside the claims that it shares."""
+        return summed(bill.amounts for bill in self.charge.pieces.values())
+
+    @property
+    def shared(self) -> Mapping[_Piece, Amounts]:
+        """What the claims come to, by limit, that all of them share with their PodGroup."""
+        group = self.charge.shared
+        return {} if group is None else {(group.uid, name): bill.amounts for name, bill in group.pieces.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +106,18 @@ class _Short:
     limit: Limit
     pods: Sequence[PodsAtOnce]
     """Those that count in it."""
+    shared: Fraction
+    """What the claims come to that they share with their PodGroups; each group has them once."""
     left: Fraction
 
     @property
     def asked(self) -> Fraction:
         """By all of them."""
-        return sum((each.count.pods * each.each[self.limit.name] for each in self.pods), ZERO)
+        return sum((each.count.pods * self.each(each) for each in self.pods), self.shared)
+
+    def each(self, pods: PodsAtOnce) -> Fraction:
+        """What one of the pods comes to, beside the claims that it shares."""
+        return pods.each.get(self.limit.name, ZERO)
 
 
 def together(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[Finding]:
@@ -118,12 +133,13 @@ def together(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is_new
             can only be compared with all that the quota allows.
     """
     left = dict(_left_of(quota, ledger, is_new=is_new))
-    coming = [each for each in pods if each.count.pods and not (is_new and _is_too_large(each, left))]
-    rooms = (_Short(limit, _touching(limit, coming), left[limit.name]) for limit in quota.limits if limit.name in left)
+    charged = ledger.reservations if is_new else Reservations()
+    coming = [each for each in pods if each.count.pods and not (is_new and _is_too_large(each, left, charged))]
+    rooms = (_short(limit, coming, left[limit.name], charged) for limit in quota.limits if limit.name in left)
     short = [room for room in rooms if room.asked > room.left]
     if short:
         tightest = min(short, key=lambda room: room.left / room.asked)
-        largest = max(tightest.pods, key=lambda each: each.count.pods * each.each[tightest.limit.name])
+        largest = max(tightest.pods, key=lambda each: each.count.pods * tightest.each(each))
         yield TOGETHER.finding(largest.count.path, _said(tightest, quota))
 
 
@@ -136,17 +152,35 @@ def _left_of(quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[tuple[st
             yield limit.name, max(ZERO, limit.hard - taken)
 
 
-def _is_too_large(pods: PodsAtOnce, left: Mapping[str, Fraction]) -> bool:
-    return any(name in left and amount > left[name] for name, amount in pods.each.items())
+def _is_too_large(pods: PodsAtOnce, left: Mapping[str, Fraction], charged: Reservations) -> bool:
+    alone = summed((pods.each, *(amounts for piece, amounts in pods.shared.items() if not charged.is_open(*piece))))
+    return any(name in left and amount > left[name] for name, amount in alone.items())
 
 
-def _touching(limit: Limit, pods: Sequence[PodsAtOnce]) -> list[PodsAtOnce]:
-    return [each for each in pods if each.each.get(limit.name)]
+def _short(limit: Limit, pods: Sequence[PodsAtOnce], left: Fraction, charged: Reservations) -> _Short:
+    """The pods that count in a limit, and what is left of it.
+
+    Args:
+        limit: which.
+        pods: all that come.
+        left: of the limit.
+        charged: what the PodGroups of the pods are charged already.
+    """
+    pieces = {
+        piece: amounts[limit.name]
+        for each in pods
+        for piece, amounts in each.shared.items()
+        if amounts.get(limit.name) and not charged.is_open(*piece)
+    }
+    touching = [each for each in pods if each.each.get(limit.name) or not pieces.keys().isdisjoint(each.shared)]
+    return _Short(limit, touching, sum(pieces.values(), ZERO), left)
 
 
 def _said(short: _Short, quota: Quota) -> str:
     limit, number = short.limit, sum(each.count.pods for each in short.pods)
     wanted = f"{'1 pod asks' if number == 1 else f'{number:,} pods at once ask'} for {_amount(limit, short.asked)}"
+    if short.shared:
+        wanted += f" ({_amount(limit, short.shared)} in claims that they share)"
     if short.asked > limit.hard:
         room = f"{limit.name} of GPUQuota {NAME} never has more than {_amount(limit, limit.hard)}"
     else:
@@ -160,7 +194,8 @@ def _said(short: _Short, quota: Quota) -> str:
 def _outcome(short: _Short) -> str:
     if len(short.pods) > 1:
         return "not all of them are created until some end"
-    fitting = short.left // short.pods[0].each[short.limit.name]
+    each = short.each(short.pods[0])
+    fitting = max(ZERO, short.left - short.shared) // each if each else 0
     if not fitting:
         return "none is created"
     return f"{fitting:,} {'is' if fitting == 1 else 'are'} created, and the others refused until some end"

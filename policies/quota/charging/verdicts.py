@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.printable import printable
-from policies.quota.ledger.ledger import MOST_CHARGES, Exceeded, Full, NotPrimed, Over
+from policies.quota.ledger.ledger import (
+    MOST_CHARGES,
+    ChargedOtherwise,
+    Exceeded,
+    Full,
+    NotPrimed,
+    Over,
+    Unstorable,
+)
 from policies.quota.limits.amounts import spoken
 from policies.quota.limits.quota import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import timedelta
-    from fractions import Fraction
 
     from policies.quota.bills import UnknownMemory, UnknownProduct
     from policies.quota.charges import Amounts, Unit
+    from policies.quota.charging.charging import TooManyClaims
 
 __all__ = [
     "Holder",
     "Verdict",
+    "charged_otherwise",
     "contended",
     "exceeded",
     "full",
     "not_primed",
+    "too_many_claims",
     "unavailable",
     "uncountable",
     "unreadable",
+    "unstorable",
 ]
 
 _MOST_HOLDERS = 3
@@ -62,8 +74,14 @@ class Holder:
     """Since it was created."""
 
 
-def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool) -> Verdict:
+def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool, hidden_in: str = "") -> Verdict:
     """Over quota: in the words of Kubernetes' own quota, and then what would help.
+
+    Args:
+        found: The limits that are exceeded.
+        holders: Who holds something of the quota.
+        admitted: Whether it is admitted all the same.
+        hidden_in: The namespace, if its holders are only counted; empty if they are named.
 
     Source of the first words: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go.
     """
@@ -74,8 +92,13 @@ def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool)
     )
     native = ", ".join(f"{title}: {_listed(amounts)}" for title, amounts in columns)
     holding = tuple(holders)
-    parts = [native, *(_explained(over, holding) for over in found.limits), *([_WARN_ONLY] if admitted else [])]
-    return Verdict(f"exceeded quota: {NAME}, {'; '.join(parts)}", _remedy(found.limits, admitted=admitted))
+    held = _number_of_holders if hidden_in else _held
+    told = (_explained(over, held(over, holding)) for over in found.limits)
+    message = "; ".join([native, *told, *([_WARN_ONLY] if admitted else [])])
+    remedy = _remedy(found.limits, admitted=admitted)
+    if hidden_in:
+        remedy = f"{remedy}; gpu-admission quota -n {hidden_in} shows who holds what"
+    return Verdict(f"exceeded quota: {NAME}, {message}", remedy)
 
 
 def uncountable(found: UnknownProduct | UnknownMemory, *, admitted: bool) -> Verdict:
@@ -111,6 +134,32 @@ def full(found: Full, namespace: str, *, admitted: bool) -> Verdict:
     if admitted:
         return Verdict(f"{said}; {_SEEN_LATER}", look)
     return _later(said, f"if that does not help, {look}", 10)
+
+
+def charged_otherwise(found: ChargedOtherwise, namespace: str, *, admitted: bool) -> Verdict:
+    """Another call charged something else for the same uid; the next try has a uid of its own."""
+    charged = found.charge
+    said = (
+        f"quota {NAME} of namespace {namespace}: uid {printable(charged.uid)} is already charged for "
+        f"{charged.kind} {printable(charged.name)}, and this call asks for more than that or describes another object"
+    )
+    look = "see whether two webhook configurations call gpu-admission, or something else than the API server does"
+    if admitted:
+        return Verdict(f"{said}; {_SEEN_LATER}", look)
+    return _later(said, f"if that does not help, {look}", 1)
+
+
+def unstorable(found: Unstorable, namespace: str, *, admitted: bool) -> Verdict:
+    """No API server stores such an object, so trying again does not help."""
+    said = f"quota {NAME} of namespace {namespace} cannot be charged: {found.problem}"
+    return Verdict(f"{said}; {_SEEN_LATER}" if admitted else said, "request what the API server can store")
+
+
+def too_many_claims(found: TooManyClaims, namespace: str) -> Verdict:
+    """A pod has more claims than are read or charged for one pod."""
+    where, remedy = found.problem, found.problem.remedy or ""
+    said = f"quota {NAME} of namespace {namespace} cannot be charged: {where.path} {where.message}"
+    return Verdict(said, remedy) if found.is_lasting else _later(said, remedy, 10)
 
 
 def contended(namespace: str, *, admitted: bool) -> Verdict:
@@ -154,11 +203,10 @@ def _plain(unit: Unit, amount: Fraction) -> str:
     return spoken(unit, amount) if unit == "memory" else str(amount)
 
 
-def _explained(over: Over, holders: Sequence[Holder]) -> str:
+def _explained(over: Over, held: str) -> str:
     asked = f"{_more(over.unit, over.asked)} {_verb(over.unit, over.asked)} asked"
     left = f"{_plain(over.unit, over.left)} {_verb(over.unit, over.left)} left of {_plain(over.unit, over.hard)}"
     waiting = f" ({_plain(over.unit, over.reserved)} for what is on its way)" if over.reserved else ""
-    held = _held(over, holders)
     if over.asked > over.hard:
         return f"{asked}, and {over.name} never has more than {_plain(over.unit, over.hard)}"
     return f"{asked}, {left} for {over.name}{waiting}{'; ' if held else ''}{held}"
@@ -186,6 +234,15 @@ def _held(over: Over, holders: Iterable[Holder]) -> str:
         f"{holder.name} holds {_plain(over.unit, holder.amounts[over.name])} since {_age(holder.age)}"
         for holder in holding
     )
+
+
+def _number_of_holders(over: Over, holders: Iterable[Holder]) -> str:
+    """`3 pods and claims hold 6`; empty if nobody is known to hold anything."""
+    amounts = [amount for holder in holders if (amount := holder.amounts.get(over.name))]
+    if not amounts:
+        return ""
+    holding = "1 pod or claim holds" if len(amounts) == 1 else f"{len(amounts):,} pods and claims hold"
+    return f"{holding} {_plain(over.unit, sum(amounts, Fraction()))}"
 
 
 def _age(age: timedelta) -> str:

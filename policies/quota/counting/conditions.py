@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.quota.opt_in import ENFORCED, LEFT_ALONE, OPT_IN
+from policies.quota.opt_in import ENFORCED, OPT_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from policies.kubernetes.objects import Object
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Quota, QuotaError
 
-__all__ = ["counted", "enforced", "not_counted", "unreadable", "with_conditions"]
+__all__ = ["counted", "enforced", "not_counted", "unreadable"]
 
 _READY, _ENFORCED = "Ready", "Enforced"
 _LONGEST = 1000
@@ -65,11 +63,17 @@ def unreadable(error: QuotaError) -> Object:
     return _condition(_READY, "False", "Unreadable", f"{said}. Until this is put right, nothing can be charged.")
 
 
-def enforced(namespace: str, *, is_enforced: bool) -> Object:
-    """Enforced: what happens while the quota cannot be charged."""
-    if namespace in LEFT_ALONE:
-        said = f"Nobody is asked about namespace {namespace}, so that what runs the cluster and its GPUs always starts."
-        return _condition(_ENFORCED, "False", "LeftAlone", said)
+def enforced(namespace: str, exempt: str, *, is_enforced: bool) -> Object:
+    """Enforced: whether the quota limits anything, and what happens while it cannot be charged.
+
+    Args:
+        namespace: Of the quota.
+        exempt: Why the namespace is exempt from quotas, as a clause; empty if it is not.
+        is_enforced: Whether its label says that the quota fails closed.
+    """
+    if exempt:
+        said = f"Namespace {namespace} is exempt from quotas ({exempt}), so this GPUQuota limits nothing."
+        return _condition(_ENFORCED, "False", "Exempt", said)
     if is_enforced:
         said = (
             f"Namespace {namespace} has the label {OPT_IN}: {ENFORCED}, so pods and claims that get GPUs are refused while "
@@ -81,26 +85,6 @@ def enforced(namespace: str, *, is_enforced: bool) -> Object:
         "admitted without a charge while the quota cannot be charged."
     )
     return _condition(_ENFORCED, "False", "FailsOpen", said)
-
-
-def with_conditions(before: Sequence[Object], conditions: Iterable[Object], generation: int, time: str) -> list[Object]:
-    """The conditions of a status with some as they are to be; each has the time of its last change between True and False.
-
-    Args:
-        before: Those that are stored.
-        conditions: As they are to be.
-        generation: Of the spec that they are about.
-        time: Now, in RFC 3339.
-    """
-    after = list(before)
-    for condition in conditions:
-        place = next((index for index, each in enumerate(after) if each.get("type") == condition["type"]), len(after))
-        known = after[place] if place < len(after) else {}
-        since = known.get("lastTransitionTime") if known.get("status") == condition["status"] else None
-        after[place : place + 1] = [
-            {**condition, "observedGeneration": generation, "lastTransitionTime": since or time},
-        ]
-    return after
 
 
 def _condition(kind: str, status: str, reason: str, message: str) -> Object:

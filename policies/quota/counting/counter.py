@@ -7,7 +7,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.objects import name_of
+from policies.fleet.pod_claims import template_claims
+from policies.kubernetes.objects import has_ended, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.quota.asks.claims import asks_of_claim, got_by_claim
@@ -18,11 +19,12 @@ from policies.quota.counting.measuring import Measure, largest_memory
 from policies.quota.devices.classes import classes
 from policies.quota.devices.kinds import node_kinds
 from policies.quota.devices.published import devices
-from policies.quota.ledger.recount import Counted
-from policies.quota.ledger.reservations import added, largest
+from policies.quota.ledger.recount import Counted, SharedClaims
+from policies.quota.ledger.sums import added, largest
+from policies.work import count_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from policies.kubernetes.objects import Object
     from policies.quota.charges import Amounts, Ask
@@ -32,12 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Counter", "Terms", "uid_of"]
 
-_ENDED = ("Succeeded", "Failed")
-_NONE: Mapping[str, tuple[str, str]] = MappingProxyType({})
-
-
-def _go_on() -> None:
-    """Neither rest nor end."""
+_KNOWN, _NEW = 5, 150
+"""Units of work for an object that is as it was, and for one to be counted."""
+_NONE: Mapping[tuple[str, str], tuple[str, str]] = MappingProxyType({})
 
 
 def uid_of(document: Object) -> str:
@@ -127,8 +126,7 @@ class Counter:
         claims: Iterable[Object],
         terms: Terms,
         *,
-        charged: Mapping[str, tuple[str, str]] = _NONE,
-        breath: Callable[[], None] = _go_on,
+        charged: Mapping[tuple[str, str], tuple[str, str]] = _NONE,
     ) -> tuple[Mapping[str, Counted], Mapping[str, Counted]]:
         """Pods and claims by uid, as they count.
 
@@ -136,21 +134,31 @@ class Counter:
             pods: Of one namespace; those without GPUs count as nothing.
             claims: Of the same.
             terms: By what to count.
-            charged: By the uids of claims, for which pod and which piece of it their charges say that they were made,
-                which is certain.
-            breath: Called between objects; it may rest, or end the work by raising.
+            charged: By the uids and names of claims, for which pod and which piece of it their charges say that they were
+                made. That is certain: when it was charged, no claim of that uid and name was stored.
         """
         facts = terms.facts
         if self._basis is None or self._basis.facts != facts:
             self._basis, self._pods, self._claims = _Basis(facts, Measure(terms.quota, terms.view)), {}, {}
-        work = _Work(terms, self._basis.measure, breath)
+        work = _Work(terms, self._basis.measure)
+        pods, listed = tuple(pods), tuple(claims)
+        count_work(_KNOWN * (len(pods) + len(listed)))
         self._pods = {uid_of(pod): self._pod(pod, work) for pod in pods}
-        listed = tuple(claims)
         self._origins = {
             uid_of(claim): origin for claim in listed if (origin := self._origin(claim, charged)) is not None
         }
         self._claims = {uid_of(claim): self._claim(claim, work) for claim in listed}
         return self._settled(), {uid: seen.counted for uid, seen in self._claims.items()}
+
+    def shares(self, charged: Iterable[str], view: ClusterView) -> Mapping[str, SharedClaims]:
+        """What some of the pods that were counted last share with their PodGroups, by the uids of these pods.
+
+        Args:
+            charged: The uids of those that have a charge; others are left out.
+            view: The cluster as it is now, with PodGroups.
+        """
+        found = {uid: _shares(self._pods[uid].document, view) for uid in charged if uid in self._pods}
+        return {uid: shares for uid, shares in found.items() if shares is not None}
 
     def _settled(self) -> dict[str, Counted]:
         """The pods, those whose extended resources a claim has by what that one got: it tells more than their node."""
@@ -168,17 +176,17 @@ class Counter:
         known = self._pods.get(uid_of(document))
         return known if known is not None and known.document is document else work.pod(document)
 
-    def _origin(self, claim: Object, charged: Mapping[str, tuple[str, str]]) -> _Origin | None:
+    def _origin(self, claim: Object, charged: Mapping[tuple[str, str], tuple[str, str]]) -> _Origin | None:
         """For what a claim was certainly made; that stays so when its pod is gone.
 
         Its ownerReference and annotation alone may be forged. By them a claim would count for the pod's own devices, or
         for its PriorityClass and not for that of the pod that uses it.
         """
-        uid, made = uid_of(claim), made_for(claim)
-        pod = None if made is None else self._pods.get(made.uid)
+        uid, name, made = uid_of(claim), name_of(claim), made_for(claim)
+        pod = None if made is None or made.kind != "Pod" else self._pods.get(made.uid)
         if made is None or pod is None:
             return self._origins.get(uid)
-        if pod.made.get(name_of(claim)) == made.piece or charged.get(uid) == (made.uid, made.piece):
+        if pod.made.get(name) == made.piece or charged.get((uid, name)) == (made.uid, made.piece):
             return _Origin(made.uid, made.piece, pod.priority_class, pod.is_bound)
         return self._origins.get(uid)
 
@@ -202,22 +210,22 @@ class _Work:
 
     terms: Terms
     measure: Measure
-    breath: Callable[[], None]
 
     def pod(self, document: Object) -> _SeenPod:
         """A pod as it counts; one that cannot be read counts as nothing, since no API server stores it."""
-        self.breath()
+        count_work(_NEW)
         named = (uid_of(document), "Pod", name_of(document))
         try:
             pod = Pod.read(document)
         except MalformedPodError:
             return _SeenPod(document, Counted(*named), (), "", is_bound=False, made={})
-        has_ended = lookup(document, ("status", "phase")) in _ENDED
-        got = () if has_ended else got_by_pod(pod, self.terms.view, self.terms.settings)
-        counted = Counted(*named, amounts=self.measure.amounts(got), ended=has_ended)
+        is_over = has_ended(document)
+        got = () if is_over else got_by_pod(pod, self.terms.view, self.terms.settings)
+        claims = frozenset(entry["name"] for entry in pod.resource_claims if "name" in entry)
+        counted = Counted(*named, amounts=self.measure.amounts(got), ended=is_over, claims=claims)
         made, claimed = _made_by_status(document.get("status")), _claimed(document.get("status"))
         seen = _SeenPod(document, counted, got, priority_class_of(pod), pod.past_scheduling, made)
-        if has_ended or not pod.past_scheduling or not claimed:
+        if is_over or not pod.past_scheduling or not claimed:
             return seen
         beside = got_by_pod(pod, self.terms.view, self.terms.settings, claimed)
         return replace(seen, beside=self.measure.amounts(beside))
@@ -230,7 +238,7 @@ class _Work:
             origin: For what it was certainly made.
             own: What its pod holds by extended resources, where it was made for these.
         """
-        self.breath()
+        count_work(_NEW)
         owner, piece = ("", OWN) if origin is None else (origin.pod, origin.piece)
         if origin is None and (made := made_for(document)) is not None and made.piece != OWN:
             # Whoever forges this closes a charge of their own pod early, and gets nothing for it.
@@ -255,6 +263,12 @@ class _Work:
         asks = asks_of_claim(claim, terms.view, terms.settings, priority_class).asks
         asked = self.measure.amounts(asks if own is None else narrowed(asks, own))
         return largest(got, asked) if is_allocated else asked
+
+
+def _shares(pod: Object, view: ClusterView) -> SharedClaims | None:
+    shared = {claim.name: claim.group for claim in template_claims(pod, namespace_of(pod), view) if claim.group}
+    group = next(iter(shared.values()), None)
+    return None if group is None else SharedClaims(group.uid, group.name, frozenset(shared))
 
 
 def _made_by_status(status: Any) -> dict[str, str]:

@@ -14,9 +14,10 @@ from policies.quota.charging.verdicts import Holder
 from policies.quota.counting.counter import Counter, Terms, uid_of
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
-from policies.quota.ledger.reservations import added, beyond, largest
+from policies.quota.ledger.sums import added, beyond, largest, summed
 from policies.quota.limits.quota import parse_quota
 from policies.view import UNKNOWN
+from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["counted_ledger", "cover", "holders", "snapshot"]
 
+_UNITS = 4
+"""Units of work to see what a claim was made for."""
 _NEW = "1"
 """A resourceVersion for lists that have none."""
 
@@ -99,13 +102,18 @@ def cover(
     """
     if pod is None:
         return {}
+    claims = tuple(claims)
+    count_work(_UNITS * len(claims))
     made = [claim for claim in claims if _is_for(claim, uid_of(pod)) and uid_of(claim) != claim_uid]
     pods, taken = Counter().count(
-        [pod], made, Terms(quota, view, settings), charged={uid_of(claim): (uid_of(pod), OWN) for claim in made}
+        [pod],
+        made,
+        Terms(quota, view, settings),
+        charged={(uid_of(claim), name_of(claim)): (uid_of(pod), OWN) for claim in made},
     )
     return {
         name: left
-        for name, left in beyond(pods[uid_of(pod)].amounts, _sum(each.amounts for each in taken.values())).items()
+        for name, left in beyond(pods[uid_of(pod)].amounts, summed(each.amounts for each in taken.values())).items()
         if left
     }
 
@@ -150,14 +158,7 @@ def _objects(namespace: str, view: ClusterView) -> tuple[Sequence[Object], Seque
 def _held(pod: Counted, pieces: Mapping[str, Amounts]) -> Amounts:
     """What a pod holds with the claims that were made for it; those for its extended resources are the same devices."""
     held = largest(pod.amounts, pieces.get(OWN, {}))
-    return _sum((held, *(amounts for piece, amounts in pieces.items() if piece != OWN)))
-
-
-def _sum(parts: Iterable[Amounts]) -> Amounts:
-    total: Amounts = {}
-    for part in parts:
-        total = added(total, part)
-    return total
+    return summed((held, *(amounts for piece, amounts in pieces.items() if piece != OWN)))
 
 
 def _is_for(claim: Object, uid: str) -> bool:

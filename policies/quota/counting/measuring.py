@@ -11,6 +11,7 @@ from policies.quota.charges import Bill
 from policies.quota.devices.kinds import node_kinds
 from policies.quota.devices.published import devices
 from policies.view import UNKNOWN
+from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,8 +30,8 @@ def largest_memory(view: ClusterView) -> int:
 
     Of a GPU of which only a part is shown, it is that many times as much.
     """
-    sizes = (ceil(kind.memory / kind.gpus) for kind in _shown(view) if kind.memory and kind.gpus)
-    return max(sizes, default=0)
+    kinds = {id(kind): kind for kind in _shown(view)}  # tens of thousands of devices are of a few kinds
+    return max((ceil(kind.memory / kind.gpus) for kind in kinds.values() if kind.memory and kind.gpus), default=0)
 
 
 def _shown(view: ClusterView) -> Iterator[DeviceKind]:
@@ -40,6 +41,7 @@ def _shown(view: ClusterView) -> Iterator[DeviceKind]:
             yield offer.device
     for parts in () if published is UNKNOWN else published.pools.values():
         for part in parts:
+            count_work(len(part))
             for each in part.values():
                 yield each.device
 

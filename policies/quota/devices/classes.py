@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.caches import BoundedCache
 from policies.dra.cel import CelCompileError
 from policies.dra.cel.reads import Read
 from policies.dra.claims.cluster.fleet import Group, fleet
 from policies.dra.claims.cluster.matching import chosen
 from policies.dra.claims.effort import MOST_TEXT, Effort, size_of
-from policies.dra.deviceclasses import extended_resource_name, selector_texts
-from policies.kubernetes.objects import name_of
+from policies.fleet.known_classes import KnownClasses, known_classes
 from policies.nvidia.drivers import DRIVER
-from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.quota.asks.necessary import Necessary, necessary
 from policies.quota.devices.kinds import BARE, NO_NODES, NodeKinds, node_kinds
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from policies.dra.claims.cluster.fleet import Fleet
-    from policies.kubernetes.objects import Object
     from policies.quota.devices.kinds import NodeKind
 
 __all__ = ["NO_CLASSES", "Classes", "Hosts", "classes", "hosts"]
@@ -31,49 +29,43 @@ _READS = frozenset(
     | {Read("capacity", DRIVER, name) for name in ("memory", "shares")}
 )
 """What a kind of device is made of."""
+_MOST_NODES = 50_000
+"""Names of nodes in the groups whose kinds of nodes are kept. Groups that a fleet has divided come and go."""
 
 
 def classes(view: ClusterView) -> Classes | Unknown:
     """The DeviceClasses of the cluster. Use it by `view.derive(classes)`."""
-    listed = view.list("DeviceClass")
-    return UNKNOWN if listed is UNKNOWN else Classes({name_of(each): each for each in listed}, view.derive(fleet))
+    known = known_classes(view)
+    return Classes(known, view.derive(fleet)) if known.are_listed else UNKNOWN
 
 
 class Classes:
     """DeviceClasses, and the devices of each: found when they are first asked for, since most never are."""
 
-    def __init__(self, by_name: Mapping[str, Object], known: Fleet | Unknown) -> None:
+    def __init__(self, known: KnownClasses, devices: Fleet | Unknown) -> None:
         """Args: the classes, and all devices."""
-        self._by_name = by_name
-        self._fleet = known
+        self._known = known
+        self._fleet = devices
         self._of_class: dict[str, Sequence[Group]] = {}
-        self._for_resource: dict[str, list[str]] = {}
-        for name in sorted(by_name):
-            resource = extended_resource_name(by_name[name])
-            if resource is not None:
-                self._for_resource.setdefault(resource, []).append(name)
 
     def __contains__(self, name: str) -> bool:
         """Whether there is a class of this name."""
-        return name in self._by_name
+        return name in self._known
 
     def __iter__(self) -> Iterator[str]:
         """The names of all classes."""
-        return iter(self._by_name)
+        return iter(self._known)
 
     def standing_for(self, resource: str) -> tuple[str, ...]:
-        """The names of the classes that an extended resource could stand for.
+        """The names of the classes that an extended resource can stand for and that can have GPUs, or are missing.
 
-        Kubernetes takes the newest of several with one `extendedResourceName`. Which that is can change until a pod is
-        scheduled, so all of them are named.
+        Which of several counts can change until a pod is scheduled, so all of them are named.
         """
-        if resource.startswith(IMPLICIT_PREFIX):
-            return (resource.removeprefix(IMPLICIT_PREFIX),)
-        return tuple(self._for_resource.get(resource, ()))
+        return tuple(each for each in self._known.standing_for(resource) if self._known.gpu_types(each))
 
     def necessary(self, name: str, texts: Sequence[str] = ()) -> Necessary:
         """What devices of a class that match other selectors too must be."""
-        return necessary([*self._texts(name), *texts])
+        return necessary(self._known.gpu_types(name, texts), [*self._known.selectors(name), *texts])
 
     def devices(self, name: str, texts: Sequence[str] = (), effort: Effort | None = None) -> Sequence[Group]:
         """The GPUs of a class that match other selectors too, those of one kind together; none while slices are unknown.
@@ -88,15 +80,14 @@ class Classes:
         """
         if self._fleet is UNKNOWN:
             return ()
-        if name not in self._of_class:
+        known = name if name in self._known else ""  # tenants make up any number of names
+        if known not in self._of_class:
             own = [group for group in self._fleet.groups if group.first.driver == DRIVER]
-            self._of_class[name] = _parts(self._fleet, _chosen(self._fleet, own, self._texts(name), Effort()))
-        found = self._of_class[name]
+            self._of_class[known] = _parts(
+                self._fleet, _chosen(self._fleet, own, self._known.selectors(known), Effort())
+            )
+        found = self._of_class[known]
         return _parts(self._fleet, _chosen(self._fleet, found, texts, effort or Effort())) if texts else found
-
-    def _texts(self, name: str) -> Sequence[str]:
-        found = self._by_name.get(name)
-        return () if found is None else selector_texts(found) or ()
 
 
 def hosts(view: ClusterView) -> Hosts:
@@ -112,15 +103,17 @@ class Hosts:
     def __init__(self, nodes: NodeKinds) -> None:
         """Args: the nodes that show GPUs."""
         self.nodes = nodes
-        self._of_group: dict[Group, frozenset[NodeKind] | None] = {}
+        self._of_group: BoundedCache[Group, tuple[frozenset[NodeKind] | None]] = BoundedCache(_MOST_NODES)
 
     def of(self, group: Group) -> frozenset[NodeKind] | None:
         """The kinds of nodes that have some device of a group; None where one is tied to no node."""
-        if group not in self._of_group:
-            names = group.by_node
-            found = frozenset(self.nodes.by_name.get(name, BARE) for name in names)
-            self._of_group[group] = None if "" in names else found
-        return self._of_group[group]
+        known = self._of_group.get(group)
+        if known is not None:
+            return known[0]
+        names = group.by_node
+        found = None if "" in names else frozenset(self.nodes.by_name.get(name, BARE) for name in names)
+        self._of_group.put(group, (found,), 1 + len(names))
+        return found
 
 
 def _chosen(known: Fleet, groups: Sequence[Group], texts: Sequence[str], effort: Effort) -> Sequence[Group]:
@@ -138,5 +131,5 @@ def _parts(known: Fleet, groups: Sequence[Group]) -> Sequence[Group]:
     return [Group([member]) for group in groups for member in group.members] if apart is None else apart
 
 
-NO_CLASSES = Classes({}, UNKNOWN)
+NO_CLASSES = Classes(KnownClasses(()), UNKNOWN)
 """For where they cannot be seen."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.caches import LONGEST_KEY
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -84,9 +85,13 @@ def node_kinds(view: ClusterView) -> NodeKinds | Unknown:
     return NodeKinds(by_name, frozenset(by_name.values()))
 
 
-@lru_cache(maxsize=4096)
 def narrows(key: str) -> bool:
     """Whether a node label tells what GPU a pod gets there."""
+    return len(key) <= LONGEST_KEY and _narrows(key)
+
+
+@lru_cache(maxsize=4096)
+def _narrows(key: str) -> bool:
     return _NARROWING.fullmatch(key) is not None
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.caches import remember_short
 from policies.nvidia.mig_geometry import AMPERE, Geometry
 from policies.nvidia.mig_products import PRODUCTS, product_named
 from policies.nvidia.product_globs import any_matches, folded
@@ -54,12 +54,12 @@ def _names(products: tuple[str, ...], product: str) -> bool:
     return any_matches(_folded(products), folded(product))
 
 
-@lru_cache(maxsize=256)
+@remember_short(256)
 def _folded(products: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(folded(glob).removeprefix("nvidia-") for glob in products)
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def mig_share(product: str, profile: MIGProfile, memory: int | None = None) -> Fraction:
     """How much of its GPU a MIG device is: the larger of its shares of compute slices and of memory slices.
 
@@ -105,7 +105,7 @@ def unseen_slice(profile: MIGProfile, product: str = "") -> DeviceKind:
     return DeviceKind(product, str(profile), mig_share(product, profile), largest(profile))
 
 
-@lru_cache(maxsize=64)
+@remember_short(64)
 def any_profile(product: str = "") -> frozenset[DeviceKind]:
     """MIG devices of every profile that a product has, or that any has where it is not known."""
     known = product_named(product)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from policies.quota.ledger.ledger import Exceeded, Full, Ledger, NotPrimed
+from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, Ledger, NotPrimed, Unstorable
 
 if TYPE_CHECKING:
     from policies.quota.charges import Amounts, Charge
@@ -32,14 +32,21 @@ class Admission:
     """What becomes of a charge."""
 
     allowed: bool
-    verdict: Exceeded | NotPrimed | Full | Contended | None
+    verdict: Exceeded | NotPrimed | Full | ChargedOtherwise | Unstorable | Contended | None
     """Why it is not allowed, or allowed with a warning only; None where it fits."""
     ledger: Ledger
     """To be written before the answer; the one from before where nothing is to be."""
 
 
 def admit(
-    ledger: Ledger, quota: Quota, charge: Charge, *, enforced: bool, time: str = "", counted: Amounts = _NOTHING
+    ledger: Ledger,
+    quota: Quota,
+    charge: Charge,
+    *,
+    enforced: bool,
+    time: str = "",
+    counted: Amounts = _NOTHING,
+    call: str = "",
 ) -> Admission:
     """Charge, and say whether the object may be created.
 
@@ -52,8 +59,9 @@ def admit(
         enforced: Whether the namespace's quota fails closed: what is not known yet refuses then.
         time: Now, in RFC 3339, for people.
         counted: As `Ledger.charge` takes it.
+        call: As `Ledger.charge` takes it.
     """
-    found = ledger.charge(charge, quota, time=time, counted=counted)
+    found = ledger.charge(charge, quota, time=time, counted=counted, call=call)
     match found:
         case Ledger():
             return Admission(True, None, found)
@@ -61,7 +69,7 @@ def admit(
             return Admission(True, found, found.anyway)
         case NotPrimed() if quota.mode == "Warn" or not enforced:
             return Admission(True, found, found.anyway)
-        case Full() if quota.mode == "Warn" or not enforced:
+        case Full() | ChargedOtherwise() | Unstorable() if quota.mode == "Warn" or not enforced:
             return Admission(True, found, ledger)
     return Admission(False, found, ledger)
 
@@ -72,5 +80,5 @@ def admit_unwritten(ledger: Ledger, quota: Quota, charge: Charge, *, enforced: b
     What touches no limit may be: its charge would matter only to a limit that is added before the object is seen.
     """
     limits = {limit.name for limit in quota.limits}
-    touched = any(bill.amounts.get(name) for bill in charge.pieces.values() for name in limits)
+    touched = any(bill.amounts.get(name) for bill in charge.bills for name in limits)
     return Admission(quota.mode == "Warn" or not enforced or not touched, Contended(), ledger)

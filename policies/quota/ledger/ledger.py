@@ -12,18 +12,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import lookup
-from policies.quota.charges import OWN, Bill
-from policies.quota.ledger.reservations import ZERO, OpenCharge, Reservations, beyond, largest
+from policies.quota.ledger.open_charges import OpenCharge, open_charge
+from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.status import (
     Count,
     GarbageError,
     Versions,
+    limit_status,
     read_charges,
     read_conditions,
     read_counted,
     read_limits,
+    summary,
 )
-from policies.quota.limits.amounts import spoken
+from policies.quota.ledger.sums import ZERO, beyond
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -33,7 +35,17 @@ if TYPE_CHECKING:
     from policies.quota.charges import Amounts, Charge, Unit
     from policies.quota.limits.quota import Limit, Quota
 
-__all__ = ["MOST_BYTES", "MOST_CHARGES", "Exceeded", "Full", "Ledger", "NotPrimed", "Over"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_CHARGES",
+    "ChargedOtherwise",
+    "Exceeded",
+    "Full",
+    "Ledger",
+    "NotPrimed",
+    "Over",
+    "Unstorable",
+]
 
 MOST_CHARGES = 1000
 """Open charges that a ledger has room for."""
@@ -90,6 +102,22 @@ class Full:
     """In bytes, of the open charges."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChargedOtherwise:
+    """Another call charged something else for an object of this uid, and no second call changes a charge."""
+
+    charge: OpenCharge
+    """The one that is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unstorable:
+    """No API server sends such an object, and none would store its charge, nor others that are written with it."""
+
+    problem: str
+    """Which field is invalid and why."""
+
+
 @dataclass(frozen=True)
 class Ledger:
     """What is used and reserved of each limit; immutable."""
@@ -135,7 +163,7 @@ class Ledger:
         if not new and len(quota.limits) == len(self.limits):
             return self
         names = {limit.name for limit in quota.limits}
-        charges = self.reservations.changed(lambda charge: _rebilled(charge, new, names))
+        charges = self.reservations.changed(lambda charge: charge.rebilled(new, names))
         limits = {limit.name: self.limits.get(limit.name, Count("", None)) for limit in quota.limits}
         return replace(
             self, limits=limits | {limit.name: _unprimed(limit, charges) for limit in new}, reservations=charges
@@ -146,9 +174,13 @@ class Ledger:
         return count is not None and count.key == limit.key
 
     def charge(
-        self, charge: Charge, quota: Quota, *, time: str = "", counted: Amounts = _NOTHING
-    ) -> Ledger | Exceeded | NotPrimed | Full:
+        self, charge: Charge, quota: Quota, *, time: str = "", counted: Amounts = _NOTHING, call: str = ""
+    ) -> Ledger | Exceeded | NotPrimed | Full | ChargedOtherwise | Unstorable:
         """The ledger after a charge, or why there is none; the same ledger where nothing needs to be written.
+
+        A second call for an object that is charged never changes what is charged. If it asks for the same or for less,
+        it may be answered on that charge, which then no call can take back any more. A PodGroup is charged with each of its
+        pods: its charge has the time of the last of them, and is nobody's to take back.
 
         A limit of which the charge takes no more than was taken before is not looked at: lowering `hard` refuses growth
         only. What asks for no GPU is not written, and what touches no limit is never refused; it is written if there is
@@ -161,21 +193,40 @@ class Ledger:
             counted: For a claim that the scheduler makes for extended resources, and whose pod has no open charge for
                 them: what of the pod's own `used` holds that no other claim of that kind has taken up. It must come from
                 a read of pod and claims that began after this ledger was read; nothing where there was none.
+            call: Identifies the call; chosen by this side, so that no caller can pass for another one.
         """
-        if not any(any(bill.amounts.values()) or any(bill.most.values()) for bill in charge.pieces.values()):
-            return self
         before = self.under(quota)
-        reservations = before.reservations
-        known = reservations.get(charge.uid)
-        opened = _opened(charge, known, {limit.name for limit in quota.limits}, time, counted)
-        if reservations.is_expected(opened):
-            opened = replace(opened, counted={})
-        if opened == known:
+        names = {limit.name for limit in quota.limits}
+        reservations, is_expected = before.reservations, False
+        if charge.is_for_gpus:
+            known = reservations.get(charge.uid)
+            opened = open_charge(charge, known, names, time, counted, call)
+            if (problem := opened.problem) is not None:
+                return Unstorable(problem)
+            if known is not None and not (call and known.call == call):
+                if opened != known or not known.is_for(charge):
+                    return ChargedOtherwise(known)
+                opened = _shared(known)
+            if is_expected := reservations.is_expected(opened):
+                opened = replace(opened, counted={})
+            reservations = reservations if opened == known else reservations.adding(opened)
+        if charge.shared is not None:
+            known = reservations.get(charge.shared.uid)
+            if known is not None and not known.is_for(charge.shared):
+                return ChargedOtherwise(known)
+            opened = replace(open_charge(charge.shared, known, names, time, _NOTHING, ""), time=time)
+            reservations = reservations if opened == known else reservations.adding(opened)
+        if reservations is before.reservations:
             return self
-        after = replace(before, reservations=reservations.adding(opened))
-        if (full := _full(after.reservations, opened)) is not None:
-            return full if any(any(bill.amounts.values()) for bill in charge.pieces.values()) else self
+        after = replace(before, reservations=reservations)
+        if (full := _full(reservations, is_expected=is_expected)) is not None:
+            return full if any(any(bill.amounts.values()) for bill in charge.bills) else self
         return _verdict(before, after, quota)
+
+    def take_back(self, uid: str, call: str) -> Ledger:
+        """The ledger without the charge that a call made; the same ledger if any other call was answered on it."""
+        charge = self.reservations.get(uid)
+        return self.release(uid) if charge is not None and charge.call == call else self
 
     def release(self, uid: str, pieces: Collection[str] | None = None) -> Ledger:
         """The ledger without a charge, or without some pieces of it; the same ledger where it has none."""
@@ -193,10 +244,11 @@ class Ledger:
     def status(self, quota: Quota, generation: int) -> Object:
         """The status to write."""
         ledger = self.under(quota)
+        limits = [(limit, ledger.reservations.total.get(limit.name, ZERO)) for limit in quota.limits]
         status: Object = {
             "observedGeneration": generation,
-            "summary": ", ".join(_summary(ledger, limit) for limit in quota.limits),
-            "limits": [_limit_status(ledger, limit) for limit in quota.limits],
+            "summary": ", ".join(summary(limit, ledger.used(limit), reserved) for limit, reserved in limits),
+            "limits": [limit_status(limit, ledger.limits[limit.name], reserved) for limit, reserved in limits],
             "charges": [charge.document for charge in ledger.reservations],
         }
         if ledger.counted is not None:
@@ -210,68 +262,20 @@ def _uncounted(limits: Mapping[str, Count]) -> dict[str, Count]:
     return {name: replace(count, used=None) for name, count in limits.items()}
 
 
-def _limit_status(ledger: Ledger, limit: Limit) -> Object:
-    count, reserved = ledger.limits[limit.name], ledger.reservations.total.get(limit.name, ZERO)
-    status = {"name": limit.name, "key": count.key, "hard": str(limit.hard), "reserved": str(reserved)}
-    if count.used is not None:
-        status["used"] = str(count.used)
-    return status
-
-
-def _summary(ledger: Ledger, limit: Limit) -> str:
-    used = ledger.used(limit)
-    taken = "?" if used is None else _short(limit, used + ledger.reservations.total.get(limit.name, ZERO))
-    return f"{limit.name} {taken}/{_short(limit, limit.hard)}"
-
-
-def _short(limit: Limit, amount: Fraction) -> str:
-    return spoken(limit.unit, amount) if limit.unit == "memory" else str(amount)
-
-
-def _rebilled(charge: OpenCharge, new: Collection[Limit], names: Collection[str]) -> OpenCharge:
-    """A charge under limits some of which are new to it."""
-    unknown = {limit.name for limit in new}
-    kept = set(names) - unknown
-    pieces = {}
-    for name, bill in charge.pieces.items():
-        most = {limit.name: bill.most[limit.unit] for limit in new if limit.unit in bill.most}
-        pieces[name] = replace(bill, amounts=_only(bill.amounts, kept) | _only(most, unknown))
-    return replace(charge, pieces=pieces, counted=_only(charge.counted, kept))
-
-
 def _unprimed(limit: Limit, reservations: Reservations) -> Count:
     known = all(limit.unit in bill.most for charge in reservations for bill in charge.pieces.values())
     return Count(limit.key if known else "", None)
 
 
-def _opened(
-    charge: Charge, known: OpenCharge | None, names: Collection[str], time: str, counted: Amounts
-) -> OpenCharge:
-    """The open charge of an object; every pod has a piece of its own, which is open until the pod is seen."""
-    bills = dict(charge.pieces) if charge.kind == "ResourceClaim" else {OWN: _NO_BILL, **charge.pieces}
-    pieces = {name: replace(bill, amounts=_only(bill.amounts, names)) for name, bill in bills.items()}
-    if known is None:
-        return OpenCharge(charge.uid, charge.kind, charge.name, time, pieces, charge.of, _only(counted, names))
-    both = {name: _larger(known.pieces.get(name, bill), bill) for name, bill in pieces.items()}
-    return replace(known, name=charge.name, pieces={**known.pieces, **both})
+def _shared(charge: OpenCharge) -> OpenCharge:
+    """A charge on which several calls are answered; none of them takes it back."""
+    return replace(charge, call="")
 
 
-_NO_BILL = Bill({}, dict.fromkeys(("gpus", "memory", "devices"), ZERO))
-
-
-def _larger(first: Bill, second: Bill) -> Bill:
-    most = {unit: max(first.most[unit], amount) for unit, amount in second.most.items() if unit in first.most}
-    return Bill(_only(largest(first.amounts, second.amounts), first.amounts.keys() | second.amounts.keys()), most)
-
-
-def _only(amounts: Amounts, names: Collection[str]) -> dict[str, Fraction]:
-    return {name: amount for name, amount in amounts.items() if name in names and amount}
-
-
-def _full(reservations: Reservations, opened: OpenCharge) -> Full | None:
-    expected = reservations.is_expected(opened)
+def _full(reservations: Reservations, *, is_expected: bool) -> Full | None:
     size = reservations.size
-    if size <= (_MOST_BYTES_EXPECTED if expected else MOST_BYTES) and (expected or reservations.places <= MOST_CHARGES):
+    most_bytes = _MOST_BYTES_EXPECTED if is_expected else MOST_BYTES
+    if size <= most_bytes and (is_expected or reservations.places <= MOST_CHARGES):
         return None
     return Full(reservations.places, size)
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from policies.quota.charges import OWN
-from policies.quota.ledger.reservations import ZERO, added, beyond
+from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.status import Count, Versions
+from policies.quota.ledger.sums import ZERO, added, beyond
+from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,10 +17,13 @@ if TYPE_CHECKING:
 
     from policies.quota.charges import Amounts
     from policies.quota.ledger.ledger import Ledger
-    from policies.quota.ledger.reservations import OpenCharge
+    from policies.quota.ledger.reservations import Reservations
     from policies.quota.limits.quota import Quota
 
-__all__ = ["Counted", "Snapshot", "recount"]
+__all__ = ["Counted", "SharedClaims", "Snapshot", "recount"]
+
+_UNITS = 3
+"""Units of work for each object of a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +34,28 @@ class Counted:
     kind: str
     name: str
     owner: str = ""
-    """Of a claim that was made for a pod: the pod's uid. A claim for extended resources has one only where the pod's
+    """Of a claim that was made for a pod or a PodGroup: its uid. A claim for extended resources has one only where the pod's
     `status.extendedResourceClaimStatus` names it, since it then counts for the pod's own devices; for any other the
     ownerReference and the annotation do, since believing a forged one costs nobody but its author."""
     piece: str = OWN
-    """For which claim of the pod it was made; `OWN` for its extended resources."""
+    """For which claim of the pod or group it was made; `OWN` for a pod's extended resources."""
     amounts: Amounts = field(default_factory=dict)
     """What it comes to by the quota's limits: what it got, or the most it can get as long as it got nothing. Nothing of a
     pod that has ended; a pod that is being deleted counts until it is gone."""
     ended: bool = False
     """Whether it is a pod that has succeeded or failed."""
+    claims: Collection[str] | None = None
+    """The names in the `spec.resourceClaims` of a pod; None if they are unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedClaims:
+    """The claims that a pod shares with its PodGroup."""
+
+    uid: str
+    """The group's."""
+    name: str
+    pieces: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +70,8 @@ class Snapshot:
     gone: Collection[str] = ()
     """The uids of some objects that were seen before and are no more, or are pods that have ended. Nothing of that name
     that comes later has their uid, so this holds whichever versions the lists are of."""
+    shares: Mapping[str, SharedClaims] = field(default_factory=dict)
+    """By the uids of pods, what those share that are charged."""
 
 
 def recount(ledger: Ledger, quota: Quota, snapshot: Snapshot) -> Ledger | None:
@@ -70,8 +89,10 @@ def recount(ledger: Ledger, quota: Quota, snapshot: Snapshot) -> Ledger | None:
     versions = Versions.of(snapshot.pods_version, snapshot.claims_version)
     if versions is None or (ledger.counted is not None and not versions.reach(ledger.counted)):
         return None
-    made = _made_for_pods(snapshot.claims.values())
-    unseen = ledger.reservations.changed(lambda charge: _unseen(charge, ledger, snapshot, made))
+    count_work(_UNITS * (len(snapshot.pods) + len(snapshot.claims)))
+    made = _made_claims(snapshot.claims.values())
+    shared = _shared(ledger.reservations, snapshot.shares)
+    unseen = shared.changed(lambda charge: _unseen(charge, ledger, snapshot, made))
     backed = unseen.changed(lambda claim: _backed(claim, snapshot, made))
     settled = replace(ledger, reservations=backed).under(quota)
     used = _used(snapshot, made)
@@ -81,8 +102,32 @@ def recount(ledger: Ledger, quota: Quota, snapshot: Snapshot) -> Ledger | None:
     return replace(settled, limits=limits, counted=versions)
 
 
-def _made_for_pods(claims: Iterable[Counted]) -> dict[tuple[str, str], Amounts]:
-    """What the claims for each piece of a pod come to together."""
+def _shared(reservations: Reservations, shares: Mapping[str, SharedClaims]) -> Reservations:
+    """The charges with what pods paid before their PodGroup could be seen moved to the group, where it counts once.
+
+    A claim that is made for such a pod all the same, because the controller does not know the group, has a charge of
+    its own.
+    """
+    moved: dict[str, OpenCharge] = {}
+    for charge in reservations:
+        group = shares.get(charge.uid)
+        pieces = {} if group is None else {name: bill for name, bill in charge.pieces.items() if name in group.pieces}
+        if group is not None and pieces:
+            before = moved.get(group.uid) or reservations.get(group.uid)
+            before = before or OpenCharge(group.uid, "PodGroup", group.name, charge.time, {})
+            moved[group.uid] = before.grown(pieces)
+    if not moved:
+        return reservations
+    kept = reservations.changed(
+        lambda charge: charge.without(shares[charge.uid].pieces) if charge.uid in shares else charge
+    )
+    for charge in moved.values():
+        kept = kept.adding(charge)
+    return kept
+
+
+def _made_claims(claims: Iterable[Counted]) -> dict[tuple[str, str], Amounts]:
+    """What the claims for each piece of a pod or PodGroup come to together."""
     made: dict[tuple[str, str], Amounts] = {}
     for claim in claims:
         if claim.owner:
@@ -100,21 +145,26 @@ def _unseen(
     """
     if charge.uid in snapshot.gone:
         return None
-    if charge.kind != "Pod":
+    if charge.kind == "ResourceClaim":
         is_cover = charge.of is not None and charge.of[1] == OWN and charge.of[0] not in snapshot.pods
         is_kept = is_cover and ledger.reservations.is_expected(charge)
         return charge if is_kept or charge.uid not in snapshot.claims else None
     pod = snapshot.pods.get(charge.uid)
-    if pod.ended if pod is not None else OWN not in charge.pieces:
+    if charge.kind == "Pod" and (pod.ended if pod is not None else OWN not in charge.pieces):
         return None
     left = {
         name: bill
         for name, bill in charge.pieces.items()
-        if (pod is None if name == OWN else (charge.uid, name) not in made)
+        if (pod is None if name == OWN else (charge.uid, name) not in made and (pod is None or _may_get(pod, name)))
     }
     if not left:
         return None
     return charge if len(left) == len(charge.pieces) else replace(charge, pieces=left)
+
+
+def _may_get(pod: Counted, piece: str) -> bool:
+    """Whether a claim may still be made for a piece of a stored pod; a forged charge may have pieces that it has not."""
+    return pod.claims is None or piece in pod.claims
 
 
 def _backed(claim: OpenCharge, snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> OpenCharge:

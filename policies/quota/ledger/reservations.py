@@ -2,78 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 from operator import is_
 from typing import TYPE_CHECKING
 
-from policies.quota.charges import OWN, Bill
+from policies.quota.ledger.sums import added, beyond, largest, summed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from policies.kubernetes.objects import Object
-    from policies.quota.charges import Amounts
+    from policies.quota.charges import Amounts, Bill
+    from policies.quota.ledger.open_charges import OpenCharge
 
-__all__ = ["ZERO", "OpenCharge", "Reservations", "added", "beyond", "largest"]
-
-ZERO = Fraction(0)
-
-
-@dataclass(frozen=True)
-class OpenCharge:
-    """What one object was charged, by its pieces that nobody has seen yet."""
-
-    uid: str
-    kind: str
-    name: str
-    time: str
-    """When it was charged, for people; nothing is decided by it."""
-    pieces: Mapping[str, Bill]
-    """Of a pod `OWN` until the pod was seen, and its claims from templates until they were; of a claim `OWN`."""
-    of: tuple[str, str] | None = None
-    """For a claim that was made for a pod: the pod's uid, and for which piece of it."""
-    counted: Amounts = field(default_factory=dict)
-    """What `used` holds already for that piece of the pod; means nothing while the piece is open."""
-
-    @property
-    def amounts(self) -> Amounts:
-        """What the object asks for itself."""
-        own = self.pieces.get(OWN)
-        return {} if own is None else own.amounts
-
-    @cached_property
-    def places(self) -> int:
-        """How many open charges it stands for."""
-        return max(1, sum(piece != OWN for piece in self.pieces))
-
-    @cached_property
-    def document(self) -> Object:
-        """The charge as an item of `status.charges`; zeros are left out."""
-        document: Object = {"uid": self.uid, "kind": self.kind, "name": self.name}
-        if self.time:
-            document["time"] = self.time
-        if self.of is not None:
-            document["of"] = {"uid": self.of[0], "piece": self.of[1]}
-        if counted := _texts(self.counted):
-            document["counted"] = counted
-        document["pieces"] = [
-            {
-                "name": name,
-                "amounts": _texts(bill.amounts),
-                "most": {unit: str(most) for unit, most in bill.most.items()},
-            }
-            for name, bill in self.pieces.items()
-        ]
-        return document
-
-    @cached_property
-    def size(self) -> int:
-        """Bytes of the item as JSON."""
-        return len(json.dumps(self.document)) + 1
+__all__ = ["Reservations"]
 
 
 class Reservations:
@@ -118,7 +60,7 @@ class Reservations:
             for piece, bill in charge.pieces.items()
             if (charge.uid, piece) not in made
         )
-        return _sum(chain(alone, (self._come_to(group, claims) for group, claims in made.items())))
+        return summed(chain(alone, (self._come_to(group, claims) for group, claims in made.items())))
 
     @cached_property
     def size(self) -> int:
@@ -152,7 +94,7 @@ class Reservations:
 
     def without(self, uid: str, pieces: Collection[str] | None = None) -> Reservations:
         """These without some pieces of a charge, or all of it."""
-        return self.changed(lambda charge: _shortened(charge, pieces) if charge.uid == uid else charge)
+        return self.changed(lambda charge: charge.without(pieces) if charge.uid == uid else charge)
 
     def changed(self, change: Callable[[OpenCharge], OpenCharge | None]) -> Reservations:
         """Every charge as `change` gives it; those it gives None for are left out."""
@@ -173,40 +115,3 @@ class Reservations:
             asked, counted = added(asked, claim.amounts), largest(counted, claim.counted)
         piece = self._piece(group)
         return beyond(asked, counted) if piece is None else largest(piece.amounts, asked)
-
-
-def _sum(parts: Iterable[Amounts]) -> dict[str, Fraction]:
-    """The sum of many, by limit; whole numbers are added many times faster than fractions are."""
-    numerators: dict[tuple[str, int], int] = {}
-    for amounts in parts:
-        for name, amount in amounts.items():
-            size = name, amount.denominator
-            numerators[size] = numerators.get(size, 0) + amount.numerator
-    total: dict[str, Fraction] = {}
-    for (name, denominator), numerator in numerators.items():
-        total[name] = total.get(name, ZERO) + Fraction(numerator, denominator)
-    return total
-
-
-def added(first: Amounts, second: Amounts) -> dict[str, Fraction]:
-    """The sum, by limit."""
-    return {name: first.get(name, ZERO) + second.get(name, ZERO) for name in {**first, **second}}
-
-
-def largest(first: Amounts, second: Amounts) -> dict[str, Fraction]:
-    """The larger of two amounts, by limit."""
-    return {name: max(first.get(name, ZERO), second.get(name, ZERO)) for name in {**first, **second}}
-
-
-def beyond(first: Amounts, second: Amounts) -> dict[str, Fraction]:
-    """How much the first exceeds the second by, by limit; never less than nothing."""
-    return {name: max(ZERO, amount - second.get(name, ZERO)) for name, amount in first.items()}
-
-
-def _shortened(charge: OpenCharge, pieces: Collection[str] | None) -> OpenCharge | None:
-    left = {} if pieces is None else {name: bill for name, bill in charge.pieces.items() if name not in pieces}
-    return replace(charge, pieces=left) if left else None
-
-
-def _texts(amounts: Amounts) -> dict[str, str]:
-    return {name: str(amount) for name, amount in amounts.items() if amount}

@@ -1,4 +1,4 @@
-"""The status of a GPUQuota, read: what was counted, and what is charged and not seen yet."""
+"""The status of a GPUQuota, read and written: what was counted, and what is charged and not seen yet."""
 
 from __future__ import annotations
 
@@ -12,14 +12,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.kubernetes.paths import lookup
 from policies.quota.charges import Bill
-from policies.quota.ledger.reservations import OpenCharge, Reservations
+from policies.quota.ledger.open_charges import OpenCharge
+from policies.quota.ledger.reservations import Reservations
+from policies.quota.limits.amounts import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.kubernetes.objects import Object
+    from policies.quota.limits.quota import Limit
 
-__all__ = ["Count", "GarbageError", "Versions", "read_charges", "read_conditions", "read_counted", "read_limits"]
+__all__ = [
+    "Count",
+    "GarbageError",
+    "Versions",
+    "limit_status",
+    "read_charges",
+    "read_conditions",
+    "read_counted",
+    "read_limits",
+    "summary",
+]
 
 _Item = TypeVar("_Item")
 
@@ -120,6 +133,22 @@ def read_conditions(status: Any) -> tuple[Object, ...]:
     return tuple(each for each in kept[:_MOST_CONDITIONS] if len(json.dumps(each)) <= _LONGEST_CONDITION)
 
 
+def limit_status(limit: Limit, count: Count, reserved: Fraction) -> Object:
+    """The item of `status.limits` for a limit."""
+    status = {"name": limit.name, "key": count.key, "hard": str(limit.hard), "reserved": str(reserved)}
+    return status if count.used is None else {**status, "used": str(count.used)}
+
+
+def summary(limit: Limit, used: Fraction | None, reserved: Fraction) -> str:
+    """The part of `status.summary` for a limit: `h100 6/8`; `?` if it was not counted yet."""
+    taken = "?" if used is None else _short(limit, used + reserved)
+    return f"{limit.name} {taken}/{_short(limit, limit.hard)}"
+
+
+def _short(limit: Limit, amount: Fraction) -> str:
+    return spoken(limit.unit, amount) if limit.unit == "memory" else str(amount)
+
+
 def _each(status: Any, field: str, read: Callable[[Any], _Item]) -> list[_Item]:
     found = lookup(status, (field,))
     if found is None:
@@ -140,7 +169,7 @@ def _charge_as_known(known: Reservations, item: Any) -> OpenCharge:
 
 
 def _charge(item: Any) -> OpenCharge:
-    time, of = lookup(item, ("time",)), lookup(item, ("of",))
+    time, of, call = lookup(item, ("time",)), lookup(item, ("of",)), lookup(item, ("call",))
     return OpenCharge(
         uid=_text(item, "uid"),
         kind=_text(item, "kind"),
@@ -149,6 +178,7 @@ def _charge(item: Any) -> OpenCharge:
         pieces=dict(_each(item, "pieces", _piece)),
         of=None if of is None else (_text(of, "uid"), _text(of, "piece", empty=True)),
         counted=_amounts(item, "counted"),
+        call=call if isinstance(call, str) else "",
     )
 
 

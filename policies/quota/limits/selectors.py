@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from policies.caches import remember_short
 from policies.nvidia.product_globs import any_matches, folded, matching
 
 if TYPE_CHECKING:
@@ -70,12 +70,12 @@ def _said(matches: bool) -> Match:
 
 
 # Every pod is asked about, and there are few products.
-@lru_cache(maxsize=8192)
+@remember_short(8192)
 def _any_product(globs: tuple[str, ...], product: str) -> bool:
     return any_matches(globs, folded(product))
 
 
-@lru_cache(maxsize=8192)
+@remember_short(8192)
 def _any_profile(globs: tuple[str, ...], profile: str) -> bool:
     name = folded(profile)
     return bool(name) and any(matching(glob, (name, name.replace("+", "."))) for glob in globs)

@@ -6,9 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from policies.quota.ledger.ledger import MOST_BYTES, MOST_CHARGES
-from policies.quota.ledger.reservations import ZERO
+from policies.quota.ledger.sums import ZERO
 from policies.quota.limits.amounts import spoken
-from policies.quota.opt_in import LEFT_ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +32,8 @@ def remarks_on(report: QuotaReport, ledger: Ledger, here: Ledger | None, *, is_s
         here: What is used by what the cluster shows now; None where not all of it can be seen.
         is_stored: Whether the GPUQuota comes from a cluster, where somebody should have counted; a manifest does not.
     """
-    if report.namespace in LEFT_ALONE:
-        yield f"nobody is asked about namespace {report.namespace}, so this quota holds nothing back"
+    if report.exempt:
+        yield f"namespace {report.namespace} is exempt from quotas ({report.exempt}), so this GPUQuota limits nothing"
     uncounted = [each.limit.name for each in report.limits if not each.counted]
     if uncounted:
         yield _not_counted(report, uncounted) if is_stored else _manifest(report, uncounted)
@@ -73,7 +72,7 @@ def _manifest(report: QuotaReport, names: list[str]) -> str:
 
 def _over(each: LimitUse, report: QuotaReport) -> str:
     excess = spoken(each.limit.unit, each.taken - each.limit.hard)
-    fate = "is refused" if _refuses(report) else "is admitted with a warning"
+    fate = "is admitted" if report.exempt else "is refused" if _refuses(report) else "is admitted with a warning"
     return (
         f"{each.limit.name} is over its limit by {excess}: it was lowered, or something was admitted in mode Warn or "
         f"while nobody was asked; nothing is taken away, and what would take more {fate}"

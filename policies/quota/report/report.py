@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from policies.quota.ledger.reservations import ZERO
+from policies.quota.ledger.sums import ZERO
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -86,9 +86,10 @@ class Reservation:
     is_awaited: bool
     """Whether it was not seen itself; else only claims of it were not."""
     claims_awaited: tuple[str, ...] = ()
-    """The claims from templates of a pod that were not seen, by their names in `spec.resourceClaims`."""
+    """The claims from templates of a pod or PodGroup that were not seen, by their names in `spec.resourceClaims`."""
     of: str = ""
-    """For a claim that was made for a pod which is charged as well: that pod. The two count once."""
+    """For a claim that was made for a pod or PodGroup which is charged as well: its name. The two count once."""
+    of_kind: str = "Pod"
 
     @property
     def waits_for(self) -> tuple[str, ...]:
@@ -105,7 +106,8 @@ class Reservation:
             "seconds": _seconds(self.age),
             "amounts": _texts(self.amounts),
             "waitsFor": list(self.waits_for),
-            "countedWithPod": self.of,
+            "countedWithPod": self.of if self.of_kind == "Pod" else "",
+            "countedWithPodGroup": self.of if self.of_kind != "Pod" else "",
         }
 
 
@@ -146,6 +148,8 @@ class QuotaReport:
     """Why it cannot be read."""
     remarks: tuple[str, ...] = ()
     """What is wrong with it, in sentences without full stops."""
+    exempt: str = ""
+    """Why its namespace is exempt from quotas, as a clause; empty if it is not."""
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -157,6 +161,7 @@ class QuotaReport:
             "mode": None if quota is None else quota.mode,
             "unknownProducts": None if quota is None else quota.unknown_products,
             "enforced": self.enforced,
+            "exempt": self.exempt,
             "limits": [limit.as_json() for limit in self.limits],
             "holders": None if held is None else [_holder(each) for each in held],
             "reservations": [each.as_json() for each in self.reservations],

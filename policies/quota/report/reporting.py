@@ -11,11 +11,12 @@ from policies.kubernetes.paths import lookup
 from policies.quota.charges import OWN
 from policies.quota.counting.counting import counted_ledger, holders
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.reservations import ZERO, added
+from policies.quota.ledger.sums import ZERO, summed
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.opt_in import is_enforced
 from policies.quota.report.remarks import remarks_on
 from policies.quota.report.report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
+from policies.settings.exempt_namespaces import exemption_in_cluster
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.quota.charges import Amounts
     from policies.quota.charging.verdicts import Holder
-    from policies.quota.ledger.reservations import OpenCharge
+    from policies.quota.ledger.open_charges import OpenCharge
     from policies.quota.limits.quota import Quota
+    from policies.settings import GPUAdmissionPolicy
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
@@ -37,7 +39,7 @@ COUNTED_FROM = ("Pod", "ResourceClaim", "Node")
 _ALMOST_NOTHING = 1e-9
 
 
-def quota_report(document: Object, view: ClusterView, settings: Quotas, now: datetime) -> QuotaReport:
+def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy, now: datetime) -> QuotaReport:
     """The report on a GPUQuota.
 
     What is used is what its status says. Where that does not say it, as in a manifest that was never applied, it is
@@ -46,16 +48,18 @@ def quota_report(document: Object, view: ClusterView, settings: Quotas, now: dat
     Args:
         document: The GPUQuota.
         view: The cluster; what it shows of pods and claims of the namespace counts.
-        settings: How quotas count.
+        policy: How quotas count, and which namespaces are exempt.
         now: From which ages count.
     """
-    namespace = namespace_of(document) or "default"
+    namespace, settings = namespace_of(document) or "default", policy.quota
+    exempt = exemption_in_cluster("quota", namespace, policy)
     is_known = view.get("Namespace", namespace) is not UNKNOWN
     report = QuotaReport(
         namespace,
         name_of(document),
         QuotaState.UNREADABLE,
-        enforced=is_enforced(namespace, view) if is_known else None,
+        enforced=not exempt and is_enforced(namespace, view) if exempt or is_known else None,
+        exempt=exempt,
         conditions=_conditions(document),
     )
     try:
@@ -119,9 +123,7 @@ def _reservations(ledger: Ledger, now: datetime) -> tuple[Reservation, ...]:
 
 
 def _reservation(charge: OpenCharge, ledger: Ledger, now: datetime) -> Reservation:
-    amounts: Amounts = {}
-    for bill in charge.pieces.values():
-        amounts = added(amounts, bill.amounts)
+    amounts = summed(bill.amounts for bill in charge.pieces.values())
     time = _moment(charge.time)
     owner = ledger.reservations.get(charge.of[0]) if charge.of is not None else None
     return Reservation(
@@ -130,9 +132,10 @@ def _reservation(charge: OpenCharge, ledger: Ledger, now: datetime) -> Reservati
         charge.uid,
         age=None if time is None else max(now - time, timedelta()),
         amounts={name: amount for name, amount in amounts.items() if amount},
-        is_awaited=charge.kind != "Pod" or OWN in charge.pieces,
+        is_awaited=charge.kind == "ResourceClaim" or OWN in charge.pieces,
         claims_awaited=tuple(piece for piece in charge.pieces if piece != OWN),
         of=owner.name if owner is not None and ledger.reservations.is_expected(charge) else "",
+        of_kind="Pod" if owner is None else owner.kind,
     )
 
 

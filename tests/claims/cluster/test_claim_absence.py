@@ -1,7 +1,7 @@
 """Abstract interpretation: whether a selector can fail on a device that lacks an attribute."""
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from policies.dra.cel import CelCompileError, CelRuntimeError, Features, compile_selector
@@ -188,7 +188,6 @@ CONDITIONS = st.recursive(
 BOOLS = st.none() | st.booleans()
 
 
-@settings(max_examples=400, deadline=None)
 @given(text=CONDITIONS, in_d=BOOLS, more=BOOLS, in_e=BOOLS, driver=st.sampled_from(["driver", "other"]))
 def test_selector_called_guarded_never_fails_for_what_is_missing(text, in_d, more, in_e, driver):
     try:

@@ -144,6 +144,8 @@ def test_without_devices_what_the_driver_publishes_counts(
     [
         ("gpu.nvidia.com", f'{A}.productName.lowerAscii().matches("a100") && {A}.uuid != ""'),
         ("gpu.nvidia.com", f'{C}.memory.compareTo(quantity("40Gi")) >= 0'),
+        ("gpu.nvidia.com", f'{STANDARD}.pciBusID == "0000:18:00.0"'),
+        ("vfio.gpu.nvidia.com", f'{STANDARD}.pciBusID == "0000:18:00.0"'),
         ("mig.nvidia.com", f'{A}.profile == "1g.10gb" && {A}.parentUUID != ""'),
         ("mig.nvidia.com", f'{C}.multiprocessors.isGreaterThan(quantity("10"))'),
         ("vfio.gpu.nvidia.com", f'{C}.addressableMemory.isGreaterThan(quantity("10Gi")) && {A}.deviceID != ""'),
@@ -270,6 +272,12 @@ def test_old_driver_still_publishes_what_was_removed(said, asking, device_class,
             "0.4.1",
             "publishes from release 0.5.0 on only, and the settings say that 0.4.1 runs",
         ),
+        (
+            f'{STANDARD}.pciBusID == ""',
+            "25.8.1",
+            "publishes from release 25.12.0 on only, and the settings say that 25.8.1 runs here",
+        ),
+        (f'{STANDARD}.pciBusID == ""', "25.12.0", None),
         (MODE, "25.8.1", "publishes from release 25.12.0 on only, and the settings say that 25.8.1 runs here"),
     ],
 )

@@ -105,9 +105,9 @@ class Cluster:
         for name in _SERVED:
             until(partial(self._is_served, name), f"{name} is served")
 
-    def serve(self, kubeconfig: Path, host: str, log: Path) -> None:
-        """Start the service, and wait until the API server calls it."""
-        self._service = Service(kubeconfig, host, log)
+    def serve(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
+        """Start the service, with these options, and wait until the API server calls it."""
+        self._service = Service(kubeconfig, host, log, **options)
         self._service.start()
         team = self.namespace(dra="enabled")
         asked = manifests.pod(team)

@@ -18,7 +18,9 @@ from certs import issue_serving, make_authority
 from tests.cluster.harness.ports import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from certs import KeyPair
 
 __all__ = ["ControlPlane", "kubeconfig"]
 
@@ -58,8 +60,26 @@ class _Process:
 class ControlPlane:
     """Programs that are started in the order in which they need each other, and stopped in the other."""
 
-    def __init__(self, assets: Path) -> None:
+    def __init__(
+        self,
+        assets: Path,
+        *,
+        feature_gates: Iterable[str] = (),
+        apis: Iterable[str] = (),
+        webhook_client: KeyPair | None = None,
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            assets: The folder with the programs.
+            feature_gates: Those that are off by default and shall be on.
+            apis: Versions of APIs that are off by default and shall be on.
+            webhook_client: The certificate that the API server presents to webhooks; None for none.
+        """
         self._assets = assets
+        self._gates = _switched_on("feature-gates", feature_gates)
+        self._apis = _switched_on("runtime-config", apis)
+        self._webhook_client = webhook_client
         self._folder = tempfile.TemporaryDirectory(prefix="gpu-admission-control-plane-")
         self._processes: list[_Process] = []
         self._ports = dict(zip(("etcd", "peers", "api"), free_ports(3), strict=True))
@@ -124,6 +144,28 @@ class ControlPlane:
         self._file("tokens.csv").write_text("".join(rows))
         for token in _TOKENS:
             self._file(f"{token}.kubeconfig").write_text(self.kubeconfig(token))
+        if self._webhook_client is not None:
+            self._write_admission_configuration(self._webhook_client)
+
+    def _write_admission_configuration(self, client: KeyPair) -> None:
+        """As docs/client-certificates.md has it; the user is any server's, because ports are chosen later."""
+        self._file("webhooks.crt").write_bytes(client.certificate_pem)
+        self._file("webhooks.key").write_bytes(client.key_pem)
+        keys = {"client-certificate": str(self._file("webhooks.crt")), "client-key": str(self._file("webhooks.key"))}
+        users = {"apiVersion": "v1", "kind": "Config", "users": [{"name": "*", "user": keys}]}
+        self._file("webhooks.yaml").write_text(yaml.safe_dump(users))
+        group = "apiserver.config.k8s.io/v1"
+        configuration = {
+            "apiVersion": group,
+            "kind": "WebhookAdmissionConfiguration",
+            "kubeConfigFile": str(self._file("webhooks.yaml")),
+        }
+        plugins = [
+            {"name": name, "configuration": configuration}
+            for name in ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
+        ]
+        document = {"apiVersion": group, "kind": "AdmissionConfiguration", "plugins": plugins}
+        self._file("admission.yaml").write_text(yaml.safe_dump(document))
 
     def _run(self, name: str, options: Mapping[str, object]) -> None:
         log = self._file(f"{name}.log")
@@ -161,6 +203,9 @@ class ControlPlane:
             "service-account-signing-key-file": self._file("accounts.key"),
             "service-cluster-ip-range": "10.0.0.0/24",
             "endpoint-reconciler-type": "none",
+            **self._gates,
+            **self._apis,
+            **({"admission-control-config-file": self._file("admission.yaml")} if self._webhook_client else {}),
         }
 
     def _controllers(self) -> dict[str, dict[str, object]]:
@@ -171,6 +216,17 @@ class ControlPlane:
                 "service-account-private-key-file": self._file("accounts.key"),
                 "root-ca-file": self._file("ca.crt"),
                 "secure-port": 0,
+                **self._gates,
             },
-            "kube-scheduler": {"kubeconfig": self._file("kube-scheduler.kubeconfig"), "secure-port": 0},
+            "kube-scheduler": {
+                "kubeconfig": self._file("kube-scheduler.kubeconfig"),
+                "secure-port": 0,
+                **self._gates,
+            },
         }
+
+
+def _switched_on(option: str, names: Iterable[str]) -> dict[str, object]:
+    """The option that switches something on; nothing where there is nothing to switch on."""
+    value = ",".join(f"{name}=true" for name in names)
+    return {option: value} if value else {}

@@ -15,6 +15,7 @@ __all__ = [
     "namespace",
     "node",
     "pod",
+    "pod_group",
     "quota",
     "resource_slice",
     "settings",
@@ -57,6 +58,16 @@ def deployment(namespace: str, name: str, replicas: int) -> dict[str, Any]:
                 "spec": {"containers": template["spec"]["containers"]},
             },
         },
+    }
+
+
+def pod_group(namespace: str, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+    """A PodGroup whose pods share one claim."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": [entry]},
     }
 
 

@@ -19,7 +19,7 @@ from webhook.cluster.errors import Unreachable
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tests.cluster.harness.api import Headers
     from tests.cluster.harness.background import Background
@@ -40,22 +40,48 @@ _APPLY = {"fieldManager": "gpu-admission-tests", "force": "true"}
 class RealCluster(Cluster):
     """The cluster of a kubeconfig."""
 
-    def __init__(self, background: Background, file: Path, folder: Path, control_plane: ControlPlane | None) -> None:
+    def __init__(
+        self,
+        background: Background,
+        file: Path,
+        folder: Path,
+        control_plane: ControlPlane | None,
+        **options: object,
+    ) -> None:
         super().__init__(connect(background, file), file, is_real=True)
+        self._options = options
         self._background = background
         self._folder = folder
         self._control_plane = control_plane
 
     @classmethod
-    def of(cls, background: Background, environ: Mapping[str, str], folder: Path) -> RealCluster:
-        """The cluster that the environment speaks of: of KUBECONFIG, or else of our own from KUBEBUILDER_ASSETS."""
+    def of(
+        cls,
+        background: Background,
+        environ: Mapping[str, str],
+        folder: Path,
+        *,
+        feature_gates: Iterable[str] = (),
+        apis: Iterable[str] = (),
+    ) -> RealCluster:
+        """The cluster that the environment speaks of: of KUBECONFIG, or else of our own from KUBEBUILDER_ASSETS.
+
+        Only one of our own has feature gates and API versions that are off by default.
+        """
         if files := environ.get("KUBECONFIG"):
             return cls(background, Path(files.split(os.pathsep)[0]), folder, None)
-        control_plane = ControlPlane(Path(environ["KUBEBUILDER_ASSETS"]))
+        control_plane = ControlPlane(Path(environ["KUBEBUILDER_ASSETS"]), feature_gates=feature_gates, apis=apis)
+        return cls.of_control_plane(background, control_plane, folder)
+
+    @classmethod
+    def of_control_plane(
+        cls, background: Background, control_plane: ControlPlane, folder: Path, **options: object
+    ) -> RealCluster:
+        """The cluster of a control plane that is started here; `options` are of the service."""
         try:
             admin = folder / "admin"
             admin.write_text(control_plane.start())
-            return cls(background, admin, folder, control_plane)
+            return cls(background, admin, folder, control_plane, **options)
         except BaseException:
             control_plane.stop()
             raise
@@ -76,7 +102,7 @@ class RealCluster(Cluster):
         self.install()
         self._background.begin(self._beat())
         host = address_towards(self.api.access.url)
-        self.serve(self._kubeconfig_of_the_service(), host, self._folder / "log")
+        self.serve(self._kubeconfig_of_the_service(), host, self._folder / "log", **self._options)
 
     def close(self) -> None:
         """Stop the service, and leave nothing behind."""

@@ -13,6 +13,7 @@ from webhook.sandbox.server import Sandbox
 from webhook.sandbox.users import token_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from tests.cluster.harness.api import Headers
@@ -27,11 +28,11 @@ _HOST = "127.0.0.1"
 class SandboxCluster(Cluster):
     """A sandbox of this process, served over TLS, with the service beside it."""
 
-    def __init__(self, background: Background, folder: Path) -> None:
+    def __init__(self, background: Background, folder: Path, *, feature_gates: Iterable[str] = ()) -> None:
         now = datetime.now(UTC)
         authority = make_authority("sandbox of tests", now=now)
         serving = issue_serving(authority, [_HOST], now=now)
-        self.sandbox = Sandbox()
+        self.sandbox = Sandbox(feature_gates=feature_gates)
         background.run(self.sandbox.start(_HOST, tls=serving, authority=authority.certificate_pem))
         admin = _written(folder / "admin", self.sandbox.kubeconfig())
         super().__init__(connect(background, admin), admin, is_real=False)

@@ -18,7 +18,7 @@ from tests.cluster.harness.waiting import until
 __all__ = ["Service"]
 
 _ROOT = Path(__file__).parents[3]
-_START_SECONDS = 40
+_START_SECONDS = 100
 _STOP_SECONDS = 20
 _LOG_SHOWN = 4000
 
@@ -26,17 +26,19 @@ _LOG_SHOWN = 4000
 class Service:
     """One replica; it can be stopped and started again."""
 
-    def __init__(self, kubeconfig: Path, host: str, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
         """Start nothing yet.
 
         Args:
             kubeconfig: Of the service's account.
             host: The address of this machine that the API server calls.
             log: Where to write what it prints.
+            options: More options of the command, such as `client_ca`.
         """
         self._kubeconfig = kubeconfig
         self._host = host
         self._log = log
+        self._options = {name.replace("_", "-"): value for name, value in options.items()}
         self._port, self._probe_port = free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -60,6 +62,7 @@ class Service:
             "port": self._port,
             "probe-port": self._probe_port,
             "drain-delay": 0,
+            **self._options,
         }
         arguments = [f"--{option}={value}" for option, value in options.items()]
         with self._log.open("ab") as output:
@@ -89,6 +92,12 @@ class Service:
         finally:
             self._process = None
         assert code == 0, f"the service ended with {code}:\n{self.log()[-_LOG_SHOWN:]}"
+
+    @property
+    def process_id(self) -> int:
+        """The id of the process that serves."""
+        assert self._process is not None, "the service does not run"
+        return self._process.pid
 
     def log(self) -> str:
         """What it printed so far."""

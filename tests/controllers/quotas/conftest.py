@@ -23,7 +23,7 @@ from webhook.ledger.writer import LedgerWriter
 from webhook.sandbox.server import Sandbox
 
 CRD = Path(__file__).parents[3] / "deploy" / "base" / "api" / "gpuquotas.yaml"
-KINDS = ("Namespace", "Node", "DeviceClass", "ResourceSlice", "Pod", "ResourceClaim", "GPUQuota")
+KINDS = ("Namespace", "Node", "DeviceClass", "ResourceSlice", "Pod", "PodGroup", "ResourceClaim", "GPUQuota")
 H100, T4 = ("NVIDIA-H100-80GB-HBM3", 81920), ("Tesla-T4", 15360)
 UNITS = ("gpus", "memory", "devices")
 
@@ -39,10 +39,11 @@ class Caches:
         self.view.set_server_version((1, 36))
         self.registry = CollectorRegistry()
         self.writer = LedgerWriter(client)
+        self.settings = DEFAULTS
         self.round = QuotaRound(
             client,
             self.view,
-            lambda: DEFAULTS,
+            lambda: self.settings,
             self.writer,
             lambda: self.stores,
             QuotaMetrics(self.registry),
@@ -69,12 +70,15 @@ class Caches:
         await self.see()
         await self.round.round()
 
-    async def charge(self, uid, pieces, kind="Pod", name=None, of=None):
+    async def charge(self, uid, pieces, kind="Pod", name=None, of=None, group=None):
+        """Charge an object, and its PodGroup with a piece of one GPU."""
         bills = {
             piece: Bill({"all": Fraction(gpus)}, {unit: Fraction(gpus if unit != "memory" else 0) for unit in UNITS})
             for piece, gpus in pieces.items()
         }
-        charge = Charge(uid, kind, "team-a", name or uid, bills, of)
+        one = Bill({"all": Fraction(1)}, {"gpus": Fraction(1), "memory": Fraction(0), "devices": Fraction(1)})
+        shared = Charge(group, "PodGroup", "team-a", group, {"gpu": one}) if group else None
+        charge = Charge(uid, kind, "team-a", name or uid, bills, of, shared)
         return await self.writer.charge("team-a", lambda _quota: charge, enforced=True)
 
     def sample(self, name, **labels):
@@ -114,12 +118,13 @@ class Team:
             }
         )
 
-    def pod(self, name, gpus=1, node="", phase="", claims=(), priority="", uid=None):
+    def pod(self, name, gpus=1, node="", phase="", claims=(), priority="", uid=None, group=""):
         resources = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
         spec = {"containers": [{"name": "main", "image": "train", "resources": resources}]}
         spec |= {"nodeName": node} if node else {}
         spec |= {"priorityClassName": priority} if priority else {}
         spec |= {"resourceClaims": list(claims)} if claims else {}
+        spec |= {"schedulingGroup": {"podGroupName": group}} if group else {}
         return self.sandbox.create(
             {
                 "apiVersion": "v1",
@@ -130,10 +135,21 @@ class Team:
             }
         )
 
-    def claim(self, name, count=1, pod="", piece="", extended=False):
+    def pod_group(self, name, uid=None):
+        """A PodGroup whose pods share the claim `gpu`, from the template `one`."""
+        return self.sandbox.create(
+            {
+                "apiVersion": "scheduling.k8s.io/v1alpha2",
+                "kind": "PodGroup",
+                "metadata": {"name": name, "namespace": "team-a", "uid": uid or name},
+                "spec": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]},
+            }
+        )
+
+    def claim(self, name, count=1, pod="", piece="", extended=False, owner=()):
         metadata = {"name": name, "namespace": "team-a", "uid": name}
         if pod:
-            owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": pod, "controller": True}
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": pod, "controller": True, **dict(owner)}
             said = {"extended-resource-claim": "true"} if extended else {"pod-claim-name": piece}
             metadata["ownerReferences"] = [owner]
             metadata["annotations"] = {f"resource.kubernetes.io/{key}": text for key, text in said.items()}
@@ -179,7 +195,7 @@ class Team:
 
 @pytest.fixture
 async def team():
-    sandbox = Sandbox(seed=1)
+    sandbox = Sandbox(seed=1, feature_gates=["GenericWorkload", "DRAWorkloadResourceClaims"])
     sandbox.create(yaml.safe_load(CRD.read_text()))
     sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
     selector = {

@@ -40,6 +40,12 @@ async def test_charge_of_a_pod_that_the_cache_does_not_show_stays(team, waiting)
     assert team.requests("get", "pods") == asked
 
 
+async def test_charge_of_a_pod_that_asks_for_no_gpu_is_given_up(team, waiting):
+    team.pod("train", 0)
+    await waiting.round.round()
+    assert team.charged == {}
+
+
 async def test_charge_is_given_up_where_another_pod_has_the_name(team, waiting):
     team.pod("train", 2, uid="another")
     await waiting.count()
@@ -78,7 +84,7 @@ async def test_charge_of_a_claim_is_looked_up_as_well(team, leader):
 
 async def test_piece_whose_pod_was_seen_is_not_looked_up(team, leader):
     team.quota()
-    team.pod("train", 1)
+    team.pod("train", 1, claims=[{"name": "big", "resourceClaimTemplateName": "big"}])
     await leader.count()
     await leader.charge("train", {OWN: 1, "big": 1})
     await leader.count()

@@ -4,6 +4,8 @@ import logging
 
 import pytest
 
+from policies.settings import GPUAdmissionPolicy, Quotas
+
 OWN = ""
 FAILS_OPEN = (
     "False",
@@ -38,7 +40,7 @@ async def test_status_says_whether_the_quota_fails_closed(team, leader):
     assert team.condition("Enforced") == ENFORCED
 
 
-async def test_quota_of_a_namespace_that_nobody_is_asked_about_says_so_and_has_no_drift(team, leader):
+async def test_quota_of_an_exempt_namespace_says_so_and_has_no_drift(team, leader):
     team.sandbox.create(
         {
             "apiVersion": "gpu-admission.io/v1alpha1",
@@ -56,10 +58,23 @@ async def test_quota_of_a_namespace_that_nobody_is_asked_about_says_so_and_has_n
     conditions = status["conditions"]
     assert [(each["reason"], each["message"]) for each in conditions if each["type"] == "Enforced"] == [
         (
-            "LeftAlone",
-            "Nobody is asked about namespace kube-system, so that what runs the cluster and its GPUs always starts.",
+            "Exempt",
+            "Namespace kube-system is exempt from quotas (no webhook is called for it), so this GPUQuota limits nothing.",
         )
     ]
+
+
+async def test_condition_follows_the_settings(team, leader):
+    team.quota()
+    await leader.count()
+    leader.settings = GPUAdmissionPolicy(quota=Quotas(exempt_namespaces=("team-*",)))
+    await leader.count()
+    (condition,) = (each for each in team.status["conditions"] if each["type"] == "Enforced")
+    assert (condition["status"], condition["reason"], condition["message"]) == (
+        "False",
+        "Exempt",
+        "Namespace team-a is exempt from quotas (quota.exemptNamespaces matches it), so this GPUQuota limits nothing.",
+    )
 
 
 async def test_condition_keeps_the_time_of_its_last_change(team, leader):

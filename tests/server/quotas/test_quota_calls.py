@@ -7,7 +7,7 @@ import pytest
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
-from policies.settings.choices import Exemption, GPUAdmissionPolicy, RuleOverride
+from policies.settings.choices import Exemption, GPUAdmissionPolicy, Quotas, RuleOverride
 from tests.server.quotas.quota_calls import ENTRIES, example_cluster
 from webhook.cluster.manifests import ManifestsView
 
@@ -36,12 +36,35 @@ async def test_pod_over_quota_is_refused_in_the_words_of_kubernetes(serve, names
         "code": 403,
         "reason": "Forbidden",
         "message": "exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; 2 more GPUs are asked, 1 is left "
-        "of 8 for h100; team-a/train-7 holds 4 since 3 days; ask for less (GPUs), or ask whoever writes GPUQuota gpu for "
-        "more [GA502]",
+        "of 8 for h100; 1 pod or claim holds 4; ask for less (GPUs), or ask whoever writes GPUQuota gpu for more; "
+        "gpu-admission quota -n team-a shows who holds what [GA502]",
     }
     assert response["auditAnnotations"] == {"findings": "GA502=deny"}
     assert namespace.charged == []
     assert webhook.counted == [(entry, "exceeded")]
+
+
+@pytest.mark.parametrize(
+    ("setting", "client", "named"),
+    [
+        ("Auto", "kube-apiserver", True),
+        ("Auto", None, False),
+        ("Always", None, True),
+        ("Never", "kube-apiserver", False),
+    ],
+)
+async def test_holders_are_named_to_whom_the_settings_say(
+    serve, namespace, shown, ask, train, client_of, client_context, setting, client, named
+):
+    namespace.limit(used=7)
+    shown.append({**train(4), "metadata": {"name": "train-7", "namespace": "team-a", "uid": "7"}})
+    allowed = None if client is None else [client]
+    webhook = await serve(settings=GPUAdmissionPolicy(quota=Quotas(name_holders=setting)), allowed=allowed)
+    if client is not None:
+        webhook.client = await client_of(webhook.port, client_context(client))
+    message = (await ask(webhook, train(2)))["status"]["message"]
+    assert ("team-a/train-7 holds 4" in message) is named
+    assert ("1 pod or claim holds 4;" in message) is not named
 
 
 async def test_pod_that_is_asked_about_again_is_charged_once(serve, namespace, ask, train):

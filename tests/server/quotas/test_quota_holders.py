@@ -86,3 +86,18 @@ async def test_nobody_waits_when_time_is_up_and_who_comes_later_gets_what_was_fo
 @pytest.mark.parametrize("documents", [[], [{**QUOTA, "spec": {}}]], ids=["no-quota", "unreadable"])
 async def test_quota_that_is_not_shown_has_no_holders(documents):
     assert await HoldersSeen(ManifestsView(documents)).look("team-a", Quotas(), 5) == ()
+
+
+async def test_look_for_which_there_is_no_thread_finds_nobody(seen, monkeypatch):
+    def no_thread(_thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    assert await seen.look("team-a", Quotas(), 5) == ()
+
+
+async def test_look_that_takes_too_long_finds_nobody(seen, view, monkeypatch):
+    monkeypatch.setattr("webhook.server.holders._LONGEST_LOOK", 0)
+    view.go_on.clear()
+    assert await seen.look("team-a", Quotas(), 5) == ()
+    view.go_on.set()

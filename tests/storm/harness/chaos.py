@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
+from tests.storm.harness.forger import Forger
 from tests.storm.harness.orders import TEMPLATES, template
 from webhook.cluster.errors import ClusterError
 from webhook.cluster.resources import RESOURCES
@@ -32,10 +33,12 @@ _FIRST_SECONDS = 1.0
 _OUTAGE_SECONDS = 1.5
 _WRITE_SECONDS = 0.02
 _WRITERS = 3
+_FORGED_SECONDS = 0.1
+_FORGERS = 2
 
 
 class Chaos:
-    """Kills replicas, cuts and holds connections, restarts the API server, and writes what others write."""
+    """Kills replicas, cuts and holds connections, restarts the API server, writes what others write, forges calls."""
 
     def __init__(
         self,
@@ -67,6 +70,7 @@ class Chaos:
         self._pace = pace
         self._kills = kills
         self._spares_leader = spares_leader
+        self._forger = Forger(client, cluster.replicas, namespaces, random)
 
     @property
     def is_done(self) -> bool:
@@ -75,7 +79,8 @@ class Chaos:
 
     async def rage(self, until: asyncio.Event) -> None:
         """Go on until an event; when this returns, everything is whole again."""
-        works = (self._kill, self._cut, self._hold, self._restart, *[self._write] * _WRITERS, self._swap)
+        writers, forgers = [self._write] * _WRITERS, [self._forge] * _FORGERS
+        works = (self._kill, self._cut, self._hold, self._restart, *writers, *forgers, self._swap)
         await asyncio.gather(*(self._repeat(work, until) for work in works))
         await asyncio.to_thread(self._cluster.replicas.start)
 
@@ -140,6 +145,12 @@ class Chaos:
             await self._client.patch(RESOURCES["GPUQuota"].path(namespace, "gpu"), patch)
             self.done["GPUQuotas written by somebody else"] += 1
         return _WRITE_SECONDS
+
+    async def _forge(self) -> float:
+        """Somebody who is no API server calls for a pod that exists."""
+        with suppress(ClusterError):
+            self.done["calls forged"] += await self._forger.forge()
+        return _FORGED_SECONDS
 
     async def _swap(self) -> float:
         """A template asks for something else than when pods were charged for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -116,19 +117,20 @@ class Relay:
         task.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
-        found = None if self.refuses else await self._connect()
-        if found is None or self.refuses:
-            for end in (writer, *(found or ())[1:]):
-                end.transport.abort()
-            return
-        there_reader, there = found
-        link = _Link(writer, there)
-        self._links.add(link)
-        try:
-            await asyncio.gather(link.carry(reader, there), link.carry(there_reader, writer))
-        finally:
-            self._links.discard(link)
-            link.cut()
+        with closing(writer):
+            found = None if self.refuses else await self._connect()
+            if found is None or self.refuses:
+                for end in (writer, *(found or ())[1:]):
+                    end.transport.abort()
+                return
+            there_reader, there = found
+            link = _Link(writer, there)
+            self._links.add(link)
+            try:
+                await asyncio.gather(link.carry(reader, there), link.carry(there_reader, writer))
+            finally:
+                self._links.discard(link)
+                link.cut()
 
     async def _connect(self) -> tuple[StreamReader, StreamWriter] | None:
         for _ in self._servers:

@@ -56,6 +56,8 @@ class Size:
     """For everybody to be done."""
     expires: float
     """Seconds in which every charge has ended that belongs to nothing; 0 not to wait for it."""
+    limit: float
+    """Seconds for all of it, much more than it ever takes."""
 
 
 SMALL = Size(
@@ -69,6 +71,7 @@ SMALL = Size(
     pace=4,
     seconds=240,
     expires=0,
+    limit=500,
 )
 FULL = Size(
     pods=2000,
@@ -81,6 +84,7 @@ FULL = Size(
     pace=15,
     seconds=1500,
     expires=300,
+    limit=2900,
 )
 
 
@@ -158,13 +162,18 @@ class Storm:
         clients = await self._clients(quiet, tally)
         over = asyncio.Event()
         raging = asyncio.create_task(chaos.rage(over))
+        crowd = asyncio.gather(*(client.run() for client in clients))
         try:
             async with asyncio.timeout(self._size.seconds):
-                await asyncio.gather(*(client.run() for client in clients))
+                # Before it is told to end, the chaos ends by failing only; clients would then wait for kills that never come.
+                await asyncio.wait({crowd, raging}, return_when=asyncio.FIRST_COMPLETED)
+            if crowd.done():
+                crowd.result()
         except TimeoutError:
             so_far = Outcome(tally, chaos.done, [], [], len(history.events), len(history.gaps), [])
             raise AssertionError(f"only {so_far}\n{await self._ledgers(quiet, history)}") from None
         finally:
+            crowd.cancel()
             over.set()
             await raging
         await chaos.kill_the_leader()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.limit_ranges import with_limit_ranges
 from policies.kubernetes.paths import lookup
 from webhook.sandbox.statuses import forbidden
 
@@ -78,46 +79,10 @@ def _tolerates(toleration: dict[str, Any], key: str) -> bool:
 
 
 def _with_limits(pod: Object, limit_ranges: Iterable[Object]) -> Object:
-    """The pod with the defaults of the namespace's LimitRanges for what its containers do not say."""
-    limits, requests = _container_defaults(limit_ranges)
-    if not limits and not requests:
-        return pod
-    notes: list[str] = []
-    spec = dict(pod["spec"])
-    for field, what in (("containers", "container"), ("initContainers", "init container")):
-        if isinstance(spec.get(field), list):
-            spec[field] = [_filled(container, what, limits, requests, notes) for container in spec[field]]
+    """The pod with the defaults of the namespace's LimitRanges, and the annotation that tells them."""
+    filled, notes = with_limit_ranges(pod, limit_ranges)
     if not notes:
         return pod
     annotations = lookup(pod, ("metadata", "annotations")) or {}
     told = {**annotations, _ANNOTATION: f"LimitRanger plugin set: {'; '.join(notes)}"}
-    return {**pod, "metadata": {**pod.get("metadata", {}), "annotations": told}, "spec": spec}
-
-
-def _container_defaults(limit_ranges: Iterable[Object]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Limits and requests; of several LimitRanges the first counts.
-
-    A limit that is not given is the maximum, and a request the limit: SetDefaults_LimitRangeItem of core/v1.
-    """
-    limits: dict[str, Any] = {}
-    requests: dict[str, Any] = {}
-    for limit_range in limit_ranges:
-        for item in lookup(limit_range, ("spec", "limits")) or []:
-            if item.get("type") == "Container":
-                default = {**(item.get("max") or {}), **(item.get("default") or {})}
-                limits = {**default, **limits}
-                requests = {**(item.get("min") or {}), **default, **(item.get("defaultRequest") or {}), **requests}
-    return limits, requests
-
-
-def _filled(
-    container: Any, what: str, limits: dict[str, Any], requests: dict[str, Any], notes: list[str]
-) -> dict[str, Any]:
-    resources = dict(container.get("resources") or {})
-    for field, word, defaults in (("requests", "request", requests), ("limits", "limit", limits)):
-        given = resources.get(field) or {}
-        missing = {name: amount for name, amount in defaults.items() if name not in given}
-        if missing:
-            resources[field] = {**given, **missing}
-            notes.append(f"{', '.join(sorted(missing))} {word} for {what} {container.get('name', '')}")
-    return {**container, "resources": resources}
+    return {**filled, "metadata": {**pod.get("metadata", {}), "annotations": told}}

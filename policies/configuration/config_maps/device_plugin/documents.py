@@ -8,7 +8,9 @@ from policies.checks import Checks, Problem, problem
 from policies.configuration.config_maps.device_plugin.configuration import (
     CONFIGURATION,
     LIMITS,
+    MOST_DOCUMENTS,
     configurations,
+    reviewed_texts,
     texts,
 )
 from policies.configuration.config_maps.device_plugin.grammar import GRAMMAR
@@ -47,7 +49,7 @@ _EMPTY = 'write "version: v1" to share nothing'
 
 @DEVICE_PLUGIN.rule(
     "GA133",
-    "Each key of a device-plugin ConfigMap is one YAML document under a name that nodes can select",
+    "A key of a device-plugin ConfigMap must hold one YAML document under a name that nodes can select",
     default=Severity.DENY,
     remedy="write one YAML document, as a text block that begins with |-",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go, cmd/config-manager/main.go",
@@ -87,9 +89,13 @@ def readable_documents(change: Change) -> Iterator[Problem]:
     if not data and not change.object.get("binaryData"):
         text = "holds no configuration; the config manager would report: no configuration files available"
         yield problem(_DATA, text, "add a key, such as any, with a configuration")
-    for key, text in texts(change.object).items():
+    for key, text in reviewed_texts(change.object):
         yield from _of_key(key)
         yield from _of_text(key, text, change)
+    count = len(texts(change.object))
+    if count > MOST_DOCUMENTS:
+        text = f"has {count:,} configurations, of which only the first {MOST_DOCUMENTS} were reviewed"
+        yield problem(_DATA, text, "split the ConfigMap", severity=Severity.WARN)
 
 
 def _of_key(key: str) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @CONFIGURATION.rule(
     "GA142",
-    "Pods and quotas fit the way in which GPUs are shared",
+    "Pods and quotas must fit the way in which GPUs are shared",
     default=Severity.WARN,
     remedy="change the pods first",
     source="docs.nvidia.com/datacenter/cloud-native/gpu-operator gpu-sharing; "

@@ -28,7 +28,7 @@ _CAPABILITY = ("nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor")
 
 @CONFIGURATION.rule(
     "GA139",
-    "A GPU is shared by no more pods than it can serve",
+    "A GPU must not be shared by more pods than it can serve",
     default=Severity.DENY,
     remedy="write fewer replicas",
     source="github.com/NVIDIA/k8s-device-plugin cmd/mps-control-daemon/mps/device.go; docs.nvidia.com gpu-sharing",

@@ -26,7 +26,7 @@ MIXED = "the device plugin would exit with: using --mig-strategy=mixed is not su
 
 @CONFIGURATION.rule(
     "GA138",
-    "MPS shares whole GPUs, not MIG devices",
+    "MPS must share whole GPUs, not MIG devices",
     default=Severity.DENY,
     remedy="share MIG devices by timeSlicing, or whole GPUs by mps",
     source="github.com/NVIDIA/k8s-device-plugin cmd/nvidia-device-plugin/main.go, internal/lm/nvml.go",

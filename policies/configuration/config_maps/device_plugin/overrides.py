@@ -33,7 +33,7 @@ _MPS_ROOT = "/run/nvidia/mps"
 
 @CONFIGURATION.rule(
     "GA141",
-    "What a device-plugin configuration says takes effect",
+    "Settings of a device-plugin configuration must take effect",
     default=Severity.WARN,
     remedy="remove it",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, assets/state-device-plugin; "

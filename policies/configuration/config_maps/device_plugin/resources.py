@@ -25,7 +25,7 @@ _NO_EFFECT = "the device plugin finds no device of that name and shares nothing,
 
 @CONFIGURATION.rule(
     "GA140",
-    "A shared resource is one that the device plugin has",
+    "A shared resource must be one that the device plugin has",
     default=Severity.DENY,
     remedy="write nvidia.com/gpu, or nvidia.com/mig-<profile> with migStrategy mixed",
     source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go",

@@ -29,7 +29,7 @@ _FEWEST = 2
 
 @CONFIGURATION.rule(
     "GA132",
-    "A time-slicing resource needs at least two replicas",
+    "A time-slicing resource must have at least two replicas",
     default=Severity.DENY,
     remedy="write how many pods may share one GPU, 2 or more",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go",
@@ -106,7 +106,7 @@ _GO_KINDS = {str: "string", bool: "bool", list: "array", dict: "object"}
 
 @CONFIGURATION.rule(
     "GA136",
-    "A sharing strategy lists the resources that it shares",
+    "A sharing strategy must list the resources that it shares",
     default=Severity.DENY,
     remedy="write resources: [{name: nvidia.com/gpu, replicas: 4}]",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go, resources.go",
@@ -201,7 +201,7 @@ def _of_items(configuration: Configuration, strategy: Strategy) -> Iterator[Prob
 
 @CONFIGURATION.rule(
     "GA137",
-    "A configuration shares GPUs in one way",
+    "A device-plugin configuration must share GPUs in one way only",
     default=Severity.DENY,
     remedy="remove timeSlicing or mps; where different nodes are to have each, give each a key of its own",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/sharing.go, README.md",

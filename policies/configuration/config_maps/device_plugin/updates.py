@@ -30,7 +30,7 @@ _DAEMON_SET = "daemonset/nvidia-device-plugin-daemonset"
 
 @DEVICE_PLUGIN.rule(
     "GA144",
-    "The device plugin finds and reads what is in its ConfigMap",
+    "The device plugin must be able to find and read its ConfigMap",
     default=Severity.WARN,
     remedy="restart the device plugin after the change",
     source="docs.nvidia.com/datacenter/cloud-native/gpu-operator gpu-sharing; "

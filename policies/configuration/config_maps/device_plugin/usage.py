@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import Object, name_of, namespace_of
+from policies.kubernetes.objects import Object, has_ended, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.view import UNKNOWN, Unknown
@@ -23,8 +24,8 @@ NODE_LABEL = "nvidia.com/device-plugin.config"
 
 def is_governed(change: Change) -> bool:
     """Whether the ClusterPolicy hands this ConfigMap to the device plugin."""
-    in_reach = change.namespace in change.facts.operator_namespaces
-    return in_reach and bool(change.name) and change.facts.policy_value("devicePlugin", "config", "name") == change.name
+    named = change.facts.policy_value("devicePlugin", "config", "name")
+    return change.is_read_by_operator and bool(change.name) and named == change.name
 
 
 def policy_strategy(change: Change) -> str:
@@ -43,11 +44,15 @@ def default_key(change: Change) -> str:
 
 
 def nodes_using(change: Change, key: str) -> list[Object] | Unknown:
-    """The nodes with GPUs that use a key of the ConfigMap; unknown where nodes are, or what governs them."""
+    """The nodes whose device plugin uses a key of the ConfigMap; unknown if the nodes or the ClusterPolicy are."""
     nodes = change.facts.gpu_nodes()
     if nodes is UNKNOWN or not is_governed(change):
         return UNKNOWN
-    return [node for node in nodes if labels_of(node).get(NODE_LABEL, default_key(change)) == key]
+    return [
+        node
+        for node in nodes
+        if labels_of(node).get(NODE_LABEL, default_key(change)) == key and runs_device_plugin(node, change.facts.view)
+    ]
 
 
 def is_used(change: Change, key: str) -> bool:
@@ -72,7 +77,7 @@ def pods_asking(change: Change, key: str, resource: str, more_than: int) -> list
 
 
 def _may_run_on(pod: Object, places: set[str] | None) -> bool:
-    if lookup(pod, ("status", "phase")) in ("Succeeded", "Failed"):
+    if has_ended(pod):
         return False
     node = lookup(pod, ("spec", "nodeName"))
     return places is None or not node or node in places

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @CONFIGURATION.rule(
     "GA134",
-    "Fields of a device-plugin configuration have values that the plugin can read",
+    "Fields of a device-plugin configuration must have values that the plugin can read",
     default=Severity.DENY,
     remedy="write a value that the device plugin can read",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1, cmd/nvidia-device-plugin/main.go validateFlags",
@@ -54,7 +54,7 @@ def readable_values(configuration: Configuration) -> Iterator[Problem]:
 
 @CONFIGURATION.rule(
     "GA135",
-    "Fields of a device-plugin configuration exist",
+    "Fields of a device-plugin configuration must exist",
     default=Severity.DENY,
     remedy="remove it",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go: the file is not parsed strictly",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Checks, Problem, problem
+from policies.configuration.config_maps.mig_parted.clients import CLIENTS_FILE, clients_problems
 from policies.configuration.config_maps.mig_parted.reading import CONFIGS, FILE, LIMITS, Configs, Entry, configs_in
 from policies.configuration.embedded import Embedded
 from policies.configuration.usage import listed
@@ -82,7 +83,7 @@ def _document(change: Change) -> MIGFile | None:
     """The file, under its own key, or under the only key of a ConfigMap that has it wrong."""
     data = change.object.get("data")
     texts = data if isinstance(data, dict) else {}
-    key = FILE if FILE in texts else next(iter(texts)) if len(texts) == 1 else ""
+    key = FILE if FILE in texts else next(iter(texts)) if len(texts) == 1 and CLIENTS_FILE not in texts else ""
     text = texts.get(key)
     try:
         document = load_document(text, limits=LIMITS) if isinstance(text, str) else None
@@ -95,7 +96,7 @@ def _document(change: Change) -> MIGFile | None:
 
 @MIG_PARTED.rule(
     "GA149",
-    "A mig-parted ConfigMap has one file, config.yaml, that mig-parted can read",
+    "A ConfigMap of the MIG manager must have a file that it can read: config.yaml, or clients.yaml",
     default=Severity.DENY,
     remedy=_EXAMPLE,
     source="github.com/NVIDIA/gpu-operator assets/state-mig-manager; github.com/NVIDIA/mig-parted api/spec/v1/spec.go",
@@ -123,9 +124,14 @@ def readable_file(change: Change) -> Iterator[Problem]:
     """The MIG manager reads the whole file for every node: one mistake, and no node can be cut any more.
 
     The ConfigMap is mounted as a folder, of which only `config.yaml` is read. Nodes then have the label
-    `nvidia.com/mig.config.state: failed`, and the reason is in the log of the MIG manager's pod on that node.
+    `nvidia.com/mig.config.state: failed`, and the reason is in the log of the MIG manager's pod on that node. The list of
+    services to stop, `clients.yaml`, is read before each change of a node too.
     """
     data = change.object.get("data")
+    if isinstance(data, dict) and CLIENTS_FILE in data:
+        yield from clients_problems(data[CLIENTS_FILE])
+        if FILE not in data:
+            return
     if not isinstance(data, dict) or FILE not in data:
         yield _missing_file(data)
         return

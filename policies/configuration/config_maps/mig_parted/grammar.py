@@ -21,7 +21,7 @@ _VERSION = "v1"
 
 @MIG_FILE.rule(
     "GA150",
-    "A MIG configuration is one that mig-parted can read",
+    "A MIG configuration must be one that mig-parted can read",
     default=Severity.DENY,
     remedy=f"write version: {_VERSION} and, below {CONFIGS}:, a list of entries for each name",
     source="github.com/NVIDIA/mig-parted api/spec/v1/spec.go, pkg/types/mig_config.go",
@@ -58,14 +58,14 @@ def readable_configs(file: MIGFile) -> Iterator[Problem]:
     So a file that worked for months stops working with the next name that is added to it.
     """
     yield from _version(file)
-    for name in file.value:
-        if name not in _FIELDS:
-            guess = closest(name, _FIELDS)
-            remedy = f'write "{guess}"' if guess else f"indent it below {CONFIGS}, or remove it"
-            yield file.problem((name,), reported("is unknown", f"unexpected field: {name}"), remedy, of_key=True)
+    guesses = {name: closest(name, _FIELDS) for name in file.value if name not in _FIELDS}
+    for name, guess in guesses.items():
+        remedy = f'write "{guess}"' if guess else f"indent it below {CONFIGS}, or remove it"
+        yield file.problem((name,), reported("is unknown", f"unexpected field: {name}"), remedy, of_key=True)
     configs = file.value.get(CONFIGS)
     if CONFIGS not in file.value:
-        yield file.problem((), f"has no {CONFIGS}, so every value of the label nvidia.com/mig.config fails")
+        if CONFIGS not in guesses.values():
+            yield file.problem((), f"has no {CONFIGS}, so every value of the label nvidia.com/mig.config fails")
     elif not configs and (configs is None or isinstance(configs, dict)):
         yield file.problem((CONFIGS,), reported("is empty", f"at least one entry in '{CONFIGS}' is required"))
     elif not isinstance(configs, dict):

@@ -21,7 +21,7 @@ DEFAULT = "all-disabled"
 
 @MIG_FILE.rule(
     "GA153",
-    "Nodes can select every MIG configuration, and the default one is among them",
+    "MIG configurations must have names that nodes can select, and include the default one",
     default=Severity.DENY,
     remedy=f"add {DEFAULT} with - devices: all and mig-enabled: false",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go",

@@ -25,7 +25,7 @@ _NOT_HERE = "so nvidia.com/mig.config.state would become failed"
 
 @MIG_FILE.rule(
     "GA151",
-    "GPUs have the MIG profiles that a configuration asks for, and room for all of them",
+    "The GPUs must have the MIG profiles of a configuration, and room for all of them",
     default=Severity.DENY,
     remedy="write profiles that the GPU has",
     source="github.com/NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go; NVIDIA MIG user guide, supported profiles; "
@@ -126,7 +126,7 @@ def _nodes_using(change: Change) -> dict[str, list[Object]]:
     """The nodes that select a configuration from this ConfigMap, by its name."""
     named = change.facts.policy_value("migManager", "config", "name") == change.name
     using: dict[str, list[Object]] = {}
-    if named and change.namespace in change.facts.operator_namespaces:
+    if named and change.is_read_by_operator:
         for node in change.facts.nodes_with(_LABEL):
             using.setdefault(labels_of(node)[_LABEL], []).append(node)
     return using

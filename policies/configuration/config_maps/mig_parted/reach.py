@@ -22,7 +22,7 @@ _COMPARED = 64
 
 @MIG_FILE.rule(
     "GA152",
-    "Each entry of a MIG configuration is for GPUs of its own",
+    "Each entry of a MIG configuration must be for other GPUs than the rest",
     default=Severity.WARN,
     remedy="tell the GPUs apart by device-filter or devices",
     source="github.com/NVIDIA/mig-parted pkg/types/device.go, cmd/nvidia-mig-parted/util",

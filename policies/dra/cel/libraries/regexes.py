@@ -27,8 +27,10 @@ _INSTRUCTIONS_PER_STEP = 100
 _STEPS_PER_PATTERN = 60
 _STEPS_PER_CHARACTER = 2
 """What it is worth to read a pattern, which has to be paid even where it is known: answers depend on no cache."""
-_KEPT = 16
-"""Programs are kept with their caches, at worst 6 MB each."""
+_KEPT_PROGRAMS = 4
+"""They are kept with their own caches, at worst 6 MB each."""
+_KEPT_PATTERNS = 16
+"""Of at most 64 Ki characters, as RE2 reads them."""
 _TOO_LONG = f"regular expression too long: this evaluator stops at {_LONGEST_PATTERN} characters"
 _TOO_LARGE = "regular expression too large: this evaluator stops at 8 MiB, Kubernetes at 128 MiB; repeat less in it"
 
@@ -59,12 +61,12 @@ def compiled(pattern: str) -> str:
     return _compiled(pattern)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_KEPT_PATTERNS)
 def _compiled(pattern: str) -> str:
     return translated(pattern)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_KEPT_PROGRAMS)
 def _program(pattern: str) -> _Program | None:
     """What RE2 makes of a pattern; None if it is too large."""
     import re2  # noqa: PLC0415 - loading it takes a while, and few selectors have a regular expression

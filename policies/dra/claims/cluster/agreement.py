@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.cluster.abstract import Place
     from policies.dra.claims.cluster.fleet import Group, Member
-    from policies.dra.claims.requests import Asked, Constraint, Request
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Asked, Constraint, Request
 
     Value = tuple[str, Any]
 
@@ -44,7 +44,7 @@ class _Need(NamedTuple):
 
 @CLAIMS.rule(
     "GA226",
-    "Devices can meet the constraints of a claim",
+    "The devices of the cluster must be able to meet the constraints of a claim",
     default=Severity.WARN,
     remedy="constrain another attribute, or ask for fewer devices",
     source="k8s.io/dynamic-resource-allocation/structured matchAttributeConstraint, distinctAttributeConstraint; "

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @CLAIMS.rule(
     "GA224",
-    "The DeviceClass that is asked for exists and works",
+    "The DeviceClass of a request must exist and work",
     default=Severity.WARN,
     remedy="write the name of a DeviceClass, or create it first",
     source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources PreFilter",

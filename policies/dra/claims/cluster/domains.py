@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @CLAIMS.rule(
     "GA228",
-    "Selectors read domains that devices have",
+    "Selectors must read domains that devices have",
     default=Severity.WARN,
     remedy="write the domain as the ResourceSlices have it",
     source="k8s.io/dynamic-resource-allocation/cel/compile.go newStringInterfaceMapWithDefault",

@@ -45,7 +45,7 @@ _DISTINCT = _Field(
 
 @CLAIMS.rule(
     "GA225",
-    "This version of Kubernetes keeps all fields",
+    "Fields must be supported by this version of Kubernetes",
     default=Severity.WARN,
     remedy="remove the field, or upgrade the cluster",
     source="k8s.io/kubernetes pkg/registry/resource/resourceclaim/strategy.go dropDisabledFields; "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from policies.dra.claims.cluster.fleet import Fleet, Group
-    from policies.dra.claims.requests import Asked
+    from policies.dra.device_requests import Asked
 
 __all__ = ["Shortage", "capacity_asked", "shortage", "with_capacity"]
 

@@ -6,10 +6,12 @@ from collections import Counter, defaultdict
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.caches import BoundedCache
 from policies.dra.cel import Device
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.resourceslices import PoolPart, newest
 from policies.view import UNKNOWN, ClusterView, Unknown
+from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +26,8 @@ _INDIVIDUAL = frozenset({"uuid", "parentUUID", "pciBusID", "pcieBusID", "pcieRoo
 """What tells like devices of one node apart."""
 _MOST_APART = 4096
 """How many kinds of devices a selector is asked about; a tenth of a second."""
-_KEPT = 32
+_MOST_KEPT = 16_384
+"""Groups in all divisions of a fleet that are kept; a group takes some 3 kB once a selector was asked about it."""
 _FEW = 32
 """An attribute with more values than these over the cluster is taken for one that tells devices apart, too."""
 
@@ -73,6 +76,7 @@ class Group:
     @cached_property
     def on_node(self) -> Mapping[str, Sequence[Member]]:
         """Those of each node; under an empty name those that are not tied to one."""
+        count_work(len(self.members) // 5)
         found: defaultdict[str, list[Member]] = defaultdict(list)
         for member in self.members:
             found[member.node].append(member)
@@ -81,6 +85,7 @@ class Group:
     @cached_property
     def by_node(self) -> Counter[str]:
         """How many there are on each node."""
+        count_work(len(self.members) // 5)
         return Counter(member.node for member in self.members)
 
     @cached_property
@@ -134,7 +139,7 @@ class Fleet:
             for member, kind in zip(each.members, each.of, strict=True):
                 group_of[kind].append(member)
         self.groups = tuple(map(Group, grouped.values()))
-        self._parts: dict[tuple[Group, tuple[tuple[str, str], ...]], Sequence[Group]] = {}
+        self._parts: BoundedCache[tuple[Group, tuple[tuple[str, str], ...]], Sequence[Group]] = BoundedCache(_MOST_KEPT)
 
     def apart(self, groups: Iterable[Group], reads: frozenset[Read] | None) -> list[Group] | None:
         """The groups, those divided whose devices differ in what is read; None where that would be too many to ask.
@@ -145,12 +150,14 @@ class Fleet:
         """
         found: list[Group] = []
         for group in groups:
-            found += self._divided(group, reads)
-            if len(found) > _MOST_APART:
+            parts = self._divided(group, reads)
+            found += parts
+            if not parts or len(found) > _MOST_APART:
                 return None
         return found
 
     def _divided(self, group: Group, reads: frozenset[Read] | None) -> Sequence[Group]:
+        """A group divided by what is read; empty where that makes too many groups."""
         if len(group.members) == 1:
             return (group,)
         driver = group.first.driver
@@ -164,9 +171,9 @@ class Fleet:
             return (group,)
         known = self._parts.get((group, names))
         if known is None:
-            if len(self._parts) >= _KEPT:
-                self._parts.clear()
-            known = self._parts[group, names] = _parted(group, names)
+            parted = _parted(group, names)
+            known = parted if len(parted) <= _MOST_APART else ()
+            self._parts.put((group, names), known, 1 + len(known))
         return known
 
 
@@ -179,6 +186,7 @@ def fleet(view: ClusterView) -> Fleet | Unknown:
 def _parted(group: Group, names: tuple[tuple[str, str], ...]) -> Sequence[Group]:
     """The devices of a group by what they have under some names."""
     divided: defaultdict[Hashable, list[Member]] = defaultdict(list)
+    count_work(len(group.members) * len(names))
     for member in group.members:
         divided[tuple(repr(_items(member, part).get(name)) for part, name in names)].append(member)
     return tuple(map(Group, divided.values()))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.cluster.enough_capacity import Shortage
     from policies.dra.claims.cluster.fleet import Group
-    from policies.dra.claims.requests import Asked
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Asked
 
 
 _PENDING = "so the pod would stay Pending"
@@ -28,7 +28,7 @@ _PENDING = "so the pod would stay Pending"
 
 @CLAIMS.rule(
     "GA222",
-    "Some devices of the cluster match what is asked, and enough of them",
+    "Enough devices of the cluster must match a claim",
     default=Severity.WARN,
     remedy="compare with what exists, or wait for such a node",
     source="ResourceSlices of the cluster; k8s.io/dynamic-resource-allocation/structured",

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from policies.dra.claims.cluster.fleet import Fleet, Group
     from policies.dra.claims.effort import Effort
     from policies.dra.claims.facts import Facts
-    from policies.dra.claims.requests import Asked
     from policies.dra.claims.subject import SelectorText, Subject
+    from policies.dra.device_requests import Asked
 
 __all__ = [
     "Choice",
@@ -137,6 +137,7 @@ def chosen(known: Fleet, groups: Iterable[Group], selectors: Iterable[Selector],
         apart = known.apart(matched, selector.reads)
         verdicts = None if apart is None else effort.verdicts(selector, apart)
         if apart is None or verdicts is None:
+            effort.was_cut = True
             return Choice((), failed, complete=False)
         matched = [group for group, verdict in zip(apart, verdicts, strict=True) if verdict is True]
         failed += [

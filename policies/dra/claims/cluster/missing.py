@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from policies.dra.claims.cluster.nvidia_devices import DeviceKind
     from policies.dra.claims.effort import Effort
     from policies.dra.claims.facts import Facts
-    from policies.dra.claims.requests import Asked
     from policies.dra.claims.subject import SelectorText, Subject
+    from policies.dra.device_requests import Asked
 
     Wanted = Sequence[tuple[SelectorText, Selector]]
 
@@ -200,7 +200,7 @@ def _of_shipped(facts: Facts, name: str) -> tuple[DeviceKind, ...]:
 def _reason_of_kind(place: Place, kind: DeviceKind, release: str | None) -> Reason | None:
     """Why devices of a kind may lack something; None where they have it."""
     if place in kind.always:
-        return None
+        return "release" if release is not None and not is_published(place, release) else None
     if place[1] not in kind.domains:
         return "domain"
     if release is not None:

@@ -10,6 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from policies.dra.deviceclasses import SHIPPED_TYPES
+from policies.nvidia.drivers import COMPUTE_DOMAIN_DRIVER, DRIVER
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DRIVERS",
-    "GPU",
     "KINDS",
     "REMOVED",
     "SINCE",
@@ -29,10 +31,8 @@ __all__ = [
     "of_class",
 ]
 
-GPU = "gpu.nvidia.com"
-COMPUTE_DOMAIN = "compute-domain.nvidia.com"
 STANDARD = "resource.kubernetes.io"
-DRIVERS = (GPU, COMPUTE_DOMAIN)
+DRIVERS = (DRIVER, COMPUTE_DOMAIN_DRIVER)
 
 _FIRST_BY_YEAR = 25
 """Releases were numbered by year and month from 25.3 to 25.12, and after that from 0.4."""
@@ -47,17 +47,17 @@ _COMMON = (
     "cudaDriverVersion",
 )
 _ENGINES = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
+_BUS_ID: Place = ("attributes", STANDARD, "pciBusID")
 _MEASURED: Mapping[Place, str] = {
-    ("attributes", STANDARD, "pciBusID"): "where the node tells it",
     ("attributes", STANDARD, "pcieRoot"): "where the node tells it",
     ("attributes", STANDARD, "numaNode"): "from release 0.5.0 on, and where the node tells it",
 }
-_ADDRESSING: Mapping[Place, str] = {("attributes", GPU, "addressingMode"): "for GPUs that tell it"}
+_ADDRESSING: Mapping[Place, str] = {("attributes", DRIVER, "addressingMode"): "for GPUs that tell it"}
 _PARTITIONS: Mapping[Place, str] = {
-    ("attributes", GPU, name): "with its feature gate FabricManagerPartitioning"
+    ("attributes", DRIVER, name): "with its feature gate FabricManagerPartitioning"
     for name in ("gpuModuleID", "partition1", "partition2", "partition4", "partition8")
 }
-_SHARES: Mapping[Place, str] = {("capacity", GPU, "shares"): "with its feature gate ConsumableShares"}
+_SHARES: Mapping[Place, str] = {("capacity", DRIVER, "shares"): "with its feature gate ConsumableShares"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,48 +88,43 @@ def _places(part: str, driver: str, *names: str) -> frozenset[Place]:
 
 KINDS = (
     DeviceKind(
-        GPU,
+        DRIVER,
         "gpu",
         # Only GPUs that share the memory of the CPU have no memory of their own to publish.
-        _places("attributes", GPU, *_COMMON, "uuid") | _places("capacity", GPU, "memory"),
+        _places("attributes", DRIVER, *_COMMON, "uuid") | _places("capacity", DRIVER, "memory") | {_BUS_ID},
         {
             **_MEASURED,
             **_ADDRESSING,
             **_PARTITIONS,
             **_SHARES,
-            **dict.fromkeys(_places("capacity", GPU, *_ENGINES), "with its feature gate DynamicMIG"),
+            **dict.fromkeys(_places("capacity", DRIVER, *_ENGINES), "with its feature gate DynamicMIG"),
         },
     ),
     DeviceKind(
-        GPU,
+        DRIVER,
         "mig",
-        _places("attributes", GPU, *_COMMON, "parentUUID", "profile") | _places("capacity", GPU, *_ENGINES, "memory"),
+        _places("attributes", DRIVER, *_COMMON, "parentUUID", "profile")
+        | _places("capacity", DRIVER, *_ENGINES, "memory")
+        | {_BUS_ID},
         {
             **_MEASURED,
             **_ADDRESSING,
             **_SHARES,
-            ("attributes", GPU, "uuid"): "for slices that were cut beforehand",
-            **{("capacity", GPU, f"memorySlice{number}"): "for slices that lie there" for number in range(8)},
+            ("attributes", DRIVER, "uuid"): "for slices that were cut beforehand",
+            **{("capacity", DRIVER, f"memorySlice{number}"): "for slices that lie there" for number in range(8)},
         },
     ),
     DeviceKind(
-        GPU,
+        DRIVER,
         "vfio",
-        _places("attributes", GPU, "type", "uuid", "deviceID", "vendorID", "productName")
-        | _places("capacity", GPU, "addressableMemory"),
-        {**_MEASURED, **_PARTITIONS, ("attributes", GPU, "iommuFDEnabled"): "from release 0.4.0 on"},
+        _places("attributes", DRIVER, "type", "uuid", "deviceID", "vendorID", "productName")
+        | _places("capacity", DRIVER, "addressableMemory")
+        | {_BUS_ID},
+        {**_MEASURED, **_PARTITIONS, ("attributes", DRIVER, "iommuFDEnabled"): "from release 0.4.0 on"},
     ),
-    DeviceKind(COMPUTE_DOMAIN, "channel", _places("attributes", COMPUTE_DOMAIN, "type", "id"), {}),
-    DeviceKind(COMPUTE_DOMAIN, "daemon", _places("attributes", COMPUTE_DOMAIN, "type", "id"), {}),
+    DeviceKind(COMPUTE_DOMAIN_DRIVER, "channel", _places("attributes", COMPUTE_DOMAIN_DRIVER, "type", "id"), {}),
+    DeviceKind(COMPUTE_DOMAIN_DRIVER, "daemon", _places("attributes", COMPUTE_DOMAIN_DRIVER, "type", "id"), {}),
 )
-
-_CLASSES = {
-    "gpu.nvidia.com": "gpu",
-    "mig.nvidia.com": "mig",
-    "vfio.gpu.nvidia.com": "vfio",
-    "compute-domain-daemon.nvidia.com": "daemon",
-    "compute-domain-default-channel.nvidia.com": "channel",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,22 +137,22 @@ class Removal:
 
 
 REMOVED: Mapping[Place, Removal] = {
-    ("attributes", GPU, "index"): Removal(
-        "25.8.0", f'ask for a count of devices, or select one by device.attributes["{GPU}"].uuid'
+    ("attributes", DRIVER, "index"): Removal(
+        "25.8.0", f'ask for a count of devices, or select one by device.attributes["{DRIVER}"].uuid'
     ),
-    ("attributes", GPU, "minor"): Removal(
-        "25.8.0", f'ask for a count of devices, or select one by device.attributes["{GPU}"].uuid'
+    ("attributes", DRIVER, "minor"): Removal(
+        "25.8.0", f'ask for a count of devices, or select one by device.attributes["{DRIVER}"].uuid'
     ),
-    ("attributes", GPU, "parentIndex"): Removal("25.8.0", f'write device.attributes["{GPU}"].parentUUID'),
-    ("attributes", GPU, "pcieBusID"): Removal(
+    ("attributes", DRIVER, "parentIndex"): Removal("25.8.0", f'write device.attributes["{DRIVER}"].parentUUID'),
+    ("attributes", DRIVER, "pcieBusID"): Removal(
         "25.12.0", f'write device.attributes["{STANDARD}"].?pciBusID.orValue("")'
     ),
-    ("attributes", GPU, "numa"): Removal("0.5.0", f'write device.attributes["{STANDARD}"].?numaNode.orValue(-1)'),
+    ("attributes", DRIVER, "numa"): Removal("0.5.0", f'write device.attributes["{STANDARD}"].?numaNode.orValue(-1)'),
 }
 SINCE: Mapping[Place, str] = {
-    ("attributes", GPU, "addressingMode"): "25.12.0",
-    ("attributes", STANDARD, "pciBusID"): "25.12.0",
-    ("attributes", GPU, "iommuFDEnabled"): "0.4.0",
+    ("attributes", DRIVER, "addressingMode"): "25.12.0",
+    _BUS_ID: "25.12.0",
+    ("attributes", DRIVER, "iommuFDEnabled"): "0.4.0",
     ("attributes", STANDARD, "numaNode"): "0.5.0",
     **dict.fromkeys(_PARTITIONS, "0.5.0"),
     **dict.fromkeys(_SHARES, "0.5.0"),
@@ -167,12 +162,12 @@ SINCE: Mapping[Place, str] = {
 
 def of_class(name: str) -> tuple[DeviceKind, ...]:
     """The kind of device that one of NVIDIA's own classes selects, going by its name; nothing for other classes."""
-    return tuple(kind for kind in KINDS if kind.type == _CLASSES.get(name))
+    return tuple(kind for kind in KINDS if kind.type == SHIPPED_TYPES.get(name))
 
 
 def class_with(place: Place) -> str | None:
     """NVIDIA's own class whose devices all have an attribute or capacity, if there is just one."""
-    found = [name for name in _CLASSES if any(place in kind.always for kind in of_class(name))]
+    found = [name for name in SHIPPED_TYPES if any(place in kind.always for kind in of_class(name))]
     return found[0] if len(found) == 1 else None
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @CLAIMS.rule(
     "GA223",
-    "Selectors read what the release of NVIDIA's driver publishes",
+    "Selectors must read attributes that the release of NVIDIA's driver publishes",
     default=Severity.WARN,
     remedy="write the attribute that took its place",
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go from v25.3.0 to main",

@@ -13,8 +13,8 @@ from policies.dra.claims.cluster.matching import asked_for, for_request, is_new
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.claims.requests import Asked, Request
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Asked, Request
 
 __all__ = ["MOST_DEVICES"]
 
@@ -26,7 +26,7 @@ _MOST_COUNT = 2**63 - 1
 
 @CLAIMS.rule(
     "GA227",
-    "A claim asks for no more devices than it can hold",
+    "A claim must not ask for more devices than it can hold",
     default=Severity.DENY,
     remedy="split the claim: a pod can have several",
     source="k8s.io/dynamic-resource-allocation/structured; k8s.io/api/resource/v1/types.go AllocationResultsMaxSize",

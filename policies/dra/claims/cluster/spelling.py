@@ -10,9 +10,10 @@ from policies.dra.cel.syntax import Call, ListLiteral
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.claims.cluster.matching import asked_for, is_new, wanted_by
-from policies.dra.claims.cluster.nvidia_devices import GPU, KINDS
+from policies.dra.claims.cluster.nvidia_devices import KINDS
 from policies.dra.claims.cluster.tree import place_of, text_of, walk
 from policies.dra.claims.cluster.wording import cut, path_of, text_place
+from policies.nvidia.drivers import DRIVER
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.products import Product
 from policies.view import UNKNOWN
@@ -74,7 +75,7 @@ class Misspelling(NamedTuple):
 
 @CLAIMS.rule(
     "GA230",
-    "Values are spelled as devices have them",
+    "Values must be spelled as devices have them",
     default=Severity.WARN,
     remedy="write the value as the ResourceSlices have it",
     source="github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go; "
@@ -125,7 +126,9 @@ def misspellings(selector: Selector, facts: Facts) -> Iterator[Misspelling]:
             continue
         for offset, place, text, exact in _comparisons(node, bound):
             told = (
-                _LOOKUPS[place[-1]](text, exact) if place[:2] == ("attributes", GPU) and place[-1] in _LOOKUPS else None
+                _LOOKUPS[place[-1]](text, exact)
+                if place[:2] == ("attributes", DRIVER) and place[-1] in _LOOKUPS
+                else None
             )
             if told is not None and not _is_published(facts, place, text, exact=exact):
                 why, instead = told
@@ -152,7 +155,7 @@ def _product(text: str, exact: bool) -> tuple[str, str] | None:
     if " " in text or not text.startswith(_FAMILIES):
         return None
     label = Product.parse(text)
-    name = f'{path_of("attributes", GPU)}.productName.replace(" ", "-")'
+    name = f'{path_of("attributes", DRIVER)}.productName.replace(" ", "-")'
     suffix = " and a suffix" if label.name != text else ""
     why = f"it is the label nvidia.com/gpu.product{suffix}, which has dashes for blanks"
     if not exact:
@@ -189,7 +192,7 @@ def _profile(text: str, exact: bool) -> tuple[str, str] | None:
 
 
 def _type(text: str, exact: bool) -> tuple[str, str] | None:
-    types = [kind.type for kind in KINDS if kind.driver == GPU]
+    types = [kind.type for kind in KINDS if kind.driver == DRIVER]
     if not exact or text in types:
         return None
     listed = f"there are {', '.join(types)}"

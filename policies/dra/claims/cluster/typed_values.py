@@ -13,9 +13,9 @@ from policies.dra.cel.libraries.semvers import Semver
 from policies.dra.cel.syntax import Call, ListLiteral, Literal
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.matching import asked_for, is_new, wanted_by
-from policies.dra.claims.cluster.nvidia_devices import GPU
 from policies.dra.claims.cluster.tree import place_of, text_of, walk
 from policies.dra.claims.cluster.wording import cut, path_of, text_place
+from policies.nvidia.drivers import DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Mistake", "mistakes"]
 
-_VERSIONS = {("attributes", GPU, name) for name in ("driverVersion", "cudaDriverVersion", "cudaComputeCapability")}
+_VERSIONS = {("attributes", DRIVER, name) for name in ("driverVersion", "cudaDriverVersion", "cudaComputeCapability")}
 _COMPARING = {"_==_": "==", "_!=_": "!=", "_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OF_TEXT = {
@@ -60,7 +60,7 @@ class Mistake(NamedTuple):
 
 @CLAIMS.rule(
     "GA229",
-    "Versions and amounts are compared as what they are",
+    "Versions and quantities must be compared as such",
     default=Severity.WARN,
     remedy='compare versions by compareTo(semver("580.95.05", true))',
     source="k8s.io/apiserver/pkg/cel/semver.go Equal; k8s.io/apiserver/pkg/cel/library/{semver,quantity}.go",

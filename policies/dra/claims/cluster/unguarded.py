@@ -27,7 +27,7 @@ _SHORT = 100
 
 @CLAIMS.rule(
     "GA221",
-    "Selectors ask whether a device has what they read, unless every device has it",
+    "Selectors must check that a device has an attribute before they read it, unless every device has it",
     default=Severity.WARN,
     remedy="ask first whether the device has it",
     source="k8s.io/dynamic-resource-allocation/structured selectorsMatch; k8s.io/kubernetes issue 136709; "

@@ -11,14 +11,14 @@ from policies.dra.claims.nvidia.configs import new_configs, nvidia_configs
 from policies.dra.claims.nvidia.reach import types_asked
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
+from policies.nvidia.drivers import COMPUTE_DOMAIN_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.claims.requests import Asked
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Asked
 
-_DRIVER = "compute-domain.nvidia.com"
 _TYPES = {"channel": "ComputeDomainChannelConfig", "daemon": "ComputeDomainDaemonConfig"}
 _MADE_BY_CONTROLLERS = (
     ("labels", "resource.nvidia.com/computeDomain"),
@@ -29,7 +29,7 @@ _MADE_BY_CONTROLLERS = (
 
 @CLAIMS.rule(
     "GA254",
-    "Configs of ComputeDomains are written by the driver's controller",
+    "Configs of ComputeDomains must be left to the controller of the driver",
     default=Severity.WARN,
     remedy="create a ComputeDomain, and have pods name the ResourceClaimTemplate that it makes",
     source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
@@ -73,7 +73,7 @@ def hand_written_configs(subject: Subject) -> Iterator[Problem]:
 
 @CLAIMS.rule(
     "GA255",
-    "Channels and daemons are asked for with their ComputeDomain",
+    "Channels and daemons must be requested with their ComputeDomain",
     default=Severity.DENY,
     remedy="create a ComputeDomain, and have pods name the ResourceClaimTemplate that it makes",
     source="dra-driver-nvidia-gpu cmd/compute-domain-kubelet-plugin/device_state.go getConfigResultsMap",
@@ -101,7 +101,7 @@ def channels_of_domains(subject: Subject) -> Iterator[Problem]:
     """
     if subject.old is not None or subject.kind == "DeviceClass":
         return
-    if any(found.kind == "" for found in nvidia_configs(subject) if found.driver == _DRIVER):
+    if any(found.kind == "" for found in nvidia_configs(subject) if found.driver == COMPUTE_DOMAIN_DRIVER):
         return
     for asked in subject.asked:
         types = types_asked(asked, subject.facts)
@@ -116,7 +116,7 @@ def _is_configured(asked: Asked, kind: str, subject: Subject) -> bool:
     names = {asked.name, asked.name.partition("/")[0]}
     for config in new_configs(subject):
         fits = lookup(config.parameters, ("kind",)) == kind if not config.requests else names & {*config.requests}
-        if config.driver == _DRIVER and fits:
+        if config.driver == COMPUTE_DOMAIN_DRIVER and fits:
             return True
     of_class = lookup(subject.facts.device_class(asked.device_class), ("spec", "config"))
     return bool(of_class)

@@ -30,7 +30,7 @@ _LABEL = ("metadata", "labels", "resource.nvidia.com/computeDomain")
 
 @CLAIMS.rule(
     "GA256",
-    "The template of a ComputeDomain has a name that is free",
+    "The template of a ComputeDomain must have a name that is free",
     default=Severity.DENY,
     remedy="write a name that no other ResourceClaimTemplate of the namespace has",
     source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
@@ -96,7 +96,7 @@ def _collisions(subject: Subject, name: str) -> Iterator[Problem]:
 
 @CLAIMS.rule(
     "GA257",
-    "A ComputeDomain does not count its nodes",
+    "A ComputeDomain must not set a number of nodes",
     default=Severity.WARN,
     remedy="write 0 or leave it out, and have the workload itself wait for its workers",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomain.go",

@@ -11,8 +11,8 @@ from policies.kubernetes.paths import lookup
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.claims.requests import Config
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Config
     from policies.kubernetes.paths import FieldPath
 
 __all__ = ["NvidiaConfig", "new_configs", "nvidia_configs"]

@@ -27,7 +27,7 @@ _TYPE_META = ("apiVersion", "kind")
 
 @CLAIMS.rule(
     "GA241",
-    "The fields of a config are those of its kind",
+    "The fields of a config must belong to its kind",
     default=Severity.DENY,
     remedy="remove it",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go StrictDecoder",
@@ -82,7 +82,7 @@ def strict_fields(subject: Subject) -> Iterator[Problem]:
 
 @CLAIMS.rule(
     "GA242",
-    "The values of a config have the types of its kind",
+    "The values of a config must have the types of its kind",
     default=Severity.DENY,
     remedy="write a value of that type",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1, the types of its fields",

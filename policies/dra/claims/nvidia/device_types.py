@@ -23,7 +23,7 @@ _KIND_OF = {type_: kind for kind, type_ in TYPE_OF.items()}
 
 @CLAIMS.rule(
     "GA250",
-    "A config is for devices of its type",
+    "A config must be for devices of its type",
     default=Severity.DENY,
     remedy="write the kind of config that these devices have",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go validateDeviceConfigType",
@@ -80,7 +80,7 @@ def matching_types(subject: Subject) -> Iterator[Problem]:
 
 @CLAIMS.rule(
     "GA251",
-    "A config is for devices that are asked for",
+    "A config must be for devices that the claim requests",
     default=Severity.WARN,
     remedy="remove the config, or ask for devices of its type",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go matchesDeviceType",

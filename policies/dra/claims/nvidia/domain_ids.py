@@ -28,7 +28,7 @@ _MODES = ("All", "Single")
 
 @CLAIMS.rule(
     "GA253",
-    "A channel is one of a ComputeDomain in the namespace of the claim",
+    "A channel must belong to a ComputeDomain in the namespace of the claim",
     default=Severity.DENY,
     remedy="write metadata.uid of the ComputeDomain, or use the ResourceClaimTemplate that it makes",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomainconfig.go, "

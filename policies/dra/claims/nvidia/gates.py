@@ -22,7 +22,7 @@ _GATES = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
 
 @CLAIMS.rule(
     "GA244",
-    "The driver's feature gates allow what a config asks for",
+    "A config must not need a feature gate that the driver has off",
     default=Severity.DENY,
     remedy="turn the feature gate on in the values of the driver's chart, or remove sharing",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go, "

@@ -17,8 +17,8 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.claims.requests import Config
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Config
 
 _DRIVER_OF = {kind: driver for driver, kinds in DRIVERS.items() for kind in kinds}
 _OBJECTS = ("ComputeDomain", "ComputeDomainClique")
@@ -26,7 +26,7 @@ _OBJECTS = ("ComputeDomain", "ComputeDomainClique")
 
 @CLAIMS.rule(
     "GA240",
-    "Parameters are of a kind that the driver reads",
+    "The parameters of a config must be of a kind that the driver reads",
     default=Severity.DENY,
     remedy=f"write apiVersion: {API_VERSION} and the kind of a config",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go; prepareDevices of both kubelet plugins",

@@ -31,7 +31,7 @@ _TELLING = ("cudaComputeCapability", "architecture", "productName")
 
 @CLAIMS.rule(
     "GA246",
-    "Settings of MPS are in their bounds",
+    "Settings of MPS must be within their bounds",
     default=Severity.DENY,
     remedy="write a percentage from 0 to 100",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go, "

@@ -29,7 +29,7 @@ _PER_DEVICE = ("sharing", "mpsConfig", "defaultPerDevicePinnedMemoryLimit")
 
 @CLAIMS.rule(
     "GA247",
-    "Limits of pinned memory are for devices of the claim, and at least 1Mi",
+    "Limits of pinned memory must be for devices of the claim, and at least 1Mi",
     default=Severity.DENY,
     remedy="write 1Mi or more; a number without a unit counts bytes",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/sharing.go MpsPerDevicePinnedMemoryLimit.Normalize",

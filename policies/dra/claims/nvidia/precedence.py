@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.dra.claims.nvidia.configs import NvidiaConfig
-    from policies.dra.claims.requests import Asked
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Asked
 
 
 @CLAIMS.rule(
     "GA252",
-    "No config hides another for the same request",
+    "A config must not hide another for the same request",
     default=Severity.WARN,
     remedy="write all settings in one config, or name each request in one config only",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap, GetOpaqueDeviceConfigs",

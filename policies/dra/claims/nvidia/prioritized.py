@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.claims.nvidia.configs import NvidiaConfig
-    from policies.dra.claims.requests import Request
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Request
 
 
 @CLAIMS.rule(
     "GA249",
-    "A config names the alternatives of a prioritized list, not the list",
+    "A config must name the alternatives of a prioritized list, not the list",
     default=Severity.DENY,
     remedy="write the alternatives, as in gpu/large, or leave requests out to mean all devices of the type",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap",

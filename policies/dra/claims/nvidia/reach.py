@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.nvidia.configs import NvidiaConfig
-    from policies.dra.claims.requests import Asked
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Asked
 
 __all__ = ["MOST_DEVICES", "all_selectors", "listed_types", "most_devices", "reached", "types_asked", "types_selected"]
 

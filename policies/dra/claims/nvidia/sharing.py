@@ -24,7 +24,7 @@ _BLOCKS = {"timeSlicingConfig": "TimeSlicing", "mpsConfig": "MPS"}
 
 @CLAIMS.rule(
     "GA243",
-    "Sharing has one strategy, and the settings of that one",
+    "Sharing must have one strategy and only the settings of that strategy",
     default=Severity.DENY,
     remedy="write strategy: TimeSlicing with timeSlicingConfig, or strategy: MPS with mpsConfig",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go and sharing.go",

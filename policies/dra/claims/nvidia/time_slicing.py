@@ -22,7 +22,7 @@ _INTERVALS = ("Default", "Short", "Medium", "Long")
 
 @CLAIMS.rule(
     "GA245",
-    "A time-slice interval is one that the driver has",
+    "A time-slice interval must be one that the driver knows",
     default=Severity.DENY,
     remedy="write interval: Default, or leave timeSlicingConfig out",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go",

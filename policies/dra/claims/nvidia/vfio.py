@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
     from policies.dra.claims.nvidia.configs import NvidiaConfig
-    from policies.dra.claims.requests import Asked
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_requests import Asked
 
 _POLICIES = ("LegacyOnly", "PreferIommuFD")
 
 
 @CLAIMS.rule(
     "GA248",
-    "The VFIO devices of a claim have one config, with an IOMMU backend that exists",
+    "The VFIO devices of a claim must have one config, with an IOMMU backend that exists",
     default=Severity.DENY,
     remedy="write one VfioDeviceConfig without requests, which is for all VFIO devices of the claim",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/iommu.go, "

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from policies.fleet import may_request_gpu, probably_gets_gpu
 from policies.kubernetes.pods import Pod
-from policies.placement import gets_gpu, may_get_gpu
 from webhook.cluster.manifests import ManifestsView
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
@@ -28,9 +28,14 @@ def device_class(*expressions, name="h100.example.com", extended=None):
     return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
 
 
+def api_version(requests):
+    flat = any("deviceClassName" in each for each in requests)
+    return "resource.k8s.io/v1beta1" if flat else "resource.k8s.io/v1"
+
+
 def template(*requests):
     return {
-        "apiVersion": "resource.k8s.io/v1",
+        "apiVersion": api_version(requests),
         "kind": "ResourceClaimTemplate",
         "metadata": {"name": "gpus", "namespace": "team-a"},
         "spec": {"spec": {"devices": {"requests": list(requests)}}},
@@ -39,7 +44,7 @@ def template(*requests):
 
 def claim(*requests):
     return {
-        "apiVersion": "resource.k8s.io/v1",
+        "apiVersion": api_version(requests),
         "kind": "ResourceClaim",
         "metadata": {"name": "gpus", "namespace": "team-a"},
         "spec": {"devices": {"requests": list(requests)}},
@@ -51,7 +56,7 @@ def exactly(name):
 
 
 def gets(asking, *objects):
-    return gets_gpu(asking, "team-a", ManifestsView(objects))
+    return probably_gets_gpu(asking.document, "team-a", ManifestsView(objects))
 
 
 BY_TEMPLATE = pod(claims=[{"name": "gpu", "resourceClaimTemplateName": "gpus"}])
@@ -208,12 +213,11 @@ def test_texts_of_nvidia_need_no_cel_engine(resource):
     unasked = device_class(H100, name="unasked.example.com", extended="example.com/unasked")
     program = f"""
 import sys
-from policies.kubernetes.pods import Pod
-from policies.placement import gets_gpu, may_get_gpu
+from policies.fleet import probably_gets_gpu
 from webhook.cluster.manifests import ManifestsView
 
-pod = Pod.read({pod({resource: 1}).document!r})
-assert gets_gpu(pod, "team-a", ManifestsView({[own, unasked]!r})) is {resource != "cpu"}
+pod = {pod({resource: 1}).document!r}
+assert probably_gets_gpu(pod, "team-a", ManifestsView({[own, unasked]!r})) is {resource != "cpu"}
 assert "policies.dra.cel" not in sys.modules
 """
     root = Path(__file__).parents[2]
@@ -233,4 +237,4 @@ assert "policies.dra.cel" not in sys.modules
     ids=["nothing", "resources of Kubernetes", "limit", "request", "init container", "claim"],
 )
 def test_pod_that_asks_for_no_device_cannot_get_a_gpu(asking, expected):
-    assert may_get_gpu(asking) is expected
+    assert may_request_gpu(asking.document) is expected

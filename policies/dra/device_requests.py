@@ -43,6 +43,13 @@ class Asked:
         return count if isinstance(count, int) and not isinstance(count, bool) and count else 1
 
     @property
+    def selectors(self) -> tuple[str, ...]:
+        """The CEL expressions that devices must match; selectors of another form are left out."""
+        items = self.fields.get("selectors")
+        texts = (lookup(item, ("cel", "expression")) for item in (items if isinstance(items, list) else ()))
+        return tuple(text for text in texts if isinstance(text, str))
+
+    @property
     def admin_access(self) -> bool:
         """Whether devices in use are wanted too."""
         return self.fields.get("adminAccess") is True

@@ -1,0 +1,167 @@
+"""Large and hostile objects: CPU time beside a small ConfigMap, memory of selectors, and how late the event loop gets.
+
+Time is what reading, reviewing and answering one call takes, the least of some rounds. Memory is what 300 different
+selectors of 8 KB leave behind. Lateness is the 99th percentile of what the event loop is behind while it answers hostile
+claims, beside 50 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import time
+from typing import Any
+
+import orjson
+
+from benchmarks.check import Ratio
+from policies.dra.cel import Device, compile_selector
+from policies.entries import ENTRIES
+from policies.review import load_rooms, review
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+from webhook.server.admission import Admission
+from webhook.server.admission_response import encode
+from webhook.server.admission_review import decode
+from webhook.server.metrics import Metrics
+
+ROUNDS = 5
+MOST_TIMES = 200
+SELECTORS = 300
+MOST_MEBIBYTES = 100
+CLAIMS = 40
+MOST_LAG = 50
+SWITCH_SECONDS = 0.0005
+"""As `webhook.server.lifecycle` sets it."""
+
+_VIEW = ManifestsView([])
+
+
+def ratios() -> list[Ratio]:
+    """Time of each large object beside the control, memory and lateness beside what is allowed."""
+    logging.disable(logging.CRITICAL)
+    load_rooms()
+    control = least("configuration", body(config_map(1, "x" * 900)))
+    times = [
+        Ratio(name, least(entry, sent), control, MOST_TIMES, "ms")
+        for name, (entry, sent) in {
+            "ConfigMap of 18,000 documents": ("configuration", body(config_map(18_000))),
+            "ClusterPolicy with 10,000 unknown fields": ("configuration", body(cluster_policy(), "nvidia.com")),
+            "Deployment with a template of 1 MB": ("workloads", body(deployment(), "apps")),
+        }.items()
+    ]
+    memory = Ratio("memory of 300 selectors", mebibytes_of_selectors(), MOST_MEBIBYTES, 1, "MiB")
+    lag = Ratio("lateness of the event loop", asyncio.run(lateness()), MOST_LAG, 1, "ms")
+    return [*times, memory, lag]
+
+
+def least(entry: str, sent: bytes) -> float:
+    """Milliseconds of CPU for one call, the least of some rounds."""
+    times = []
+    for _ in range(ROUNDS):
+        gc.collect()
+        begun = time.process_time()
+        request = decode(sent, entry)
+        orjson.dumps(encode(review(request, _VIEW, DEFAULTS), ENTRIES[entry], request))
+        times.append(1000 * (time.process_time() - begun))
+    return min(times)
+
+
+def mebibytes_of_selectors() -> float:
+    """What the selectors leave in memory once they were compiled and evaluated."""
+    device = Device.read({"driver": "gpu.nvidia.com"})
+    compile_selector("true").matches(device)
+    before = resident()
+    for number in range(SELECTORS):
+        compile_selector(hostile(number)).matches(device)
+    return resident() - before
+
+
+async def lateness() -> float:
+    """The 99th percentile of how late the loop is, in milliseconds."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    admission = Admission(_VIEW, lambda: DEFAULTS, Metrics())
+    late: list[float] = []
+
+    async def probe() -> None:
+        while True:
+            due = time.monotonic() + 0.002
+            await asyncio.sleep(0.002)
+            late.append(1000 * (time.monotonic() - due))
+
+    probing = asyncio.create_task(probe())
+    for number in range(CLAIMS):
+        sent = body(claim(hostile(SELECTORS + number)), "resource.k8s.io")
+        await admission.answer(ENTRIES["claims"], sent, admission.deadline("30s"))
+    probing.cancel()
+    return sorted(late)[int(len(late) * 0.99)]
+
+
+def resident() -> float:
+    """Resident memory of this process in MiB."""
+    gc.collect()
+    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - Linux' own file
+        return int(file.read().split()[1]) * 4096 / 2**20
+
+
+def hostile(number: int) -> str:
+    """A selector of 8 KB that is costly to compile."""
+    return "||".join([f"[1].all(x,x>{1000 + number})"] * 360)
+
+
+def body(document: dict[str, Any], group: str = "") -> bytes:
+    """An AdmissionReview of its creation."""
+    kind = document["kind"]
+    request = {
+        "uid": "u",
+        "kind": {"group": group, "version": "v1", "kind": kind},
+        "resource": {"group": group, "version": "v1", "resource": f"{kind.lower()}s"},
+        "namespace": document["metadata"].get("namespace", ""),
+        "operation": "CREATE",
+        "userInfo": {"username": "somebody"},
+        "object": document,
+    }
+    return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+
+
+def config_map(documents: int, comment: str = "") -> dict[str, Any]:
+    """A ConfigMap of the device plugin."""
+    labels = {"gpu-admission.io/config": "device-plugin"}
+    sharing = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}"
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "configs", "namespace": "gpu-operator", "labels": labels},
+        "data": {f"c{number}": f"version: v1\n{sharing}\n# {comment}" for number in range(documents)},
+    }
+
+
+def cluster_policy() -> dict[str, Any]:
+    """A ClusterPolicy with 10,000 fields that there are not."""
+    spec = {f"unknown{number}": {} for number in range(10_000)}
+    return {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "gpus"}, "spec": spec}
+
+
+def deployment() -> dict[str, Any]:
+    """A Deployment whose pods have a megabyte of containers that take GPUs without a request."""
+    env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    containers = [{"name": f"c{number}", "image": "i", "env": env} for number in range(12_000)]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "team-a"},
+        "spec": {"replicas": 1, "template": {"metadata": {}, "spec": {"containers": containers}}},
+    }
+
+
+def claim(text: str) -> dict[str, Any]:
+    """A claim with one selector."""
+    exactly = {"deviceClassName": "gpu.nvidia.com", "selectors": [{"cel": {"expression": text}}]}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "namespace": "team-a"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+    }

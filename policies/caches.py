@@ -1,0 +1,137 @@
+"""Caches bounded by the total weight of their entries.
+
+Tenants choose the texts that many caches are keyed by: selectors, names, quantities. A cache that only counts its
+entries lets one tenant fill the memory with large ones. `lru_cache` is for what has a bounded size before it gets here: parts of
+objects that the API server has validated and stored, such as labels of nodes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import lru_cache, update_wrapper, wraps
+from threading import Lock
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+__all__ = ["LONGEST_KEY", "BoundedCache", "Remembered", "remember", "remember_short"]
+
+K = TypeVar("K", bound="Hashable")
+V = TypeVar("V")
+P = ParamSpec("P")
+
+LONGEST_KEY = 256
+"""Characters; a label, a resource name or a product is shorter, and a DNS name at most 253."""
+
+
+class BoundedCache(Generic[K, V]):
+    """A cache whose entries together weigh at most `most`; the least recently used are dropped first.
+
+    The unit of weight is the caller's: bytes, or nodes of syntax trees. Safe to share between threads.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Args: the largest total weight."""
+        self.most = most
+        self.misses = 0
+        """How often `get` found nothing."""
+        self._weight = 0
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def weight(self) -> int:
+        """The total weight of all entries."""
+        return self._weight
+
+    def get(self, key: K) -> V | None:
+        """The value of a key; None if it is not cached."""
+        with self._lock:
+            found = self._entries.get(key)
+            if found is None:
+                self.misses += 1
+                return None
+            self._entries.move_to_end(key)
+            return found[0]
+
+    def put(self, key: K, value: V, weight: int) -> None:
+        """Cache a value, which is not None; one that is heavier than `most` is not kept."""
+        with self._lock:
+            replaced = self._entries.pop(key, None)
+            self._weight -= 0 if replaced is None else replaced[1]
+            if weight > self.most:
+                return
+            self._entries[key] = value, weight
+            self._weight += weight
+            while self._weight > self.most:
+                self._weight -= self._entries.popitem(last=False)[1][1]
+
+    def clear(self) -> None:
+        """Drop all entries."""
+        with self._lock:
+            self._entries.clear()
+            self._weight = self.misses = 0
+
+
+class Remembered(Generic[K, V]):
+    """A function of one argument whose results are cached up to a total weight."""
+
+    def __init__(self, function: Callable[[K], V], weigh: Callable[[K, V], int], most: int) -> None:
+        """Args: the function; the weight of an argument and its result; the largest total weight."""
+        self.cache: BoundedCache[K, tuple[V]] = BoundedCache(most)
+        self._function = function
+        self._weigh = weigh
+        update_wrapper(self, function)
+
+    def __call__(self, argument: K) -> V:
+        """The result for an argument, cached or computed."""
+        found = self.cache.get(argument)
+        if found is not None:
+            return found[0]
+        result = self._function(argument)
+        self.cache.put(argument, (result,), self._weigh(argument, result))
+        return result
+
+
+def remember(most: int, weigh: Callable[[K, V], int]) -> Callable[[Callable[[K], V]], Remembered[K, V]]:
+    """Cache what a function returns, up to a total weight.
+
+    Args:
+        most: The largest total weight.
+        weigh: The weight of an argument and its result.
+    """
+    return lambda function: Remembered(function, weigh, most)
+
+
+def remember_short(entries: int) -> Callable[[Callable[P, V]], Callable[P, V]]:
+    """Like `lru_cache`, but never keeps a text longer than `LONGEST_KEY` or a tuple with more than 64 items.
+
+    For functions that are called for every pod and node, where a `BoundedCache` would take too long.
+    """
+
+    def decorate(function: Callable[P, V]) -> Callable[P, V]:
+        cached = cast("Callable[P, V]", lru_cache(maxsize=entries)(function))
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> V:
+            return cached(*args, **kwargs) if all(map(_is_short, args)) else function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+_MOST_ITEMS = 64
+
+
+def _is_short(argument: object) -> bool:
+    if argument.__class__ is str:
+        return len(argument) <= LONGEST_KEY
+    if argument.__class__ is tuple:
+        items = cast("tuple[object, ...]", argument)
+        return len(items) <= _MOST_ITEMS and all(map(_is_short, items))
+    return True

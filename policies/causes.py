@@ -1,0 +1,92 @@
+"""Causes: each is reported once, whatever follows from it and however many objects it concerns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from policies.decision import Finding, Severity
+from policies.kubernetes.paths import lookup
+from policies.rules import get_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["once_per_cause", "without_repeats"]
+
+_MISSPELT = "GA405"
+_UNSATISFIED = "GA404"
+_NO_DEVICE = "GA313"
+_Cause = tuple[str, Severity, str, str]
+
+
+def once_per_cause(findings: Sequence[Sequence[Finding]], noun: str) -> list[tuple[Finding, ...]]:
+    """The findings of several subjects, without those that an earlier subject has from the same cause.
+
+    The finding that stays says how many subjects there are: `(3 pod templates)`. Findings that refuse something stay
+    where they are, and so do those of rules about the subject itself, because each of them is a place to correct.
+
+    Args:
+        findings: The findings of each subject.
+        noun: What the subjects are, in the singular.
+    """
+    causes = [dict.fromkeys(filter(None, map(_shared_cause, each))) for each in findings]
+    counts = Counter(cause for each in causes for cause in each)
+    told: set[_Cause] = set()
+    kept = []
+    for each in findings:
+        mine = []
+        for finding in each:
+            cause = _shared_cause(finding)
+            if cause is None:
+                mine.append(finding)
+            elif cause not in told:
+                told.add(cause)
+                mine.append(_counted(finding, counts[cause], noun))
+        kept.append(tuple(mine))
+    return kept
+
+
+def without_repeats(findings: tuple[Finding, ...], document: Any) -> tuple[Finding, ...]:
+    """The findings on a pod, of which a misspelt product and that nothing is called so become one.
+
+    The finding that nothing matches says what there is; it gets the path and the remedy of the misspelt product. If
+    settings refuse a misspelt product, or the wish names other products too, both stay.
+
+    Args:
+        findings: With the severities of the settings.
+        document: The pod.
+    """
+    misspelt = [found for found in findings if found.rule == _MISSPELT]
+    if len(misspelt) != 1 or misspelt[0].severity is Severity.DENY:
+        return findings
+    (cause,) = misspelt
+    written = lookup(document, cause.path)
+    is_alone = isinstance(written, str) and cause.message.startswith(f'"{written.strip()}" ')
+    follows = {id(found) for found in findings if is_alone and _follows(found, cause)}
+    if not follows:
+        return findings
+    return tuple(
+        dict.fromkeys(
+            replace(found, path=cause.path, remedy=cause.remedy) if id(found) in follows else found
+            for found in findings
+            if found is not cause
+        )
+    )
+
+
+def _follows(found: Finding, cause: Finding) -> bool:
+    return found.rule == _NO_DEVICE or (found.rule, found.path) == (_UNSATISFIED, cause.path)
+
+
+def _shared_cause(finding: Finding) -> _Cause | None:
+    """What two findings of one cause have in common; None for a finding about the object itself."""
+    rule = get_rule(finding.rule)
+    if finding.severity is Severity.DENY or rule is None or not rule.shared_cause:
+        return None
+    return finding.rule, finding.severity, finding.message, finding.remedy
+
+
+def _counted(finding: Finding, count: int, noun: str) -> Finding:
+    return finding if count == 1 else replace(finding, message=f"{finding.message} ({count:,} {noun}s)")

@@ -1,0 +1,25 @@
+"""The GPUs of a cluster, and which of them a pod gets: one answer for every subject."""
+
+from policies.fleet.gpu_access import GPUAccess
+from policies.fleet.gpu_requests import (
+    GPURequest,
+    RequestKind,
+    container_requests,
+    extended_requests,
+    gpu_access,
+    gpu_requests,
+    may_request_gpu,
+    probably_gets_gpu,
+)
+
+__all__ = [
+    "GPUAccess",
+    "GPURequest",
+    "RequestKind",
+    "container_requests",
+    "extended_requests",
+    "gpu_access",
+    "gpu_requests",
+    "may_request_gpu",
+    "probably_gets_gpu",
+]

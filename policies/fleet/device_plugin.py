@@ -1,0 +1,85 @@
+"""Device plugin: which nodes the GPU Operator runs it on.
+
+Source: github.com/NVIDIA/gpu-operator v26.7 controllers/state_manager.go gpuStateLabels, updateGPUStateLabels and
+getWorkloadConfig; assets/state-device-plugin/0500_daemonset.yaml.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import lookup
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.kubernetes.objects import Object
+    from policies.view import ClusterView, Unknown
+
+__all__ = ["WORKLOADS", "WORKLOAD_CONFIG", "active_cluster_policy", "node_workload", "runs_device_plugin"]
+
+WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
+"""The label that says what the GPUs of a node are for, if the ClusterPolicy enables sandbox workloads."""
+WORKLOADS = ("container", "vm-passthrough", "vm-vgpu")
+_DEPLOY = "nvidia.com/gpu.deploy.device-plugin"
+_DEPLOY_OPERANDS = "nvidia.com/gpu.deploy.operands"
+_PAUSED = "paused-"
+"""Prefix of the value that a label has while the operator reloads the driver or the MIG manager divides GPUs."""
+
+
+def active_cluster_policy(view: ClusterView) -> Object | Unknown | None:
+    """The ClusterPolicy that the operator follows: the oldest, then the first by name.
+
+    If none are known, the one under review; of several under review, nothing tells which one will be applied.
+    """
+    policies = view.list("ClusterPolicy")
+    if policies is UNKNOWN:
+        reviewed = view.reviewed("ClusterPolicy")
+        return reviewed[0] if len(reviewed) == 1 else UNKNOWN
+    return min(policies, key=_age, default=None)
+
+
+def node_workload(labels: Mapping[str, str], policy: Object | Unknown | None) -> str:
+    """What the GPUs of a node are for: `container`, `vm-passthrough` or `vm-vgpu`.
+
+    The operator ignores unknown values, and every label if the ClusterPolicy does not enable sandbox workloads. Without a
+    known ClusterPolicy the label counts.
+    """
+    sandbox = lookup(policy, ("spec", "sandboxWorkloads"))
+    if isinstance(policy, dict) and lookup(sandbox, ("enabled",)) is not True:
+        return "container"
+    candidates = (labels.get(WORKLOAD_CONFIG), lookup(sandbox, ("defaultWorkload",)))
+    return next((each for each in candidates if each in WORKLOADS), "container")
+
+
+def runs_device_plugin(node: Object, view: ClusterView, policy: Object | None = None) -> bool:
+    """False if the operator keeps its device plugin off a node; true as long as nothing says so.
+
+    Args:
+        node: A node with GPUs.
+        view: The cluster, with its ClusterPolicy or GPUCluster.
+        policy: The ClusterPolicy as it is to be, while it is under review.
+    """
+    labels = labels_of(node)
+    deploy = labels.get(_DEPLOY, "")
+    if (deploy not in ("", "true") and not deploy.startswith(_PAUSED)) or labels.get(_DEPLOY_OPERANDS) == "false":
+        return False
+    followed = active_cluster_policy(view) if policy is None else policy
+    if not isinstance(followed, dict) and _has_gpu_cluster(view):
+        return False
+    enabled = lookup(followed, ("spec", "devicePlugin", "enabled")) is not False
+    return enabled and node_workload(labels, followed) == WORKLOADS[0]
+
+
+def _has_gpu_cluster(view: ClusterView) -> bool:
+    """True if there is a GPUCluster, which runs the DRA driver and excludes a ClusterPolicy."""
+    clusters = view.list("GPUCluster")
+    return clusters is not UNKNOWN and bool(clusters)
+
+
+def _age(policy: Object) -> tuple[str, str]:
+    # A ClusterPolicy that is not stored yet has no timestamp, and is the youngest.
+    return str(lookup(policy, ("metadata", "creationTimestamp")) or "~"), name_of(policy)

@@ -1,0 +1,295 @@
+"""GPU requests: what a pod requests that gives it a GPU, or could."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.fleet.gpu_access import GPUAccess
+from policies.fleet.known_classes import has_nvidia_class_name, known_classes
+from policies.fleet.pod_claims import pod_claims
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from policies.dra.device_requests import Asked, Request
+    from policies.fleet.known_classes import KnownClasses
+    from policies.fleet.pod_claims import PodClaim
+    from policies.kubernetes.objects import Object
+    from policies.view import ClusterView
+
+__all__ = [
+    "GPURequest",
+    "RequestKind",
+    "container_requests",
+    "extended_requests",
+    "gpu_access",
+    "gpu_requests",
+    "may_request_gpu",
+    "probably_gets_gpu",
+]
+
+_WITH_RESOURCES = ("initContainers", "containers")
+"""In the order in which they start. Ephemeral containers request nothing: the API server refuses resources for them."""
+_SECTIONS = ("limits", "requests")
+_MOST_TEXT = 12 * 1024
+"""Characters of selectors that are read of the claims of a pod; the selectors beyond are left out, which excludes less."""
+
+
+_Unseen = tuple[tuple[str, str], ...]
+"""Kinds and names of objects."""
+_UNLISTED: _Unseen = (("DeviceClass", ""),)
+
+
+class RequestKind(Enum):
+    """How a pod requests devices."""
+
+    DEVICE_PLUGIN = "device plugin"
+    """By a resource of NVIDIA's device plugin, such as `nvidia.com/gpu`; a DeviceClass can stand for it as well."""
+    EXTENDED_RESOURCE = "extended resource"
+    """By the `extendedResourceName` of a DeviceClass."""
+    DEVICE_CLASS = "device class"
+    """By the implicit name of a DeviceClass, `deviceclass.resource.kubernetes.io/...`."""
+    CLAIM = "claim"
+    """By an entry of `spec.resourceClaims`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GPURequest:
+    """One request of a pod that gives it a GPU, or could: an extended resource of a container, or a claim of the pod."""
+
+    kind: RequestKind
+    name: str
+    """The extended resource; of a claim, its name in `spec.resourceClaims`."""
+    path: FieldPath
+    """The amount of the resource, or the field that names the claim."""
+    container: FieldPath | None
+    """That requests the resource or refers to the claim; None for a claim of the pod."""
+    access: GPUAccess
+    """What the whole request gives. Not `NONE`."""
+    unseen: _Unseen = ()
+    """Kind and name of the objects on which an unknown access depends; no name if a kind cannot be listed."""
+    by_request: Mapping[str, GPUAccess] | None = field(default=None, hash=False)
+    """Of a claim, what each of its requests gives; None if the claim is missing or unknown."""
+
+    @property
+    def is_probable(self) -> bool:
+        """True if it gives a GPU, or could, or is for a DeviceClass that cannot be seen and is named like NVIDIA's."""
+        if self.access is not GPUAccess.UNKNOWN:
+            return True
+        return any(kind == "DeviceClass" and has_nvidia_class_name(name) for kind, name in self.unseen)
+
+    @property
+    def is_unlisted(self) -> bool:
+        """True for a resource of any name, of which nothing is known because the DeviceClasses cannot be listed."""
+        return self.unseen == _UNLISTED
+
+    def narrowed(self, request: str, container: FieldPath) -> GPURequest:
+        """The part of a claim that a container refers to: one request, or all of them if `request` is empty.
+
+        Source: k8s.io/kubernetes pkg/kubelet/cm/dra/claiminfo.go cdiDevicesAsList.
+        """
+        if not request or self.by_request is None:
+            return replace(self, container=container)
+        return replace(self, container=container, access=self.by_request.get(request, GPUAccess.NONE))
+
+
+def may_request_gpu(pod: Object) -> bool:
+    """True if a pod requests any device: an extended resource, whose name has a `/`, or a claim. Most pods do not.
+
+    The pod may have any shape. Nothing of the cluster is read.
+    """
+    spec = lookup(pod, ("spec",))
+    if not isinstance(spec, dict):
+        return False
+    if spec.get("resourceClaims"):
+        return True
+    for listed in _WITH_RESOURCES:
+        containers = spec.get(listed)
+        for container in containers if isinstance(containers, list) else ():
+            resources = container.get("resources") if isinstance(container, dict) else None
+            if not isinstance(resources, dict):
+                continue
+            for section in _SECTIONS:
+                amounts = resources.get(section)
+                for name in amounts if isinstance(amounts, dict) else ():
+                    if isinstance(name, str) and "/" in name:
+                        return True
+    return False
+
+
+def probably_gets_gpu(pod: Object, namespace: str, view: ClusterView) -> bool:
+    """True if a pod gets a GPU, or could. What cannot be seen counts only if it is a class that is named like NVIDIA's."""
+    return any(each.is_probable for each in gpu_requests(pod, namespace, view))
+
+
+def gpu_requests(pod: Object, namespace: str, view: ClusterView) -> Iterator[GPURequest]:
+    """The requests of a pod that give it a GPU, or could: extended resources first, then claims.
+
+    Args:
+        pod: of any shape.
+        namespace: where it is created.
+        view: the cluster. It is read only for extended resources and claims, each when it is reached.
+    """
+    yield from extended_requests(pod, view)
+    claims = _Claims(view)
+    for claim in pod_claims(pod, namespace, view):
+        found = claims.read(claim)
+        if found.access is not GPUAccess.NONE:
+            yield found
+
+
+def extended_requests(pod: Object, view: ClusterView) -> Iterator[GPURequest]:
+    """The extended resources of containers that give a GPU, or could, each once per container. Zero amounts are left out."""
+    for listed, index, resources in _resources(pod):
+        seen: set[str] = set()
+        for section, amounts in _amounts(resources):
+            for name, amount in amounts.items():
+                if not isinstance(name, str) or "/" not in name or name in seen or _is_zero(amount):
+                    continue
+                seen.add(name)
+                kind, access, unseen = _of_resource(name, known_classes(view))
+                if access is not GPUAccess.NONE:
+                    container = FieldPath(("spec", listed, index))
+                    path = FieldPath((*container, "resources", section, name))
+                    yield GPURequest(kind, name, path, container, access, unseen)
+
+
+def gpu_access(pod: Object, namespace: str, view: ClusterView) -> dict[FieldPath, GPUAccess]:
+    """What each container of a pod is given, by its path (`spec.containers[0]`); arguments as of `container_requests`."""
+    requests = container_requests(pod, namespace, view)
+    return {container: GPUAccess.of_all(each.access for each in found) for container, found in requests.items()}
+
+
+def container_requests(pod: Object, namespace: str, view: ClusterView) -> dict[FieldPath, tuple[GPURequest, ...]]:
+    """The requests that give each container a GPU, or could, by its path; of a claim, what the container refers to.
+
+    Args:
+        pod: of any shape.
+        namespace: where it is created.
+        view: the cluster. Claims that no container refers to are not read.
+    """
+    extended: dict[FieldPath | None, list[GPURequest]] = {}
+    for each in extended_requests(pod, view):
+        extended.setdefault(each.container, []).append(each)
+    claims = _Claims(view)
+    named = {claim.name: claim for claim in reversed(pod_claims(pod, namespace, view))}
+    requests: dict[FieldPath, tuple[GPURequest, ...]] = {}
+    for listed, index, resources in _resources(pod):
+        container = FieldPath(("spec", listed, index))
+        referred = (
+            claims.read(named[name]).narrowed(request, container)
+            for name, request in _references(resources)
+            if name in named
+        )
+        by_claim = (each for each in referred if each.access is not GPUAccess.NONE)
+        requests[container] = (*extended.get(container, ()), *by_claim)
+    return requests
+
+
+def _of_resource(name: str, classes: KnownClasses) -> tuple[RequestKind, GPUAccess, _Unseen]:
+    """How an extended resource is requested, what it gives, and the classes on which an unknown access depends.
+
+    The device plugin of NVIDIA gives a GPU for its own names. If a class of another driver stands for such a name,
+    nodes without the device plugin give that driver's device, and which node the pod runs on is not known here.
+    """
+    standing = classes.standing_for(name)
+    by_class = [GPUAccess.by(classes.types(each)) for each in standing]
+    if parse_resource(name) is not None:
+        return RequestKind.DEVICE_PLUGIN, GPUAccess.of_one((GPUAccess.CERTAIN, *by_class)), ()
+    implicit = name.startswith(IMPLICIT_PREFIX)
+    kind = RequestKind.DEVICE_CLASS if implicit else RequestKind.EXTENDED_RESOURCE
+    if not standing and not classes.are_listed:
+        return kind, GPUAccess.UNKNOWN, _UNLISTED
+    access = GPUAccess.of_one(by_class)
+    if access is not GPUAccess.UNKNOWN:
+        return kind, access, ()
+    return kind, access, tuple(("DeviceClass", each) for each in standing if classes.types(each) is None)
+
+
+class _Judgement(NamedTuple):
+    """What the fields of the same names of a `GPURequest` say of a claim."""
+
+    access: GPUAccess
+    unseen: _Unseen
+    by_request: Mapping[str, GPUAccess]
+
+
+class _Claims:
+    """Reads the claims of one pod: a template that several claims are made from is judged once."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._judged: dict[tuple[str | None, str], _Judgement] = {}
+        self._text_left = _MOST_TEXT
+
+    def read(self, claim: PodClaim) -> GPURequest:
+        """A claim as a request, whatever it gives."""
+        if claim.requests is None:
+            unseen: _Unseen = () if claim.kind is None else ((claim.kind, claim.object_name),)
+            return GPURequest(RequestKind.CLAIM, claim.name, claim.path, None, GPUAccess.UNKNOWN, unseen)
+        key = (claim.kind, claim.object_name)
+        if key not in self._judged:
+            self._judged[key] = self._judge(claim.requests)
+        return GPURequest(RequestKind.CLAIM, claim.name, claim.path, None, *self._judged[key])
+
+    def _judge(self, requests: tuple[Request, ...]) -> _Judgement:
+        by_request: dict[str, GPUAccess] = {}
+        unseen: dict[tuple[str, str], None] = {}
+        for request in requests:
+            access = [self._of_class(asked) for asked in request.alternatives]
+            for asked, each in zip(request.alternatives, access, strict=True):
+                if each is GPUAccess.UNKNOWN:
+                    unseen["DeviceClass", asked.device_class] = None
+            given = GPUAccess.of_one(access)
+            by_request[request.name] = GPUAccess.of_all((given, by_request.get(request.name, GPUAccess.NONE)))
+        return _Judgement(GPUAccess.of_all(by_request.values()), tuple(unseen), by_request)
+
+    def _of_class(self, asked: Asked) -> GPUAccess:
+        texts = asked.selectors
+        self._text_left -= sum(map(len, texts))
+        return GPUAccess.by(self._classes.types(asked.device_class, texts if self._text_left >= 0 else ()))
+
+    @cached_property
+    def _classes(self) -> KnownClasses:
+        return known_classes(self._view)
+
+
+def _resources(pod: Object) -> Iterator[tuple[str, int, dict[Any, Any]]]:
+    """List, index and `resources` of each container that can request any."""
+    for listed in _WITH_RESOURCES:
+        containers = lookup(pod, ("spec", listed))
+        for index, container in enumerate(containers if isinstance(containers, list) else ()):
+            resources = lookup(container, ("resources",))
+            yield listed, index, resources if isinstance(resources, dict) else {}
+
+
+def _amounts(resources: dict[Any, Any]) -> Iterator[tuple[str, dict[Any, Any]]]:
+    for section in _SECTIONS:
+        amounts = resources.get(section)
+        if isinstance(amounts, dict):
+            yield section, amounts
+
+
+def _references(resources: dict[Any, Any]) -> Iterator[tuple[str, str]]:
+    """The claims that a container refers to, each with the request that it is limited to, or an empty text."""
+    references = resources.get("claims")
+    for reference in references if isinstance(references, list) else ():
+        if not isinstance(reference, dict):
+            continue
+        name, request = reference.get("name"), reference.get("request")
+        if isinstance(name, str):
+            yield name, request if isinstance(request, str) else ""
+
+
+def _is_zero(amount: Any) -> bool:
+    """True for an amount of zero; text that is no amount counts, and the API server refuses it."""
+    try:
+        return parse_quantity(amount) == 0
+    except QuantityError:
+        return False

@@ -1,0 +1,141 @@
+"""Pod claims: the ResourceClaims and ResourceClaimTemplates that a pod gets its claims from, and their requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+from policies.dra.device_requests import read_requests
+from policies.dra.pod_groups import pod_group
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import FieldPath, lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.dra.device_requests import Request
+    from policies.dra.pod_groups import PodGroup
+    from policies.kubernetes.objects import Object
+    from policies.view import ClusterView, Unknown
+
+__all__ = [
+    "MOST_CLAIMS",
+    "ClaimKind",
+    "PodClaim",
+    "claim_requests",
+    "number_of_template_claims",
+    "pod_claims",
+    "template_claims",
+]
+
+ClaimKind = Literal["ResourceClaim", "ResourceClaimTemplate"]
+
+MOST_CLAIMS = 1000
+"""Claims of a pod that are read; Kubernetes has no limit. Those beyond give no GPU as far as anything here knows, so that
+a container that needs one of them as its reason to see GPUs is refused. Quotas refuse a pod that has more from
+templates, or charge these when they are made."""
+
+_NAMED_BY: dict[ClaimKind, str] = {
+    "ResourceClaim": "resourceClaimName",
+    "ResourceClaimTemplate": "resourceClaimTemplateName",
+}
+_REQUESTS: dict[ClaimKind, FieldPath] = {
+    "ResourceClaim": FieldPath(("spec", "devices", "requests")),
+    "ResourceClaimTemplate": FieldPath(("spec", "spec", "devices", "requests")),
+}
+
+
+@dataclass(frozen=True)
+class PodClaim:
+    """One entry of a pod's `spec.resourceClaims`. The object is read only when `document` or `requests` is used."""
+
+    index: int
+    """In `spec.resourceClaims`."""
+    name: str
+    """By which containers refer to the claim; empty if missing."""
+    field: str
+    """Of the entry, that names an object; empty if it names none."""
+    kind: ClaimKind | None
+    """Of the object that the claim is, or will be made from; None if the entry names none."""
+    object_name: str
+    namespace: str
+    view: ClusterView
+    group: PodGroup | None = None
+    """The PodGroup whose pods share the claim; None if they do not, or it cannot be seen."""
+
+    @property
+    def path(self) -> FieldPath:
+        """The field that names the object, or the entry if it names none."""
+        entry = FieldPath(("spec", "resourceClaims", self.index))
+        return entry / self.field if self.field else entry
+
+    @cached_property
+    def document(self) -> Object | Unknown | None:
+        """The ResourceClaim or ResourceClaimTemplate; None if it does not exist or the entry names none."""
+        return None if self.kind is None else self.view.get(self.kind, self.object_name, self.namespace)
+
+    @cached_property
+    def requests(self) -> tuple[Request, ...] | None:
+        """The requests of the claim; None if the object is missing or unknown."""
+        if self.kind is None or not isinstance(self.document, dict):
+            return None
+        return claim_requests(self.document, self.kind)
+
+
+def pod_claims(pod: Object, namespace: str, view: ClusterView) -> tuple[PodClaim, ...]:
+    """The claims that a pod names, in the order of `spec.resourceClaims`; at most `MOST_CLAIMS`.
+
+    The pod may have any shape: entries that are not mappings are skipped. Claims that were generated for a pod that
+    exists (`status.resourceClaimStatuses`) are not looked up, because a user can write anything into the status of a pod
+    that is being created. A claim that the pod shares with its PodGroup is the group's as soon as that exists: the
+    template may have been replaced since.
+    """
+    group = pod_group(pod, namespace, view)
+    return tuple(_read(entry, index, namespace, group, view) for index, entry in islice(_entries(pod), MOST_CLAIMS))
+
+
+def template_claims(pod: Object, namespace: str, view: ClusterView) -> tuple[PodClaim, ...]:
+    """The claims of a pod that are made from templates, as `pod_claims` has them; at most `MOST_CLAIMS`.
+
+    A claim that was made already, for the PodGroup of the pod, is of the kind ResourceClaim.
+    """
+    group = pod_group(pod, namespace, view)
+    named = ((index, entry) for index, entry in _entries(pod) if _names_template(entry))
+    return tuple(_read(entry, index, namespace, group, view) for index, entry in islice(named, MOST_CLAIMS))
+
+
+def number_of_template_claims(pod: Object) -> int:
+    """How many claims of a pod are made from templates; more than `template_claims` has of a pod that has too many."""
+    return sum(_names_template(entry) for _, entry in _entries(pod))
+
+
+def claim_requests(document: Object, kind: ClaimKind) -> tuple[Request, ...]:
+    """The requests of a ResourceClaim or ResourceClaimTemplate, in any version of resource.k8s.io."""
+    path = _REQUESTS[kind]
+    version = str(document.get("apiVersion", "")).rpartition("/")[2]
+    return tuple(read_requests(lookup(document, path), path, version))
+
+
+def _entries(pod: Object) -> Iterator[tuple[int, dict[Any, Any]]]:
+    entries = lookup(pod, ("spec", "resourceClaims"))
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if isinstance(entry, dict):
+            yield index, entry
+
+
+def _names_template(entry: dict[Any, Any]) -> bool:
+    name = entry.get(_NAMED_BY["ResourceClaimTemplate"])
+    return isinstance(name, str) and bool(name)
+
+
+def _read(entry: dict[Any, Any], index: int, namespace: str, group: PodGroup | None, view: ClusterView) -> PodClaim:
+    name = entry.get("name")
+    named = ((kind, entry.get(field)) for kind, field in _NAMED_BY.items())
+    kind, object_name = next(((kind, text) for kind, text in named if isinstance(text, str) and text), (None, ""))
+    field = "" if kind is None else _NAMED_BY[kind]
+    sharing = group if group is not None and group.shares(entry) else None
+    if sharing is not None and (made := sharing.claim(entry, view)) is not None:
+        kind, object_name = "ResourceClaim", name_of(made)
+    return PodClaim(index, name if isinstance(name, str) else "", field, kind, object_name, namespace, view, sharing)

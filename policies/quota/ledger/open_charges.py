@@ -1,0 +1,166 @@
+"""Open charges: what one object was charged and nobody has seen yet."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from policies.quota.charges import OWN, Bill
+from policies.quota.ledger.sums import ZERO, largest, only
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from fractions import Fraction
+
+    from policies.kubernetes.objects import Object
+    from policies.quota.charges import Amounts, Charge
+    from policies.quota.limits.quota import Limit
+
+__all__ = ["OpenCharge", "open_charge"]
+
+_NO_BILL = Bill({}, dict.fromkeys(("gpus", "memory", "devices"), ZERO))
+_TEXT = re.compile(r"[!-~]*", re.ASCII)
+_LONGEST_UID, _LONGEST_NAME, _LONGEST_PIECE = 128, 253, 63
+"""Characters, as in the CRD; the API server refuses the whole status if one text is longer."""
+_MOST_BITS = 256
+"""Of the numerator and of the denominator of an amount: it is read and added up as text of at most 256 characters."""
+
+
+@dataclass(frozen=True)
+class OpenCharge:
+    """What one object was charged, by its pieces that nobody has seen yet."""
+
+    uid: str
+    kind: str
+    name: str
+    time: str
+    """When it was charged, for people; nothing is decided by it."""
+    pieces: Mapping[str, Bill]
+    """Of a pod `OWN` until the pod was seen, and its claims from templates until they were; of a claim `OWN`; of a
+    PodGroup the claims from templates that its pods share, until they were seen."""
+    of: tuple[str, str] | None = None
+    """For a claim that was made for a pod or a PodGroup: its uid, and for which piece of it."""
+    counted: Amounts = field(default_factory=dict)
+    """What `used` holds already for that piece of the pod; means nothing while the piece is open."""
+    call: str = ""
+    """The only call that was answered on this charge, which may take it back; empty if there may be others."""
+
+    @property
+    def amounts(self) -> Amounts:
+        """What the object asks for itself."""
+        own = self.pieces.get(OWN)
+        return {} if own is None else own.amounts
+
+    @cached_property
+    def places(self) -> int:
+        """How many open charges it stands for."""
+        return max(1, sum(piece != OWN for piece in self.pieces))
+
+    def is_for(self, charge: Charge) -> bool:
+        """Whether a charge is for the same object, as far as both describe it."""
+        return (self.uid, self.kind, self.name, self.of) == (charge.uid, charge.kind, charge.name, charge.of)
+
+    @cached_property
+    def problem(self) -> str | None:
+        """Why no API server would store it; None if it can be stored. Only forged calls ask for anything else."""
+        texts = [("metadata.uid", self.uid, _LONGEST_UID), ("metadata.name", self.name, _LONGEST_NAME)]
+        if self.of is not None:
+            texts.append(("metadata.ownerReferences: uid", self.of[0], _LONGEST_UID))
+            texts.append(("metadata.annotations: name of the pod's claim", self.of[1], _LONGEST_PIECE))
+        texts += (("spec.resourceClaims: name", piece, _LONGEST_PIECE) for piece in self.pieces)
+        for where, text, longest in texts:
+            if len(text) > longest or not _TEXT.fullmatch(text):
+                return f"{where} must be at most {longest} printable ASCII characters without blanks"
+        if any(map(_is_excessive, self._all_amounts())):
+            return "the requested amount is too large to be counted"
+        return None
+
+    def _all_amounts(self) -> Iterator[Fraction]:
+        yield from self.counted.values()
+        for bill in self.pieces.values():
+            yield from bill.amounts.values()
+            yield from bill.most.values()
+
+    def grown(self, pieces: Mapping[str, Bill]) -> OpenCharge:
+        """The charge with these pieces too; one that it has already is the larger of both."""
+        both = {name: _larger(self.pieces[name], bill) for name, bill in pieces.items() if name in self.pieces}
+        return replace(self, pieces={**self.pieces, **pieces, **both})
+
+    def without(self, pieces: Collection[str] | None) -> OpenCharge | None:
+        """The charge without some pieces, or all of them; None where nothing is left."""
+        left = {} if pieces is None else {name: bill for name, bill in self.pieces.items() if name not in pieces}
+        return replace(self, pieces=left) if left else None
+
+    def rebilled(self, new: Collection[Limit], names: Collection[str]) -> OpenCharge:
+        """The charge under limits of these names, some of which are new to it: by those it is charged the most."""
+        unknown = {limit.name for limit in new}
+        kept = set(names) - unknown
+        pieces = {}
+        for name, bill in self.pieces.items():
+            most = {limit.name: bill.most[limit.unit] for limit in new if limit.unit in bill.most}
+            pieces[name] = replace(bill, amounts=only(bill.amounts, kept) | only(most, unknown))
+        return replace(self, pieces=pieces, counted=only(self.counted, kept))
+
+    @cached_property
+    def document(self) -> Object:
+        """The charge as an item of `status.charges`; zeros are left out."""
+        document: Object = {"uid": self.uid, "kind": self.kind, "name": self.name}
+        if self.time:
+            document["time"] = self.time
+        if self.of is not None:
+            document["of"] = {"uid": self.of[0], "piece": self.of[1]}
+        if counted := _texts(self.counted):
+            document["counted"] = counted
+        if self.call:
+            document["call"] = self.call
+        document["pieces"] = [
+            {
+                "name": name,
+                "amounts": _texts(bill.amounts),
+                "most": {unit: str(most) for unit, most in bill.most.items()},
+            }
+            for name, bill in self.pieces.items()
+        ]
+        return document
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of the item as JSON."""
+        return len(json.dumps(self.document)) + 1
+
+
+def open_charge(
+    charge: Charge, known: OpenCharge | None, names: Collection[str], time: str, counted: Amounts, call: str
+) -> OpenCharge:
+    """The open charge of an object; every pod has a piece of its own, which is open until the pod is seen.
+
+    Args:
+        charge: what is to be charged.
+        known: what is charged already for the same uid; it grows.
+        names: of the limits that count.
+        time: as `Ledger.charge` takes it, and so are the others.
+        counted: likewise.
+        call: likewise.
+    """
+    bills = {OWN: _NO_BILL, **charge.pieces} if charge.kind == "Pod" else dict(charge.pieces)
+    pieces = {name: replace(bill, amounts=only(bill.amounts, names)) for name, bill in bills.items()}
+    if known is None:
+        return OpenCharge(charge.uid, charge.kind, charge.name, time, pieces, charge.of, only(counted, names), call)
+    return known.grown(pieces)
+
+
+def _larger(first: Bill, second: Bill) -> Bill:
+    amounts = {name: amount for name, amount in largest(first.amounts, second.amounts).items() if amount}
+    most = {unit: max(first.most[unit], amount) for unit, amount in second.most.items() if unit in first.most}
+    return Bill(amounts, most)
+
+
+def _is_excessive(amount: Fraction) -> bool:
+    return max(amount.numerator.bit_length(), amount.denominator.bit_length()) > _MOST_BITS
+
+
+def _texts(amounts: Amounts) -> dict[str, str]:
+    return {name: str(amount) for name, amount in amounts.items() if amount}

@@ -1,0 +1,48 @@
+"""Sums: amounts by limit, added and compared."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from policies.quota.charges import Amounts
+
+__all__ = ["ZERO", "added", "beyond", "largest", "only", "summed"]
+
+ZERO = Fraction(0)
+
+
+def summed(parts: Iterable[Amounts]) -> dict[str, Fraction]:
+    """The sum of many, by limit; whole numbers are added many times faster than fractions are."""
+    numerators: dict[tuple[str, int], int] = {}
+    for amounts in parts:
+        for name, amount in amounts.items():
+            size = name, amount.denominator
+            numerators[size] = numerators.get(size, 0) + amount.numerator
+    total: dict[str, Fraction] = {}
+    for (name, denominator), numerator in numerators.items():
+        total[name] = total.get(name, ZERO) + Fraction(numerator, denominator)
+    return total
+
+
+def added(first: Amounts, second: Amounts) -> dict[str, Fraction]:
+    """The sum, by limit."""
+    return {name: first.get(name, ZERO) + second.get(name, ZERO) for name in {**first, **second}}
+
+
+def largest(first: Amounts, second: Amounts) -> dict[str, Fraction]:
+    """The larger of two amounts, by limit."""
+    return {name: max(first.get(name, ZERO), second.get(name, ZERO)) for name in {**first, **second}}
+
+
+def beyond(first: Amounts, second: Amounts) -> dict[str, Fraction]:
+    """How much the first exceeds the second by, by limit; never less than nothing."""
+    return {name: max(ZERO, amount - second.get(name, ZERO)) for name, amount in first.items()}
+
+
+def only(amounts: Amounts, names: Collection[str]) -> dict[str, Fraction]:
+    """The amounts of some limits; zeros are left out."""
+    return {name: amount for name, amount in amounts.items() if name in names and amount}

@@ -1,0 +1,230 @@
+"""Coverage: why no rule looks at a request, and where an object without a review mentions GPUs."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.decision import Severity
+from policies.entries import CLAIM_KINDS
+from policies.kubernetes.misspellings import closest
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.printable import printable
+from policies.review.pods import reapplies_pod, updates_pod
+from policies.rules import rule
+from policies.settings.exempt_namespaces import NEVER_MATCHED
+from policies.settings.workload_kinds import workload_kinds
+from policies.workload_templates import templates_of, unread_pods
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.decision import Finding
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["UNREVIEWED", "Uncovered", "uncovered"]
+
+UNREVIEWED = rule(
+    "GA705",
+    "An object that mentions GPUs must be of a kind and in a namespace that are reviewed",
+    default=Severity.WARN,
+    why="""\
+    gpu-admission has rules for the kinds that its documentation lists. What it does not look at passes without a word in
+    a cluster, even if the object makes pods with GPUs. An offline review says so, and ends with exit code 4.""",
+    remedy="review what the object creates, such as its pods",
+    source="docs/architecture.md",
+    wrong="""\
+    apiVersion: example.com/v1
+    kind: Training
+    metadata: {name: train, namespace: team-a}
+    spec:
+      worker:
+        resources: {limits: {nvidia.com/gpu: 1}}""",
+    right="""\
+    apiVersion: batch/v1
+    kind: Job
+    metadata: {name: train, namespace: team-a}
+    spec:
+      template:
+        spec:
+          containers:
+          - name: train
+            image: nvcr.io/nvidia/pytorch:25.10-py3
+            resources: {limits: {nvidia.com/gpu: 1}}""",
+)
+
+_KINDS = {
+    ("", "Pod"),
+    ("", "Node"),
+    ("", "ConfigMap"),
+    ("", "Namespace"),
+    ("nvidia.com", "ClusterPolicy"),
+    ("nvidia.com", "GPUCluster"),
+    ("nvidia.com", "NVIDIADriver"),
+    ("gpu-admission.io", "GPUAdmissionPolicy"),
+    ("gpu-admission.io", "GPUQuota"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    *CLAIM_KINDS,
+}
+"""Group and kind of what rules look at, beside workloads."""
+_DELETIONS = {("", "ConfigMap"), ("nvidia.com", "ClusterPolicy")}
+"""Those whose deletion rules look at."""
+_GROUPS_WITHOUT_PODS = {
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "monitoring.coreos.com",
+    "networking.k8s.io",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+}
+"""API groups whose objects neither make pods nor configure GPUs: rights, definitions of kinds, alerts, networks, disks."""
+_KINDS_WITHOUT_PODS = {
+    ("", "Endpoints"),
+    ("", "Event"),
+    ("", "PersistentVolume"),
+    ("", "PersistentVolumeClaim"),
+    ("", "Secret"),
+    ("", "Service"),
+    ("", "ServiceAccount"),
+    ("resource.nvidia.com", "ComputeDomainClique"),
+}
+_SUBRESOURCES = {("", "Pod"): {"", "ephemeralcontainers"}, ("", "Node"): {"", "status"}}
+"""Subresources that rules look at; of other kinds only the object itself."""
+
+_NAME = re.compile(
+    r"(?<![\w./@-])(?:[\w-]+\.)*(?:nvidia\.com|gpu-admission\.io)/[A-Za-z]"
+    r"|deviceclass\.resource\.kubernetes\.io/"
+    r"|^[\w-]+\.nvidia\.com$"
+)
+"""A name of NVIDIA's or of ours, or a DeviceClass; not an address such as https://docs.nvidia.com/."""
+_GPU = re.compile("gpu", re.IGNORECASE)
+_AMOUNTS = {"hard", "limits", "requests", "resources"}
+"""Fields whose keys name resources."""
+_LAST = ("metadata", "kind", "apiVersion")
+_SKIPPED = {"affinity", "managedFields", "status", "kubectl.kubernetes.io/last-applied-configuration"}
+"""Preferences for nodes, which request no GPU; and what controllers, the API server and kubectl add."""
+
+
+class Uncovered(NamedTuple):
+    """Why no rule looks at a request."""
+
+    reason: str
+    findings: tuple[Finding, ...] = ()
+    """Where the object mentions GPUs: one finding, or none."""
+
+
+def uncovered(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Uncovered | None:
+    """Why no rule looks at a request, and where its object mentions GPUs; None if a rule does."""
+    gap = _gap(request, view, settings)
+    if gap is None:
+        return None
+    reason, remedy = gap
+    path = _first_mention(request, view, settings) if remedy else None
+    if path is None:
+        return Uncovered(reason)
+    message = f"mentions GPUs, but was not reviewed: {reason}"
+    return Uncovered(reason, settings.judge([UNREVIEWED.finding(path, message, remedy)], request.namespace))
+
+
+def _first_mention(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> FieldPath | None:
+    """Where an object mentions GPUs, in pods that are not reviewed if it has any; None if it does not."""
+    if request.object is None:
+        return None
+    unread = (each.path for each in unread_pods(request.object, view, settings))
+    inside = (found for path in unread for found in _mentions_at(path, lookup(request.object, path)))
+    return next(chain(inside, _mentions(request.object)), None)
+
+
+def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:
+    """The reason, and what to do if GPUs are mentioned; the latter is empty if a review would find nothing."""
+    kind = request.group, request.kind
+    kinds = {*_KINDS, *workload_kinds(settings)}
+    if kind in kinds and (why := _unreviewed_operation(request)):
+        return why, ""
+    if kind == ("", "ConfigMap") and _is_configuration(request, view, settings):
+        return None
+    if request.namespace in NEVER_MATCHED:
+        remedy = "create it in another namespace to have it reviewed"
+        return f'no webhook is called for namespace "{request.namespace}"', remedy
+    if kind == ("", "ConfigMap"):
+        remedy = "if GPU software reads it, label it gpu-admission.io/config: device-plugin, mig-parted or dcgm-metrics"
+        return "it is not recognised as GPU configuration", remedy
+    if kind in _KINDS:
+        return None
+    return _unread(request, view, settings) or (None if kind in kinds else _unknown_kind(request, kinds))
+
+
+def _unread(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:
+    """Why pods of a workload are not reviewed; None if all are that mention GPUs."""
+    workload = request.object
+    if workload is None:
+        return None
+    has_templates = bool(templates_of(workload, view, settings))
+    for unread in unread_pods(workload, view, settings):
+        if not has_templates or any(_mentions_at(unread.path, lookup(workload, unread.path))):
+            return unread.reason, "review the pods that it makes"
+    return None
+
+
+def _unreviewed_operation(request: Request) -> str:
+    """Why the operation is not reviewed; empty if it is."""
+    kind = request.group, request.kind
+    if request.subresource not in _SUBRESOURCES.get(kind, {""}):
+        return f"no rule is about the subresource {printable(request.subresource)} of this kind"
+    if request.operation not in ("CREATE", "UPDATE") and (request.operation != "DELETE" or kind not in _DELETIONS):
+        return f"no rule is about the operation {request.operation} on this kind"
+    if updates_pod(request) and not reapplies_pod(request):
+        return "pods that exist are reviewed only if gpu-admission changed them and their spec changes"
+    return ""
+
+
+def _unknown_kind(request: Request, kinds: set[tuple[str, str]]) -> tuple[str, str]:
+    reason = "gpu-admission has no rules for this kind"
+    if request.group in _GROUPS_WITHOUT_PODS or (request.group, request.kind) in _KINDS_WITHOUT_PODS:
+        return reason, ""
+    if meant := closest(request.kind, [kind for group, kind in kinds if group == request.group]):
+        return reason, f"write kind: {meant}, if that is meant"
+    return reason, "add the kind to workloads.kinds in the settings if it makes pods, or review the pods that it makes"
+
+
+def _is_configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> bool:
+    from policies.configuration.change import Change  # noqa: PLC0415 - see policies.review
+    from policies.configuration.config_maps.roles import roles_of  # noqa: PLC0415 - see policies.review
+    from policies.configuration.facts import Facts  # noqa: PLC0415 - see policies.review
+
+    change = Change.of(request, Facts(view, settings))
+    return change is not None and bool(roles_of(change))
+
+
+def _mentions(document: Any) -> Iterator[FieldPath]:
+    """Where an object names GPUs: what it specifies first, its own metadata and kind last."""
+    if isinstance(document, dict):
+        ordered = sorted(document, key=lambda key: _LAST.index(key) if key in _LAST else -1)
+        for key in ordered:
+            yield from _mentions_at(FieldPath([key]), document[key])
+
+
+def _mentions_at(path: FieldPath, value: Any) -> Iterator[FieldPath]:
+    step = path[-1]
+    if step in _SKIPPED:
+        return
+    if isinstance(step, str) and (_NAME.search(step) or (path[-2:-1] and path[-2] in _AMOUNTS and _GPU.search(step))):
+        yield path
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _mentions_at(path / key, each)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _mentions_at(path / index, each)
+    elif isinstance(value, str) and _NAME.search(value):
+        yield path

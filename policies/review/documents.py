@@ -1,0 +1,54 @@
+"""What is wrong with a document before anything is known of its object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.decision import Severity
+from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.printable import shown
+from policies.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from policies.decision import Finding
+
+__all__ = ["DUPLICATE_KEY", "duplicate_keys"]
+
+DUPLICATE_KEY = rule(
+    "GA710",
+    "A mapping of a manifest must not have the same key twice",
+    default=Severity.DENY,
+    why="""
+    YAML and JSON forbid it, and readers differ: kubectl and Helm silently send the last value and drop the others, while
+    kustomize, and with it Argo CD and Flux, refuses the document. Only an offline review sees it, because the API server
+    gets what kubectl made of it.""",
+    remedy="keep one of them",
+    source="YAML 1.2.2, 3.2.1.1; sigs.k8s.io/yaml YAMLToJSON; go.yaml.in/yaml/v3 decode.go: mapping key already defined",
+    wrong="""
+    kind: Pod
+    metadata:
+      labels: {app: train}
+      labels: {team: a}""",
+    right="""
+    kind: Pod
+    metadata:
+      labels: {app: train, team: a}""",
+)
+
+
+def duplicate_keys(duplicates: Mapping[FieldPath, Sequence[int]]) -> Iterator[Finding]:
+    """A finding for each key that an object has more than once.
+
+    Args:
+        duplicates: The lines of each such key, by the path of its value.
+    """
+    for path, lines in duplicates.items():
+        *before, last = lines
+        others = ", ".join(map(str, before))
+        message = (
+            f"duplicate key {shown(path[-1])}: given at line{'s' * (len(before) > 1)} {others} and again at line {last}; "
+            "kubectl silently keeps only the last value"
+        )
+        yield DUPLICATE_KEY.finding(FieldPath(path), message)

@@ -1,0 +1,146 @@
+"""Namespaces: our labels with values that do nothing, and who may set them.
+
+In a cluster, the ValidatingAdmissionPolicy namespace-labels.gpu-admission.io decides (deploy/base/api). It refuses the same
+values in the same words, and also checks the rights of the user, which files do not tell.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.checks import Checks, Problem, problem
+from policies.conversion.opt_in import OPT_IN, STRATEGIES, STRATEGY_LABEL
+from policies.decision import Severity
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.quota.opt_in import OPT_IN as QUOTA
+from policies.settings.exempt_namespaces import exemption_in_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.decision import Finding
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+
+__all__ = ["validate_labels"]
+
+_LABELS = FieldPath(["metadata", "labels"])
+_SOURCE = "deploy/base/api/namespace-labels.yaml"
+_VALUES = {
+    OPT_IN: (("enabled", "preview", "disabled"), "is enabled, preview or disabled"),
+    STRATEGY_LABEL: (STRATEGIES, "is template, rename, leave or auto"),
+    QUOTA: (("enforced",), "is enforced, or is not there"),
+}
+"""The values of each label, and how the policy says them."""
+_RIGHTS = {OPT_IN: "namespaceoptins", STRATEGY_LABEL: "namespaceoptins", QUOTA: "namespacequotas"}
+
+_NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks()
+
+
+def validate_labels(request: Request, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
+    """Findings for our labels on a namespace that is created, or whose labels change."""
+    if request.operation != "DELETE" and isinstance(request.object, dict):
+        yield from _NAMESPACES.run((request, settings))
+
+
+@_NAMESPACES.rule(
+    "GA703",
+    "A namespace must have gpu-admission's labels with values that mean something",
+    default=Severity.DENY,
+    remedy="write one of these values, or remove the label",
+    source=_SOURCE,
+    wrong="""
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team-a
+      labels: {gpu-admission.io/dra: "on"}""",
+    right="""
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team-a
+      labels: {gpu-admission.io/dra: enabled}""",
+)
+def known_values(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
+    """A label with another value does nothing: the namespace is not converted, or its quota not enforced.
+
+    In a cluster, a ValidatingAdmissionPolicy refuses the same values. Values that are there already stay allowed, so that
+    other labels can change.
+    """
+    request, _ = subject
+    for label, value in _changed(request):
+        values, said = _VALUES[label]
+        if value not in values:
+            yield problem(_LABELS / label, f"the label {label} {said}", "")
+
+
+@_NAMESPACES.rule(
+    "GA704",
+    "An exempt namespace must not have labels that its webhooks do not honour",
+    default=Severity.DENY,
+    remedy="remove the label",
+    source=_SOURCE,
+    wrong="""
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: gpu-operator
+      labels: {gpu-admission.io/dra: enabled}""",
+    right="""
+    apiVersion: v1
+    kind: Namespace
+    metadata: {name: gpu-operator}""",
+)
+def exempt_namespace(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
+    """No webhook converts pods or enforces a quota in an exempt namespace, so the label would promise what does not hold.
+
+    Exempt are kube-system, the namespace of gpu-admission, and those of the GPU Operator and NVIDIA's DRA driver.
+    """
+    request, settings = subject
+    name = name_of(request.object or {})
+    for label, value in _changed(request):
+        if label == OPT_IN and value in ("enabled", "preview") and exemption_in_cluster("conversion", name, settings):
+            text = f'namespace "{name}" is exempt: its pods are never converted'
+        elif label == QUOTA and value == "enforced" and exemption_in_cluster("quota", name, settings):
+            text = f'namespace "{name}" is exempt: a GPUQuota is never enforced there'
+        else:
+            continue
+        yield problem(_LABELS / label, text)
+
+
+@_NAMESPACES.rule(
+    "GA706",
+    "A user must have the right to set gpu-admission's labels of a namespace",
+    default=Severity.AUDIT,
+    remedy="see to it that the user who applies this has the right",
+    source=_SOURCE,
+    wrong="""
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team-a
+      labels: {gpu-admission.io/dra: enabled}""",
+    right="""
+    apiVersion: v1
+    kind: Namespace
+    metadata: {name: team-a}""",
+)
+def unchecked_rights(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
+    """In a cluster, a ValidatingAdmissionPolicy checks who sets the labels; a review of files does not know who applies them.
+
+    So the review only notes that the right was not checked.
+    """
+    request, _ = subject
+    for label, _value in _changed(request) if not request.entry else ():
+        text = f'setting it requires the verb "set" on {_RIGHTS[label]}.gpu-admission.io, which was not checked'
+        yield problem(_LABELS / label, text)
+
+
+def _changed(request: Request) -> Iterator[tuple[str, object]]:
+    """Our labels that the namespace has, and did not have with the same value before."""
+    for label in _VALUES:
+        value = lookup(request.object, _LABELS / label)
+        if value is not None and value != lookup(request.old_object, _LABELS / label):
+            yield label, value

@@ -1,0 +1,75 @@
+"""Exempt namespaces: the one place that says which namespaces conversion, access and quotas leave alone.
+
+What runs a cluster and hands out its GPUs must be able to start while nothing can be checked, converted or counted.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from policies.settings.choices import DEFAULTS, DRA_DRIVER_NAMESPACES
+
+if TYPE_CHECKING:
+    from policies.entries import Concern
+    from policies.settings.choices import GPUAdmissionPolicy
+
+__all__ = ["NEVER_MATCHED", "exempt_by_default", "exempt_names", "exemption", "exemption_in_cluster"]
+
+_WILD = re.compile(r"[*?\[]")
+
+NEVER_MATCHED = ("kube-system", "gpu-admission")
+"""Namespaces that no webhook of ours is called for: a cluster must be able to heal itself, and we to start, without us."""
+
+
+def exemption(concern: Concern | None, namespace: str, settings: GPUAdmissionPolicy) -> str:
+    """Why a concern leaves a namespace alone under these settings, as a clause; empty if it does not.
+
+    Without a concern, why every webhook leaves it alone.
+    """
+    for names, why in _names(concern, settings):
+        if namespace in names:
+            return why
+    patterns, why = _patterns(concern, settings)
+    return why if any(fnmatchcase(namespace, pattern) for pattern in patterns) else ""
+
+
+def exemption_in_cluster(concern: Concern | None, namespace: str, settings: GPUAdmissionPolicy) -> str:
+    """Why a concern leaves a namespace alone in a cluster, as a clause; empty if it does not.
+
+    The API server calls the installed webhooks for no namespace that is exempt by default, whatever the settings say.
+    """
+    why = exemption(concern, namespace, settings)
+    if not why and exemption(concern, namespace, DEFAULTS):
+        return "the installed webhook configurations leave it out"
+    return why
+
+
+def exempt_by_default(concern: Concern | None) -> frozenset[str]:
+    """The namespaces that a concern leaves alone by default; `deploy/` has them in the webhooks' namespace selectors."""
+    return exempt_names(concern, DEFAULTS)
+
+
+def exempt_names(concern: Concern | None, settings: GPUAdmissionPolicy) -> frozenset[str]:
+    """The namespaces that a concern leaves alone by their names; patterns such as `monitoring-*` are left out."""
+    named = (name for names, _ in _names(concern, settings) for name in names)
+    return frozenset((*named, *(name for name in _patterns(concern, settings)[0] if not _WILD.search(name))))
+
+
+def _names(concern: Concern | None, settings: GPUAdmissionPolicy) -> list[tuple[tuple[str, ...], str]]:
+    named: list[tuple[tuple[str, ...], str]] = [(NEVER_MATCHED, "no webhook is called for it")]
+    if concern is not None:
+        named.append((settings.configuration.operator_namespaces, "configuration.operatorNamespaces names it"))
+    if concern == "conversion":
+        named.append((DRA_DRIVER_NAMESPACES, "NVIDIA's DRA driver runs there"))
+    return named
+
+
+def _patterns(concern: Concern | None, settings: GPUAdmissionPolicy) -> tuple[tuple[str, ...], str]:
+    match concern:
+        case "access":
+            return settings.access.exempt_namespaces, "access.exemptNamespaces matches it"
+        case "quota":
+            return settings.quota.exempt_namespaces, "quota.exemptNamespaces matches it"
+    return (), ""

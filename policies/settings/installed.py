@@ -1,0 +1,121 @@
+"""What the installed webhook configurations have to say for the settings to hold, and which settings they do not cover."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.entries import ENTRIES
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.settings.choices import DEFAULTS
+from policies.settings.exempt_namespaces import exempt_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policies.entries import Concern
+    from policies.kubernetes.objects import Object
+    from policies.settings.choices import GPUAdmissionPolicy
+
+__all__ = ["NAME_LABEL", "concern_of", "excluded_namespaces", "uncovered_settings"]
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+_SUFFIX = ".gpu-admission.io"
+_SPEC = FieldPath(["spec"])
+_OPERATOR = _SPEC / "configuration" / "operatorNamespaces"
+_AGAIN = "apply what deploy/render.py --settings FILE prints"
+
+
+def uncovered_settings(
+    configurations: Iterable[Object], settings: GPUAdmissionPolicy
+) -> Iterator[tuple[FieldPath, str]]:
+    """The settings that the installed webhook configurations do not cover, each with what that means and what to do.
+
+    Patterns of namespaces cannot be in a selector; the service itself obeys them.
+
+    Args:
+        configurations: MutatingWebhookConfiguration and ValidatingWebhookConfiguration as they are stored.
+        settings: The settings in use.
+    """
+    webhooks = [webhook for configuration in configurations for webhook in _listed(configuration, "webhooks")]
+    workloads = [webhook for webhook in webhooks if lookup(webhook, ("name",)) == f"workloads{_SUFFIX}"]
+    for index, kind in enumerate(settings.workloads.kinds):
+        if workloads and not any(_has_rule(webhook, kind.group, kind.plural) for webhook in workloads):
+            said = f"no rule of webhook workloads{_SUFFIX} matches {kind.plural}.{kind.group}, so nobody is warned; {_AGAIN}"
+            yield _SPEC / "workloads" / "kinds" / index, said
+    yield from _namespaces(webhooks, settings)
+    yield from _config_maps(webhooks, settings)
+
+
+def concern_of(webhook: Any) -> Concern | None:
+    """What administrators can exempt a namespace from, that a webhook is about."""
+    name = lookup(webhook, ("name",))
+    entry = ENTRIES.get(name.removesuffix(_SUFFIX)) if isinstance(name, str) else None
+    return entry.concern if entry is not None else None
+
+
+def excluded_namespaces(webhook: Any) -> frozenset[str]:
+    """The names of namespaces that a webhook's selector leaves out."""
+    return frozenset(
+        name
+        for term in _listed(lookup(webhook, ("namespaceSelector",)), "matchExpressions")
+        if (lookup(term, ("key",)), lookup(term, ("operator",))) == (NAME_LABEL, "NotIn")
+        for name in _listed(term, "values")
+        if isinstance(name, str)
+    )
+
+
+def _namespaces(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
+    """Namespaces that are exempt by the settings and matched by a webhook, and the other way round."""
+    matched: dict[tuple[FieldPath, str], list[str]] = {}
+    skipped: dict[tuple[FieldPath, str], list[str]] = {}
+    for webhook in webhooks:
+        concern = concern_of(webhook)
+        if concern is None:
+            continue
+        exempt, excluded = exempt_names(concern, settings), excluded_namespaces(webhook)
+        for name in exempt - excluded:
+            matched.setdefault((_setting(concern, name, settings), name), []).append(webhook["name"])
+        for name in excluded - exempt:
+            skipped.setdefault((_setting(concern, name, settings), name), []).append(webhook["name"])
+    for (path, name), names in sorted(matched.items()):
+        yield path, f"namespace {name} is exempt, and its pods still wait for {_joined(names)}; {_AGAIN}"
+    for (path, name), names in sorted(skipped.items()):
+        yield path, f"namespace {name} is not exempt, and the selector of {_joined(names)} leaves it out; {_AGAIN}"
+
+
+def _config_maps(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
+    """Namespaces of the GPU Operator whose ConfigMaps are not reviewed."""
+    conditions = [
+        str(lookup(condition, ("expression",)))
+        for webhook in webhooks
+        if lookup(webhook, ("name",)) == f"configuration{_SUFFIX}"
+        for condition in _listed(webhook, "matchConditions")
+        if lookup(condition, ("name",)) == "ours"
+    ]
+    for name in settings.configuration.operator_namespaces:
+        if conditions and not any(f'"{name}"' in expression for expression in conditions):
+            yield _OPERATOR, f"ConfigMaps of namespace {name} are not reviewed in the cluster; {_AGAIN}"
+
+
+def _setting(concern: Concern, name: str, settings: GPUAdmissionPolicy) -> FieldPath:
+    """The setting that names a namespace, or would."""
+    operators = {*settings.configuration.operator_namespaces, *DEFAULTS.configuration.operator_namespaces}
+    if concern == "conversion" or name in operators:
+        return _OPERATOR
+    return _SPEC / concern / "exemptNamespaces"
+
+
+def _has_rule(webhook: Any, group: str, plural: str) -> bool:
+    return any(
+        {group, "*"} & {*_listed(rule, "apiGroups")} and {plural, "*", "*/*"} & {*_listed(rule, "resources")}
+        for rule in _listed(webhook, "rules")
+    )
+
+
+def _listed(value: Any, field: str) -> list[Any]:
+    found = lookup(value, (field,))
+    return found if isinstance(found, list) else []
+
+
+def _joined(names: list[str]) -> str:
+    return f"webhook{'s' * (len(names) > 1)} {', '.join(names)}"

@@ -1,0 +1,103 @@
+"""The administrator adds a kind of workloads: its authors are warned once the webhooks are rendered with the settings."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from policies.settings import parse_settings
+from tests.cluster.harness import manifests
+from tests.cluster.harness.api import JSON_PATCH
+from tests.cluster.harness.waiting import until
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+KIND = {"group": "kinds.gpu-admission.test", "kind": "TrainingRun", "templates": ["spec.workers[*].template"]}
+SETTINGS = {"workloads": {"kinds": [KIND]}}
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "trainingruns.kinds.gpu-admission.test"},
+    "spec": {
+        "group": "kinds.gpu-admission.test",
+        "scope": "Namespaced",
+        "names": {"kind": "TrainingRun", "plural": "trainingruns", "singular": "trainingrun"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+UNCOVERED = (
+    "GPUAdmissionPolicy default: spec.workloads.kinds[0]: no rule of webhook workloads.gpu-admission.io matches "
+    "trainingruns.kinds.gpu-admission.test, so nobody is warned; apply what deploy/render.py --settings FILE prints"
+)
+CONFIGURATION = ("ValidatingWebhookConfiguration", "gpu-admission")
+
+
+def rendered_rules():
+    """The rules of the webhook `workloads`, as `deploy/render.py --settings` prints them."""
+    script = runpy.run_path(str(DEPLOY / "render.py"))
+    policy = parse_settings(manifests.settings(**SETTINGS))
+    documents = yaml.safe_load_all(script["with_settings"](script["render"](DEPLOY / "overlays" / "default"), policy))
+    (webhooks,) = (each["webhooks"] for each in documents if each["kind"] == CONFIGURATION[0])
+    return next(each["rules"] for each in webhooks if each["name"] == "workloads.gpu-admission.io")
+
+
+def set_rules(cluster, rules):
+    """Give the installed webhook other rules; returns those that it had."""
+    stored = cluster.get(*CONFIGURATION).object["webhooks"]
+    index = next(index for index, each in enumerate(stored) if each["name"] == "workloads.gpu-admission.io")
+    operation = {"op": "replace", "path": f"/webhooks/{index}/rules", "value": rules}
+    assert cluster.patch(*CONFIGURATION, body=[operation], content_type=JSON_PATCH).accepted
+    return stored[index]["rules"]
+
+
+@pytest.fixture
+def configured(cluster):
+    """A cluster that serves the kind, with settings that name it."""
+    cluster.belongings.add(DEFINITION, may_exist=True)
+    path = "/apis/kinds.gpu-admission.test/v1"
+    until(lambda: cluster.api.request("GET", path).code == 200, "the kind is served")
+    assert cluster.configure(**SETTINGS).accepted
+    until(lambda: UNCOVERED in cluster.service.probe()["notes"], "the service names the setting", 60)
+    before = None
+    try:
+        before = set_rules(cluster, rendered_rules())
+        yield cluster
+    finally:
+        if before is not None:
+            set_rules(cluster, before)
+        cluster.delete("GPUAdmissionPolicy", "default")
+        cluster.delete("CustomResourceDefinition", DEFINITION["metadata"]["name"])
+        cluster.tidy()
+
+
+def created(cluster, team):
+    resources = {"limits": {"nvidia.com/gpu": "0.5"}}
+    template = {"spec": {"containers": [{"name": "train", "image": "train", "resources": resources}]}}
+    document = {
+        "apiVersion": "kinds.gpu-admission.test/v1",
+        "kind": "TrainingRun",
+        "metadata": {"name": "train", "namespace": team},
+        "spec": {"workers": [{"template": template}]},
+    }
+    path = f"/apis/kinds.gpu-admission.test/v1/namespaces/{team}/trainingruns"
+    return cluster.api.request("POST", path, {"dryRun": "All"}, document)
+
+
+def test_author_of_an_added_kind_is_warned_and_the_setting_is_covered(configured):
+    team = configured.namespace(dra="enabled")
+    place = "GA302 spec.workers[0].template.spec.containers[0].resources.limits[nvidia.com/gpu]: its pods would be refused: "
+
+    def warned():
+        answer = created(configured, team)
+        assert answer.accepted, answer.message
+        return [each for each in answer.warnings if each.startswith(place)]
+
+    until(warned, "the author is warned")
+    until(lambda: UNCOVERED not in configured.service.probe()["notes"], "the setting is covered", 60)

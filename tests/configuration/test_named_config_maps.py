@@ -1,0 +1,94 @@
+"""A ClusterPolicy that names a ConfigMap puts its content into effect, with the mistakes in it."""
+
+import pytest
+
+from policies.decision import Severity
+
+WRONG = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}"
+
+
+def policy(spec, name="cluster-policy"):
+    return f"apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+
+
+def stored(data, name="ours", namespace="gpu-operator"):
+    metadata = f"metadata: {{name: {name}, namespace: {namespace}}}"
+    return f"---\napiVersion: v1\nkind: ConfigMap\n{metadata}\ndata: {data}\n"
+
+
+NAMING = "{devicePlugin: {config: {name: ours, default: any}}}"
+PLUGIN = stored(f"{{any: '{WRONG}'}}")
+
+
+def told(findings):
+    return [(found.rule, found.severity, str(found.path)) for found in findings]
+
+
+def test_policy_that_newly_names_a_config_map_is_refused_for_its_mistakes(examined):
+    (found,) = examined(policy(NAMING) + PLUGIN)
+    assert (found.severity, found.place) == (Severity.DENY, None)
+    assert str(found) == (
+        'spec.devicePlugin.config.name: the ConfigMap "ours" in gpu-operator is invalid at '
+        "data.any.sharing.timeSlicing.resources[0].replicas: is 1; sharing needs at least 2; the device plugin would "
+        "exit with: number of replicas must be >= 2; write 2 or more, or remove this entry to hand out whole GPUs [GA132]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "severity"),
+    [
+        (NAMING, Severity.WARN),
+        ("{devicePlugin: {config: {name: ours, default: other}}}", Severity.WARN),
+        ("{devicePlugin: {config: {name: others, default: any}}}", Severity.DENY),
+        ("{devicePlugin: {enabled: false, config: {name: ours, default: any}}}", Severity.DENY),
+        ("{}", Severity.DENY),
+    ],
+)
+def test_mistake_refuses_the_change_that_puts_it_into_effect_and_warns_later(examined, before, severity):
+    found = examined(f"{policy(NAMING)}--- # before\n{policy(before)}{PLUGIN}")
+    assert told(found) == [("GA132", severity, "spec.devicePlugin.config.name")]
+
+
+@pytest.mark.parametrize(
+    ("spec", "data", "expected"),
+    [
+        ("{migManager: {config: {name: ours}}}", "{config.yaml: 'version: v1\n\n  mig-configs: {a: 1}'}", "GA150"),
+        ("{dcgmExporter: {config: {name: ours}}}", "{dcgm-metrics.csv: 'DCGM_FI_DEV_GPU_UTIL, guage, text'}", "GA163"),
+        ("{devicePlugin: {config: {name: ours, default: any}}}", "{any: 'a: [b'}", "GA133"),
+    ],
+)
+def test_every_config_map_that_is_read_counts(examined, spec, data, expected):
+    (path, *_) = [str(found.path) for found in examined(policy(spec) + stored(data)) if found.rule == expected]
+    assert path.endswith(".config.name")
+
+
+def test_gpu_cluster_is_refused_for_its_list_of_metrics(examined):
+    cluster = (
+        "apiVersion: nvidia.com/v1alpha1\nkind: GPUCluster\nmetadata: {name: gpu-cluster}\n"
+        "spec: {draDriver: {}, dcgmExporter: {config: {name: ours}}}\n"
+    )
+    found = examined(cluster + stored("{dcgm-metrics.csv: 'DCGM_FI_DEV_GPU_UTIL, guage, text'}"))
+    assert ("GA163", Severity.DENY, "spec.dcgmExporter.config.name") in told(found)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        stored("{any: 'version: v1'}"),
+        stored(f"{{any: '{WRONG}'}}", name="others") + stored("{any: 'version: v1'}"),
+        "",
+    ],
+)
+def test_policy_passes_where_its_config_map_has_no_mistake_or_is_unknown(examined, facts):
+    assert told(examined(policy(NAMING) + facts)) == []
+
+
+def test_component_that_is_switched_off_reads_nothing(examined):
+    spec = "{devicePlugin: {enabled: false, config: {name: ours, default: any}}}"
+    assert [each for each in told(examined(policy(spec) + PLUGIN)) if each[0] == "GA132"] == []
+
+
+def test_missing_file_is_told_once(examined):
+    spec = "{migManager: {config: {name: ours}}}"
+    found = examined(policy(spec) + stored("{mig.yaml: 'version: v1'}"))
+    assert told(found) == [("GA146", Severity.DENY, "spec.migManager.config.name")]

@@ -1,0 +1,87 @@
+"""ConfigMaps that the GPU Operator makes are overwritten by it: an edit is lost (gpu-operator issues 249, 281, 384)."""
+
+import pytest
+
+from policies.decision import Severity
+from policies.request import UserInfo
+
+OWNER = "ownerReferences: [{apiVersion: nvidia.com/v1, kind: ClusterPolicy, name: cluster-policy}]"
+
+
+def config_map(data="{}", name="default-gpu-clients", namespace="gpu-operator", metadata=""):
+    more = f", {metadata}" if metadata else ""
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: {namespace}{more}}}\ndata: {data}\n"
+
+
+def policy(spec):
+    return f"---\napiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {{name: cluster-policy}}\nspec: {spec}\n"
+
+
+@pytest.fixture
+def told(examined):
+    """`told(text)`: what GA107 says, always as a warning."""
+
+    def texts(text, **options):
+        found = [one for one in examined(text, **options) if one.rule == "GA107"]
+        assert {one.severity for one in found} <= {Severity.WARN}
+        return [one.text for one in found]
+
+    return texts
+
+
+def edited(before, after, facts="", **options):
+    return f"{config_map(after, **options)}--- # before\n{config_map(before, **options)}{facts}"
+
+
+def test_config_map_of_the_operators_name_is_warned_about_with_what_to_do_instead(told):
+    assert told(config_map()) == [
+        (
+            'metadata.name: "default-gpu-clients" belongs to the GPU Operator, which writes its own content over it; give the '
+            'ConfigMap another name, such as "custom-gpu-clients", and name it in spec.migManager.gpuClientsConfig.name of '
+            "the ClusterPolicy"
+        )
+    ]
+
+
+def test_edit_is_warned_about_and_an_annotation_is_not(told):
+    assert len(told(edited("{clients.yaml: 'version: v1'}", "{clients.yaml: ''}", metadata=OWNER))) == 1
+    assert told(edited("{clients.yaml: 'version: v1'}", "{clients.yaml: 'version: v1'}", metadata=OWNER)) == []
+
+
+def test_edit_of_anything_that_the_operator_owns_is_warned_about(told):
+    (text,) = told(edited("{entrypoint.sh: a}", "{entrypoint.sh: b}", name="nvidia-x-entrypoint", metadata=OWNER))
+    assert text == (
+        'metadata.name: "nvidia-x-entrypoint" belongs to the GPU Operator, which writes its own content over it; change '
+        "the ClusterPolicy that it is made from"
+    )
+
+
+def test_config_map_that_is_no_longer_read_says_which_one_is(told):
+    facts = policy("{migManager: {gpuClientsConfig: {name: ours}}}")
+    assert told(edited("{}", "{clients.yaml: ''}", facts)) == [
+        (
+            'metadata.name: "default-gpu-clients" is not read, because spec.migManager.gpuClientsConfig.name of the '
+            'ClusterPolicy names "ours"; edit the ConfigMap "ours"'
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        config_map(metadata=OWNER),
+        config_map(namespace="team-a"),
+        config_map(name="custom-gpu-clients"),
+        edited("{a: b}", "{a: c}", name="custom-gpu-clients"),
+        f"# operation: DELETE\n{config_map()}",
+    ],
+    ids=["as the operator made it", "elsewhere", "another name", "edit of another", "deletion"],
+)
+def test_other_config_maps_pass(told, text):
+    assert told(text) == []
+
+
+def test_operator_may_write_its_own(told):
+    operator = UserInfo("system:serviceaccount:gpu-operator:gpu-operator")
+    assert told(config_map(), user=operator) == []
+    assert told(edited("{a: b}", "{a: c}", metadata=OWNER), user=operator) == []

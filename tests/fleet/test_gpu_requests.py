@@ -1,0 +1,400 @@
+"""What gives a pod a GPU: extended resources, implicit names, classes, claims."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from policies.fleet import GPUAccess, RequestKind, extended_requests, gpu_access, gpu_requests, may_request_gpu
+from policies.kubernetes.paths import FieldPath
+from policies.view import UNKNOWN
+from tests.fleet.fleet_things import (
+    CHANNEL,
+    EITHER,
+    GPU,
+    IMPLICIT,
+    MIG,
+    NVIDIAS,
+    OTHER,
+    claim,
+    cluster,
+    container,
+    device_class,
+    exactly,
+    first_available,
+    pod,
+    template,
+)
+from webhook.cluster.manifests import ManifestsView
+
+CERTAIN, POSSIBLE, NONE, UNSEEN = GPUAccess.CERTAIN, GPUAccess.POSSIBLE, GPUAccess.NONE, GPUAccess.UNKNOWN
+BY_TEMPLATE = {"name": "gpu", "resourceClaimTemplateName": "t"}
+BY_CLAIM = {"name": "gpu", "resourceClaimName": "c"}
+
+
+def access(asking, *objects):
+    """What each container is given, by its path."""
+    view = objects[0] if objects and isinstance(objects[0], ManifestsView) else cluster(*objects)
+    return {str(path): each for path, each in gpu_access(asking, "team-a", view).items()}
+
+
+def by_resource(name, *objects, amount=1):
+    (found,) = access(pod(container(limits={name: amount})), *objects).values()
+    return found
+
+
+def by_claim(request, *objects, version="v1", reference=None):
+    asking = pod(container(claims=[reference or {"name": "gpu"}]), claims=[BY_TEMPLATE])
+    (found,) = access(asking, template(request, version=version), *objects).values()
+    return found
+
+
+# Extended resources
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.5gb.shared"],
+)
+def test_resource_of_the_device_plugin_is_certain(name):
+    assert by_resource(name) is CERTAIN
+    assert by_resource(name, ManifestsView()) is CERTAIN
+
+
+@pytest.mark.parametrize("name", ["cpu", "memory", "amd.com/gpu", "nvidia.com/gpus", "nvidia.com/hostdev", "gpu"])
+def test_other_resource_gives_none(name):
+    assert by_resource(name) is NONE
+
+
+@pytest.mark.parametrize("amount", [0, "0", "0m", "0Gi", 0.0])
+def test_zero_amount_gives_none(amount):
+    assert by_resource("nvidia.com/gpu", amount=amount) is NONE
+
+
+def test_text_that_is_no_amount_counts():
+    assert by_resource("nvidia.com/gpu", amount="many") is CERTAIN
+
+
+@pytest.mark.parametrize(
+    ("selectors", "expected"),
+    [
+        ([GPU], CERTAIN),
+        ([MIG], CERTAIN),
+        ([OTHER], NONE),
+        ([CHANNEL], NONE),
+        ([GPU, OTHER], NONE),
+        ([EITHER], POSSIBLE),
+        ([], POSSIBLE),
+        (["not CEL"], POSSIBLE),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["gpu.nvidia.com", "fast.gpu.nvidia.com", "fast.example.com"])
+@pytest.mark.parametrize("by", ["implicit name", "extended resource", "claim"])
+def test_class_is_judged_by_its_selectors_and_not_by_its_name(by, name, selectors, expected):
+    own = device_class(name, *selectors, extended="example.com/fast")
+    if by == "claim":
+        assert by_claim(exactly(name), own) is expected
+    else:
+        assert by_resource("example.com/fast" if by == "extended resource" else IMPLICIT + name, own) is expected
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb"])
+@pytest.mark.parametrize(
+    ("selectors", "expected"), [([GPU], CERTAIN), ([OTHER], POSSIBLE), ([EITHER], POSSIBLE)], ids=str
+)
+def test_class_that_stands_for_a_name_of_the_device_plugin_can_give_another_device(name, selectors, expected):
+    assert by_resource(name, device_class("fast.example.com", *selectors, extended=name)) is expected
+
+
+@pytest.mark.parametrize("name", ["gpu.nvidia.com", "fast.example.com"])
+def test_missing_class_is_unknown(name):
+    assert by_resource(IMPLICIT + name) is UNSEEN
+    assert by_claim(exactly(name)) is UNSEEN
+
+
+def test_unlisted_classes_are_unknown():
+    assert by_resource(IMPLICIT + "gpu.nvidia.com", ManifestsView()) is UNSEEN
+    assert by_resource("example.com/fast", ManifestsView()) is UNSEEN
+
+
+def test_class_that_is_reviewed_is_known_by_name():
+    view = ManifestsView(reviewed=[device_class("fast.example.com", OTHER)])
+    assert by_resource(IMPLICIT + "fast.example.com", view) is NONE
+
+
+def test_class_whose_selectors_cannot_be_read_is_unknown():
+    own = device_class("fast.example.com", extended="example.com/fast")
+    own["spec"]["selectors"] = [{"cel": None}]
+    assert by_resource("example.com/fast", own) is UNSEEN
+    assert by_resource(IMPLICIT + "fast.example.com", own) is UNSEEN
+
+
+def test_resource_of_two_classes_is_possible():
+    old = device_class("a.example.com", GPU, extended="example.com/fast", created="2026-01-01T00:00:00Z")
+    new = device_class("b.example.com", OTHER, extended="example.com/fast", created="2026-02-01T00:00:00Z")
+    assert by_resource("example.com/fast", old, new) is POSSIBLE
+
+
+# Claims
+
+
+def test_request_for_a_class_is_certain():
+    assert by_claim(exactly("gpu.nvidia.com"), *NVIDIAS) is CERTAIN
+
+
+@pytest.mark.parametrize(
+    "classes", [NVIDIAS, [device_class("gpu.nvidia.com", EITHER)], []], ids=["gpu", "any", "missing"]
+)
+def test_selectors_of_the_request_exclude_gpus(classes):
+    assert by_claim(exactly("gpu.nvidia.com", OTHER), *classes) is NONE
+
+
+def test_selectors_of_the_request_exclude_other_devices():
+    every = device_class("any.example.com")
+    assert by_claim(exactly("any.example.com"), every) is POSSIBLE
+    assert by_claim(exactly("any.example.com", GPU), every) is CERTAIN
+    assert by_claim(exactly("missing.example.com", GPU), every) is CERTAIN
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        (["gpu.nvidia.com", "mig.nvidia.com"], CERTAIN),
+        (["fast.example.com", "gpu.nvidia.com"], POSSIBLE),
+        (["fast.example.com"], NONE),
+        (["missing.example.com", "gpu.nvidia.com"], POSSIBLE),
+        (["missing.example.com", "fast.example.com"], UNSEEN),
+    ],
+    ids=str,
+)
+def test_prioritized_list_gives_one_of_its_alternatives(classes, expected):
+    assert by_claim(first_available(*classes), *NVIDIAS, device_class("fast.example.com", OTHER)) is expected
+
+
+@pytest.mark.parametrize(
+    ("request_of_claim", "version"),
+    [
+        (exactly("gpu.nvidia.com"), "v1"),
+        (exactly("gpu.nvidia.com"), "v1beta2"),
+        ({"name": "gpu", "deviceClassName": "gpu.nvidia.com"}, "v1beta1"),
+        (first_available("gpu.nvidia.com"), "v1beta1"),
+    ],
+)
+def test_claims_of_every_served_version_are_read(request_of_claim, version):
+    assert by_claim(request_of_claim, *NVIDIAS, version=version) is CERTAIN
+
+
+@pytest.mark.parametrize("request_of_claim", [{}, {"name": "gpu"}, {"name": "gpu", "exactly": {}}, "x", None], ids=str)
+def test_request_of_any_shape_is_read(request_of_claim):
+    assert by_claim(request_of_claim, *NVIDIAS) in (NONE, UNSEEN)
+
+
+@pytest.mark.parametrize("entry", [BY_TEMPLATE, BY_CLAIM, {"name": "gpu"}, {"name": "gpu", "laterName": "x"}], ids=str)
+def test_claim_that_cannot_be_seen_is_unknown(entry):
+    asking = pod(container(claims=[{"name": "gpu"}]), claims=[entry])
+    for view in (cluster(), ManifestsView(), cluster(template(namespace="team-b"), claim(namespace="team-b"))):
+        assert access(asking, view) == {"spec.containers[0]": UNSEEN}
+
+
+def test_object_on_which_an_unknown_access_depends_is_named():
+    asking = pod(claims=[BY_TEMPLATE, BY_CLAIM])
+    found = gpu_requests(asking, "team-a", cluster(claim(exactly("missing.example.com"))))
+    assert [each.unseen for each in found] == [
+        (("ResourceClaimTemplate", "t"),),
+        (("DeviceClass", "missing.example.com"),),
+    ]
+
+
+# Containers
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        ({"name": "gpu"}, CERTAIN),
+        ({"name": "gpu", "request": ""}, CERTAIN),
+        ({"name": "gpu", "request": "device"}, CERTAIN),
+        ({"name": "gpu", "request": "channel"}, NONE),
+        ({"name": "gpu", "request": "missing"}, NONE),
+        ({"name": "other"}, NONE),
+        ({"name": []}, NONE),
+        ("gpu", NONE),
+    ],
+    ids=str,
+)
+def test_container_is_given_the_requests_that_it_refers_to(reference, expected):
+    objects = [*NVIDIAS, device_class("channel", CHANNEL)]
+    requests = [exactly("channel", name="channel"), exactly("gpu.nvidia.com", name="device")]
+    asking = pod(container(claims=[reference]), claims=[BY_TEMPLATE])
+    assert access(asking, template(*requests), *objects) == {"spec.containers[0]": expected}
+
+
+def test_containers_of_every_kind_are_told_apart():
+    gpu = {"nvidia.com/gpu": 1}
+    asking = pod(
+        container("main"),
+        container("other", requests=gpu),
+        initContainers=[container("init", limits=gpu), container("sidecar", restartPolicy="Always")],
+        ephemeralContainers=[container("debug", limits=gpu)],
+    )
+    assert access(asking) == {
+        "spec.initContainers[0]": CERTAIN,
+        "spec.initContainers[1]": NONE,
+        "spec.containers[0]": NONE,
+        "spec.containers[1]": CERTAIN,
+    }
+
+
+def test_request_counts_beside_a_limit_of_none():
+    assert access(pod(container(limits={"nvidia.com/gpu": 0}, requests={"nvidia.com/gpu": 1}))) == {
+        "spec.containers[0]": CERTAIN
+    }
+
+
+def test_container_with_several_requests_has_the_most_certain():
+    limits = {"example.com/fast": 1, "nvidia.com/gpu": 1}
+    assert access(pod(container(limits=limits)), device_class("any", extended="example.com/fast")) == {
+        "spec.containers[0]": CERTAIN
+    }
+
+
+def test_claim_that_no_container_refers_to_is_a_request_of_the_pod():
+    asking = pod(container(), claims=[BY_CLAIM])
+    (found,) = gpu_requests(asking, "team-a", cluster(*NVIDIAS, claim(exactly("gpu.nvidia.com"))))
+    assert (found.kind, found.container, found.access) == (RequestKind.CLAIM, None, CERTAIN)
+    assert access(asking, *NVIDIAS, claim(exactly("gpu.nvidia.com"))) == {"spec.containers[0]": NONE}
+
+
+def test_requests_say_where_they_are():
+    limits = {"cpu": 1, "nvidia.com/gpu": 1, IMPLICIT + "gpu.nvidia.com": 1}
+    asking = pod(container(limits=limits, requests=limits | {"example.com/fast": 1}), claims=[BY_TEMPLATE])
+    view = cluster(*NVIDIAS, template(exactly("mig.nvidia.com")), device_class("a", extended="example.com/fast"))
+    assert [(each.kind, each.name, str(each.path), each.access) for each in gpu_requests(asking, "team-a", view)] == [
+        (RequestKind.DEVICE_PLUGIN, "nvidia.com/gpu", "spec.containers[0].resources.limits[nvidia.com/gpu]", CERTAIN),
+        (
+            RequestKind.DEVICE_CLASS,
+            f"{IMPLICIT}gpu.nvidia.com",
+            f"spec.containers[0].resources.limits[{IMPLICIT}gpu.nvidia.com]",
+            CERTAIN,
+        ),
+        (
+            RequestKind.EXTENDED_RESOURCE,
+            "example.com/fast",
+            "spec.containers[0].resources.requests[example.com/fast]",
+            POSSIBLE,
+        ),
+        (RequestKind.CLAIM, "gpu", "spec.resourceClaims[0].resourceClaimTemplateName", CERTAIN),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resource", "probable"),
+    [
+        (f"{IMPLICIT}gpu.nvidia.com", True),
+        (f"{IMPLICIT}mig-1g-12gb.gpu.nvidia.com", True),
+        (f"{IMPLICIT}fast.example.com", False),
+        ("example.com/fast", False),
+    ],
+)
+def test_class_that_cannot_be_seen_is_probable_by_the_names_of_nvidias(resource, probable):
+    (found,) = extended_requests(pod(container(limits={resource: 1})), ManifestsView())
+    assert (found.access, found.is_probable) == (UNSEEN, probable)
+
+
+@pytest.mark.parametrize(
+    "asking",
+    [
+        None,
+        {},
+        {"spec": None},
+        pod("x", None, 3),
+        pod({"resources": []}),
+        pod({"resources": {"limits": 3, "claims": 3}}),
+    ],
+    ids=str,
+)
+def test_pod_of_any_shape_is_read(asking):
+    assert list(gpu_requests(asking, "team-a", cluster())) == []
+    assert not may_request_gpu(asking)
+    assert set(gpu_access(asking, "team-a", cluster()).values()) <= {NONE}
+
+
+@pytest.mark.parametrize("names", [{3: 1}, {None: 1}], ids=str)
+def test_names_of_resources_are_texts(names):
+    assert access(pod(container(limits=names))) == {"spec.containers[0]": NONE}
+
+
+# Bounds
+
+
+class Untouched(ManifestsView):
+    def get(self, kind, name, namespace=""):
+        raise AssertionError((kind, name))
+
+    def list(self, kind, namespace=""):
+        raise AssertionError(kind)
+
+
+def test_pod_that_requests_no_device_reads_nothing():
+    asking = pod(container(limits={"cpu": 1, "memory": "1Gi"}))
+    assert list(gpu_requests(asking, "team-a", Untouched())) == []
+    assert gpu_access(asking, "team-a", Untouched()) == {FieldPath(("spec", "containers", 0)): NONE}
+
+
+def test_template_of_many_claims_is_judged_once():
+    expressions = []
+
+    class Counted(str):
+        __slots__ = ()
+
+        def __hash__(self):
+            expressions.append(self)
+            return super().__hash__()
+
+    made = template(exactly("gpu.nvidia.com", Counted(GPU)))
+    claims = [{"name": f"c{index}", "resourceClaimTemplateName": "t"} for index in range(1000)]
+    asking = pod(container(claims=[{"name": each["name"]} for each in claims]), claims=claims)
+    assert len(list(gpu_requests(asking, "team-a", cluster(*NVIDIAS, made)))) == 1000
+    assert access(asking, made, *NVIDIAS) == {"spec.containers[0]": CERTAIN}
+    assert len(expressions) <= 2
+
+
+def test_selectors_beyond_the_bound_exclude_nothing():
+    filler = f"device.driver == 'gpu.nvidia.com' || '{'x' * 5000}' == ''"
+    costly = [exactly("gpu.nvidia.com", f"{filler} || {index} == 0", name=f"r{index}") for index in range(3)]
+    requests = [*costly, exactly("any.example.com", OTHER, name="last")]
+    asking = pod(container(claims=[{"name": "gpu", "request": "last"}]), claims=[BY_TEMPLATE])
+    objects = [*NVIDIAS, device_class("any.example.com")]
+    assert access(asking, template(*requests), *objects) == {"spec.containers[0]": POSSIBLE}
+    assert access(asking, template(*requests[2:]), *objects) == {"spec.containers[0]": NONE}
+
+
+@pytest.mark.parametrize(
+    "resource",
+    ["nvidia.com/gpu", "cpu", "example.com/h100", f"{IMPLICIT}h100.example.com", f"{IMPLICIT}gpu.nvidia.com"],
+)
+def test_selectors_of_nvidia_need_no_cel_engine(resource):
+    objects = [
+        device_class("h100.example.com", GPU, extended="example.com/h100"),
+        device_class("unasked.example.com", EITHER, extended="example.com/unasked"),
+        template(exactly("h100.example.com")),
+    ]
+    asking = pod(container(limits={resource: 1}), claims=[BY_TEMPLATE])
+    program = f"""
+import sys
+from policies.fleet import gpu_access, gpu_requests
+from webhook.cluster.manifests import ManifestsView
+
+assert list(gpu_requests({asking!r}, "team-a", ManifestsView({objects!r})))
+assert gpu_access({asking!r}, "team-a", ManifestsView({objects!r}))
+assert "policies.dra.cel" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, cwd=Path(__file__).parents[2])
+
+
+def test_unknown_kind_is_not_taken_for_an_empty_one():
+    assert ManifestsView().list("DeviceClass") is UNKNOWN
+    assert by_resource("example.com/fast", ManifestsView()) is UNSEEN
+    assert by_resource("example.com/fast", cluster()) is NONE

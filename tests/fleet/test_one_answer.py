@@ -1,0 +1,41 @@
+"""No subject answers by itself which GPUs a pod gets: what the answer is made of is imported in few places."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ONLY_FLEET = {"policies/fleet", "policies/dra"}
+ALLOWED = {
+    "extended_resource_name": ONLY_FLEET | {"policies/conversion/native_quota.py", "policies/placement/resources"},
+    "selector_texts": ONLY_FLEET,
+    "selected_types": ONLY_FLEET,
+    "has_nvidia_class_name": ONLY_FLEET | {"policies/placement/resources", "policies/placement/wishes"},
+    "parse_resource": ONLY_FLEET
+    | {
+        "policies/conversion",  # the meaning of the names that it converts
+        "policies/placement",  # the labels that describe what a name stands for
+        "policies/configuration/config_maps",  # the names that a device plugin is configured with
+        "policies/quota/asks/extended.py",  # how much of a GPU a name is
+        "policies/quota/devices",
+        "policies/audit/quotas.py",  # the names in a ResourceQuota
+    },
+}
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield from (alias.name for alias in node.names)
+
+
+def importers(name):
+    files = (path for room in ("policies", "webhook") for path in (ROOT / room).rglob("*.py"))
+    return {str(path.relative_to(ROOT)) for path in files if name in imports(path)}
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_parts_of_the_answer_are_imported_where_it_is_given(name):
+    outside = {path for path in importers(name) if not path.startswith(tuple(ALLOWED[name]))}
+    assert outside == set()

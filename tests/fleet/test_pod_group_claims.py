@@ -1,0 +1,73 @@
+"""The claim that a pod shares with its PodGroup is the group's as soon as it exists."""
+
+import pytest
+
+from policies.fleet.gpu_requests import GPUAccess, gpu_access
+from policies.fleet.pod_claims import pod_claims
+from tests.fleet.fleet_things import GPU, OTHER, claim, container, device_class, exactly, pod, template
+from webhook.cluster.manifests import ManifestsView
+
+ENTRY = {"name": "gpus", "resourceClaimTemplateName": "t"}
+CLASSES = (device_class("gpu.nvidia.com", GPU), device_class("nic", OTHER))
+WITH_GPU, WITHOUT = exactly("gpu.nvidia.com"), exactly("nic")
+
+
+def group(entry=ENTRY):
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "ring", "namespace": "team-a", "uid": "g"},
+        "spec": {"resourceClaims": [entry]},
+        "status": {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": "ring-gpus-x"}]},
+    }
+
+
+def made(*requests, uid="g"):
+    owner = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "name": "ring",
+        "uid": uid,
+        "controller": True,
+    }
+    document = claim(*requests, name="ring-gpus-x")
+    return {**document, "metadata": {**document["metadata"], "ownerReferences": [owner]}}
+
+
+def member(group="ring"):
+    main = container(claims=[{"name": "gpus"}])
+    return pod(main, claims=[ENTRY], schedulingGroup={"podGroupName": group})
+
+
+def access(*objects):
+    (found,) = gpu_access(member(), "team-a", ManifestsView([*CLASSES, *objects])).values()
+    return found
+
+
+def test_claim_of_the_group_counts_before_its_template():
+    view = ManifestsView([group(), made(WITH_GPU), template(WITHOUT)])
+    (found,) = pod_claims(member(), "team-a", view)
+    assert (found.kind, found.object_name) == ("ResourceClaim", "ring-gpus-x")
+    assert str(found.path) == "spec.resourceClaims[0].resourceClaimTemplateName"
+
+
+@pytest.mark.parametrize(
+    ("of_claim", "of_template", "expected"),
+    [(WITH_GPU, WITHOUT, GPUAccess.CERTAIN), (WITHOUT, WITH_GPU, GPUAccess.NONE)],
+    ids=["gpu", "no-gpu"],
+)
+def test_template_that_was_replaced_says_nothing(of_claim, of_template, expected):
+    assert access(group(), made(of_claim), template(of_template)) is expected
+
+
+def test_template_that_is_gone_leaves_the_claim_known():
+    assert access(group(), made(WITH_GPU)) is GPUAccess.CERTAIN
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [(), (group({**ENTRY, "name": "other"}),), (group(), made(WITHOUT, uid="another")), (group(),)],
+    ids=["no-group", "another-entry", "another-owner", "no-claim"],
+)
+def test_otherwise_the_template_counts(objects):
+    assert access(*objects, template(WITH_GPU)) is GPUAccess.CERTAIN

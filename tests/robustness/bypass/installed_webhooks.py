@@ -1,0 +1,150 @@
+"""The webhooks that deploy/ installs: which of them the API server calls for a create, and what they say together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from policies.kubernetes.objects import name_of
+from policies.quota.charging.charging import Uncountable, charging
+from policies.quota.limits.quota import parse_quota
+from policies.quota.opt_in import ENTRIES as CHARGING_ENTRIES
+from policies.request import Request, UserInfo
+from policies.review import review
+from policies.review.quota import Templates
+from webhook.sandbox.admission.expressions import compile_condition, value_of
+from webhook.sandbox.admission.matching import selects
+
+if TYPE_CHECKING:
+    from policies.decision import Finding
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["QUOTA", "Answer", "create"]
+
+_FOLDER = Path(__file__).parents[3] / "deploy" / "base" / "webhooks"
+_PLURALS = {"Pod": ("", "pods"), "ResourceClaim": ("resource.k8s.io", "resourceclaims")}
+
+QUOTA = {
+    "apiVersion": "gpu-admission.io/v1alpha1",
+    "kind": "GPUQuota",
+    "metadata": {"name": "gpu", "namespace": "team-a"},
+    "spec": {"limits": [{"name": "all", "devices": 100_000}]},
+}
+"""A quota that nothing exceeds, by which devices are counted."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What all webhooks say together."""
+
+    allowed: bool
+    object: Object
+    """As they leave it."""
+    findings: tuple[Finding, ...]
+    charged: dict[str, int]
+    """Devices by piece of the charge."""
+
+    def has_finding(self, *rules: str) -> bool:
+        """True if there is a finding of a rule that begins like one of these."""
+        return any(finding.rule.startswith(rules) for finding in self.findings)
+
+
+def create(
+    document: Object,
+    namespace: Object,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    *,
+    before: Object | None = None,
+    user: str = "alice",
+) -> Answer:
+    """Create an object as the API server does; with `before`, add ephemeral containers to a pod."""
+    group, plural = _PLURALS[document["kind"]]
+    operation, subresource = ("CREATE", "") if before is None else ("UPDATE", "ephemeralcontainers")
+    request = Request(
+        document,
+        before,
+        operation,
+        group=group,
+        kind=document["kind"],
+        subresource=subresource,
+        namespace=name_of(namespace),
+        name=name_of(document),
+        user=UserInfo(user),
+        uid=document["metadata"]["uid"],
+    )
+    findings: tuple[Finding, ...] = ()
+    templates: tuple[Any, ...] = ()
+    charged: dict[str, int] = {}
+    resource = f"{plural}/{subresource}" if subresource else plural
+    for webhook in _webhooks():
+        if not _is_called(webhook, request, group, resource, namespace):
+            continue
+        entry = webhook["name"].partition(".")[0]
+        asked = Request(**{**_fields(request), "entry": entry})
+        seen = Templates(view, templates) if entry in CHARGING_ENTRIES else view
+        decision = review(asked, seen, settings)
+        findings += decision.findings
+        templates += decision.templates
+        if not decision.allowed:
+            return Answer(allowed=False, object=request.object, findings=findings, charged={})
+        if entry in CHARGING_ENTRIES:
+            charged = _charged(asked, seen, settings)
+        request = request.of(decision.object)
+    return Answer(allowed=True, object=request.object, findings=findings, charged=charged)
+
+
+def _charged(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> dict[str, int]:
+    asked = charging(request, view, settings)
+    if asked is None:
+        return {}
+    try:
+        charge = asked.charge(parse_quota(QUOTA))
+    except Uncountable:
+        return {}
+    return {piece: int(bill.amounts.get("all", 0)) for piece, bill in charge.pieces.items()}
+
+
+def _fields(request: Request) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in request.__slots__}
+
+
+@cache
+def _webhooks() -> tuple[Object, ...]:
+    """The mutating ones first, in their order."""
+    files = ("mutating.yaml", "validating.yaml")
+    return tuple(hook for file in files for hook in yaml.safe_load((_FOLDER / file).read_text())["webhooks"])
+
+
+def _is_called(webhook: Object, request: Request, group: str, resource: str, namespace: Object) -> bool:
+    if not any(
+        group in rule["apiGroups"] and request.operation in rule["operations"] and resource in rule["resources"]
+        for rule in webhook["rules"]
+    ):
+        return False
+    labels = {"kubernetes.io/metadata.name": name_of(namespace), **namespace["metadata"].get("labels", {})}
+    if not selects(webhook.get("namespaceSelector") or {}, labels):
+        return False
+    if not selects(webhook.get("objectSelector") or {}, request.object["metadata"].get("labels") or {}):
+        return False
+    known = value_of(
+        {
+            "object": request.object,
+            "oldObject": request.old_object,
+            "request": {
+                "kind": {"group": group, "version": "v1", "kind": request.kind},
+                "userInfo": {"username": request.user.username},
+            },
+            "namespaceObject": None,
+        }
+    )
+    # One that fails calls nobody where the failure policy is Ignore, and refuses the object otherwise.
+    verdicts = [compile_condition(each["expression"]).holds(known)[0] for each in webhook.get("matchConditions", ())]
+    assert all(isinstance(verdict, bool) for verdict in verdicts), verdicts
+    return all(verdicts)

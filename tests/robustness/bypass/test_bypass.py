@@ -1,0 +1,175 @@
+"""No pod ends up with a GPU, or a path to one, without a charge and without a finding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy
+from tests.robustness.bypass.generated_pods import (
+    CLAIMS,
+    CLASSES,
+    EPHEMERAL,
+    NAMESPACES,
+    NODES,
+    PODS,
+    POLICY,
+    SLICES,
+    TEMPLATES,
+)
+from tests.robustness.bypass.installed_webhooks import QUOTA, create
+from tests.robustness.bypass.node_model import Cluster, gpus_behind_the_scheduler
+from webhook.cluster.manifests import ManifestsView
+
+CONTROLLER = "system:serviceaccount:kube-system:resource-claim-controller"
+ACCESS = "GA6"
+BY_IMAGE = ("an old image, which gets every GPU", "sets NVIDIA_VISIBLE_DEVICES to all")
+"""Ways that no rule refuses: they depend on what is in an image."""
+OF_CHARGES = ("GA5", "GA231")
+"""Rules that tell why something is not charged, or only later."""
+DENY = GPUAdmissionPolicy(access=Access(mode="deny"))
+KNOWN_LATER = st.fixed_dictionaries(
+    {kind: st.integers(0, 9).map(lambda number: number == 0) for kind in ("classes", "templates", "claims", "slices")}
+)
+"""What is missing while the pod is reviewed, and there when it starts."""
+
+
+@dataclass
+class World:
+    """What is there when the pod starts, and what the webhooks see before."""
+
+    namespace: dict
+    classes: tuple
+    claims: list
+    templates: list
+    later: dict
+
+    @property
+    def now(self):
+        shown = {"classes": self.classes, "templates": self.templates, "claims": self.claims, "slices": SLICES}
+        lists = ("DeviceClass", "ResourceClaimTemplate", "ResourceClaim", "ResourceSlice")
+        empty = [{"apiVersion": "resource.k8s.io/v1", "kind": f"{kind}List", "items": []} for kind in lists]
+        seen = [each for kind, listed in shown.items() if not self.later[kind] for each in listed]
+        return ManifestsView([self.namespace, QUOTA, POLICY, *NODES, *empty, *seen])
+
+    def then(self, *stored):
+        known = (*NODES, *self.classes, *SLICES, *self.templates, *self.claims)
+        return ManifestsView([self.namespace, QUOTA, POLICY, *known, *stored])
+
+    @cached_property
+    def cluster(self):
+        return Cluster(NODES, SLICES, self.classes)
+
+
+def charged_for(claim, world, view, user="alice"):
+    """Devices charged for a claim that is created, and whether there is nothing more to expect of it."""
+    answer = create(claim, world.namespace, view, DEFAULTS, user=user)
+    spoken = not answer.allowed or answer.has_finding(*OF_CHARGES)
+    return sum(answer.charged.values()), spoken
+
+
+def made_claim(name, annotations, spec):
+    """A claim that is made for the pod."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "uid-of-the-pod", "controller": True}
+    metadata = {
+        "name": name,
+        "namespace": "team-a",
+        "uid": f"uid-{name}",
+        "annotations": annotations,
+        "ownerReferences": [owner],
+    }
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
+
+
+def of_template(template, entry):
+    """The claim that the controller makes from a template."""
+    annotations = {"resource.kubernetes.io/pod-claim-name": entry["name"]}
+    return made_claim(f"train-{entry['name']}", annotations, template["spec"]["spec"])
+
+
+def spec_of_each_claim(pod, claims, templates):
+    """The specs of the pod's claims that exist, by their names in the pod."""
+    specs = {each["metadata"]["name"]: each["spec"] for each in claims}
+    specs |= {each["metadata"]["name"]: each["spec"]["spec"] for each in templates}
+    named = {
+        each["name"]: each.get("resourceClaimName") or each["resourceClaimTemplateName"]
+        for each in pod["spec"]["resourceClaims"]
+    }
+    return {name: specs[of] for name, of in named.items() if of in specs}
+
+
+def ways_to_gpus(pod, world, *, only_without=False):
+    """How containers reach GPUs behind the scheduler's back; with `only_without`, those that can be given none."""
+    specs = spec_of_each_claim(pod, world.claims, world.templates)
+    for container in (*pod["spec"]["initContainers"], *pod["spec"]["containers"]):
+        can_have = world.cluster.can_give_gpu(container, specs)
+        if not (can_have and only_without):
+            yield from gpus_behind_the_scheduler(container, pod, has_gpu=can_have)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(pod=PODS, namespace=NAMESPACES, classes=CLASSES, claims=CLAIMS, templates=TEMPLATES, later=KNOWN_LATER)
+def test_no_gpu_without_a_charge(pod, namespace, classes, claims, templates, later):
+    world = World(namespace, classes, claims, templates, later)
+    answer = create(pod, namespace, world.now, DEFAULTS)
+    if not answer.allowed or answer.has_finding(*OF_CHARGES):
+        return
+    note(f"charged {answer.charged}, findings {[finding.text for finding in answer.findings]}")
+    stored = world.then(answer.object)
+    # What was converted is given as it was asked, by device plugin or by claim: the number is the same.
+    # A class that comes later is seen when the pod is counted.
+    counted = create(pod, namespace, world.then(), DEFAULTS) if later["classes"] else answer
+    assert sum(counted.charged.values()) >= world.cluster.gpus_of_resources(pod)
+    by_name = {each["metadata"]["name"]: each for each in (*claims, *templates)}
+    for entry in pod["spec"]["resourceClaims"]:
+        template = by_name.get(entry.get("resourceClaimTemplateName"))
+        if template is not None:
+            charged, spoken = charged_for(of_template(template, entry), world, stored, CONTROLLER)
+            charged = max(charged, answer.charged.get(entry["name"], 0))
+            given_gpus = world.cluster.gpus_of_claim(template["spec"]["spec"])
+        elif (claim := by_name.get(entry.get("resourceClaimName"))) is not None:
+            charged, spoken = charged_for(claim, world, stored if later["claims"] else world.now)
+            given_gpus = world.cluster.gpus_of_claim(claim["spec"])
+        else:
+            continue
+        assert spoken or charged >= given_gpus, (entry, charged, given_gpus)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(pod=PODS, namespace=NAMESPACES, classes=CLASSES, claims=CLAIMS, templates=TEMPLATES, later=KNOWN_LATER)
+def test_no_way_to_a_gpu_without_a_finding(pod, namespace, classes, claims, templates, later):
+    world = World(namespace, classes, claims, templates, later)
+    answer = create(pod, namespace, world.now, DEFAULTS)
+    ways = list(ways_to_gpus(pod, world))
+    if any(later.values()):
+        # Claims and classes that cannot be seen yet count as GPUs, which end what CUDA_VERSION does.
+        ways = [way for way in ways if "CUDA_VERSION" not in way]
+    assert not ways or not answer.allowed or answer.has_finding(ACCESS), ways
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(pod=PODS, namespace=NAMESPACES, classes=CLASSES, claims=CLAIMS, templates=TEMPLATES)
+def test_no_way_to_a_gpu_for_containers_that_request_none_if_access_is_denied(
+    pod, namespace, classes, claims, templates
+):
+    """Containers that request devices of another driver request no GPU."""
+    world = World(
+        namespace, classes, claims, templates, dict.fromkeys(("classes", "templates", "claims", "slices"), False)
+    )
+    ways = [way for way in ways_to_gpus(pod, world, only_without=True) if not way.endswith(BY_IMAGE)]
+    answer = create(pod, namespace, world.now, DENY)
+    assert not ways or not answer.allowed, ways
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(change=EPHEMERAL, namespace=NAMESPACES, classes=CLASSES)
+def test_no_way_to_a_gpu_by_an_ephemeral_container(change, namespace, classes):
+    before, pod = change
+    view = ManifestsView([namespace, POLICY, *NODES, *classes, *SLICES])
+    answer = create(pod, namespace, view, DEFAULTS, before=before)
+    (debug,) = pod["spec"]["ephemeralContainers"]
+    ways = list(gpus_behind_the_scheduler(debug, pod, has_gpu=False))
+    assert not ways or not answer.allowed or answer.has_finding(ACCESS), ways

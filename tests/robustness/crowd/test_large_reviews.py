@@ -1,0 +1,113 @@
+"""Reviews of large objects get an answer that holds: `access` fails open, so a call without an answer passes."""
+
+import asyncio
+import io
+import json
+
+import aiohttp
+import pytest
+
+from webhook.server import app as application
+from webhook.server.app import ADMISSION
+from webhook.server.strict_json import MOST_VALUES
+
+BEGINNING = '{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0a1b-2c3d","kind":'
+MANY = json.dumps([[]] * MOST_VALUES)
+ESCAPED = '"' + "\\u003c" * 1_500_000 + '"'
+
+
+def review_of(value, beginning=BEGINNING):
+    return f'{beginning}{{"kind":"Pod"}},"operation":"CREATE","namespace":"a","object":{{"spec":{value}}}}}}}'.encode()
+
+
+@pytest.fixture
+async def post():
+    async with aiohttp.ClientSession() as session:
+
+        async def post(served, body, query=""):
+            url = f"https://localhost:{served.port}/access{query}"
+            headers = {"Content-Type": "application/json"}
+            async with session.post(url, data=io.BytesIO(body), headers=headers, ssl=served.context) as answer:
+                return answer.status, await answer.text()
+
+        yield post
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        (MANY, "has more than 250,000 values"),
+        (ESCAPED, "is larger than 8 MiB, where <, > and & take six bytes each"),
+    ],
+    ids=["many values", "escaped text"],
+)
+async def test_object_that_is_too_large_is_refused_with_an_answer(serve, post, value, what):
+    status, text = await post(await serve(), review_of(value))
+    response = json.loads(text)["response"]
+    assert (status, response["uid"], response["allowed"]) == (200, "0a1b-2c3d", False)
+    assert response["status"] == {
+        "status": "Failure",
+        "code": 413,
+        "reason": "RequestEntityTooLarge",
+        "message": f"the object is too large to be reviewed: its AdmissionReview {what}; make the object smaller",
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "sentence"),
+    [
+        (MANY, 400, "The body has more than 250,000 values.\n"),
+        (ESCAPED, 413, "The body is larger than 8 MiB; send a smaller object.\n"),
+    ],
+    ids=["many values", "escaped text"],
+)
+async def test_large_body_that_no_api_server_writes_is_turned_down(serve, post, value, status, sentence):
+    assert await post(await serve(), review_of(value, BEGINNING.replace(",", ", "))) == (status, sentence)
+
+
+@pytest.mark.parametrize("budget", ["_BODIES", "_DOCUMENTS"])
+async def test_review_for_which_there_is_no_memory_is_refused_with_an_answer(serve, post, budget):
+    served = await serve()
+    held = served.service._app[getattr(application, budget)]
+    async with held.hold(held._most // 2, "127.0.0.1", served.service._app[ADMISSION].deadline("30s")):
+        status, text = await post(served, review_of(json.dumps(["a"] * 20_000)), "?timeout=100ms")
+    response = json.loads(text)["response"]
+    assert (status, response["uid"], response["status"]["code"]) == (200, "0a1b-2c3d", 429)
+
+
+async def test_documents_that_are_reviewed_at_once_are_bounded(serve, post, until, monkeypatch):
+    """Two of the largest fit, of one caller one."""
+    served = await serve()
+    begun, go_on = [], asyncio.Event()
+
+    async def answer(self, entry, body, deadline, **caller):
+        begun.append(len(body))
+        await go_on.wait()
+        return b"{}"
+
+    monkeypatch.setattr("webhook.server.admission.Admission.answer", answer)
+    body = review_of(json.dumps([1] * (MOST_VALUES - 1000)))
+    posts = [asyncio.create_task(post(served, body)) for _ in range(3)]
+    await until(lambda: len(served.service._app[application._DOCUMENTS]._waiting) == 2)
+    assert len(begun) == 1
+    go_on.set()
+    assert [status for status, _ in await asyncio.gather(*posts)] == [200] * 3
+
+
+async def test_large_body_is_decoded_aside(serve, post, monkeypatch):
+    from threading import current_thread, main_thread
+
+    from webhook.server import admission_review
+
+    threads = []
+
+    def decode(body, entry):
+        threads.append(current_thread() is main_thread())
+        return admission_review.decode(body, entry)
+
+    monkeypatch.setattr("webhook.server.admission.decode", decode)
+    served = await serve()
+    for size in (1, 200):
+        status, _ = await post(served, review_of(json.dumps("x" * size * 1024)))
+        assert status == 200
+    assert threads == [True, False]

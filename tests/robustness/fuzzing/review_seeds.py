@@ -1,0 +1,53 @@
+"""What reviews are mutated from: the objects of the examples, of the rules and of our tests."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from policies.review import load_rooms
+from policies.rules import all_rules
+from webhook.cluster.manifests import unwrap_lists
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["cluster_seeds", "seeds"]
+
+_ROOT = Path(__file__).parents[3]
+_FOLDERS = ("examples", "tests/conversion/cases", "tests/configuration/valid", "deploy/base/api")
+_CLUSTER = ("examples/cluster", "examples/cluster-with-quota")
+
+
+@cache
+def seeds() -> tuple[dict[str, Any], ...]:
+    """Objects with a kind, each once."""
+    load_rooms()
+    texts = [file.read_text() for folder in _FOLDERS for file in _files(_ROOT / folder)]
+    texts += [text for rule in all_rules() for text in (rule.wrong, rule.right)]
+    return _once(each for text in texts for each in _objects(text))
+
+
+@cache
+def cluster_seeds() -> tuple[dict[str, Any], ...]:
+    """The objects of the cluster of the examples, with quotas."""
+    return _once(each for folder in _CLUSTER for file in _files(_ROOT / folder) for each in _objects(file.read_text()))
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.suffix in (".yaml", ".json"))
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    for document in yaml.load_all(text, yaml.CSafeLoader):
+        for item in unwrap_lists(document):
+            # What YAML can say and JSON cannot, such as dates, is not sent to a webhook.
+            yield json.loads(json.dumps(item, default=str))
+
+
+def _once(objects: Iterator[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    return tuple({json.dumps(each, sort_keys=True): each for each in objects}.values())

@@ -1,0 +1,112 @@
+"""What charging, counting and upkeep compute grows with a cluster: it is counted, so that the event loop does none of it."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from policies.conversion.sweep import next_steps, used_by_pods
+from policies.quota.bills import bill
+from policies.quota.charges import Ask, Charge, DeviceKind
+from policies.quota.counting.counter import Counter, Terms
+from policies.quota.counting.counting import cover
+from policies.quota.counting.measuring import largest_memory
+from policies.quota.devices.published import devices
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.recount import Snapshot, recount
+from policies.quota.limits.quota import parse_quota
+from policies.review.upkeep import missing_templates
+from policies.settings import DEFAULTS
+from policies.work import Allowance, TooMuchWork, count_work, counted_by
+from tests.quota.counting_things import claim, document, pod
+from webhook.cluster.manifests import ManifestsView
+from webhook.ledger.waiting import Charging, Reading
+from webhook.ledger.writer import _judged
+from webhook.server.review_runner import IN_LOOP, LedgerRunner
+
+MANY = 5000
+VIEW = ManifestsView([])
+QUOTA = parse_quota(document())
+PODS, CLAIMS = [pod(f"p{number}") for number in range(MANY)], [claim(f"c{number}") for number in range(MANY)]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def of_kinds(number):
+    return Ask(1, frozenset(DeviceKind(f"product-{index}") for index in range(number)))
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda: Counter().count(PODS, (), Terms(QUOTA, VIEW, DEFAULTS.quota)),
+        lambda: cover(PODS[0], CLAIMS, "uid", QUOTA, VIEW, DEFAULTS.quota),
+        lambda: bill([of_kinds(40)] * 500, QUOTA),
+        lambda: used_by_pods(PODS * 2),
+        lambda: missing_templates(PODS, VIEW, DEFAULTS),
+        lambda: next_steps(PODS, (), NOW, timedelta(hours=1)),
+    ],
+    ids=["count", "cover", "bill", "sweep: pods", "repair", "sweep: templates"],
+)
+def test_what_grows_with_the_cluster_is_too_much_for_the_loop(compute):
+    with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
+        compute()
+
+
+def test_devices_of_a_large_cluster_are_too_much_for_the_loop():
+    slices = [
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": f"node-{number}"},
+            "spec": {
+                "driver": "gpu.nvidia.com",
+                "nodeName": f"node-{number}",
+                "pool": {"name": f"node-{number}", "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": f"gpu-{gpu}", "capacity": {"memory": {"value": "80Gi"}}} for gpu in range(8)],
+            },
+        }
+        for number in range(2000)
+    ]
+    view = ManifestsView([*slices, {"apiVersion": "v1", "kind": "NodeList", "items": []}])
+    view.derive(devices)
+    with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
+        largest_memory(view)
+
+
+def test_recount_of_a_large_namespace_is_too_much_for_the_loop():
+    terms, counter = Terms(QUOTA, VIEW, DEFAULTS.quota), Counter()
+    shown = counter.count(PODS, CLAIMS, terms)
+    with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
+        recount(Ledger(), QUOTA, Snapshot(*shown, "1", "1"))
+    with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
+        counter.count(PODS, CLAIMS, terms)
+
+
+async def test_crowd_of_charges_is_too_much_for_the_loop():
+    reading = Reading(document(), QUOTA, Ledger(), "2026-01-01T00:00:00Z")
+    crowd = [
+        Charging(0.0, lambda _quota, uid=f"uid-{number}": Charge(uid, "Pod", "team-a", uid, {}), enforced=True)
+        for number in range(100)
+    ]
+    with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
+        _judged(reading, crowd)
+
+
+async def test_work_for_a_ledger_runs_aside_if_it_is_long():
+    threads = []
+
+    def work(units):
+        count_work(units)
+        threads.append(threading.current_thread() is threading.main_thread())
+        return units
+
+    run = LedgerRunner()
+    assert [await run("team-a", lambda units=units: work(units)) for units in (1, IN_LOOP + 1)] == [1, IN_LOOP + 1]
+    assert threads == [True, False]
+
+
+async def test_work_for_a_ledger_that_waits_too_long_times_out():
+    run = LedgerRunner(clock=iter(range(0, 10**6, 60)).__next__)
+    run._runner._turns._is_taken = True
+    with pytest.raises(TimeoutError):
+        await run("team-a", lambda: count_work(IN_LOOP + 1))

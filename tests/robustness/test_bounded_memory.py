@@ -1,0 +1,187 @@
+"""What tenants send is cached within bounds of bytes or of nodes, whatever and however much they send."""
+
+import ast
+import gc
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from policies.dra.cel import CelCompileError, CelRuntimeError, Device, compile_selector, selectors
+from policies.dra.cel.conjuncts import conjuncts
+from policies.dra.claims.cluster.fleet import Fleet, Group, Member, SliceMembers
+from policies.dra.conditions import condition, reads_of
+from policies.dra.selected_types import possible_types
+from policies.fleet.known_classes import KnownClasses
+from policies.kubernetes.amounts import billionths
+from policies.nvidia.products import Product
+from policies.nvidia.wishes.product_patterns import product_spellings
+from policies.quota.devices.classes import BARE, Classes, Hosts
+from policies.quota.devices.kinds import NO_NODES
+
+ROOT = Path(__file__).parent.parent.parent
+A = 'device.attributes["gpu.nvidia.com"]'
+SHAPES = {
+    "macros": lambda number: "||".join([f"[1].all(x,x>{number})"] * 70),
+    "comparisons": lambda number: "||".join([f"1<{number}"] * 220),
+    "attributes": lambda number: "&&".join(f"{A}.a{number}x{index}==1" for index in range(30)),
+    "mistakes": lambda number: "&&".join([f"{number}.a"] * 200),
+}
+"""Selectors of some 1,500 bytes, all different by their number."""
+
+
+@pytest.fixture(autouse=True)
+def _empty_caches():
+    for each in (selectors._compiled, conjuncts, condition, reads_of, possible_types):
+        each.cache.clear()
+    selectors._VERDICTS.clear()
+
+
+def compiled(text):
+    try:
+        return compile_selector(text)
+    except CelCompileError:
+        return None
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_compiled_selectors_are_bounded_in_nodes(shape):
+    cache = selectors._compiled.cache
+    for number in range(1000, 1050):
+        compiled(SHAPES[shape](number))
+        assert 0 < cache.weight <= cache.most
+
+
+def test_node_takes_no_more_memory_than_the_bound_counts_on():
+    device = Device.read({"driver": "gpu.nvidia.com"})
+    compile_selector(SHAPES["macros"](1)).matches(device)
+    gc.collect()
+    tracemalloc.start()
+    kept = [compile_selector(SHAPES["macros"](number)) for number in range(2, 6)]
+    for each in kept:
+        each.matches(device)
+        assert each._code is not None
+        assert each._routine is not None
+    gc.collect()
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert taken / sum(each.nodes for each in kept) < 2_000
+    assert selectors._MOST_NODES * 2_000 < 64 << 20
+
+
+def test_conjuncts_and_conditions_are_bounded_in_bytes():
+    for number in range(1000, 1050):
+        text = "&&".join([f"a{number}"] * 1500)
+        conjuncts(text)
+        reads_of("||".join(f"{A}.a{number}x{index}" for index in range(40)))
+        condition(f"{A}.a == " + "x" * 9000 + str(number))
+        assert conjuncts.cache.weight <= conjuncts.cache.most <= 8 << 20
+        assert reads_of.cache.weight <= reads_of.cache.most <= 4 << 20
+        assert condition.cache.weight <= condition.cache.most <= 4 << 20
+
+
+def test_types_are_bounded_in_bytes():
+    for number in range(1000, 1300):
+        possible_types(f"'{'x' * 9000}' == '{number}'")
+    assert possible_types.cache.weight <= possible_types.cache.most <= 2 << 20
+
+
+def test_verdicts_of_all_selectors_are_bounded_together():
+    devices = [Device.read({"driver": "d", "attributes": {"uuid": {"string": f"{index}"}}}) for index in range(500)]
+    for number in range(60):
+        compile_selector(f'device.attributes["d"].uuid == "{number}"').matches_all(devices)
+    cache = selectors._VERDICTS
+    assert cache.weight <= cache.most
+    assert len(cache) <= cache.most // 5
+
+
+def test_long_messages_weigh_more():
+    devices = [Device.read({"driver": f"d{index}"}) for index in range(20)]
+    selector = compile_selector(f"device.attributes[device.driver].{'x' * 6000} == 1")
+    assert all(isinstance(each, CelRuntimeError) for each in selector.matches_all(devices))
+    assert selectors._VERDICTS.weight > 20 * 100
+
+
+def test_divided_groups_of_a_fleet_are_bounded():
+    names = ("uuid", "index", "minor", "pciBusID", "parentUUID")
+    members = [
+        Member("gpu.nvidia.com", "", f"gpu-{number}", {"attributes": {name: {"int": number} for name in names}})
+        for number in range(4000)
+    ]
+    fleet = Fleet([SliceMembers(members)])
+    for bits in range(1, 2 ** len(names)):
+        text = " && ".join(f"{A}.{name} > 0" for index, name in enumerate(names) if bits >> index & 1)
+        fleet.apart(fleet.groups, compile_selector(text).reads)
+    assert fleet._parts.weight <= fleet._parts.most
+
+
+def test_too_many_groups_are_not_kept():
+    members = [
+        Member("gpu.nvidia.com", "", f"gpu-{number}", {"attributes": {"uuid": {"string": f"{number}"}}})
+        for number in range(5000)
+    ]
+    fleet = Fleet([SliceMembers(members)])
+    reads = compile_selector(f"{A}.uuid == 'x'").reads
+    assert fleet.apart(fleet.groups, reads) is fleet.apart(fleet.groups, reads) is None
+    assert fleet._parts.weight == 1
+
+
+def test_names_of_classes_that_do_not_exist_are_kept_once():
+    known = Classes(KnownClasses(()), Fleet([]))
+    for number in range(100):
+        known.devices(f"made-up-{number}")
+    assert len(known._of_class) == 1
+
+
+def test_hosts_of_divided_groups_are_bounded():
+    known = Hosts(NO_NODES)
+    for number in range(60):
+        group = Group([Member("d", f"node-{index}", f"{number}", {}) for index in range(1000)])
+        assert known.of(group) == {BARE}
+    assert known._of_group.weight <= known._of_group.most
+
+
+def test_long_labels_products_and_quantities_are_not_kept():
+    gc.collect()
+    tracemalloc.start()
+    for number in range(200):
+        text = f"{number}" + "x" * 50_000
+        Product.parse(text)
+        product_spellings(text)
+        billionths(text)
+    del text
+    gc.collect()
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert taken < 1 << 20
+
+
+COUNTED = {
+    "policies/configuration/config_maps/mig_parted/reading.py": "8 files of at most 1 MiB and 10,000 nodes each",
+    "policies/dra/cel/libraries/regexes.py": "16 patterns of at most 64 Ki characters, 4 programs of at most 6 MB",
+    "policies/dra/cel/libraries/time_zones.py": "zones that exist",
+    "policies/dra/claims/cluster/fleet.py": "items of stored ResourceSlices",
+    "policies/dra/inventory.py": "devices of stored ResourceSlices",
+    "policies/kubernetes/quantities.py": "texts of at most 64 characters",
+    "policies/kubernetes/resourceslices.py": "names in stored ResourceSlices",
+    "policies/placement/wishes/gpu_kinds.py": "labels of nodes",
+    "policies/placement/wishes/misspelt.py": "the products of all nodes, for 4 states of the cluster",
+    "policies/placement/wishes/product_labels.py": "labels of nodes; known MIG profiles",
+    "policies/quota/devices/kinds.py": "keys of at most 256 characters; kinds of nodes",
+    "policies/quota/devices/published.py": "devices of stored ResourceSlices",
+    "policies/quota/ledger/status.py": "texts of at most 256 characters",
+    "policies/settings/workload_kinds.py": "8 versions of the settings",
+}
+"""The files that use lru_cache, and why their entries have a bounded size."""
+
+
+def test_every_cache_that_counts_entries_says_why_these_are_small():
+    found = set()
+    for path in [*(ROOT / "policies").rglob("*.py"), *(ROOT / "webhook").rglob("*.py")]:
+        where = str(path.relative_to(ROOT))
+        if "/sandbox/" in where or where == "policies/caches.py":
+            continue
+        tree = ast.parse(path.read_text())
+        if any(isinstance(node, ast.Name) and node.id == "lru_cache" for node in ast.walk(tree)):
+            found.add(where)
+    assert found == COUNTED.keys()

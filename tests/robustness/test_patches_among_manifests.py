@@ -1,0 +1,107 @@
+"""Patches among manifests get one hint: what is applied is the object that kustomize makes with them."""
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from policies.decision import Severity
+from policies.request import Request
+from policies.review import review
+from policies.settings import DEFAULTS
+from webhook.cli import main
+from webhook.cli.kustomizations import patch_files
+from webhook.cluster.manifests import ManifestsView
+
+HINT = "review the output of `kubectl kustomize`"
+REQUIRED = ("operator", "daemonsets", "driver", "toolkit", "devicePlugin", "dcgmExporter", "dcgm", "gfd")
+
+
+def findings(**spec):
+    document = {
+        "apiVersion": "nvidia.com/v1",
+        "kind": "ClusterPolicy",
+        "metadata": {"name": "cluster-policy"},
+        "spec": spec,
+    }
+    request = Request(document, group="nvidia.com", kind="ClusterPolicy")
+    return review(request, ManifestsView([], [document]), DEFAULTS).findings
+
+
+def test_most_required_fields_missing_is_one_hint():
+    (found,) = findings(dcgm={"enabled": True})
+    assert found.severity is Severity.DENY
+    assert str(found) == (
+        "spec: looks like a patch, because 8 of 9 required fields are missing; the API server refuses it as an object; "
+        f"{HINT} [GA101]"
+    )
+
+
+def test_directives_of_kustomize_are_one_hint():
+    found = findings(toolkit={"env": [{"name": "A", "$patch": "delete"}]}, dcgm={"$patch": "replace", "enabled": False})
+    assert [str(each) for each in found] == [
+        f"spec: looks like a patch, because it has directives of kustomize; {HINT} [GA101]"
+    ]
+
+
+def test_mistakes_in_a_patch_are_found():
+    assert ("GA101", Severity.DENY) in [
+        (found.rule, found.severity) for found in findings(driver={"kernelModuleType": "precompiled"})
+    ]
+
+
+def test_forgotten_fields_are_one_refusal():
+    found = findings(**{name: {} for name in REQUIRED[2:]})
+    assert [str(each) for each in found if each.rule == "GA101"] == [
+        (
+            "spec: 3 required fields are missing: daemonsets, nodeStatusExporter, operator; the API server refuses the object "
+            "without them; add daemonsets: {}, and the others like it [GA101]"
+        )
+    ]
+
+
+def test_one_forgotten_field_is_told_at_its_place():
+    (found,) = (each for each in findings(**{name: {} for name in REQUIRED}) if each.rule == "GA101")
+    assert str(found.path) == "spec.nodeStatusExporter"
+
+
+@pytest.mark.parametrize("operation", ["replace", "add", "remove"])
+def test_json_patch_is_told_as_one(tmp_path, operation):
+    file = tmp_path / "patch.yaml"
+    file.write_text(yaml.safe_dump([{"op": operation, "path": "/spec/driver/version", "value": "580.95.05"}]))
+    done = CliRunner().invoke(main, ["review", str(file)])
+    assert f"looks like a JSON patch; {HINT}" in done.output
+
+
+@pytest.mark.parametrize("field", ["patches", "patchesJson6902"])
+def test_files_that_a_kustomization_names_as_patches_are_skipped_with_the_hint(tmp_path, field):
+    overlay = tmp_path / "overlay"
+    overlay.mkdir()
+    patch = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {"template": {"spec": {}}},
+    }
+    (overlay / "memory.yaml").write_text(yaml.safe_dump(patch))
+    (overlay / "replicas.yaml").write_text(yaml.safe_dump([{"op": "replace", "path": "/spec/replicas", "value": 2}]))
+    named = [
+        {"path": "memory.yaml"},
+        {"path": "../overlay/replicas.yaml", "target": {"kind": "Deployment"}},
+        {"patch": "x"},
+    ]
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump({"resources": ["../base"], field: named}))
+    (tmp_path / "pod.yaml").write_text(
+        yaml.safe_dump({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}})
+    )
+    done = CliRunner().invoke(main, ["review", str(tmp_path)])
+    assert done.exit_code == 0
+    assert f"2 files skipped: patches; {HINT}" in done.output
+
+
+def test_strategic_merge_patches_are_named_by_their_path_or_written_out(tmp_path):
+    kustomization = tmp_path / "kustomization.yml"
+    kustomization.write_text(yaml.safe_dump({"patchesStrategicMerge": ["a.yaml", "kind: Pod\nmetadata: {name: a}\n"]}))
+    (tmp_path / "broken").mkdir()
+    broken = tmp_path / "broken" / "kustomization.yaml"
+    broken.write_text("patches: [")
+    assert patch_files([str(kustomization), str(broken), "b.yaml"]) == {str(tmp_path / "a.yaml")}

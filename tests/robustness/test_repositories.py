@@ -1,0 +1,350 @@
+"""`gpu-admission review DIR` of any repository: what is no manifest is skipped, what is broken stops nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from webhook.cli import main
+
+HELM_TEMPLATE = (
+    '{{- if .Values.gpu }}\napiVersion: v1\nkind: Pod\nmetadata: {name: "{{ .Release.Name }}"}\n{{- end }}\n'
+)
+SKIPPED = "1 file skipped: no Kubernetes objects"
+NO_MANIFESTS = {
+    "package.json": '{"name": "web", "private": true}\n',
+    "list.json": "[1, 2]\n",
+    "tsconfig.json": '{ // comments are no JSON\n "a": 1 }\n',
+    "values.yaml": "image: pytorch\nkind: Deployment\nreplicas: 1\n",
+    "Chart.yaml": "apiVersion: v2\nname: train\nversion: 0.1.0\n",
+    "workflow.yml": "on: push\njobs: {}\n",
+    "kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n",
+    "bare/kustomization.yaml": "resources: [a.yaml]\n",
+    "patch.yaml": "- op: add\n  path: /spec/replicas\n  value: 1\n",
+    "empty.yaml": "# nothing\n---\n",
+    "mkdocs.yml": "theme: !!python/name:x.y\n",
+    "text.yaml": "just text\n",
+    "secret.yaml": "\0GITCRYPT\0\x01",
+}
+
+
+def pod(name):
+    container = {"name": "train", "image": "pytorch", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Write files below the folder `repo`."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(files):
+        for name, content in files.items():
+            path = tmp_path / "repo" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+
+    return write
+
+
+def review(*arguments, stdin=None):
+    return CliRunner().invoke(main, ["review", *arguments], input=stdin, prog_name="gpu-admission")
+
+
+def names(done):
+    return [result["object"]["name"] for result in json.loads(done.stdout)]
+
+
+@pytest.mark.parametrize("name", NO_MANIFESTS)
+def test_file_without_objects_is_skipped_and_counted(write, name):
+    write({name: NO_MANIFESTS[name], "pod.yaml": pod("train")})
+    done = review("repo")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == SKIPPED
+
+
+def test_skipped_files_are_counted_on_standard_error_where_standard_output_is_for_programs(write):
+    write({"package.json": "{}", "pod.yaml": pod("train")})
+    done = review("-o", "json", "repo")
+    assert (names(done), done.stderr) == (["train"], f"{SKIPPED}\n")
+
+
+def test_document_without_object_beside_objects_is_counted_as_a_document(write):
+    write({"all.yaml": yaml.safe_dump_all([pod("train"), {"just": "data"}, pod("serve")])})
+    done = review("repo")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-1] == "1 document skipped: no Kubernetes objects"
+
+
+@pytest.mark.parametrize("name", NO_MANIFESTS)
+def test_strict_makes_what_is_skipped_an_error(write, name):
+    write({name: NO_MANIFESTS[name], "pod.yaml": pod("train")})
+    done = review("--strict", "repo")
+    assert done.exit_code == 2
+    assert f"repo/{name}" in done.stderr
+    assert "skipped" not in done.output
+
+
+@pytest.mark.parametrize("name", NO_MANIFESTS)
+def test_file_that_is_named_is_not_skipped(write, name):
+    write({name: NO_MANIFESTS[name], "pod.yaml": pod("train")})
+    done = review(f"repo/{name}", "repo/pod.yaml")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"repo/{name}")
+    assert "Pod default/train" in done.stdout
+
+
+def test_folder_without_objects_is_a_usage_error_that_tells_what_was_skipped(write):
+    write({"package.json": "{}"})
+    done = review("repo")
+    assert done.exit_code == 2
+    assert done.stderr.endswith(f"Error: nothing to review: no objects in repo; {SKIPPED}\n")
+
+
+@pytest.mark.parametrize("name", ["chart/templates/pod.yaml", "chart/templates/tests/pod.yaml", "anywhere/pod.yaml"])
+def test_helm_template_is_skipped_with_what_to_do(write, name):
+    write({"chart/Chart.yaml": "", name: HELM_TEMPLATE, "pod.yaml": pod("train")})
+    done = review("repo")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-1] == "1 file skipped: templates; review the output of `helm template`"
+
+
+def test_helm_template_that_happens_to_be_yaml_is_skipped(write):
+    write({"chart/Chart.yaml": "", "chart/templates/pod.yaml": pod("{{ .Release.Name }}"), "pod.yaml": pod("train")})
+    assert names(review("-o", "json", "repo")) == ["train"]
+
+
+def test_manifest_among_helm_templates_is_reviewed(write):
+    write({"chart/Chart.yaml": "", "chart/templates/pod.yaml": pod("train")})
+    assert names(review("-o", "json", "repo")) == ["train"]
+
+
+def test_quoted_braces_make_no_template(write):
+    write({"workflow.yaml": pod("train") | {"metadata": {"name": "train", "annotations": {"a": "{{inputs.a}}"}}}})
+    assert names(review("-o", "json", "repo")) == ["train"]
+
+
+def test_broken_document_does_not_stop_the_others(write):
+    texts = [yaml.safe_dump(pod("train")), "apiVersion: v1\nkind: Pod\nmetadata: [\n", yaml.safe_dump(pod("serve"))]
+    write({"a.yaml": "---\n".join(texts), "b.yaml": pod("batch")})
+    done = review("-o", "json", "repo")
+    assert (done.exit_code, names(done)) == (2, ["train", "serve", "batch"])
+    assert done.stderr.splitlines()[-1] == "1 problem; everything else was reviewed"
+
+
+@pytest.mark.parametrize("content", ["kind: Pod\nmetadata: {name: a}\n", "apiVersion: v1\nkind: List\nitems: [1]\n"])
+def test_object_that_lacks_something_is_a_problem_rather_than_skipped(write, content):
+    write({"a.yaml": content, "b.yaml": pod("train")})
+    done = review("-o", "json", "repo")
+    assert (done.exit_code, names(done)) == (2, ["train"])
+    assert done.stderr.startswith("repo/a.yaml:")
+
+
+def test_manifest_in_utf16_is_a_problem(write, tmp_path):
+    write({"b.yaml": pod("train")})
+    (tmp_path / "repo" / "a.yaml").write_bytes(yaml.safe_dump(pod("train")).encode("utf-16"))
+    done = review("repo")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("repo/a.yaml:1:1: the text is not UTF-8")
+
+
+def test_refusal_beside_a_problem_ends_with_code_2(write):
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, name: a}\n"
+    write({"a.yaml": text, "b.yaml": "apiVersion: v1\nkind: ["})
+    assert review("repo").exit_code == 2
+
+
+def test_old_object_that_is_missing_does_not_stop_the_others(write):
+    write({"old.yaml": pod("train"), "new.yaml": yaml.safe_dump_all([pod("train"), pod("serve")])})
+    done = review("--operation", "UPDATE", "--old", "repo/old.yaml", "-o", "json", "repo/new.yaml")
+    assert (done.exit_code, names(done)) == (2, ["train"])
+
+
+# Duplicate keys
+
+
+def test_duplicate_key_is_a_finding_at_its_line(write):
+    write(
+        {
+            "a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  name: b\ndata: {}\n",
+            "b.yaml": pod("train"),
+        }
+    )
+    done = review("-o", "json", "repo")
+    refused, admitted = json.loads(done.stdout)
+    assert (done.exit_code, admitted["verdict"]) == (1, "admitted")
+    (finding,) = refused["findings"]
+    assert (finding["rule"], finding["severity"], finding["path"], finding["line"]) == (
+        "GA710",
+        "deny",
+        "metadata.name",
+        5,
+    )
+    assert finding["message"] == (
+        'duplicate key "name": given at line 4 and again at line 5; kubectl silently keeps only the last value'
+    )
+
+
+def test_object_with_a_duplicate_key_is_refused_though_no_rule_knows_its_kind(write):
+    write({"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, name: b}\n"})
+    assert review("repo").stdout.startswith("repo/a.yaml:1  ConfigMap b  refused\n")
+
+
+def test_duplicate_key_in_an_item_of_a_list_belongs_to_the_item(write):
+    text = """\
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: b}
+  data: {x: one, x: two, x: three}
+"""
+    write({"a.yaml": text})
+    first, second = json.loads(review("-o", "json", "repo").stdout)
+    assert first["findings"] == []
+    assert [(finding["path"], finding["line"]) for finding in second["findings"]] == [("data.x", 8)]
+
+
+def test_duplicate_key_outside_of_objects_is_a_problem(write):
+    write({"a.yaml": "apiVersion: v1\nkind: List\nitems: []\nitems:\n- " + json.dumps(pod("train"))})
+    done = review("repo")
+    assert done.exit_code == 2
+    assert 'repo/a.yaml:4:1: duplicate key "items": first given at line 3\n' in done.stderr
+
+
+def test_many_duplicate_keys_are_one_problem(write):
+    keys = "".join("  x: y\n" for _ in range(60))
+    write({"a.yaml": f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n{keys}", "b.yaml": pod("train")})
+    done = review("-o", "json", "repo")
+    assert (done.exit_code, names(done)) == (2, ["train"])
+    assert "more than 50 keys of this document are duplicate\n" in done.stderr
+
+
+def test_settings_decide_on_duplicate_keys(write):
+    settings = """\
+apiVersion: gpu-admission.io/v1alpha1
+kind: GPUAdmissionPolicy
+metadata: {name: default}
+spec: {rules: [{rule: GA710, severity: warn}]}
+"""
+    write({"settings.yaml": settings, "a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, name: b}\n"})
+    done = review("--settings", "repo/settings.yaml", "repo/a.yaml")
+    assert done.exit_code == 0
+    assert "GA710 warn  repo/a.yaml:3" in done.stdout
+
+
+# Files that are excluded
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"),
+    [
+        ([], ["a", "b", "c", "d"]),
+        (["apps/"], ["a", "d"]),
+        (["/b.yaml"], ["a", "b", "c", "d"]),
+        (["b.yaml"], ["a", "c", "d"]),
+        (["*.json"], ["a", "b", "c"]),
+        (["apps/**", "*.json"], ["a"]),
+        (["*.yaml", "!a.yaml"], ["a", "d"]),
+    ],
+)
+def test_exclude_takes_patterns_relative_to_the_folder(write, patterns, expected):
+    files = {"a.yaml": pod("a"), "apps/b.yaml": pod("b"), "apps/deep/c.yaml": pod("c"), "z.json": json.dumps(pod("d"))}
+    write(files)
+    options = [each for pattern in patterns for each in ("--exclude", pattern)]
+    assert sorted(names(review("-o", "json", *options, "repo"))) == expected
+
+
+def test_ignore_file_has_a_pattern_on_each_line(write):
+    write({"a.yaml": pod("a"), "b.yaml": pod("b"), "ci/c.yaml": pod("c"), "ignored": "# not ours\nci/\n\nb.yaml\n"})
+    assert names(review("-o", "json", "--ignore-file", "repo/ignored", "repo")) == ["a"]
+
+
+def test_file_that_is_named_is_reviewed_though_it_is_excluded(write):
+    write({"a.yaml": pod("a")})
+    assert names(review("-o", "json", "--exclude", "a.yaml", "repo/a.yaml")) == ["a"]
+
+
+def test_folder_of_excluded_files_only_is_a_problem(write):
+    write({"a.yaml": pod("a")})
+    done = review("--exclude", "*", "repo")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("repo: the folder has no files *.yaml, *.yml, *.json that are not excluded\n")
+
+
+def test_invalid_pattern_is_a_usage_error(write):
+    write({"a.yaml": pod("a")})
+    done = review("--exclude", "!", "repo")
+    assert done.exit_code == 2
+    assert (
+        "Error: --exclude and --ignore-file take patterns as a .gitignore has them: Invalid git pattern: '!'"
+        in done.stderr
+    )
+
+
+def test_ignore_file_that_is_missing_is_a_usage_error(write):
+    write({"a.yaml": pod("a")})
+    done = review("--ignore-file", "missing", "repo")
+    assert done.exit_code == 2
+    assert done.stderr.endswith("Error: --ignore-file missing: no such file or directory\n")
+
+
+# What Helm prints
+
+
+HELM_OUTPUT = """\
+---
+# Source: train/templates/pod.yaml
+apiVersion: v1
+kind: Pod
+metadata: {name: train, name: train}
+---
+# Source: train/charts/db/templates/broken.yaml
+apiVersion: v1
+kind: [
+---
+# A comment of the template
+
+# Source: train/templates/late.yaml
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: plain}
+"""
+
+
+def test_messages_about_helm_output_name_the_template(write):
+    done = review("-", stdin=HELM_OUTPUT)
+    assert "STDIN (train/templates/pod.yaml):3  Pod default/train  refused\n" in done.stdout
+    assert "GA710 deny  STDIN (train/templates/pod.yaml):5:" in done.stdout
+    assert "STDIN (train/templates/late.yaml):14  ConfigMap plain" in done.stdout
+    assert done.stderr.startswith("STDIN (train/charts/db/templates/broken.yaml):9:8: expected a value here\n")
+
+
+def test_messages_about_kustomize_output_name_the_origin(write):
+    origin = {"config.kubernetes.io/origin": "path: base/pod.yaml\n"}
+    document = pod("train") | {"metadata": {"name": "train", "annotations": origin}}
+    done = review("-", stdin=yaml.safe_dump(document))
+    assert done.stdout.startswith("STDIN (base/pod.yaml):1  Pod default/train")
+
+
+def test_file_with_helm_output_keeps_its_own_name(write):
+    write({"all.yaml": HELM_OUTPUT})
+    assert "repo/all.yaml:3  Pod default/train  refused\n" in review("repo/all.yaml").stdout
+
+
+# Cost
+
+
+def test_large_file_without_objects_is_not_parsed(write, monkeypatch):
+    parsed = []
+    scan = "webhook.cli.documents.scan_documents"
+    monkeypatch.setattr(scan, lambda content, **_: (parsed.append(content), ([], []))[1])
+    write({"package-lock.json": json.dumps({"packages": {str(n): {"version": "1.0.0"} for n in range(1000)}})})
+    write({"openapi.json": json.dumps({"definitions": [{"properties": {"kind": "apiVersion: v1"}}] * 1000})})
+    assert "2 files skipped: no Kubernetes objects" in review("repo").stderr
+    assert parsed == []

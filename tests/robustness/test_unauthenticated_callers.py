@@ -1,0 +1,62 @@
+"""What a caller without a client certificate learns and can do, and where that is said."""
+
+from datetime import timedelta
+from fractions import Fraction
+
+import pytest
+
+from policies.quota.charging.verdicts import Holder, exceeded
+from policies.quota.ledger.ledger import Exceeded, Ledger, Over
+from policies.settings import DEFAULTS, parse_settings
+from webhook.server.callers import Callers
+from webhook.server.template_rates import AT_ONCE, PER_MINUTE
+
+OVER = Exceeded((Over("h100", "gpus", Fraction(4), Fraction(4), Fraction(2), Fraction(8)),), Ledger())
+HOLDERS = [Holder(f"team-a/train-{number}", {"h100": Fraction(2)}, timedelta(hours=5)) for number in range(3)]
+
+
+def test_note_lists_all_that_anybody_can_do():
+    (note,) = Callers().notes()
+    assert note == (
+        "no client CA is configured, so whoever reaches this port can: create ResourceClaimTemplates in namespaces that "
+        f"convert (at most {AT_ONCE} new ones at once and {PER_MINUTE} a minute in each, swept after an hour); reserve what "
+        "is left of a GPUQuota, for two minutes at a time and again and again, so that pods of its namespace are refused; "
+        "learn what GPUs the cluster has, how much of each GPUQuota is used and by how many pods and claims; and by which "
+        "ones if quota.nameHolders is Always; use the time of this replica with reviews. To prevent it, configure a client "
+        "CA (docs/client-certificates.md), or let a NetworkPolicy admit the API server only"
+    )
+
+
+def test_nothing_is_noted_where_callers_are_authenticated():
+    assert Callers(frozenset({"kube-apiserver"})).notes() == []
+
+
+def test_refusal_names_the_holders():
+    verdict = exceeded(OVER, HOLDERS[:1], admitted=False)
+    assert "; team-a/train-0 holds 2 since 5 hours" in verdict.message
+    assert "shows who holds what" not in verdict.remedy
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(0, ""), (1, "; 1 pod or claim holds 2"), (3, "; 3 pods and claims hold 6")],
+)
+def test_refusal_counts_the_holders_that_it_must_not_name(count, said):
+    verdict = exceeded(OVER, HOLDERS[:count], admitted=False, hidden_in="team-a")
+    assert verdict.message == (
+        "exceeded quota: gpu, requested: h100=4, used: h100=6, limited: h100=8; 4 more GPUs are asked, 2 are left of 8 for "
+        f"h100 (2 for what is on its way){said}"
+    )
+    assert verdict.remedy == (
+        "ask for less (GPUs), or ask whoever writes GPUQuota gpu for more; gpu-admission quota -n team-a shows who holds what"
+    )
+
+
+def test_setting_is_read():
+    document = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUAdmissionPolicy",
+        "metadata": {"name": "default"},
+    }
+    settings = parse_settings({**document, "spec": {"quota": {"nameHolders": "Never"}}})
+    assert (DEFAULTS.quota.name_holders, settings.quota.name_holders) == ("Auto", "Never")

@@ -1,0 +1,161 @@
+"""Three verdicts: an object that no rule looked at is never reported as admitted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from webhook.cli import main
+
+GPU_POD = {"containers": [{"name": "a", "image": "b", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}
+WEB_POD = {"containers": [{"name": "web", "image": "nginx"}]}
+NO_RULES = "gpu-admission has no rules for this kind"
+
+
+def an_object(version, kind, namespace="team-a", **fields):
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": namespace}, **fields}
+
+
+@pytest.fixture
+def review(tmp_path):
+    """Review objects: the exit code, and what is printed."""
+
+    def review(*objects, settings=None, output="json", arguments=()):
+        file = tmp_path / "all.json"
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        if settings is not None:
+            policy = {"apiVersion": "gpu-admission.io/v1alpha1", "kind": "GPUAdmissionPolicy", "spec": settings}
+            (tmp_path / "settings.json").write_text(json.dumps({**policy, "metadata": {"name": "default"}}))
+            arguments = ("--settings", str(tmp_path / "settings.json"), *arguments)
+        done = CliRunner().invoke(main, ["review", "-o", output, *arguments, str(file)])
+        return done.exit_code, json.loads(done.stdout) if output == "json" else done.stdout
+
+    return review
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (an_object("v1", "pod", spec=GPU_POD), NO_RULES),
+        (an_object("example.com/v1", "Training", spec={"template": {"spec": GPU_POD}}), NO_RULES),
+        (an_object("v1", "Pod", "kube-system", spec=GPU_POD), 'no webhook is called for namespace "kube-system"'),
+        (
+            an_object("apps/v1", "Deployment", "kube-system", spec={"template": {"spec": GPU_POD}}),
+            'no webhook is called for namespace "kube-system"',
+        ),
+        (
+            an_object("v1", "ConfigMap", "kube-system", data={"a": "b"}),
+            'no webhook is called for namespace "kube-system"',
+        ),
+        (an_object("v1", "ConfigMap", data={"a": "b"}), "it is not recognised as GPU configuration"),
+        (an_object("apps/v1", "Deployment", spec={}), "there is no pod template at spec.template"),
+    ],
+    ids=["kind of no API", "unknown kind", "pod", "workload", "ConfigMap of kube-system", "ConfigMap", "no template"],
+)
+def test_object_that_no_rule_looks_at_is_not_reviewed(review, document, reason):
+    _, (result,) = review(document)
+    assert (result["verdict"], result["notReviewed"], "allowed" in result) == ("not reviewed", reason, False)
+
+
+def test_object_that_rules_look_at_is_admitted(review):
+    code, results = review(an_object("v1", "Pod", spec=WEB_POD), an_object("v1", "Node", ""))
+    assert (code, [(each["verdict"], each["notReviewed"]) for each in results]) == (0, [("admitted", "")] * 2)
+
+
+def test_refusal_wins(review):
+    half = {"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": "0.5"}}}]}
+    labels = {"gpu-admission.io/dra": "enabled"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": labels}}
+    code, results = review(an_object("v1", "Pod", spec=half), namespace, an_object("x.io/v1", "Train", spec=half))
+    assert code == 1
+    assert [each["verdict"] for each in results] == ["refused", "admitted", "not reviewed"]
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        (an_object("v1", "pod", spec=GPU_POD), "spec.containers[0].resources.limits[nvidia.com/gpu]"),
+        (an_object("x.io/v1", "Train", spec={"gpu": {"name": "nvidia.com/gpu", "quantity": 1}}), "spec.gpu.name"),
+        (an_object("x.io/v1", "Train", spec={"resources": {"limits": {"gpu": "1"}}}), "spec.resources.limits.gpu"),
+        (an_object("x.io/v1", "Train", spec={"resources": {"amd.com/gpu": 1}}), "spec.resources[amd.com/gpu]"),
+        (an_object("x.io/v1", "Train", spec={"deviceClassName": "gpu.nvidia.com"}), "spec.deviceClassName"),
+        (
+            an_object("x.io/v1", "Train", spec={"labels": {"gpu-admission.io/dra": "disabled"}}),
+            "spec.labels[gpu-admission.io/dra]",
+        ),
+        (an_object("apps.nvidia.com/v1", "Train", spec={}), "apiVersion"),
+        (an_object("v1", "ConfigMap", data={"pod.yaml": "limits: {nvidia.com/gpu: 1}"}), "data[pod.yaml]"),
+        (an_object("v1", "Pod", "kube-system", spec=GPU_POD), "spec.containers[0].resources.limits[nvidia.com/gpu]"),
+    ],
+    ids=["resource", "name", "gpu", "of AMD", "DeviceClass", "our label", "group", "text", "kube-system"],
+)
+def test_unreviewed_object_that_mentions_gpus_is_pointed_out(review, document, path):
+    code, (result,) = review(document)
+    found = [each["path"] for each in result["findings"] if each["rule"] == "GA705"]
+    assert (code, result["verdict"], found) == (4, "not reviewed", [path])
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        an_object("v1", "Service", spec={"selector": {"nvidia.com/gpu": "x"}}),
+        an_object("rbac.authorization.k8s.io/v1", "Role", rules=[{"resourceNames": ["nvidia.com/gpu"]}]),
+        an_object("v1", "ConfigMap", data={"a": "https://docs.nvidia.com/cuda, docs.nvidia.com, nvidia-smi"}),
+        an_object("x.io/v1", "Train", spec={"image": "nvcr.io/nvidia/pytorch:25.10"}, status={"nvidia.com/gpu": 1}),
+    ],
+    ids=["Service", "Role", "addresses", "image and status"],
+)
+def test_unreviewed_object_without_gpus_is_not_pointed_out(review, document):
+    code, (result,) = review(document)
+    assert (code, result["verdict"], result["findings"]) == (0, "not reviewed", [])
+
+
+def test_deletion_of_a_gpu_pod_is_not_pointed_out(review):
+    code, (result,) = review(an_object("v1", "Pod", spec=GPU_POD), arguments=("--operation", "DELETE"))
+    assert (code, result["verdict"], result["findings"]) == (0, "not reviewed", [])
+
+
+@pytest.mark.parametrize(("severity", "code"), [("off", 0), ("audit", 0), ("warn", 4), ("deny", 1)])
+def test_settings_decide_what_an_unreviewed_gpu_means(review, severity, code):
+    settings = {"rules": [{"rule": "GA705", "severity": severity}]}
+    assert review(an_object("x.io/v1", "Train", spec=GPU_POD), settings=settings)[0] == code
+
+
+def test_text_says_why_an_object_was_not_reviewed_and_what_to_do(review):
+    code, text = review(an_object("x.io/v1", "Train", spec=GPU_POD), output="text")
+    first, *warning, place, _, summary = text.splitlines()
+    assert code == 4
+    assert first.endswith(f"  Train team-a/a  not reviewed: {NO_RULES}")
+    assert " ".join(line.removeprefix("Warning:").strip() for line in warning) == (
+        f"GA705 spec.containers[0].resources.limits[nvidia.com/gpu]: mentions GPUs, but was not reviewed: {NO_RULES}; add "
+        "the kind to workloads.kinds in the settings if it makes pods, or review the pods that it makes"
+    )
+    assert "GA705 warn" in place
+    assert summary == "1 object: 1 not reviewed"
+
+
+def test_summary_counts_each_verdict(review):
+    half = {"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": "0.5"}}}]}
+    opted_in = {"name": "team-a", "labels": {"gpu-admission.io/dra": "enabled"}}
+    _, text = review(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": opted_in},
+        an_object("v1", "Pod", spec=WEB_POD),
+        an_object("v1", "Pod", spec=GPU_POD),
+        an_object("v1", "Pod", spec=half),
+        an_object("v1", "Service"),
+        an_object("v1", "ConfigMap"),
+        output="text",
+    )
+    assert text.splitlines()[-1] == "6 objects: 3 admitted (1 converted), 1 refused, 2 not reviewed"
+
+
+def test_unreviewed_objects_are_among_the_printed(review):
+    code, text = review(an_object("v1", "Service"), output="yaml")
+    assert (code, "kind: Service" in text) == (0, True)
+
+
+def test_word_for_a_misspelt_kind_is_the_kind(review):
+    _, (result,) = review(an_object("v1", "pod", spec=GPU_POD))
+    assert result["findings"][0]["remedy"] == "write kind: Pod, if that is meant"

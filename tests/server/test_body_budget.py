@@ -1,0 +1,99 @@
+"""The memory of bodies that arrive or wait for their review."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from webhook.server.bodies import SMALL, BodyBudget, NoMemory
+from webhook.server.deadlines import Deadline
+
+LARGE = 2 * SMALL
+
+
+def deadline(seconds=60.0):
+    return Deadline(lambda: 0.0, 0.0, seconds)
+
+
+async def hold(budget, size, entered, leave, payer="10.0.0.1"):
+    async with budget.hold(size, payer, deadline()):
+        entered.append(size)
+        await leave.wait()
+
+
+async def settle():
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_bodies_beyond_the_budget_wait_in_order():
+    budget, entered, leave = BodyBudget(2 * LARGE), [], asyncio.Event()
+    tasks = [asyncio.create_task(hold(budget, size, entered, leave)) for size in (LARGE, LARGE, LARGE - 1)]
+    await settle()
+    assert entered == [LARGE]
+    leave.set()
+    await asyncio.gather(*tasks)
+    assert entered == [LARGE, LARGE, LARGE - 1]
+
+
+async def test_small_body_waits_for_nobody():
+    budget, entered, leave = BodyBudget(2 * LARGE), [], asyncio.Event()
+    leave.set()
+    async with budget.hold(LARGE, "10.0.0.1", deadline()):
+        await hold(budget, SMALL, entered, leave)
+    assert entered == [SMALL]
+
+
+async def test_one_address_holds_at_most_half():
+    budget, entered, leave = BodyBudget(2 * LARGE), [], asyncio.Event()
+    leave.set()
+    async with budget.hold(LARGE, "10.0.0.1", deadline()):
+        await hold(budget, LARGE, entered, leave, payer="10.0.0.2")
+        with pytest.raises(NoMemory):
+            async with budget.hold(LARGE, "10.0.0.1", deadline(0)):
+                pass
+    assert entered == [LARGE]
+
+
+async def test_all_addresses_together_hold_no_more_than_the_budget():
+    budget = BodyBudget(2 * LARGE)
+    async with budget.hold(LARGE, "10.0.0.1", deadline()), budget.hold(LARGE, "10.0.0.2", deadline()):
+        with pytest.raises(NoMemory):
+            async with budget.hold(LARGE, "10.0.0.3", deadline(0)):
+                pass
+
+
+async def test_call_that_gets_no_memory_until_its_deadline_is_turned_down():
+    budget = BodyBudget(2 * LARGE)
+    async with budget.hold(LARGE, "10.0.0.1", deadline()):
+        with pytest.raises(NoMemory):
+            async with budget.hold(LARGE, "10.0.0.1", deadline(0)):
+                pass
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.product((0, 1), (0, 1))))
+async def test_cancelled_calls_leave_the_whole_budget(first, second):
+    """Whether a call is cancelled while it waits, or in the step in which it is admitted."""
+    budget, entered, leave = BodyBudget(2 * LARGE), [], asyncio.Event()
+    holding = asyncio.create_task(hold(budget, LARGE, entered, leave))
+    waiting = asyncio.create_task(hold(budget, LARGE, entered, asyncio.Event()))
+    await settle()
+    if first:
+        leave.set()
+        await asyncio.sleep(0)
+    waiting.cancel()
+    if second:
+        holding.cancel()
+    leave.set()
+    await asyncio.gather(holding, waiting, return_exceptions=True)
+    async with budget.hold(LARGE, "10.0.0.1", deadline(0.501)):
+        entered.append("all of it")
+    assert entered[-1] == "all of it"
+
+
+async def test_body_without_a_length_counts_as_the_largest(webhook):
+    async def trickle():
+        yield b"{}"
+
+    answer = await webhook.client.post("/conversion", trickle())
+    assert answer.status == 400

@@ -1,0 +1,54 @@
+"""How many values a body has, which is known before it is parsed."""
+
+import json
+from unittest import mock
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.server.strict_json import MOST_VALUES, TooManyValues, has_more_values, most_values, read_json
+
+TEXT = st.text('",[{:\\ aé')
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
+    max_leaves=50,
+)
+
+
+def values(document):
+    """The values of a document; an empty list or object counts as two."""
+    match document:
+        case dict():
+            return 1 + (sum(map(values, document.values())) or 1)
+        case list():
+            return 1 + (sum(map(values, document)) or 1)
+    return 1
+
+
+@given(document=ANY_JSON, is_ascii=st.booleans())
+def test_body_has_no_more_values_than_are_counted(document, is_ascii):
+    assert values(document) <= most_values(json.dumps(document, ensure_ascii=is_ascii).encode())
+
+
+@given(document=ANY_JSON, is_ascii=st.booleans(), most=st.integers(1, 50))
+def test_values_are_counted_exactly_outside_of_strings(document, is_ascii, most):
+    assert has_more_values(json.dumps(document, ensure_ascii=is_ascii).encode(), most) == (values(document) > most)
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", '{"a":1}', "1", '""', '"\\\\"'])
+def test_body_with_too_many_values_is_not_parsed(value):
+    body = f"[{','.join([value] * MOST_VALUES)}]".encode()
+    with (
+        mock.patch("webhook.server.strict_json.parse_json") as loads,
+        pytest.raises(TooManyValues, match="has more than 250,000 values"),
+    ):
+        read_json(body)
+    assert not loads.called
+
+
+def test_text_counts_as_one_value():
+    document = {"data": {"table.csv": "1,[{" * 500_000, "quoted": '\\",' * 500_000}}
+    assert read_json(orjson.dumps(document)) == document

@@ -1,0 +1,158 @@
+"""Workload kinds in the settings: what can be wrong with them, and which settings the installed webhooks do not cover."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from policies.settings import DEFAULTS, SettingsError, parse_settings
+from policies.settings.installed import uncovered_settings
+
+KIND = {"group": "example.com", "kind": "TrainingRun", "templates": ["spec.workers[*].template"]}
+AGAIN = "apply what deploy/render.py --settings FILE prints"
+
+
+def policy(**spec):
+    head = {"apiVersion": "gpu-admission.io/v1alpha1", "kind": "GPUAdmissionPolicy", "metadata": {"name": "default"}}
+    return {**head, "spec": spec}
+
+
+def problems(**changes):
+    """What is said of one kind, by its field."""
+    with pytest.raises(SettingsError) as refused:
+        parse_settings(policy(workloads={"kinds": [{**KIND, **changes}]}))
+    prefix = "spec.workloads.kinds[0]."
+    return {str(path).removeprefix(prefix): said for path, said in refused.value.problems}
+
+
+def test_kind_is_read_with_its_paths():
+    (kind,) = parse_settings(
+        policy(workloads={"kinds": [{**KIND, "counts": ["spec.workers[*].size"]}]})
+    ).workloads.kinds
+    assert (kind.templates, kind.counts) == (("spec.workers[*].template",), ("spec.workers[*].size",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "resource", "plural"),
+    [("TrainingRun", "", "trainingruns"), ("Policy", "", "policies"), ("Mouse", "mice", "mice")],
+)
+def test_resource_is_the_plural_of_the_kind_if_not_named(kind, resource, plural):
+    (read,) = parse_settings(
+        policy(workloads={"kinds": [{**KIND, "kind": kind, "resource": resource or "x"}]})
+    ).workloads.kinds
+    assert read.resource == (resource or "x")
+    (read,) = parse_settings(
+        policy(workloads={"kinds": [{**KIND, "kind": kind} | ({"resource": resource} if resource else {})]})
+    ).workloads.kinds
+    assert read.plural == plural
+
+
+@pytest.mark.parametrize(
+    "path", ["$.spec.template", ".spec.template", "spec.workers[0].template", "spec..template", ""]
+)
+def test_path_in_another_spelling_is_refused_with_the_right_one(path):
+    assert problems(templates=[path]) == {
+        "templates[0]": f'is "{path}"; write a path such as spec.template or spec.workers[*].template'
+    }
+
+
+def test_kind_without_templates_is_refused():
+    assert problems(templates=[]) == {
+        "templates": (
+            "is empty; write where the pod templates are, a path such as spec.template or spec.workers[*].template"
+        )
+    }
+
+
+def test_count_that_multiplies_nothing_is_refused():
+    assert problems(counts=["spec.head.replicas"]) == {
+        "counts[0]": 'is "spec.head.replicas", and no template is in spec.head or below it, so it counts nothing'
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "wanted"),
+    [
+        ("group", "apps", "the API group of a custom resource, such as example.com"),
+        ("kind", "trainingrun", "the kind as objects spell it, such as TrainingRun"),
+        ("resource", "TrainingRuns", "the plural as kubectl api-resources lists it, such as trainingruns"),
+    ],
+)
+def test_word_in_another_spelling_is_refused(field, text, wanted):
+    assert problems(**{field: text}) == {field: f'is "{text}"; write {wanted}'}
+
+
+@pytest.fixture(scope="module")
+def installed():
+    """The webhook configurations as far as settings concern them."""
+
+    def webhook(entry, names, **more):
+        terms = [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": names}]
+        return {"name": f"{entry}.gpu-admission.io", "namespaceSelector": {"matchExpressions": terms}, **more}
+
+    ours = ["kube-system", "gpu-admission"]
+    operator, driver = ["gpu-operator", "nvidia-gpu-operator"], ["nvidia-dra-driver-gpu", "dra-driver-nvidia-gpu"]
+    condition = {"name": "ours", "expression": 'o.metadata.namespace in ["gpu-operator", "nvidia-gpu-operator"]'}
+    return [
+        {"webhooks": [webhook("conversion", [*ours, *operator, *driver])]},
+        {
+            "webhooks": [
+                webhook("quota", [*ours, *operator, *driver]),
+                webhook("workloads", ours, rules=[{"apiGroups": ["apps"], "resources": ["deployments"]}]),
+                webhook("configuration", ours, matchConditions=[condition]),
+            ]
+        },
+    ]
+
+
+def said(installed, **spec):
+    return [f"{path}: {text}" for path, text in uncovered_settings(installed, parse_settings(policy(**spec)))]
+
+
+def test_defaults_are_covered(installed):
+    assert [*uncovered_settings(installed, DEFAULTS)] == []
+
+
+def test_kind_without_a_rule_is_named(installed):
+    assert said(installed, workloads={"kinds": [KIND]}) == [
+        (
+            "spec.workloads.kinds[0]: no rule of webhook workloads.gpu-admission.io matches trainingruns.example.com, so nobody "
+            f"is warned; {AGAIN}"
+        )
+    ]
+
+
+def test_kind_with_a_rule_is_covered(installed):
+    configured = copy.deepcopy(installed)
+    configured[1]["webhooks"][1]["rules"].append({"apiGroups": ["example.com"], "resources": ["trainingruns"]})
+    assert said(configured, workloads={"kinds": [KIND]}) == []
+
+
+def test_namespace_that_a_setting_exempts_is_named_with_its_webhooks(installed):
+    assert said(installed, quota={"exemptNamespaces": ["gpu-admission", "ci", "mon-*"]}) == [
+        f"spec.quota.exemptNamespaces: namespace ci is exempt, and its pods still wait for webhook quota.gpu-admission.io; {AGAIN}",
+        (
+            "spec.quota.exemptNamespaces: namespace dra-driver-nvidia-gpu is not exempt, and the selector of webhook "
+            f"quota.gpu-admission.io leaves it out; {AGAIN}"
+        ),
+        (
+            "spec.quota.exemptNamespaces: namespace nvidia-dra-driver-gpu is not exempt, and the selector of webhook "
+            f"quota.gpu-admission.io leaves it out; {AGAIN}"
+        ),
+    ]
+
+
+def test_operator_namespace_is_named_once_for_all_webhooks(installed):
+    namespaces = ["gpu-operator", "nvidia-gpu-operator", "nvidia"]
+    assert said(installed, configuration={"operatorNamespaces": namespaces}) == [
+        (
+            "spec.configuration.operatorNamespaces: namespace nvidia is exempt, and its pods still wait for webhooks "
+            f"conversion.gpu-admission.io, quota.gpu-admission.io; {AGAIN}"
+        ),
+        f"spec.configuration.operatorNamespaces: ConfigMaps of namespace nvidia are not reviewed in the cluster; {AGAIN}",
+    ]
+
+
+def test_nothing_installed_leaves_nothing_to_compare():
+    assert said([], workloads={"kinds": [KIND]}, configuration={"operatorNamespaces": ["nvidia"]}) == []
