@@ -251,8 +251,15 @@ class Rotation(RuleBasedStateMachine):
 
     @rule(path=st.sampled_from(PATHS), back=st.integers(1, 4))
     def overwrite_a_bundle(self, path, back):
-        """Somebody puts an old bundle back. What breaks handshakes by itself is not tried."""
-        old = self.history[path][-back:][0][1]
+        """Somebody puts an older bundle back. What breaks handshakes by itself is not tried.
+
+        Nor is somebody who puts the newest one back before we look: nothing says that it was away, and only an API
+        server that is later than our next look would still know the older one.
+        """
+        bundles = [bundle for _, bundle in self.history[path]]
+        old = bundles[-back:][0]
+        if bundles.index(old) > bundles.index(self.bundle(path)):
+            return
         in_use = [*self.served(), self.stored.leaf] if not self.damaged else self.served()
         if all(refusal(old, pair, POLICY.names, self.now) == "" for pair in in_use):
             webhooks = [
