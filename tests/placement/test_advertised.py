@@ -233,6 +233,50 @@ def test_name_that_is_surely_misspelt_is_told_without_nodes(pod, resource, meant
     ]
 
 
+@pytest.mark.parametrize(
+    ("resource", "meant"),
+    [
+        ("nvidia/gpu", "gpu"),
+        ("nvdia.com/gpu", "gpu"),
+        ("nvidia.com.com/gpus", "gpu"),
+        ("nvida.com/mig-1g10gb", "mig-1g.10gb"),
+        ("alpha.kubernetes.io/nvidia-gpu", "gpu"),
+    ],
+)
+def test_misspelt_vendor_is_told_without_nodes(pod, resource, meant):
+    assert told(pod({resource: 1}), ManifestsView()) == [
+        f'is no resource by which NVIDIA\'s device plugin hands out GPUs; write "nvidia.com/{meant}"'
+    ]
+
+
+def test_misspelt_vendor_is_told_with_what_nodes_have(pod, cluster):
+    assert told(
+        pod({"nvdia.com/gpu": 1}),
+        cluster({**empty_node(), "status": {"allocatable": {"nvidia.com/gpu": "8"}}}, NO_CLASSES),
+    ) == ['no node advertises it; there is nvidia.com/gpu on 1 node; write "nvidia.com/gpu"']
+
+
+@pytest.mark.parametrize("resource", ["amd.com/gpu", "media.com/gpu", "gpu.intel.com/i915", "nvdia.com/hostdev"])
+def test_resource_of_another_vendor_is_not_told(pod, resource, cluster):
+    assert (
+        told(
+            pod({resource: 1}),
+            cluster({**empty_node(), "status": {"allocatable": {"nvidia.com/gpu": "8"}}}, NO_CLASSES),
+        )
+        == []
+    )
+
+
+def test_resource_with_a_name_like_nvidias_that_a_node_advertises_is_not_told(pod, cluster):
+    assert (
+        told(
+            pod({"nvidia/gpu": 1}),
+            cluster({**empty_node(), "status": {"allocatable": {"nvidia/gpu": "8"}}}, NO_CLASSES),
+        )
+        == []
+    )
+
+
 @pytest.mark.parametrize("resource", ["pgpu", "vgpu", "gpucores", "hostdev", "GH100_H100_SXM5_80GB", "mig-all", ""])
 def test_name_that_may_be_meant_is_not_told_without_nodes(pod, resource):
     assert told(pod({f"nvidia.com/{resource}": 1}), ManifestsView()) == []

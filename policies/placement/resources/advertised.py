@@ -15,7 +15,7 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.nvidia.drivers import DRIVER
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
-from policies.placement.gpu_nodes import gpu_nodes
+from policies.placement.gpu_nodes import VENDOR, gpu_nodes
 from policies.placement.resources.extended_resources import first_asks
 from policies.placement.resources.instead import instead
 from policies.placement.resources.names import correct_name, is_device_plugin_name
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from policies.decision import Finding
     from policies.dra.inventory import DeviceGroup
+    from policies.kubernetes.objects import Object
     from policies.kubernetes.pods import Pod
     from policies.nvidia.resources import GPUResource
     from policies.placement.gpu_nodes import GPUNodes
@@ -74,7 +75,7 @@ def _of_nodes(ask: Ask, pod: Pod, namespace: str, view: ClusterView) -> Iterator
             yield NOT_ADVERTISED.finding(ask.path, text, f'write "{correct}"')
         return
     mapped = view.derive(_mapped)
-    if ask.resource in nodes.offers or (mapped is not UNKNOWN and ask.resource in mapped):
+    if _is_offered(ask.resource, nodes, view) or (mapped is not UNKNOWN and ask.resource in mapped):
         return
     devices = _dra_devices(ask.resource, nodes, view)
     if devices:
@@ -83,6 +84,20 @@ def _of_nodes(ask: Ask, pod: Pod, namespace: str, view: ClusterView) -> Iterator
         exists, remedy = instead(ask.resource, nodes)
     doubt = "; whether a DeviceClass stands for it is not known here" if mapped is UNKNOWN else ""
     yield NOT_ADVERTISED.finding(ask.path, f"no node advertises it; {exists}{doubt}", remedy)
+
+
+def _is_offered(resource: str, nodes: GPUNodes, view: ClusterView) -> bool:
+    """True if a node advertises a resource; what is not under `nvidia.com/` may be a device plugin's of somebody else."""
+    if resource.startswith(VENDOR):
+        return resource in nodes.offers
+    advertised = view.derive_each("Node", _advertised)
+    return advertised is not UNKNOWN and any(resource in names for names in advertised)
+
+
+def _advertised(node: Object) -> frozenset[str]:
+    """The names of the extended resources of a node."""
+    allocatable = lookup(node, ("status", "allocatable"))
+    return frozenset(name for name in allocatable if "/" in name) if isinstance(allocatable, dict) else frozenset()
 
 
 def _through_dra(resource: str, pod: Pod, namespace: str, view: ClusterView) -> str | None:

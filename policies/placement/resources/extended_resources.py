@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.placement.gpu_nodes import VENDOR
+from policies.placement.resources.names import correct_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,13 +31,13 @@ class Ask:
 
 
 def asks(pod: Pod) -> Iterator[Ask]:
-    """Everything of NVIDIA's that the containers ask for, in the order in which they start.
+    """Everything of NVIDIA's that the containers ask for, misspelt or not, in the order in which they start.
 
     What is no amount is passed over: the API server refuses it.
     """
     for container in pod.all_containers:
         for resource, text in {**container.requests, **container.limits}.items():
-            if not resource.startswith((VENDOR, IMPLICIT_PREFIX)):
+            if not resource.startswith((VENDOR, IMPLICIT_PREFIX)) and correct_name(resource) is None:
                 continue
             try:
                 amount = ceil(parse_quantity(text))

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["correct_name", "is_device_plugin_name", "nearest_name", "nearest_profile"]
 
+_DOMAIN = VENDOR.removesuffix("/")
+_LIKE_DOMAIN = 0.75
+"""How like `nvidia.com` a mistyped domain is: `nvidia` is, `media.com` and those of other vendors are not."""
+_FORMER = {"alpha.kubernetes.io/nvidia-gpu": "gpu"}
+"""Names of GPUs in Kubernetes before 1.10, which old guides still have."""
 _SLIPS = {
     "gpus": "gpu",
     "gpu.share": "gpu.shared",
@@ -34,15 +39,22 @@ def is_device_plugin_name(resource: str) -> bool:
 
 
 def correct_name(resource: str) -> str | None:
-    """The name of the device plugin that was surely meant by one under `nvidia.com/` that is none, or None."""
+    """The name of the device plugin that was surely meant by one that it never uses, or None.
+
+    The domain may be mistyped (`nvdia.com/gpu`, `nvidia/gpu`), or the part behind it (`nvidia.com/gpus`).
+    """
     if is_device_plugin_name(resource):
         return None
-    name = resource.removeprefix(VENDOR).lower().replace("_", "-")
+    domain, _, name = resource.rpartition("/")
+    name = _FORMER.get(resource, name).lower().replace("_", "-")
     name = _SLIPS.get(name, name)
     if match := _MIG.fullmatch(name):
         slices, memory, rest = match.groups()
         name = f"mig-{slices}g.{memory}gb{rest}"
-    return VENDOR + name if is_device_plugin_name(VENDOR + name) else None
+    if not is_device_plugin_name(VENDOR + name):
+        return None
+    is_meant = domain == _DOMAIN or resource in _FORMER or closest(domain, [_DOMAIN], likeness=_LIKE_DOMAIN)
+    return VENDOR + name if is_meant else None
 
 
 def nearest_name(resource: str, known: Iterable[str]) -> str | None:
