@@ -8,7 +8,6 @@ from policies.audit.configuration import configuration_findings
 from policies.audit.findings import counted, merged
 from policies.audit.gaps import gaps
 from policies.audit.karpenter import karpenter_findings
-from policies.audit.limits import limit_findings
 from policies.audit.outcomes import Outcomes
 from policies.audit.pods import pod_findings, template_findings
 from policies.audit.quotas import quota_findings
@@ -42,7 +41,6 @@ def audit(view: ClusterView, settings: GPUAdmissionPolicy, survey: Survey, keep_
             *pod_findings(survey, outcomes, view, settings, keep_on),
             *template_findings(survey, view, settings, keep_on),
             *quota_findings(survey.namespace, view, settings),
-            *limit_findings(survey.namespace, view),
             *karpenter_findings(survey.node_pools, ready),
         ]
     )

@@ -39,7 +39,7 @@ def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPol
         from policies.placement.priority_classes import validate_priority_class  # noqa: PLC0415 - see policies.review
 
         return Decision(findings=settings.judge(validate_priority_class(request), ""), object=request.object)
-    found = validate_quota(request, settings) if kind == _QUOTA else validate(request, view, settings)
+    found = validate_quota(request, view, settings) if kind == _QUOTA else validate(request, view, settings)
     judged = (DEFAULTS if kind in _OURS else settings).judge(found, request.namespace)
     findings = tuple(lenient(finding, request, view, settings) for finding in judged)
     is_told = any(finding.severity in (Severity.DENY, Severity.WARN) for finding in findings)

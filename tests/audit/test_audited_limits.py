@@ -63,7 +63,7 @@ def test_limit_that_something_counts_by_is_not_told(k8s, selector):
             {"products": ["H1O0-*"]},
             "spec.limits[0].selector.products[0]",
             '"H1O0-*" is the product of no GPU that nodes or ResourceSlices show, so limit some counts nothing that runs',
-            "write one that there is (NVIDIA-A100-SXM4-40GB and NVIDIA-H100-80GB-HBM3), or leave it if that comes later",
+            'write "H100*", or leave it if that comes later',
         ),
         (
             {"profiles": ["1g.10gb"]},
@@ -94,7 +94,7 @@ def test_limit_that_something_counts_by_is_not_told(k8s, selector):
 )
 def test_limit_that_nothing_counts_by_is_a_warning(k8s, selector, path, message, remedy):
     (finding,) = found(k8s, limit(**selector))
-    assert (finding.rule, finding.severity) == ("limit-without-match", Severity.WARN)
+    assert (finding.rule, finding.severity) == ("GA508", Severity.WARN)
     assert (finding.kind, finding.namespace, finding.name) == ("GPUQuota", "team-a", "gpu")
     assert (str(finding.path), finding.message, finding.remedy) == (path, message, remedy)
 
@@ -139,3 +139,10 @@ def test_quota_that_cannot_be_read_is_told_as_that(k8s):
 def test_only_the_namespace_that_is_asked_about_is_looked_into(k8s):
     assert found(k8s, limit(products=["H1O0-*"]), namespace="team-b") == []
     assert len(found(k8s, limit(products=["H1O0-*"]), namespace="team-a")) == 1
+
+
+def test_product_near_to_none_is_told_with_those_that_there_are(k8s):
+    (finding,) = found(k8s, limit(products=["Voodoo*"]))
+    assert finding.remedy == (
+        "write one that there is (NVIDIA-A100-SXM4-40GB and NVIDIA-H100-80GB-HBM3), or leave it if that comes later"
+    )

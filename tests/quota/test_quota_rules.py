@@ -27,7 +27,7 @@ def quota(spec, **metadata):
     }
 
 
-def decided(new, old=None, operation="", settings=DEFAULTS, **fields):
+def decided(new, old=None, operation="", settings=DEFAULTS, view=None, **fields):
     request = Request(
         new,
         old,
@@ -39,7 +39,14 @@ def decided(new, old=None, operation="", settings=DEFAULTS, **fields):
         user=UserInfo("alice", ("system:masters",)),
         **fields,
     )
-    return review(request, ManifestsView(), settings)
+    return review(request, view or ManifestsView(), settings)
+
+
+@pytest.fixture
+def h100():
+    labels = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1", "labels": labels}}
+    return ManifestsView([node, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList", "items": []}])
 
 
 @pytest.mark.parametrize("entry", ["", "configuration"])
@@ -103,7 +110,28 @@ def test_refusal_is_worded_as_that_of_a_schema():
     assert told_by_field("GA501")
 
 
-def test_examples_of_the_rule_are_what_they_say():
-    rule = get_rule("GA501")
-    assert [finding.rule for finding in decided(yaml.safe_load(rule.wrong)).findings] == ["GA501"]
-    assert decided(yaml.safe_load(rule.right)).findings == ()
+def limited_to(*products):
+    return quota({"limits": [{"name": "h100", "selector": {"products": list(products)}, "gpus": 8}]})
+
+
+def test_limit_of_a_product_that_no_gpu_has_is_told_with_a_pattern_that_matches(h100):
+    decision = decided(limited_to("H100"), view=h100)
+    assert decision.allowed
+    (finding,) = decision.findings
+    assert str(finding) == (
+        'spec.limits[0].selector.products[0]: "H100" is the product of no GPU that nodes or ResourceSlices show, so limit '
+        'h100 counts nothing that runs; write "H100-80GB-HBM3", or leave it if that comes later [GA508]'
+    )
+    assert decided(limited_to("H100-80GB-HBM3"), view=h100).findings == ()
+
+
+def test_limit_is_not_compared_with_the_cluster_again_while_it_stays_as_it_is(h100):
+    assert decided(limited_to("H100"), limited_to("H100"), view=h100).findings == ()
+
+
+@pytest.mark.parametrize("rule_id", ["GA501", "GA508"])
+def test_examples_of_a_rule_are_what_they_say(rule_id):
+    rule = get_rule(rule_id)
+    for example, found in ((rule.wrong, [rule_id]), (rule.right, [])):
+        document, *cluster = yaml.safe_load_all(example)
+        assert [each.rule for each in decided(document, view=ManifestsView(cluster)).findings] == found

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from policies.dra.inventory import inventory
-from policies.kubernetes.misspellings import closest
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.product_globs import folded, matching
+from policies.nvidia.product_suggestions import ProductNames
 from policies.nvidia.products import Product
 from policies.nvidia.wishes.product_patterns import product_spellings
 from policies.placement.gpu_nodes import gpu_nodes
@@ -18,7 +18,7 @@ from policies.placement.wishes.product_labels import mig_labels, seen_products
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from policies.decision import Finding
     from policies.nvidia.wishes import ProductPatterns
@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["misspelt"]
 
-_BRAND = "NVIDIA-"
 _MOST = 5
 """Patterns that are told one by one."""
-_LOOKALIKES = str.maketrans("oil", "011")
-"""Letters that are mistaken for digits, as they are in `H10O`."""
 
 
 def misspelt(view: ClusterView, wishes: Wished) -> Iterator[Finding]:
@@ -59,7 +56,7 @@ def _unknown(patterns: ProductPatterns, products: _Products, *, is_seen: bool) -
     for pattern in (*patterns.includes, *patterns.excludes):
         if matching(folded(pattern), products.spellings):
             continue
-        suggestion = _suggestion(pattern, products)
+        suggestion = products.names.suggestion(pattern)
         if suggestion or is_seen:
             yield pattern, suggestion
 
@@ -70,10 +67,7 @@ class _Products:
 
     spellings: frozenset[str]
     """What patterns are matched with."""
-    names: tuple[str, ...]
-    """Without `NVIDIA-`."""
-    parts: Mapping[str, str]
-    """What people call them by, by its folded form."""
+    names: ProductNames
 
 
 def _products(view: ClusterView) -> _Products:
@@ -84,12 +78,8 @@ def _products(view: ClusterView) -> _Products:
 def _with_known(seen: frozenset[str]) -> _Products:
     labels = seen.union(KNOWN_PRODUCTS, mig_labels())
     products = [Product.parse(label) for label in labels]
-    names = sorted({product.name.removeprefix(_BRAND) for product in products})
-    return _Products(
-        frozenset(text for each in products for text in product_spellings(each.name, each.profile, by_profile=True)),
-        tuple(names),
-        {_folded(part): part for name in names for part in _parts(name)},
-    )
+    spelt = (text for each in products for text in product_spellings(each.name, each.profile, by_profile=True))
+    return _Products(frozenset(spelt), ProductNames.of(labels))
 
 
 def _seen(view: ClusterView) -> Iterator[str]:
@@ -99,31 +89,3 @@ def _seen(view: ClusterView) -> Iterator[str]:
     groups = view.derive(inventory)
     for group in () if groups is UNKNOWN else groups:
         yield group.product.replace(" ", "-").replace("+", ".")
-
-
-def _suggestion(pattern: str, products: _Products) -> str | None:
-    """A pattern that names products and is near to one that does not: `H100*` for `H100`, `*T4` for `T4`."""
-    parts = products.parts
-    core = pattern.replace("*", "").replace("?", "x").strip("-")
-    near = _folded(core) if _folded(core) in parts else closest(_folded(core), parts)
-    if near is None:
-        return None
-    meant = parts[near]
-    having = [name for name in products.names if f"-{meant}-" in f"-{name}-"]
-    if len(having) == 1 and "*" not in pattern:
-        return having[0]
-    before = "*" if pattern.startswith("*") or not all(name.startswith(meant) for name in having) else ""
-    after = "*" if pattern.endswith("*") or not all(name.endswith(meant) for name in having) else ""
-    return f"{before}{meant}{after}"
-
-
-def _parts(name: str) -> Iterator[str]:
-    """What people call a product by: its name, or words of it that follow each other."""
-    words = name.split("-")
-    for start in range(len(words)):
-        for end in range(len(words), start, -1):
-            yield "-".join(words[start:end])
-
-
-def _folded(name: str) -> str:
-    return name.lower().translate(_LOOKALIKES)

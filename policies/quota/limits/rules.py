@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.checks import Checks, Problem, problem
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.quota.limits.effects import limits_without_match
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.settings.exempt_namespaces import exemption_in_cluster
 
@@ -16,24 +17,26 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
 
 __all__ = ["validate"]
 
 
 class _Change(NamedTuple):
-    """A GPUQuota that is created or updated, and the settings that hold."""
+    """A GPUQuota that is created or updated, the cluster, and the settings that hold."""
 
     request: Request
+    view: ClusterView
     settings: GPUAdmissionPolicy
 
 
 _QUOTAS: Checks[_Change] = Checks()
 
 
-def validate(request: Request, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
+def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     """Everything that is wrong with a GPUQuota that somebody creates or updates."""
     if request.operation != "DELETE" and isinstance(request.object, dict):
-        yield from _QUOTAS.run(_Change(request, settings))
+        yield from _QUOTAS.run(_Change(request, view, settings))
 
 
 @_QUOTAS.rule(
@@ -107,3 +110,58 @@ def effective_quota(change: _Change) -> Iterator[Problem]:
     if why := exemption_in_cluster("quota", namespace, change.settings):
         text = f'namespace "{namespace}" is exempt from quotas ({why}), so this GPUQuota limits nothing'
         yield problem(FieldPath(["metadata", "namespace"]), text)
+
+
+@_QUOTAS.rule(
+    "GA508",
+    "A limit must count GPUs or PriorityClasses that the cluster has",
+    default=Severity.WARN,
+    remedy="write a name that there is, or leave it if that comes later",
+    source="docs/quota.md; labels of nodes and ResourceSlices",
+    wrong="""
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUQuota
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      limits:
+      - {name: h100, selector: {products: [H100]}, gpus: 8}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}
+    status: {allocatable: {nvidia.com/gpu: "8"}}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceSliceList
+    items: []""",
+    right="""
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUQuota
+    metadata: {name: gpu, namespace: team-a}
+    spec:
+      limits:
+      - {name: h100, selector: {products: ["H100*"]}, gpus: 8}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}
+    status: {allocatable: {nvidia.com/gpu: "8"}}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceSliceList
+    items: []""",
+    fixed=True,
+)
+def counting_limits(change: _Change) -> Iterator[Problem]:
+    """A limit whose globs match no product, MIG profile or PriorityClass counts nothing, so it limits nothing.
+
+    The name may come later, with a new node for example, so this only warns. A glob that matches nothing beside others
+    that match is noted for the audit log.
+    """
+    request = change.request
+    try:
+        quota = parse_quota(request.object)
+    except QuotaError:
+        return  # GA501 has reported it.
+    if request.old_object is None or lookup(request.old_object, ("spec",)) != lookup(request.object, ("spec",)):
+        yield from limits_without_match(request.object or {}, quota.limits, change.view)

@@ -1,41 +1,34 @@
-"""Limits of GPUQuotas by which nothing in the cluster counts: a typo in a glob makes a limit that never holds.
-
-Nothing refuses such a glob, since the product, the profile or the PriorityClass may come later.
-"""
+"""Limits that count nothing in the cluster, as those with a mistyped product do."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.audit.findings import found_in
-from policies.decision import Finding, Severity
+from policies.checks import Problem, problem
+from policies.decision import Severity
 from policies.dra.words import listed
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
+from policies.nvidia.product_suggestions import ProductNames
 from policies.nvidia.products import PRODUCT, Product
 from policies.quota.charges import DeviceKind
 from policies.quota.devices.kinds import node_kinds
 from policies.quota.devices.published import devices
 from policies.quota.limits.globs import GLOBS
-from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.limits.selectors import Match, Selector
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from policies.audit.report import AuditFinding
     from policies.kubernetes.objects import Object
     from policies.quota.limits.quota import Limit
     from policies.view import ClusterView
 
-__all__ = ["LIMIT_WITHOUT_MATCH", "limit_findings"]
-
-LIMIT_WITHOUT_MATCH = "limit-without-match"
-"""What is said of the selectors in a GPUQuota that match nothing in the cluster."""
+__all__ = ["limits_without_match"]
 
 _SHOWN = "that nodes or ResourceSlices show"
 _MISSED = {
@@ -47,26 +40,16 @@ _LATER = "leave it if that comes later"
 _MOST_NAMED = 3
 
 
-def limit_findings(namespace: str, view: ClusterView) -> Iterator[AuditFinding]:
-    """Selectors of GPUQuotas that match nothing that the cluster shows; of one namespace where one is given.
+def limits_without_match(document: Object, limits: Sequence[Limit], view: ClusterView) -> Iterator[Problem]:
+    """Globs in the limits of a GPUQuota that match nothing that the cluster shows.
 
-    A limit that nothing at all counts by is warned about; a glob beside others that do match something is only noted. Of
-    what nobody knows nothing is said, and neither of GPUs where the cluster has none now.
+    A limit by which nothing counts is warned about; a glob beside others that match is only noted. What is unknown is not
+    judged, and neither are products and profiles while the cluster has no GPU.
     """
-    quotas = view.list("GPUQuota", namespace)
-    if quotas is UNKNOWN or not quotas:
-        return
-    there = _There.of(view)
-    for document in quotas:
-        try:
-            limits = parse_quota(document).limits
-        except QuotaError:
-            # That is a finding of its own.
-            continue
-        for index, limit in enumerate(limits):
-            path = FieldPath(("spec", "limits", index, "selector"))
-            for finding in _of_limit(limit, path, lookup(document, path), there):
-                yield found_in(document, finding)
+    there = view.derive(_There.of)
+    for index, limit in enumerate(limits):
+        path = FieldPath(("spec", "limits", index, "selector"))
+        yield from _of_limit(limit, path, lookup(document, path), there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +85,7 @@ def _kinds(view: ClusterView) -> frozenset[DeviceKind]:
     return frozenset(kind for kind in found if kind.product)
 
 
-def _of_limit(limit: Limit, path: FieldPath, selector: Object | None, there: _There) -> Iterator[Finding]:
+def _of_limit(limit: Limit, path: FieldPath, selector: Object | None, there: _There) -> Iterator[Problem]:
     counts = True
     for field, globs in (selector or {}).items():
         if field not in there.names:
@@ -112,11 +95,12 @@ def _of_limit(limit: Limit, path: FieldPath, selector: Object | None, there: _Th
         counts = counts and not is_idle
         for index in missed:
             text = f"{shown(globs[index])} {_MISSED[field]}, so {_effect(limit, is_idle=is_idle)}"
-            yield _finding(path / field / index, text, _remedy(globs[index], there.names[field]), is_idle=is_idle)
+            remedy = _remedy(field, globs[index], there.names[field])
+            yield problem(path / field / index, text, remedy, severity=Severity.WARN if is_idle else Severity.AUDIT)
     if counts and there.kinds and all(limit.selector.match(kind, None) is Match.NO for kind in there.kinds):
         text = f"no GPU {_SHOWN} is of these products and has these profiles, so {_effect(limit, is_idle=True)}"
         remedy = f"write profiles that these products are divided into, or make two limits of it; {_LATER}"
-        yield _finding(path, text, remedy, is_idle=True)
+        yield problem(path, text, remedy)
 
 
 def _matches(field: str, glob: str, names: tuple[str, ...]) -> bool:
@@ -136,14 +120,11 @@ def _effect(limit: Limit, *, is_idle: bool) -> str:
     return f"limit {limit.name} counts nothing that runs" if is_idle else f"it adds nothing to limit {limit.name}"
 
 
-def _remedy(glob: str, names: tuple[str, ...]) -> str:
+def _remedy(field: str, glob: str, names: tuple[str, ...]) -> str:
     known = [name for name in names if name]
     if not known:
         return f"take it away, or {_LATER}"
-    meant = closest(glob, known)
-    said = shown(meant) if meant else f"one that there is ({listed(known, _MOST_NAMED)})"
+    meant = ProductNames.of(known).suggestion(glob) if field == "products" else closest(glob, known)
+    is_right = meant is not None and _matches(field, meant, names)
+    said = shown(meant) if is_right else f"one that there is ({listed(known, _MOST_NAMED)})"
     return f"write {said}, or {_LATER}"
-
-
-def _finding(path: FieldPath, text: str, remedy: str, *, is_idle: bool) -> Finding:
-    return Finding(LIMIT_WITHOUT_MATCH, Severity.WARN if is_idle else Severity.AUDIT, path, text, remedy)
