@@ -10,6 +10,7 @@ from policies.nvidia.predicates import (
     FALSE,
     TRUE,
     CapacityIs,
+    MemoryWithin,
     Predicate,
     Present,
     TextIn,
@@ -158,13 +159,14 @@ class Memory(Label):
         self._check(subject)
         if not _NUMBER.fullmatch(value):
             raise UntranslatableError(f'is a number of mebibytes on every node; "{value}" is none')
-        return CapacityIs("memory", ((">=", f"{value}Mi"), ("<", f"{int(value) + 1}Mi")))
+        return MemoryWithin(int(value), int(value), is_whole=subject.kind == "gpu")
 
     def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
         self._check(subject)
-        if comparison == ">":
-            return CapacityIs("memory", ((">=", f"{number + 1}Mi"),))
-        return CapacityIs("memory", (("<", f"{number}Mi"),))
+        is_whole = subject.kind == "gpu"
+        return (
+            MemoryWithin(number + 1, None, is_whole) if comparison == ">" else MemoryWithin(None, number - 1, is_whole)
+        )
 
     def present(self, subject: Subject) -> Predicate:
         self._check(subject)

@@ -53,6 +53,11 @@ def version(name, condition):
     return f"has({A}.{name}) && {A}.{name}{condition}"
 
 
+def or_dynamic(how, bound):
+    """What a GPU is like that is published as it is; with DynamicMIG a GPU publishes less."""
+    return f'({C}.memory.compareTo(quantity("{bound}")) {how} 0 || has({C}.multiprocessors))'
+
+
 def capacity(name, *conditions):
     return " && ".join(
         [f"has({C}.{name})", *(f'{C}.{name}.compareTo(quantity("{bound}")) {how} 0' for how, bound in conditions)]
@@ -69,8 +74,20 @@ ON_A_GPU = [
         "NVIDIA-H200",
     ),
     ("gpu.family", "In", "hopper", text_is("architecture", LOWER, "hopper"), "ada-lovelace"),
-    ("gpu.memory", "In", "81559", capacity("memory", (">=", "81559Mi"), ("<", "81560Mi")), "81560"),
-    ("gpu.memory", "Gt", "81558", capacity("memory", (">=", "81559Mi")), "81559"),
+    (
+        "gpu.memory",
+        "In",
+        "81559",
+        f"{capacity('memory', ('>=', '81152Mi'), ('<', '81560Mi'))} && {or_dynamic('>=', '81559Mi')}",
+        "81560",
+    ),
+    (
+        "gpu.memory",
+        "Gt",
+        "81558",
+        f"{capacity('memory', ('>=', '81152Mi'))} && {or_dynamic('>=', '81559Mi')}",
+        "81559",
+    ),
     ("gpu.memory", "Lt", "81560", capacity("memory", ("<", "81560Mi")), "81559"),
     ("gpu.compute.major", "In", "9", version("cudaComputeCapability", ".major() == 9"), "8"),
     ("gpu.compute.major", "Gt", "8", version("cudaComputeCapability", ".major() > 8"), "9"),

@@ -89,6 +89,22 @@ MEMORY = CapacityIs("memory", ((">=", "81559Mi"), ("<", "81560Mi")))
         ),
         (MemoryWithin(), f"has({C}.memory)", "any memory"),
         (
+            MemoryWithin(40960, 40960, is_whole=True),
+            (
+                f'has({C}.memory) && {C}.memory.compareTo(quantity("39936Mi")) >= 0 && {C}.memory.compareTo(quantity("40961Mi")) < 0'
+                f' && ({C}.memory.compareTo(quantity("40960Mi")) >= 0 || has({C}.multiprocessors))'
+            ),
+            "memory 40960Mi",
+        ),
+        (
+            MemoryWithin(None, 81300, is_whole=True),
+            (
+                f'has({C}.memory) && {C}.memory.compareTo(quantity("81301Mi")) < 0'
+                f' && ({C}.memory.compareTo(quantity("81152Mi")) < 0 || !has({C}.multiprocessors))'
+            ),
+            "memory at most 81300Mi",
+        ),
+        (
             ProductLike(("H100*", "A100.?"), ("*MIG*",)),
             (
                 f"has({A}.productName) && "

@@ -39,7 +39,14 @@ COMPARISONS = ["==", ">=", ">", "<"]
 CAPACITIES = ["memory", "multiprocessors"]
 MEBI = 1024**2
 BOUNDS = ["0", "14", "4864Mi", "81559Mi", "81560Mi", "80Gi"]
-AMOUNTS = [Fraction(0), Fraction(14), Fraction(4864 * MEBI), Fraction(81559 * MEBI + 1), Fraction(1, 2)]
+AMOUNTS = [
+    Fraction(0),
+    Fraction(14),
+    Fraction(4864 * MEBI),
+    Fraction(81559 * MEBI + 1),
+    Fraction(81152 * MEBI),
+    Fraction(1, 2),
+]
 
 
 def known(names):
@@ -103,7 +110,7 @@ at_least = st.builds(
     st.just("driver"),
     st.just("some"),
 )
-memories = st.builds(MemoryWithin, *[st.sampled_from([None, 0, 4864, 81559, 81560])] * 2)
+memories = st.builds(MemoryWithin, *[st.sampled_from([None, 0, 4864, 81152, 81300, 81559, 81560])] * 2, st.booleans())
 leaves = (
     st.sampled_from([*TEXTS, *VERSION_ATTRIBUTES, "partition1", "missing"]).map(Present)
     | texts
