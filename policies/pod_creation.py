@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.limit_ranges import with_limit_ranges
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
+from policies.priorities import default_class
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -28,22 +27,7 @@ def created_pod(pod: Object, namespace: str, view: ClusterView) -> Object:
     ranges = view.list("LimitRange", namespace)
     filled, _ = with_limit_ranges(with_defaults(pod), () if ranges is UNKNOWN else ranges)
     spec = filled.get("spec")
-    default = _default_class(view)
-    if not default or not isinstance(spec, dict) or spec.get("priorityClassName"):
+    default = default_class(view)
+    if not default or default is UNKNOWN or not isinstance(spec, dict) or spec.get("priorityClassName"):
         return filled
     return {**filled, "spec": {**spec, "priorityClassName": default}}
-
-
-def _default_class(view: ClusterView) -> str:
-    """The name of the PriorityClass of pods that name none, the lowest if several are marked so; empty if unknown.
-
-    Source: plugin/pkg/admission/priority getDefaultPriorityClass.
-    """
-    classes = view.list("PriorityClass")
-    marked = [each for each in classes if each.get("globalDefault") is True] if classes is not UNKNOWN else []
-    return name_of(min(marked, key=_value)) if marked else ""
-
-
-def _value(priority_class: Object) -> int:
-    value = lookup(priority_class, ("value",))
-    return value if isinstance(value, int) else 0

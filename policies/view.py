@@ -6,13 +6,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
 
 __all__ = ["UNKNOWN", "ClusterView", "PassingView", "Unknown"]
 
 T = TypeVar("T")
+H = TypeVar("H", bound="Hashable")
 
 
 class Unknown(Enum):
@@ -68,6 +69,19 @@ class ClusterView(Protocol):
         """
         ...
 
+    def count_each(self, kind: str, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
+        """For how many objects of a kind `function` gives the same, None left out; unknown while the kind is.
+
+        A view of a running cluster counts each change when it happens, so that an answer takes no longer with more
+        objects. Ask for it outside of what is derived, like `others_on`.
+
+        Args:
+            kind: Whose objects.
+            function: One that a module defines. It reads nothing but the object, gives few different values, and does
+                not raise.
+        """
+        ...
+
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         """What pods that `list` does not show take of a node: billionths of each resource, and one of `pods` for each.
 
@@ -111,6 +125,10 @@ class PassingView:
     def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
         """`function` of every object of a kind, in the order of `list`."""
         return self._view.derive_each(kind, function)
+
+    def count_each(self, kind: str, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
+        """For how many objects of a kind `function` gives the same."""
+        return self._view.count_each(kind, function)
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         """What pods that `list` does not show take of a node."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.conversion.opt_in import strategy_of
 from policies.conversion.record import converted_by
-from policies.conversion.rules import CHOSEN
+from policies.conversion.rules import CHOSEN, PREEMPTION
 from policies.fleet import RequestKind, extended_requests
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.request import Request
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
 
     verdict: Verdict
     findings: tuple[Finding, ...]
-    """What refuses the pod or keeps it from being converted."""
+    """What refuses the pod, keeps it from being converted, or is lost by its conversion."""
 
 
 class Outcomes:
@@ -67,7 +67,8 @@ class Outcomes:
         if not decision.allowed:
             return Outcome(Verdict.REFUSED, decision.denials)
         if decision.patch:
-            return Outcome(Verdict.CONVERTS, ())
+            lost = tuple(finding for finding in decision.findings if finding.rule == PREEMPTION.id)
+            return Outcome(Verdict.CONVERTS, lost)
         leaves = strategy_of(namespace, self._view) in ("leave", "auto")
         if leaves and all(finding.rule == CHOSEN.id for finding in decision.findings):
             return Outcome(Verdict.STAYS, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from policies.audit.outcomes import Outcome, Verdict, asks_device_plugin, is_converted
@@ -36,11 +37,18 @@ class _Tally:
     reasons: Counter[tuple[str, ...]] = field(default_factory=Counter)
     firsts: dict[tuple[str, ...], tuple[str, Finding]] = field(default_factory=dict)
     """Of each reason the first workload that it stops, and what is said of it."""
+    preempting: Counter[tuple[str, Finding]] = field(default_factory=Counter)
+    """Workloads that convert and lose preemption, each with what is said of it."""
 
     def add(self, label: str, count: int, outcomes: list[Outcome]) -> None:
         """Count `count` workloads, the first of them called `label`, whose pods have these outcomes."""
         told = {outcome.verdict for outcome in outcomes}
-        self.verdicts[next(verdict for verdict in _GRAVEST if verdict in told)] += count
+        verdict = next(verdict for verdict in _GRAVEST if verdict in told)
+        self.verdicts[verdict] += count
+        if verdict is Verdict.CONVERTS:
+            lost = next((finding for outcome in outcomes for finding in outcome.findings), None)
+            self.preempting.update({} if lost is None else {(label, lost): count})
+            return
         said = {_reason(finding): finding for outcome in outcomes for finding in outcome.findings}
         for reason, finding in said.items():
             self.reasons[reason] += count
@@ -109,13 +117,22 @@ def _row(namespace: str, tally: _Tally, view: ClusterView) -> Readiness:
         verdicts[Verdict.REFUSED],
         verdicts[Verdict.LEFT],
         tuple(_obstacles(tally))[:_MOST_OBSTACLES],
+        _preemption(tally),
     )
+
+
+def _preemption(tally: _Tally) -> Obstacle | None:
+    first = min(tally.preempting, key=itemgetter(0), default=None)
+    return None if first is None else _obstacle(*first, tally.preempting.total())
 
 
 def _obstacles(tally: _Tally) -> Iterator[Obstacle]:
     for reason, count in sorted(tally.reasons.items(), key=lambda item: (-item[1], item[0])):
-        label, finding = tally.firsts[reason]
-        yield Obstacle(finding.rule, finding.severity, label, finding.path, finding.message, finding.remedy, count)
+        yield _obstacle(*tally.firsts[reason], count)
+
+
+def _obstacle(label: str, finding: Finding, count: int) -> Obstacle:
+    return Obstacle(finding.rule, finding.severity, label, finding.path, finding.message, finding.remedy, count)
 
 
 def _reason(finding: Finding) -> tuple[str, ...]:

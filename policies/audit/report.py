@@ -85,7 +85,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why workloads of a namespace would not be converted, in the words for the first of them."""
+    """Why workloads of a namespace would not be converted, or what they would lose; in the words for the first of them."""
 
     rule: str
     severity: Severity
@@ -96,7 +96,7 @@ class Obstacle:
     message: str
     remedy: str
     count: int
-    """How many workloads it stops."""
+    """How many workloads it holds of."""
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -128,6 +128,8 @@ class Readiness:
     """How many would stay with the device plugin."""
     obstacles: tuple[Obstacle, ...] = ()
     """Why those are refused or left, those that stop most first."""
+    preemption: Obstacle | None = None
+    """That some of those that convert could preempt other pods now, and not as converted pods; None if none could."""
 
     @property
     def ready(self) -> bool:
@@ -145,6 +147,7 @@ class Readiness:
             "refused": self.refused,
             "left": self.left,
             "obstacles": [obstacle.as_json() for obstacle in self.obstacles],
+            "preemption": self.preemption and self.preemption.as_json(),
         }
 
 

@@ -116,6 +116,7 @@ def test_json_tells_the_same(files, k8s):
             "refused": 0,
             "left": 0,
             "obstacles": [],
+            "preemption": None,
         }
     ]
     assert report["notReviewed"][0]["kinds"][:2] == ["PodTemplate", "ReplicationController"]

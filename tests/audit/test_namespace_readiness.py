@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from policies.conversion.opt_in import Mode
+from webhook.cli.audit_text import text
+from webhook.cli.audits import Audited
 
 
 def rows(report):
@@ -159,3 +161,49 @@ def test_workload_whose_pods_nobody_can_read_would_be_refused(k8s, audited):
     broken = k8s.workload(nodeSelector={"disks": 3})
     (row,) = audited(k8s.namespace(mode=""), broken).readiness
     assert (row.refused, [each.rule for each in row.obstacles]) == (1, ["GA301"])
+
+
+CLASS = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "production"},
+    "value": 1000,
+}
+
+
+def test_workloads_that_could_preempt_others_are_counted(k8s, audited):
+    objects = [
+        CLASS,
+        k8s.pod("batch", "team-b", priority=0),
+        k8s.workload(name="b", priorityClassName="production"),
+        k8s.workload(name="a", priorityClassName="production"),
+        k8s.workload(name="low"),
+    ]
+    row, _ = audited(k8s.namespace(mode=""), *objects).readiness
+    assert (row.ready, row.converts, row.obstacles) == (True, 3, ())
+    lost = row.preemption
+    assert (lost.rule, lost.workload, lost.count) == ("GA335", "Deployment a", 2)
+    assert lost.message == (
+        "priority 1000 is above that of 1 pod that holds nvidia.com/gpu; once converted, the pod does not preempt it, "
+        "because the scheduler ends no pod to free devices of claims"
+    )
+
+
+def test_loss_of_preemption_is_told_below_the_table(k8s, audited):
+    objects = [k8s.pod("batch", "team-b", priority=0), k8s.workload(priorityClassName="production")]
+    report = audited(CLASS, k8s.namespace(mode=""), *objects)
+    told = text(Audited(report, ()))
+    assert (
+        "\nteam-a:\n"
+        "  Deployment train converts and loses preemption [GA335]\n"
+        "    spec.priorityClassName: priority 1000 is above that of 1 pod that holds nvidia.com/gpu; once converted, the pod "
+        "does not preempt it, because the scheduler ends no pod to free devices of claims\n"
+        "    What to do: if it stays Pending, end pods of lower priority yourself (gpu-admission explain names them), or add "
+        "the label gpu-admission.io/dra: disabled to the pod, which then preempts under the device plugin\n"
+    ) in told
+
+
+def test_workloads_that_no_pod_makes_room_for_lose_nothing(k8s, audited):
+    (row,) = audited(CLASS, k8s.namespace(), k8s.workload(priorityClassName="production")).readiness
+    assert row.preemption is None
+    assert row.as_json()["preemption"] is None

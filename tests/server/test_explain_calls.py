@@ -47,6 +47,9 @@ class Gated:
     def derive_each(self, kind, function):
         return self._view.derive_each(kind, function)
 
+    def count_each(self, kind, function):
+        return self._view.count_each(kind, function)
+
     def others_on(self, node):
         return self._view.others_on(node)
 

@@ -88,11 +88,11 @@ def _readiness(rows: Sequence[Readiness]) -> list[str]:
         return []
     lines = [click.style("Readiness to convert", bold=True), *table(_columns(rows), [_cells(row) for row in rows])]
     for row in rows:
-        if row.obstacles:
-            lines += [
-                f"{printable(row.namespace)}:",
-                *(printable(line) for each in row.obstacles for line in _obstacle(each)),
-            ]
+        told = [line for each in row.obstacles for line in _obstacle(each, _fate(each))]
+        if row.preemption is not None:
+            told += _obstacle(row.preemption, _loss(row.preemption))
+        if told:
+            lines += [f"{printable(row.namespace)}:", *map(printable, told)]
     return lines
 
 
@@ -107,13 +107,19 @@ def _cells(row: Readiness) -> list[list[str]]:
     return [[printable(row.namespace)], [row.mode.value], ["yes" if row.ready else "no"], *numbers]
 
 
-def _obstacle(obstacle: Obstacle) -> Iterator[str]:
-    more = f" and {obstacle.count - 1} more" if obstacle.count > 1 else ""
+def _fate(obstacle: Obstacle) -> str:
     several = obstacle.count > 1
     if obstacle.severity is Severity.DENY:
-        fate = "are refused" if several else "is refused"
-    else:
-        fate = f"{'stay' if several else 'stays'} with the device plugin"
+        return "are refused" if several else "is refused"
+    return f"{'stay' if several else 'stays'} with the device plugin"
+
+
+def _loss(obstacle: Obstacle) -> str:
+    return f"{'convert and lose' if obstacle.count > 1 else 'converts and loses'} preemption"
+
+
+def _obstacle(obstacle: Obstacle, fate: str) -> Iterator[str]:
+    more = f" and {obstacle.count - 1} more" if obstacle.count > 1 else ""
     yield f"  {obstacle.workload}{more} {fate} [{obstacle.rule}]"
     yield f"    {obstacle.path}: {obstacle.message}"
     if obstacle.remedy:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from policies.view import UNKNOWN, Unknown
 from webhook.cluster.kinds import DRA_SERVED_SINCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from webhook.cluster.kinds import Watched
     from webhook.cluster.store import Store
 
 __all__ = ["TRUSTED_SECONDS", "KnownKind"]
+
+H = TypeVar("H", bound="Hashable")
 
 TRUSTED_SECONDS = 120.0
 """For how long a store is believed after its watch broke. An API server that restarts is back sooner, and what a GPU
@@ -90,6 +93,16 @@ class KnownKind:
         if not known:
             return UNKNOWN
         return known[0].list(namespace) if len(known) == 1 else [*chain.from_iterable(map(_all, known))]
+
+    def count_each(self, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
+        """For how many of the known objects `function` gives the same; unknown where nothing is known of any place."""
+        known = [store for watched, store in self._stores if self._is_known(watched, store)]
+        if not known:
+            return UNKNOWN
+        counts: Counter[H] = Counter()
+        for store in known:
+            counts.update(store.counts(function))
+        return counts
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         """What pods that are not kept take of a node; unknown while pods are. They are watched in one place."""

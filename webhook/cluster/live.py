@@ -11,7 +11,7 @@ from webhook.cluster.known import KnownKind
 from webhook.cluster.parts import WORK_PER_OBJECT, Parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from webhook.cluster.kinds import Watched
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["LiveView"]
 
 T = TypeVar("T")
+H = TypeVar("H", bound="Hashable")
 
 _VERSION = ""
 """As what the API server's version is noted among the kinds that a digest was made of; it counts for every kind."""
@@ -107,6 +108,11 @@ class LiveView:
             return UNKNOWN
         return parts.of(kind, function, objects)
 
+    def count_each(self, kind: str, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
+        """For how many objects of a kind that are kept `function` gives the same; the stores count each change."""
+        known = self._kinds.get(kind)
+        return UNKNOWN if known is None else known.count_each(function)
+
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         """What pods that are not kept take of a node; unknown while pods are."""
         known = self._kinds.get("Pod")
@@ -160,6 +166,10 @@ class _Reading:
     def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
         self._note(kind)
         return self._view.derive_each(kind, function)
+
+    def count_each(self, kind: str, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
+        self._note(kind)
+        return self._view.count_each(kind, function)
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         self._note(_OTHERS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.kubernetes.objects import name_of, namespace_of
@@ -12,13 +12,14 @@ from policies.kubernetes.workloads import group_of
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
 
 __all__ = ["ManifestsView", "unwrap_lists"]
 
 T = TypeVar("T")
+H = TypeVar("H", bound="Hashable")
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
@@ -113,6 +114,11 @@ class ManifestsView:
             self._derived[kind, function] = [function(item) for item in self._objects[kind].values()]
         parts: Sequence[T] = self._derived[kind, function]
         return parts
+
+    def count_each(self, kind: str, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
+        """For how many objects of a kind `function` gives the same."""
+        parts = self.derive_each(kind, function)
+        return UNKNOWN if parts is UNKNOWN else Counter(part for part in parts if part is not None)
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         """Nothing: of manifests all pods are listed, where any are known."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from webhook.cluster.other_pods import OtherPods
+from webhook.cluster.tallies import Tallies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from webhook.cluster.gone import Gone
     from webhook.cluster.resources import Resource
 
 __all__ = ["NOT_LISTED", "Listing", "State", "Store", "is_older"]
+
+H = TypeVar("H", bound="Hashable")
 
 NOT_LISTED = "it was not listed yet"
 """Why a store waits of which nobody has said that it cannot be listed."""
@@ -74,6 +77,7 @@ class Store:
         self._clock = clock
         self._namespaces: dict[str, _Namespace] = {}
         self._listed: dict[str, tuple[Object, ...]] = {}
+        self._tallies = Tallies()
 
     def __len__(self) -> int:
         return sum(map(len, self._namespaces.values()))
@@ -98,6 +102,10 @@ class Store:
             found = tuple(kept for named in where for kept in [*named.values()])
             listed[namespace] = found
         return found
+
+    def counts(self, function: Callable[[Object], H | None]) -> Mapping[H, int]:
+        """For how many objects `function` gives the same; None is left out. See `Tallies`."""
+        return self._tallies.of(function, lambda: _objects(self._namespaces))
 
     def listing(self) -> Listing:
         """Begin to take a list page by page. The store keeps what it has until the list is finished."""
@@ -126,7 +134,8 @@ class Store:
         if state == "stale" and self.state in ("waiting", "forbidden"):
             state = self.state
         if state in ("absent", "forbidden"):
-            self._namespaces, self.resource_version = {}, ""
+            with self._tallies.replacing():
+                self._namespaces, self.resource_version = {}, ""
             if self.others is not None:
                 self.others.replace(OtherPods())
         if state != self.state:
@@ -152,12 +161,13 @@ class Store:
             return
         if self.gone is not None and before is not None:
             self.gone.add([before], [] if kept is None else [kept])
-        if kept is None:
-            del named[name]
-            if not named:
-                del self._namespaces[namespace]
-        else:
-            self._namespaces.setdefault(namespace, named)[name] = kept
+        with self._tallies.changing(before, kept):
+            if kept is None:
+                del named[name]
+                if not named:
+                    del self._namespaces[namespace]
+            else:
+                self._namespaces.setdefault(namespace, named)[name] = kept
         self._changed()
 
     def _note_gone(self, gone: Gone, namespaces: dict[str, _Namespace], resource_version: str) -> None:
@@ -175,7 +185,8 @@ class Store:
         same = namespaces == self._namespaces
         if self.gone is not None:
             self._note_gone(self.gone, namespaces, resource_version)
-        self._namespaces, self.resource_version = namespaces, resource_version
+        with self._tallies.replacing():
+            self._namespaces, self.resource_version = namespaces, resource_version
         if self.others is not None and others is not None:
             self.others.replace(others)
         if not same:

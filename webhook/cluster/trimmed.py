@@ -115,7 +115,7 @@ _FIELDS: Mapping[str, _Fields] = {
         "spec": _Once({"resourceClaims": _OWN}),
         "status": {"resourceClaimStatuses": _OWN},
     },
-    "PriorityClass": {"metadata": _NAMED},
+    "PriorityClass": {"metadata": _NAMED, "value": _OWN, "globalDefault": _OWN, "preemptionPolicy": _SHARED},
     "Prometheus": {"metadata": _NAMED, "spec": {"scrapeInterval": _OWN, "serviceMonitorSelector": _OWN}},
     "ResourceClaim": {
         "metadata": _METADATA,
@@ -141,6 +141,8 @@ _POD_SPEC: _Fields = {
     "nodeName": _SHARED,
     "nodeSelector": _SHARED,
     "overhead": _SHARED,
+    "preemptionPolicy": _SHARED,
+    "priority": _SHARED,
     "priorityClassName": _SHARED,
     "resourceClaims": _SHARED,
     "resources": _SHARED,

@@ -13,7 +13,14 @@ from policies.conversion.rules.choices import (
 from policies.conversion.rules.converted import ESCAPED, IMMUTABLE, MARKED, READDED, SELECTS_AGAIN, STILL_ASKS
 from policies.conversion.rules.meaning import AMBIGUOUS, LABEL, NO_SHARES, SHARED, TERMS, TOO_LONG
 from policies.conversion.rules.strategies import CHOSEN, INCAPABLE, NOT_RENAMED, UNMAPPED
-from policies.conversion.rules.surroundings import FOREIGN_TEMPLATE, NATIVE_QUOTA, NO_CLASS, TWICE, UNSATISFIABLE
+from policies.conversion.rules.surroundings import (
+    FOREIGN_TEMPLATE,
+    NATIVE_QUOTA,
+    NO_CLASS,
+    PREEMPTION,
+    TWICE,
+    UNSATISFIABLE,
+)
 
 __all__ = [
     "AMBIGUOUS",
@@ -36,6 +43,7 @@ __all__ = [
     "OPTED_OUT",
     "OPT_OUT_REFUSED",
     "OTHER_SCHEDULER",
+    "PREEMPTION",
     "PROFILE",
     "READDED",
     "SELECTS_AGAIN",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from policies.decision import Severity
 from policies.rules import rule
 
-__all__ = ["FOREIGN_TEMPLATE", "NATIVE_QUOTA", "NO_CLASS", "TWICE", "UNSATISFIABLE"]
+__all__ = ["FOREIGN_TEMPLATE", "NATIVE_QUOTA", "NO_CLASS", "PREEMPTION", "TWICE", "UNSATISFIABLE"]
 
 NO_CLASS = rule(
     "GA310",
@@ -95,4 +95,37 @@ FOREIGN_TEMPLATE = rule(
     # gpu-0123456789abcdef, edited by hand""",
     right="""
     # kubectl delete resourceclaimtemplate gpu-0123456789abcdef""",
+)
+
+PREEMPTION = rule(
+    "GA335",
+    "A converted pod must not rely on preemption",
+    default=Severity.WARN,
+    why="""
+    For resources of the device plugin, Kubernetes' scheduler ends pods of lower priority to make room. For devices of
+    claims it does not (Kubernetes 1.36): the pod stays Pending until other pods end by themselves, whatever its
+    PriorityClass. The rule looks at pods that have a node, and whose GPU resources are those that the pod requests or
+    requested before they were converted.""",
+    remedy="if it stays Pending, end pods of lower priority yourself (gpu-admission explain names them)",
+    source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources: no PreFilterExtensions; enhancements #5690",
+    wrong="""
+    # team-b holds all GPUs with pods of priority 0
+    kind: Pod
+    metadata: {name: serve, namespace: team-a}     # converts: gpu-admission.io/dra: enabled
+    spec:
+      priorityClassName: production                # value: 1000
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}""",
+    right="""
+    kind: Pod
+    metadata:
+      name: serve
+      namespace: team-a
+      labels: {gpu-admission.io/dra: disabled}     # not converted: preempts on nodes of the device plugin
+    spec:
+      priorityClassName: production
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}""",
 )

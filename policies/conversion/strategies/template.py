@@ -10,6 +10,7 @@ from policies.conversion.conversion import Conversion
 from policies.conversion.exemptions import ignored_opt_out
 from policies.conversion.line import requests_by_container
 from policies.conversion.native_quota import quota_problems
+from policies.conversion.preemption import lost_preemption
 from policies.conversion.record import mark, remove_resources
 from policies.conversion.references import class_problems, template_problems
 from policies.conversion.satisfaction import unsatisfied
@@ -48,6 +49,7 @@ def notices(question: Question, asked: Asked) -> Iterator[Finding]:
     view, places, settings = question.view, question.places, question.settings
     yield from quota_problems(asked, view, question.namespace, places, settings)
     yield from unsatisfied(asked, view, places, settings)
+    yield from lost_preemption(question)
     yield from twice(view, next(iter(places.values())))
     yield from ignored_opt_out(question.pod, settings)
 

@@ -1,0 +1,117 @@
+"""Preemption: whether a pod that is converted loses it, because pods of lower priority hold what it requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.caches import remember
+from policies.conversion.asked import Asked
+from policies.conversion.rules import PREEMPTION
+from policies.decision import RECORD
+from policies.dra.words import listed, many
+from policies.kubernetes.amounts import taken_by
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.pods import SPEC
+from policies.nvidia.resources import parse_resource
+from policies.priorities import pod_priority, preempts
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.conversion.conversion import Question
+    from policies.decision import Finding
+    from policies.kubernetes.objects import Object
+    from policies.view import ClusterView
+
+__all__ = ["lost_preemption"]
+
+_MOST_RECORDS = 1024 * 1024
+"""Characters of records whose resources are remembered."""
+
+
+class _Holding(NamedTuple):
+    """What decides whether a pod could be preempted; equal for most pods of a cluster."""
+
+    priority: int | None
+    """None if it is not filled in, in a manifest."""
+    priority_class: str
+    resources: tuple[str, ...]
+    """The GPU resources that it requests of the device plugin, or did before it was converted."""
+    by_claim: bool
+    """True for a converted pod."""
+
+
+def lost_preemption(question: Question) -> Iterator[Finding]:
+    """Warn if pods of lower priority hold what a pod requests: it could preempt them if it were not converted.
+
+    Pods with claims of their own do not count: it would take a look at each claim to know what they hold.
+    """
+    priority, lower = _preemptible(question)
+    if not lower:
+        return
+    count = sum(lower.values())
+    names = {name for each in lower for name in each.resources} & question.places.keys()
+    text = (
+        f"priority {priority} is above that of {many(count, 'pod')} that {'holds' if count == 1 else 'hold'} "
+        f"{listed(sorted(names))}; once converted, the pod does not preempt {'it' if count == 1 else 'them'}, because the "
+        "scheduler ends no pod to free devices of claims"
+    )
+    remedy = None
+    if question.settings.conversion.allow_pod_opt_out and not all(each.by_claim for each in lower):
+        remedy = (
+            f"{PREEMPTION.remedy}, or add the label gpu-admission.io/dra: disabled to the pod, which then preempts under "
+            "the device plugin"
+        )
+    yield PREEMPTION.finding(SPEC / "priorityClassName", text, remedy)
+
+
+def _preemptible(question: Question) -> tuple[int, dict[_Holding, int]]:
+    """The priority of a pod, and how many pods of lower priority hold what it requests; none while that is unknown."""
+    spec, view = question.pod.spec, question.view
+    priority = pod_priority(spec, view)
+    if priority is UNKNOWN or not preempts(spec, view):
+        return 0, {}
+    holdings = view.count_each("Pod", _holding)
+    return priority, {
+        each: count
+        for each, count in ({} if holdings is UNKNOWN else holdings).items()
+        if not question.places.keys().isdisjoint(each.resources) and _is_lower(each, priority, view)
+    }
+
+
+def _is_lower(holding: _Holding, priority: int, view: ClusterView) -> bool:
+    spec = {"priority": holding.priority, "priorityClassName": holding.priority_class}
+    own = pod_priority(spec, view)
+    return own is not UNKNOWN and own < priority
+
+
+def _holding(pod: Object) -> _Holding | None:
+    """What a pod holds; None if it has no node, has ended, or gets no GPU by a resource of the device plugin."""
+    taken = taken_by(pod)
+    if taken is None:
+        return None
+    requested = tuple(name for name, _ in taken[1] if parse_resource(name) is not None)
+    record = lookup(pod, ("metadata", "annotations", RECORD))
+    resources = requested or (_recorded(record) if isinstance(record, str) else ())
+    if not resources:
+        return None
+    priority, name = lookup(pod, ("spec", "priority")), lookup(pod, ("spec", "priorityClassName"))
+    return _Holding(
+        priority if isinstance(priority, int) else None,
+        name if isinstance(name, str) and priority is None else "",
+        resources,
+        by_claim=not requested,
+    )
+
+
+def _length(text: str, _: tuple[str, ...]) -> int:
+    return len(text)
+
+
+@remember(_MOST_RECORDS, _length)
+def _recorded(text: str) -> tuple[str, ...]:
+    """The resources that a converted pod requested, as its record says; the record need not be true."""
+    asked = Asked.from_record(text)
+    containers = () if asked is None else asked.containers
+    return tuple(sorted({name for each in containers for name, count in each.resources.items() if count}))

@@ -1,0 +1,110 @@
+"""Tallies: what is counted change by change is what it would be if it was counted from scratch."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import lookup
+from policies.view import UNKNOWN
+from webhook.cluster.kinds import watched
+from webhook.cluster.live import LiveView
+from webhook.cluster.trimmed import store_of
+
+(PODS,) = [each for each in watched(()) if each.kind == "Pod"]
+GPU = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]
+
+
+def pod(name="train", priority=0):
+    return {
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": {"priority": priority, "preemptionPolicy": "Never", "containers": GPU},
+    }
+
+
+def priority_of(item):
+    return lookup(item, ("spec", "priority"))
+
+
+def policy_of(item):
+    return lookup(item, ("spec", "preemptionPolicy"))
+
+
+@pytest.fixture
+def store(take_list):
+    made = store_of(PODS)
+    take_list(made, [])
+    return made
+
+
+@pytest.fixture
+def view(store):
+    return LiveView([(PODS, store)])
+
+
+def tell(store, event, item):
+    store.apply({"type": event, "object": item})
+
+
+def test_nothing_is_counted_before_pods_are_listed():
+    assert LiveView([(PODS, store_of(PODS))]).count_each("Pod", priority_of) is UNKNOWN
+    assert LiveView().count_each("Pod", priority_of) is UNKNOWN
+
+
+def test_fields_that_decide_about_preemption_are_kept(store, view):
+    tell(store, "ADDED", pod(priority=7))
+    assert view.count_each("Pod", priority_of) == {7: 1}
+    assert view.count_each("Pod", policy_of) == {"Never": 1}
+
+
+def test_change_moves_an_object_to_another_count(store, view):
+    tell(store, "ADDED", pod("a"))
+    tell(store, "ADDED", pod("b"))
+    assert view.count_each("Pod", priority_of) == {0: 2}
+    tell(store, "MODIFIED", pod("a", 5))
+    assert view.count_each("Pod", priority_of) == {0: 1, 5: 1}
+    tell(store, "DELETED", pod("b"))
+    assert view.count_each("Pod", priority_of) == {5: 1}
+
+
+def test_objects_are_not_looked_at_again_for_a_second_count(store, view):
+    seen = []
+
+    def noted(item):
+        seen.append(name_of(item))
+        return 0
+
+    tell(store, "ADDED", pod("a"))
+    view.count_each("Pod", noted)
+    view.count_each("Pod", noted)
+    assert seen == ["a"]
+    tell(store, "ADDED", pod("b"))
+    assert (view.count_each("Pod", noted), seen) == ({0: 2}, ["a", "b"])
+
+
+def test_new_list_is_counted_anew(store, view, take_list):
+    tell(store, "ADDED", pod("a"))
+    assert view.count_each("Pod", priority_of) == {0: 1}
+    take_list(store, [pod("b", 3), pod("c", 3)])
+    assert view.count_each("Pod", priority_of) == {3: 2}
+
+
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(["ADDED", "MODIFIED", "DELETED", "ask"]), st.sampled_from("abc"), st.integers(0, 2)),
+    max_size=20,
+)
+
+
+@given(EVENTS)
+def test_counts_are_those_of_all_objects(events):
+    store = store_of(PODS)
+    store.listing().finish("1")
+    view = LiveView([(PODS, store)])
+    for event, name, priority in events:
+        if event == "ask":
+            view.count_each("Pod", priority_of)
+        else:
+            tell(store, event, pod(name, priority))
+    assert view.count_each("Pod", priority_of) == Counter(map(priority_of, store.list()))
