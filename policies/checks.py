@@ -47,7 +47,9 @@ def problem(
 class Checks(Generic[T]):
     """The checks of one kind of subject, in the order in which they are written."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, cluster_scoped: bool = False) -> None:
+        """Args: whether all subjects are objects without a namespace."""
+        self._cluster_scoped = cluster_scoped
         self._checks: list[tuple[Rule, Callable[[T], Iterable[Problem]]]] = []
 
     def rule(
@@ -63,12 +65,14 @@ class Checks(Generic[T]):
         rows: tuple[str, ...] = (),
         setting: str = "",
         fixed: bool = False,
+        beside: tuple[str, ...] = (),
     ) -> Callable[[Callable[[T], Iterable[Problem]]], Callable[[T], Iterable[Problem]]]:
         """Register a function as the check of a rule; its docstring is the rule's reason.
 
         `wrong` and `right` are YAML documents: the object, and after it, separated by `---`, what the cluster has.
         `rows` are the ids of the misconfigurations in docs/catalogue.md that the rule catches; `fixed` says that no
-        setting changes its severity, which whoever runs the checks sees to.
+        setting changes its severity, which whoever runs the checks sees to. `beside` are the rules beside whose findings
+        it is found, if it is never found alone.
         """
 
         def register(check: Callable[[T], Iterable[Problem]]) -> Callable[[T], Iterable[Problem]]:
@@ -84,6 +88,8 @@ class Checks(Generic[T]):
                 setting=setting,
                 rows=rows,
                 fixed=fixed,
+                beside=beside,
+                cluster_scoped=self._cluster_scoped,
             )
             self._checks.append((made, check))
             return check

@@ -50,6 +50,12 @@ class Rule:
     """Whether no setting changes its severity, and nobody is exempt from it."""
     shared_cause: bool = False
     """Whether the cause lies outside the object, so that many objects have the same finding."""
+    beside: tuple[str, ...] = ()
+    """The rules beside whose findings it is found; empty if it is found alone."""
+    needs: tuple[str, bool] | None = None
+    """A setting, and the value without which the rule finds nothing."""
+    cluster_scoped: bool = False
+    """True if all objects that it judges are without a namespace."""
 
     def finding(
         self,
@@ -79,6 +85,9 @@ def rule(
     rows: tuple[str, ...] = (),
     fixed: bool = False,
     shared_cause: bool = False,
+    beside: tuple[str, ...] = (),
+    needs: tuple[str, bool] | None = None,
+    cluster_scoped: bool = False,
 ) -> Rule:
     """Register a rule under its id.
 
@@ -98,6 +107,9 @@ def rule(
         rows=rows,
         fixed=fixed,
         shared_cause=shared_cause,
+        beside=beside,
+        needs=needs,
+        cluster_scoped=cluster_scoped,
         **{name: dedent(text).strip() for name, text in texts.items()},
     )
     _RULES[rule_id] = made

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 # Imported for the rules that they register, in the order in which these are told.
 # isort: off
 from policies.access import visible_devices, cuda_version, runtime_class, mounts, cdi_annotations, sources, images  # noqa: F401
-from policies.access import circumstances  # noqa: F401
+from policies.access.circumstances import GROUNDS
 
 # isort: on
 from policies.access.checks import ACCESS, CIRCUMSTANCES
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = ["validate"]
-
-_GROUNDS = frozenset({"GA601", "GA602", "GA603", "GA604", "GA605", "GA606", "GA610", "GA611"})
-"""The rules that make something of circumstances; the others only suspect."""
 
 
 def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
@@ -55,6 +52,6 @@ def _gravest(findings: Iterable[Finding], subject: Subject) -> Severity | None:
     found = {
         settings.severity_of(finding.rule, finding.severity, subject.namespace)
         for finding in findings
-        if finding.rule in _GROUNDS
+        if finding.rule in GROUNDS
     }
     return next((severity for severity in (Severity.DENY, Severity.WARN, Severity.AUDIT) if severity in found), None)

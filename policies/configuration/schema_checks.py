@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA"]
 
-SCHEMA: Checks[Change] = Checks()
+SCHEMA: Checks[Change] = Checks(cluster_scoped=True)
 
 _FEWEST_MISSING = 3
 """Required fields that a patch lacks at least; somebody may have forgotten fewer."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Checks, Problem, problem
 from policies.decision import Severity
+from policies.idle_settings import idle_settings
 from policies.rules import without_effect
 from policies.settings import SettingsError, parse_settings
 
@@ -87,6 +88,43 @@ def effective_rules(change: Change) -> Iterator[Problem]:
     try:
         settings = parse_settings(change.object)
     except SettingsError:
-        return  # GA701 has told
+        return  # GA701 has reported it.
     for path, sentence in without_effect(settings):
         yield problem(path, sentence)
+
+
+@SETTINGS.rule(
+    "GA707",
+    "A setting must have what it needs to take effect",
+    default=Severity.WARN,
+    remedy="remove it, or set what it needs",
+    source="docs/settings.md",
+    wrong="""
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUAdmissionPolicy
+    metadata: {name: default}
+    spec:
+      rules:
+      - {rule: GA609, severity: deny}""",
+    right="""
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUAdmissionPolicy
+    metadata: {name: default}
+    spec:
+      access: {mode: deny}
+      rules:
+      - {rule: GA609, severity: deny}""",
+    fixed=True,
+)
+def effective_settings(change: Change) -> Iterator[Problem]:
+    """Some settings change nothing alone, and some are overruled by others, so their author expects what never happens.
+
+    GA609 is found only beside another finding on the same pod. GA411 needs `placement.avoidSharedGPUs`. Of two entries for
+    the same thing in the same namespaces the later one wins. An entry for the rule of a setting replaces the setting.
+    """
+    try:
+        settings = parse_settings(change.object)
+    except SettingsError:
+        return  # GA701 has reported it.
+    for path, message, remedy in idle_settings(settings):
+        yield problem(path, message, remedy)

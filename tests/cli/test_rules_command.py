@@ -77,7 +77,10 @@ def test_rules_as_json_have_every_field(invoke):
     documents = json.loads(invoke("rules", "-o", "json").stdout)
     assert [document["id"] for document in documents] == [rule.id for rule in all_rules()]
     texts = {"id", "title", "default", "why", "remedy", "source", "wrong", "right", "setting"}
-    assert all(document.keys() == {*texts, "rows", "fixed", "shared_cause"} for document in documents)
+    assert all(
+        document.keys() == {*texts, "rows", "fixed", "shared_cause", "beside", "needs", "cluster_scoped"}
+        for document in documents
+    )
 
 
 def test_rule_that_no_setting_changes_says_so(invoke):

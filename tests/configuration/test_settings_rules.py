@@ -91,6 +91,155 @@ def test_severities_and_exemptions_without_effect_are_told():
     ]
 
 
+BESIDE = (
+    "GA609 is found only beside a finding of GA601, GA602, GA603, GA604, GA605, GA606, GA610 or GA611, and none of them "
+    "refuses anything; privileges alone are always admitted; set spec.access.mode: deny; to refuse privileged pods, enforce "
+    "the Pod Security level baseline"
+)
+SHADOWED = "and the later entry wins; remove one of the two"
+UNSCOPED = "is about objects without a namespace, so namespaces never match them; leave namespaces out"
+WINS = "everywhere, which wins; remove the entries of spec.rules, or this setting"
+
+
+def rules(*entries):
+    return {"rules": [dict(zip(("rule", "severity", "namespaces"), entry, strict=False)) for entry in entries]}
+
+
+def placement(**chosen):
+    return {"placement": chosen}
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (rules(("GA609", "deny")), f"spec.rules[0]: {BESIDE}"),
+        (
+            rules(("GA411", "deny")),
+            (
+                "spec.rules[0]: GA411 finds nothing while spec.placement.avoidSharedGPUs is false; set "
+                "spec.placement.avoidSharedGPUs: true, or remove the entry"
+            ),
+        ),
+        (
+            rules(("GA318", "deny")),
+            (
+                "spec.rules[0]: GA318 finds nothing while spec.conversion.allowPodOptOut is true; set "
+                "spec.conversion.allowPodOptOut: false, or remove the entry"
+            ),
+        ),
+        (
+            rules(("GA307", "warn", ["team-a"]), ("GA307", "deny")),
+            f"spec.rules[0]: rules[1] sets GA307 for the same namespaces, {SHADOWED}",
+        ),
+        (rules(("GA110", "warn", ["team-a"])), f"spec.rules[0].namespaces: GA110 {UNSCOPED}"),
+        (
+            rules(("GA302", "warn", ["kube-system", "gpu-operator"])),
+            (
+                "spec.rules[0].namespaces: GA302 finds nothing in kube-system and gpu-operator: no webhook is called for it; "
+                "remove the entry"
+            ),
+        ),
+        (
+            {"conversion": {"nativeQuota": "warn"}, **rules(("GA312", "deny"))},
+            f"spec.conversion.nativeQuota: is warn, but spec.rules sets GA312 {WINS}",
+        ),
+        (
+            {**placement(unsatisfiable="deny"), **rules(("GA404", "warn"), ("GA313", "warn"))},
+            f"spec.placement.unsatisfiable: is deny, but spec.rules sets GA313 and GA404 {WINS}",
+        ),
+        (
+            placement(
+                wishes=[{"wish": {"product": "H100*"}, "namespaces": ["team-a"]}, {"wish": {"product": "A100*"}}]
+            ),
+            f"spec.placement.wishes[0].wish.product: wishes[1] says product for the same namespaces, {SHADOWED}",
+        ),
+        (
+            placement(wishes=[{"wish": {"family": "hopper"}, "namespaces": ["kube-system"]}]),
+            (
+                "spec.placement.wishes[0].namespaces: holds in kube-system only: no webhook is called for it; "
+                "remove the entry"
+            ),
+        ),
+        (
+            placement(avoidSharedGPUs=True, wishes=[{"wish": {"sharing": "any"}}]),
+            (
+                "spec.placement.avoidSharedGPUs: is true, but wishes[0] says for every pod whether it takes shared GPUs; "
+                "remove one of the two"
+            ),
+        ),
+        (
+            placement(tolerations=[{"key": "nvidia.com/gpu"}]),
+            "spec.placement.tolerations[0]: every GPU pod tolerates it already; remove the entry",
+        ),
+        (
+            placement(tolerations=[{"key": "sku"}, {"key": "sku", "value": "gpu", "namespaces": ["team-a"]}]),
+            (
+                "spec.placement.tolerations[1]: the pods that it is for tolerate it already, by tolerations[0]; "
+                "remove one of the two"
+            ),
+        ),
+        (
+            {"access": {"mode": "deny", "exemptNamespaces": ["*"]}},
+            (
+                "spec.access.mode: is deny, but access.exemptNamespaces exempts every namespace; "
+                'remove "*" from access.exemptNamespaces'
+            ),
+        ),
+        (
+            {"quota": {"exemptNamespaces": ["*"]}},
+            'spec.quota.exemptNamespaces: exempts every namespace, so no GPUQuota limits anything; remove "*"',
+        ),
+        (
+            {
+                "quota": {
+                    "weights": [
+                        {"products": ["Tesla-T4"], "sharing": "mps", "gpus": "1/4"},
+                        {"products": ["*"], "sharing": "mps", "gpus": "1/2"},
+                    ]
+                }
+            },
+            f"spec.quota.weights[0]: weights[1] is for the same products, {SHADOWED}",
+        ),
+        (
+            {"exemptions": [{"from": ["GA11*"], "users": ["alice"], "namespaces": ["team-a"]}]},
+            f"spec.exemptions[0].namespaces: GA11* {UNSCOPED}",
+        ),
+        (
+            {"draDriver": {"featureGates": {"MPSSuport": True}}},
+            "spec.draDriver.featureGates.MPSSuport: NVIDIA's DRA driver has no such gate; write MPSSupport",
+        ),
+        (
+            {"draDriver": {"version": "latest"}},
+            'spec.draDriver.version: is "latest", which is not a release; write one such as "25.8.0"',
+        ),
+    ],
+)
+def test_setting_that_changes_nothing_is_told(spec, text):
+    decision = decided(policy(spec))
+    assert [f"{each.path}: {each.message}; {each.remedy}" for each in decision.findings] == [text]
+    assert {(each.rule, each.severity) for each in decision.findings} == {("GA707", Severity.WARN)}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"access": {"mode": "deny"}, **rules(("GA609", "deny"))},
+        rules(("GA601", "deny", ["team-a"]), ("GA609", "deny")),
+        rules(("GA609", "audit")),
+        rules(("GA318", "off"), ("GA110", "warn"), ("GA110", "audit", [""])),
+        {"conversion": {"allowPodOptOut": False}, **rules(("GA318", "deny"))},
+        rules(("GA307", "deny"), ("GA307", "warn", ["team-a"])),
+        {**placement(unsatisfiable="deny"), **rules(("GA404", "warn"))},
+        {"conversion": {"unsatisfiable": "deny"}, **rules(("GA313", "warn", ["team-a"]))},
+        placement(wishes=[{"wish": {"product": "H100*"}}, {"wish": {"product": "A100*"}, "namespaces": ["team-a"]}]),
+        placement(tolerations=[{"key": "sku", "value": "gpu"}, {"key": "sku"}]),
+        {"draDriver": {"featureGates": {"MPSSupport": True, "OfTomorrow": True}, "version": "25.8.0"}},
+    ],
+)
+def test_settings_that_take_effect_are_not_told(spec):
+    assert decided(policy(spec)).findings == ()
+
+
 def test_invalid_settings_can_be_deleted():
     assert decided(None, policy(INVALID), "DELETE").findings == ()
 

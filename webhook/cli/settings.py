@@ -8,7 +8,7 @@ import click
 
 # Registers every rule, so that a mistyped id is seen.
 import policies.review  # noqa: F401
-from policies.rules import without_effect
+from policies.idle_settings import settings_remarks
 from policies.settings import DEFAULTS, SettingsError, parse_settings
 from policies.view import UNKNOWN
 from webhook.cli.documents import Problem, Reader
@@ -45,7 +45,7 @@ def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
             for path, sentence in error.problems
         ]
         return DEFAULTS
-    for path, sentence in without_effect(policy):
+    for path, sentence in settings_remarks(policy):
         click.echo(f"Warning: {Problem(name, sentence, document.position(path))}", err=True)
     return policy
 

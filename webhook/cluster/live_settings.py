@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 # Registers every rule, so that one which does not exist is seen.
 import policies.review  # noqa: F401
+from policies.idle_settings import settings_remarks
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.rules import without_effect
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, SettingsError, parse_settings
 from policies.view import UNKNOWN, Unknown
 
@@ -123,7 +123,7 @@ def _state_of(stored: Object, before: SettingsState) -> SettingsState:
         policy = parse_settings(stored)
     except SettingsError as error:
         return replace(before, stored=stored, problems=tuple(error.problems), remarks=())
-    remarks = tuple(without_effect(policy))
+    remarks = tuple(settings_remarks(policy))
     return SettingsState(policy, generation_of(stored), stored, remarks=remarks)
 
 

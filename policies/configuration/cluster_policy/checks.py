@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CLUSTER_POLICY", "CLUSTER_POLICY_DELETION"]
 
-CLUSTER_POLICY: Checks[Change] = Checks()
+CLUSTER_POLICY: Checks[Change] = Checks(cluster_scoped=True)
 """Of a ClusterPolicy that is created or changed."""
 
-CLUSTER_POLICY_DELETION: Checks[Change] = Checks()
+CLUSTER_POLICY_DELETION: Checks[Change] = Checks(cluster_scoped=True)
 """Of one that is deleted; what is wrong with its fields no longer matters then."""

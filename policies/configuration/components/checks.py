@@ -11,4 +11,4 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPONENTS"]
 
-COMPONENTS: Checks[Change] = Checks()
+COMPONENTS: Checks[Change] = Checks(cluster_scoped=True)

@@ -11,4 +11,4 @@ if TYPE_CHECKING:
 
 __all__ = ["GPU_CLUSTER"]
 
-GPU_CLUSTER: Checks[Change] = Checks()
+GPU_CLUSTER: Checks[Change] = Checks(cluster_scoped=True)

@@ -9,6 +9,7 @@ from policies.configuration.gpu_cluster.checks import GPU_CLUSTER
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
+from policies.nvidia.driver_gates import OFF_BY_DEFAULT, ON_BY_DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,21 +22,7 @@ _DOMAINS = ("draDriver", "computeDomains", "kubeletPlugin")
 _PORTS = {_GPUS: 51516, _DOMAINS: 51515}
 """Of the health services, where none is set."""
 
-_OFF = frozenset(
-    {
-        *("TimeSlicingSettings", "MPSSupport", "PassthroughSupport", "DynamicMIG", "NVMLDeviceHealthCheck"),
-        *("DeviceMetadata", "FabricManagerPartitioning", "HostManagedIMEXDaemon", "DRAListTypeAttributes"),
-        *("ConsumableShares", "AllAlpha", "AllBeta", "LoggingAlphaOptions"),
-    }
-)
-_ON = frozenset(
-    {
-        *("IMEXDaemonsWithDNSNames", "ComputeDomainCliques", "CrashOnNVLinkFabricErrors"),
-        *("ContextualLogging", "LoggingBetaOptions"),
-    }
-)
-"""The gates of DRA driver 0.5, by what they are when nothing is said of them."""
-
+_KNOWN = OFF_BY_DEFAULT | ON_BY_DEFAULT
 _EXCLUDE = (
     ("DynamicMIG", "PassthroughSupport"),
     ("DynamicMIG", "NVMLDeviceHealthCheck"),
@@ -79,8 +66,8 @@ def startable(change: Change) -> Iterator[Problem]:
     if change.deleted:
         return
     for gate in change.mapping(*_GATES):
-        if gate not in _OFF | _ON:
-            guess = closest(gate, _OFF | _ON)
+        if gate not in _KNOWN:
+            guess = closest(gate, sorted(_KNOWN))
             text = f"is no feature gate of DRA driver 0.5, which would exit with: unrecognized feature gate: {gate}"
             remedy = f"write {guess}" if guess else "remove it, or look it up in the version of the driver that you run"
             yield problem(change.at(*_GATES, gate), text, remedy, severity=Severity.WARN)
@@ -99,7 +86,7 @@ def startable(change: Change) -> Iterator[Problem]:
 
 def _is_on(change: Change, gate: str) -> bool:
     """Whether a gate is on; all that are off by default are alpha."""
-    return change.flag(*_GATES, gate, default=gate in _ON or change.flag(*_GATES, "AllAlpha"))
+    return change.flag(*_GATES, gate, default=gate in ON_BY_DEFAULT or change.flag(*_GATES, "AllAlpha"))
 
 
 def _shares(change: Change) -> Iterator[Problem]:

@@ -63,4 +63,4 @@ class _NodeChecks(Checks["Change"]):
             yield replace(finding, severity=Severity.WARN) if lowered else finding
 
 
-NODE = _NodeChecks()
+NODE = _NodeChecks(cluster_scoped=True)

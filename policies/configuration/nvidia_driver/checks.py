@@ -11,4 +11,4 @@ if TYPE_CHECKING:
 
 __all__ = ["NVIDIA_DRIVER"]
 
-NVIDIA_DRIVER: Checks[Change] = Checks()
+NVIDIA_DRIVER: Checks[Change] = Checks(cluster_scoped=True)

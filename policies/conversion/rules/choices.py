@@ -51,6 +51,7 @@ OPTED_OUT = rule(
     "A pod that opts out must not be converted",
     default=Severity.WARN,
     setting="conversion.allowPodOptOut",
+    needs=("conversion.allowPodOptOut", True),
     why="""
     The label gpu-admission.io/dra: disabled on a pod keeps it with the device plugin although its namespace converts,
     if the administrator allows it. It then runs only where the device plugin hands out GPUs.""",
@@ -69,6 +70,7 @@ OPT_OUT_REFUSED = rule(
     "Pods must opt out only where the administrator allows it",
     default=Severity.WARN,
     setting="conversion.allowPodOptOut",
+    needs=("conversion.allowPodOptOut", False),
     why="""
     The administrator has turned conversion.allowPodOptOut off, so the label on the pod has no effect and the pod is
     converted like every other.""",

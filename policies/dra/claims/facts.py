@@ -8,6 +8,7 @@ from policies.dra.cel.environment import Features
 from policies.dra.claims.effort import Effort
 from policies.dra.feature_gates import ON_SINCE
 from policies.kubernetes.paths import lookup
+from policies.nvidia.driver_gates import ON_BY_DEFAULT
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
 
 __all__ = ["Facts"]
-
-_DRIVER_DEFAULTS = {"IMEXDaemonsWithDNSNames": True, "ComputeDomainCliques": True, "CrashOnNVLinkFabricErrors": True}
-"""The gates of NVIDIA's driver that are on when nothing is said. Source: pkg/featuregates of dra-driver-nvidia-gpu."""
 
 
 class Facts:
@@ -67,7 +65,7 @@ class Facts:
             if clusters is UNKNOWN or not clusters:
                 return UNKNOWN
             gates = lookup(clusters[0], ("spec", "draDriver", "featureGates")) or {}
-        return bool(gates.get(gate, _DRIVER_DEFAULTS.get(gate, False))) if isinstance(gates, dict) else UNKNOWN
+        return bool(gates.get(gate, gate in ON_BY_DEFAULT)) if isinstance(gates, dict) else UNKNOWN
 
     def driver_version(self) -> str | Unknown:
         """The release of NVIDIA's DRA driver, `25.8.0`, where the settings tell it."""

@@ -11,6 +11,7 @@ ONLY_SHARES = rule(
     "GA411",
     "A pod that avoids shared GPUs must find a GPU of its own",
     default=Severity.WARN,
+    needs=("placement.avoidSharedGPUs", True),
     why="""
     With spec.placement.avoidSharedGPUs, pods that ask for nvidia.com/gpu and say nothing about sharing are kept off
     nodes that hand out their GPUs in shares. Where every node that offers the GPU does so, that would keep the pod

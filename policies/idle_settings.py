@@ -1,0 +1,210 @@
+"""Settings that change nothing, because another setting that they need is missing or because another one wins."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.decision import Severity
+from policies.kubernetes.misspellings import closest
+from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.printable import shown
+from policies.nvidia.driver_gates import OFF_BY_DEFAULT, ON_BY_DEFAULT
+from policies.rules import all_rules, get_rule, without_effect
+from policies.settings import DEFAULTS
+from policies.settings.exempt_namespaces import exemption
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from policies.entries import Concern
+    from policies.rules import Rule
+    from policies.settings.choices import GPUAdmissionPolicy, RuleOverride, WishDefault
+
+__all__ = ["Idle", "idle_settings", "settings_remarks"]
+
+_CONCERNS: dict[str, Concern | None] = {"GA2": None, "GA3": "conversion", "GA4": None, "GA5": "quota", "GA6": "access"}
+"""What exempts a namespace from the rules whose ids begin so; ConfigMaps and settings are judged everywhere."""
+_SEVERITIES: dict[str, Callable[[GPUAdmissionPolicy], str]] = {
+    "access.mode": lambda settings: settings.access.mode,
+    "configuration.clusterPolicyDeletion": lambda settings: settings.configuration.cluster_policy_deletion,
+    "conversion.nativeQuota": lambda settings: settings.conversion.native_quota,
+    "conversion.unsatisfiable": lambda settings: settings.conversion.unsatisfiable,
+    "placement.unsatisfiable": lambda settings: settings.placement.unsatisfiable,
+}
+"""Settings that name the severity of rules."""
+_ALSO_NAMED = {"GA313": "placement.unsatisfiable"}
+"""Rules whose severity a second setting names: no device is as a pod wishes."""
+_SWITCHES: dict[str, Callable[[GPUAdmissionPolicy], bool]] = {
+    "conversion.allowPodOptOut": lambda settings: settings.conversion.allow_pod_opt_out,
+    "placement.avoidSharedGPUs": lambda settings: settings.placement.avoid_shared_gpus,
+}
+"""Settings that rules need."""
+_EVERY = "*"
+
+
+class Idle(NamedTuple):
+    """A setting that changes nothing."""
+
+    path: FieldPath
+    message: str
+    remedy: str
+
+
+def settings_remarks(settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
+    """Where settings have no effect, and a sentence about it; none of it makes them invalid."""
+    yield from without_effect(settings)
+    for path, message, remedy in idle_settings(settings):
+        yield path, f"{message}; {remedy}"
+
+
+def idle_settings(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+    """The settings that change nothing as they are; names of rules that do not exist are reported elsewhere."""
+    yield from _overrides(settings)
+    yield from _overruled(settings)
+    yield from _placement(settings)
+    yield from _exemptions(settings)
+    yield from _weights(settings)
+    yield from _driver(settings)
+
+
+def _overrides(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+    for index, override in enumerate(settings.rules):
+        rule = get_rule(override.rule)
+        if rule is None or rule.fixed:
+            continue
+        path = _at("rules") / index
+        later = _later(settings.rules, index, [n for n, each in enumerate(settings.rules) if each.rule == rule.id])
+        if later is not None:
+            text = f"rules[{later}] sets {rule.id} for the same namespaces, and the later entry wins"
+            yield Idle(path, text, "remove one of the two")
+        elif rule.cluster_scoped and not override.holds_in(""):
+            text = f"{rule.id} is about objects without a namespace, so namespaces never match them"
+            yield Idle(path / "namespaces", text, "leave namespaces out")
+        elif where := _exempt_namespaces(rule, override, settings):
+            yield Idle(path / "namespaces", f"{rule.id} finds nothing in {where}", "remove the entry")
+        elif override.severity is not Severity.OFF:
+            yield from _never_found(rule, override, settings, path)
+
+
+def _exempt_namespaces(rule: Rule, override: RuleOverride, settings: GPUAdmissionPolicy) -> str:
+    """Why a rule finds nothing in any namespace of an entry; empty if it may."""
+    if rule.id[:3] not in _CONCERNS or _EVERY in override.namespaces:
+        return ""
+    reasons = [exemption(_CONCERNS[rule.id[:3]], pattern, settings) for pattern in override.namespaces]
+    return f"{' and '.join(override.namespaces)}: {reasons[0]}" if all(reasons) else ""
+
+
+def _never_found(rule: Rule, override: RuleOverride, settings: GPUAdmissionPolicy, path: FieldPath) -> Iterator[Idle]:
+    if rule.needs:
+        name, wanted = rule.needs
+        if _SWITCHES[name](settings) is not wanted:
+            is_set, needed = ("false", "true") if wanted else ("true", "false")
+            text = f"{rule.id} finds nothing while spec.{name} is {is_set}"
+            yield Idle(path, text, f"set spec.{name}: {needed}, or remove the entry")
+    if not rule.beside or override.severity is not Severity.DENY:
+        return
+    others = [other for each in rule.beside if (other := get_rule(each)) is not None]
+    mode = Severity(settings.access.mode)
+    severities = {settings.severity_of(other.id, mode if other.setting else other.default, "") for other in others}
+    severities |= {each.severity for each in settings.rules if each.rule in rule.beside}
+    if Severity.DENY not in severities:
+        text = (
+            f"{rule.id} is found only beside a finding of {', '.join(rule.beside[:-1])} or {rule.beside[-1]}, and none of "
+            "them refuses anything; privileges alone are always admitted"
+        )
+        remedy = "set spec.access.mode: deny; to refuse privileged pods, enforce the Pod Security level baseline"
+        yield Idle(path, text, remedy)
+
+
+def _overruled(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+    """Severities of a setting that entries of `rules` replace everywhere."""
+    everywhere = {each.rule for each in settings.rules if _EVERY in each.namespaces}
+    for name, value in _SEVERITIES.items():
+        ruled = [rule.id for rule in all_rules() if name in (rule.setting, _ALSO_NAMED.get(rule.id))]
+        if value(settings) != value(DEFAULTS) and everywhere.issuperset(ruled):
+            text = f"is {value(settings)}, but spec.rules sets {' and '.join(ruled)} everywhere, which wins"
+            yield Idle(_at(name), text, "remove the entries of spec.rules, or this setting")
+
+
+def _placement(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+    placement, path = settings.placement, _at("placement")
+    for index, default in enumerate(placement.wishes):
+        for word in default.wish:
+            later = _later(placement.wishes, index, [n for n, each in enumerate(placement.wishes) if word in each.wish])
+            if later is not None:
+                text = f"wishes[{later}] says {word} for the same namespaces, and the later entry wins"
+                yield Idle(path / "wishes" / index / "wish" / word, text, "remove one of the two")
+        yield from _never_reached(path / "wishes" / index, default.namespaces, settings)
+    says = [
+        index for index, each in enumerate(placement.wishes) if "sharing" in each.wish and _EVERY in each.namespaces
+    ]
+    if placement.avoid_shared_gpus and says:
+        text = f"is true, but wishes[{says[-1]}] says for every pod whether it takes shared GPUs"
+        yield Idle(path / "avoidSharedGPUs", text, "remove one of the two")
+    for index, taint in enumerate(placement.tolerations):
+        if (taint.key, taint.effect) == ("nvidia.com/gpu", "NoSchedule"):
+            yield Idle(path / "tolerations" / index, "every GPU pod tolerates it already", "remove the entry")
+        yield from _never_reached(path / "tolerations" / index, taint.namespaces, settings)
+        for number, other in enumerate(placement.tolerations[:index]):
+            same = (other.key, other.effect) == (taint.key, taint.effect) and other.value in ("", taint.value)
+            if same and _covers(other.namespaces, taint.namespaces):
+                text = f"the pods that it is for tolerate it already, by tolerations[{number}]"
+                yield Idle(path / "tolerations" / index, text, "remove one of the two")
+                break
+
+
+def _never_reached(path: FieldPath, namespaces: Sequence[str], settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+    reasons = [exemption(None, each, settings) for each in namespaces]
+    if all(reasons):
+        yield Idle(path / "namespaces", f"holds in {' and '.join(namespaces)} only: {reasons[0]}", "remove the entry")
+
+
+def _exemptions(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+    for index, each in enumerate(settings.exemptions):
+        named = [rule for rule in all_rules() if any(fnmatchcase(rule.id, pattern) for pattern in each.from_)]
+        if named and not each.holds_in("") and all(rule.cluster_scoped for rule in named):
+            text = f"{' and '.join(each.from_)} is about objects without a namespace, so namespaces never match them"
+            yield Idle(_at("exemptions") / index / "namespaces", text, "leave namespaces out")
+    if _EVERY in settings.access.exempt_namespaces and settings.access.mode == "deny":
+        text = "is deny, but access.exemptNamespaces exempts every namespace"
+        yield Idle(_at("access.mode"), text, 'remove "*" from access.exemptNamespaces')
+    if _EVERY in settings.quota.exempt_namespaces and settings.quota != DEFAULTS.quota:
+        text = "exempts every namespace, so no GPUQuota limits anything"
+        yield Idle(_at("quota.exemptNamespaces"), text, 'remove "*"')
+
+
+def _weights(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+    weights = settings.quota.weights
+    for index, weight in enumerate(weights):
+        for later in range(index + 1, len(weights)):
+            if weights[later].sharing == weight.sharing and _covers(weights[later].products, weight.products):
+                text = f"weights[{later}] is for the same products, and the later entry wins"
+                yield Idle(_at("quota.weights") / index, text, "remove one of the two")
+                break
+
+
+def _driver(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+    path = _at("draDriver")
+    known = OFF_BY_DEFAULT | ON_BY_DEFAULT
+    for gate in settings.dra_driver.feature_gates or {}:
+        if gate not in known and (meant := closest(gate, sorted(known), likeness=0.8)):
+            yield Idle(path / "featureGates" / gate, "NVIDIA's DRA driver has no such gate", f"write {meant}")
+    version = settings.dra_driver.version
+    if version and not any(letter.isdigit() for letter in version):
+        yield Idle(path / "version", f"is {shown(version)}, which is not a release", 'write one such as "25.8.0"')
+
+
+def _at(name: str) -> FieldPath:
+    return FieldPath(("spec", *name.split(".")))
+
+
+def _later(entries: Sequence[RuleOverride | WishDefault], index: int, same: Sequence[int]) -> int | None:
+    """The first later entry for the same thing that holds wherever this one does."""
+    wins = (number for number in same if _covers(entries[number].namespaces, entries[index].namespaces))
+    return next((number for number in wins if number > index), None)
+
+
+def _covers(patterns: Sequence[str], others: Sequence[str]) -> bool:
+    """True if patterns certainly match whatever others match: they are the same, or `*`."""
+    return _EVERY in patterns or set(others) <= set(patterns)

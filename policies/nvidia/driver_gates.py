@@ -1,0 +1,19 @@
+"""Feature gates of NVIDIA's DRA driver 0.5. Source: its pkg/featuregates."""
+
+from __future__ import annotations
+
+__all__ = ["OFF_BY_DEFAULT", "ON_BY_DEFAULT"]
+
+OFF_BY_DEFAULT = frozenset(
+    {
+        *("TimeSlicingSettings", "MPSSupport", "PassthroughSupport", "DynamicMIG", "NVMLDeviceHealthCheck"),
+        *("DeviceMetadata", "FabricManagerPartitioning", "HostManagedIMEXDaemon", "DRAListTypeAttributes"),
+        *("ConsumableShares", "AllAlpha", "AllBeta", "LoggingAlphaOptions"),
+    }
+)
+ON_BY_DEFAULT = frozenset(
+    {
+        *("IMEXDaemonsWithDNSNames", "ComputeDomainCliques", "CrashOnNVLinkFabricErrors"),
+        *("ContextualLogging", "LoggingBetaOptions"),
+    }
+)
