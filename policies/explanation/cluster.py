@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["BRING", "Cluster", "read_cluster", "used_amounts"]
+__all__ = ["BRING", "Cluster", "Holding", "read_cluster", "used_amounts"]
 
 BRING = (
     "bring what the cluster holds: "
@@ -31,6 +31,16 @@ BRING = (
 """The remedy where facts are missing."""
 
 _ANYWHERE = "any node"
+
+
+class Holding(NamedTuple):
+    """A claim that holds devices."""
+
+    held: Held
+    words: str
+    """Who holds them."""
+    pods: tuple[str, ...]
+    """The pods that it is reserved for, `team-b/train-0`; none if anything else uses it, such as a PodGroup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,8 @@ class Cluster:
     claims_known: bool
     holders: Mapping[str, tuple[str, ...]]
     """Who holds a device, by `driver/pool/device`, in words: `team-b/train-0`."""
+    holding: Sequence[Holding] = ()
+    """The claims that hold devices."""
     problem: str = ""
     """Why the slices or the allocations cannot be read."""
 
@@ -69,6 +81,7 @@ def read_cluster(view: ClusterView) -> Cluster:
         usage=usage,
         claims_known=claims is not UNKNOWN,
         holders=_holders(holding),
+        holding=holding,
         problem=problem,
     )
 
@@ -111,21 +124,18 @@ def _slice(document: Object) -> Slice | str:
         return str(error)
 
 
-class _Holding(NamedTuple):
-    """A claim that holds devices."""
-
-    held: Held
-    words: str
-    """Who holds them."""
-
-
-def _holding(claim: Object) -> _Holding | None:
+def _holding(claim: Object) -> Holding | None:
     """What a claim holds, by those results of its allocation that have the shape of one; None for nothing."""
     held = Held.by(allocated_devices(claim))
-    return _Holding(held, _holder(claim)) if any(held) else None
+    return Holding(held, _holder(claim), _pods(claim)) if any(held) else None
 
 
-def _holders(claims: Iterable[_Holding]) -> dict[str, tuple[str, ...]]:
+def _pods(claim: Object) -> tuple[str, ...]:
+    pods = _consumers(claim, "pods")
+    return tuple(f"{namespace_of(claim)}/{name}" for name in pods) if len(pods) == len(claim_consumers(claim)) else ()
+
+
+def _holders(claims: Iterable[Holding]) -> dict[str, tuple[str, ...]]:
     holders: defaultdict[str, list[str]] = defaultdict(list)
     for claim in claims:
         for device in (*claim.held.devices, *(shared for shared, _ in claim.held.shares)):

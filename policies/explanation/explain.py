@@ -16,7 +16,7 @@ from policies.explanation.failures import failure_obstacle
 from policies.explanation.groups import grouped
 from policies.explanation.nodes import NodeChecks
 from policies.explanation.obstacles import Obstacle, ObstacleKind
-from policies.explanation.remarks import remarks
+from policies.explanation.remarks import remarks, unaided
 from policies.explanation.replicas import replicas
 from policies.explanation.report import Explanation, Verdict
 from policies.explanation.solver import Solver
@@ -117,5 +117,5 @@ def _surveyed(
         suggestions=told,
         converted_to=question.converted_to,
         warnings=question.warnings,
-        remarks=tuple(remarks(question, cluster, view, taken)),
+        remarks=(*remarks(question, cluster, view, taken), *unaided(told)),
     )

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.words import short
+from policies.explanation.report import Change
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from policies.explanation.cluster import Cluster
     from policies.explanation.question import Question
+    from policies.explanation.report import Suggestion
     from policies.explanation.taken import Taken
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView
 
-__all__ = ["remarks"]
+__all__ = ["remarks", "unaided"]
 
 
 def remarks(question: Question, cluster: Cluster, view: ClusterView, taken: Taken) -> Iterator[str]:
@@ -49,6 +51,12 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, taken: Take
         return
     if question.resources.keys() & {"nvidia.com/gpu"}:
         yield f"namespace {question.namespace} is not known, so the pod is taken as not converted"
+
+
+def unaided(suggestions: Iterable[Suggestion]) -> Iterator[str]:
+    """That nobody ends the pods which are suggested to be ended."""
+    if any(each.change is Change.PREEMPTION for each in suggestions):
+        yield "the scheduler does not end pods of lower priority by itself to free devices of claims"
 
 
 def _tainted_with(node: Object) -> Iterator[str]:

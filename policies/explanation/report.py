@@ -124,6 +124,8 @@ class Change(StrEnum):
     """Leave out a constraint."""
     WISH = "wish"
     """Move the bound of a wish, or drop it."""
+    PREEMPTION = "preemption"
+    """End pods of lower priority, which the scheduler does not do by itself."""
 
 
 @dataclass(frozen=True, slots=True)

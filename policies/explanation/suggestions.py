@@ -11,6 +11,7 @@ from policies.dra.allocation.usage import NONE
 from policies.dra.words import short
 from policies.explanation.asks import ask_of
 from policies.explanation.nodes import NodeChecks, Taint
+from policies.explanation.preemption import pods_to_end
 from policies.explanation.relaxations import Relaxation, relaxations
 from policies.explanation.report import Change, ReasonKind, Suggestion
 from policies.explanation.solver import Solver, State
@@ -60,7 +61,7 @@ def suggestions(facts: Facts) -> tuple[Suggestion, ...]:
     wishes = tuple(islice(changes, _MOST_TRIED))
     now = _tried(facts, wishes, only_if_empty=False)
     if now or facts.survey.count(empty=True):
-        return now
+        return (*now, *pods_to_end(facts))
     return _tried(facts, wishes, only_if_empty=True)
 
 

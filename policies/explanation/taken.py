@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from policies.explanation.cluster import used_amounts
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from policies.kubernetes.amounts import Amounts
     from policies.view import ClusterView
 
 __all__ = ["Taken"]
@@ -39,6 +41,16 @@ class Taken:
         if taken is None:
             taken = self._of[node] = self._together(node)
         return taken
+
+    def without(self, node: str, ended: Iterable[Amounts]) -> Taken:
+        """The same as if pods with these amounts had left a node."""
+        left = dict(self.of(node))
+        for amounts in ended:
+            for name, amount in amounts:
+                left[name] = left.get(name, 0) - amount
+        others = copy(self)
+        others._of = {**self._of, node: left}  # noqa: SLF001 - of the same class
+        return others
 
     def _together(self, node: str) -> Mapping[str, int]:
         if self._listed is None:

@@ -87,6 +87,21 @@ class Usage:
                     sums[name] = sums.get(name, 0) + amount
         return cls(frozenset(devices), frozenset(capacity), capacity)
 
+    def and_held(self, allocations: Iterable[Held]) -> Usage:
+        """These together with what more allocations hold.
+
+        Raises:
+            AllocationError: a capacity is no quantity.
+        """
+        more = Usage.together(allocations)
+        capacity = {**(self.capacity or {})}
+        for device, amounts in (more.capacity or {}).items():
+            sums = {**capacity.get(device, {})}
+            for name, amount in amounts.items():
+                sums[name] = sums.get(name, 0) + amount
+            capacity[device] = sums
+        return Usage(self.devices | more.devices, self.shared | more.shared, capacity)
+
     def taken(self, device: str) -> Mapping[str, int] | None:
         """What shares take of the device's capacities; None where there are none."""
         return None if self.capacity is None else self.capacity.get(device)

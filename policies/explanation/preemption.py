@@ -1,0 +1,161 @@
+"""Preemption by hand: which pods of lower priority would have to end for a pod to fit.
+
+Kubernetes' scheduler looks for such pods itself as long as they hold what nodes allocate. For devices of claims it does
+not, so nobody ends a pod for one that waits for devices.
+
+Source: k8s.io/kubernetes pkg/scheduler/framework/preemption; the plugin dynamicresources has no PreFilterExtensions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.dra.allocation.errors import AllocationError
+from policies.dra.allocation.usage import Usage
+from policies.dra.words import listed
+from policies.explanation.nodes import NodeChecks
+from policies.explanation.report import Change, Suggestion
+from policies.explanation.solver import Solver, State
+from policies.kubernetes.amounts import taken_by
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import lookup
+from policies.priorities import pod_priority, preempts
+from policies.view import UNKNOWN, ClusterView
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from policies.explanation.cluster import Holding
+    from policies.explanation.suggestions import Facts
+
+__all__ = ["pods_to_end"]
+
+_MOST_NODES = 16
+"""Nodes that are looked at, those with the fewest pods of lower priority first."""
+_MOST_PODS = 64
+"""Pods of lower priority on a node; one with more is left out."""
+_MOST_TOLD = 3
+
+
+class _Pod(NamedTuple):
+    """A pod with a node, whose priority is known."""
+
+    name: str
+    """`team-b/train-0`."""
+    priority: int
+    amounts: tuple[tuple[str, int], ...]
+    """What it takes of its node, in billionths."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node on which the question would fit if nothing were in use."""
+
+    position: int
+    name: str
+    lower: tuple[_Pod, ...]
+    """The pods of lower priority there, those of the highest first."""
+    claims: tuple[Holding, ...]
+    """What only they use."""
+    others: Usage
+    """What everybody else uses in the cluster."""
+
+
+def pods_to_end(facts: Facts) -> Iterator[Suggestion]:
+    """For each node the pods of lower priority that would have to end for a pod to get devices there, fewest first.
+
+    Nodes on which the scheduler makes room by itself, because what lacks there is no device of a claim, are left out.
+    """
+    pod = facts.question.pod
+    if pod is None or not facts.cluster.nodes_known or not preempts(pod.spec, facts.view):
+        return
+    priority = pod_priority(pod.spec, facts.view)
+    if priority is UNKNOWN:
+        return
+    found = []
+    for node in _nodes(facts, priority):
+        facts.ask.keep_on()
+        ended = _ended(node, facts)
+        if ended:
+            highest = max(each.priority for each in ended)
+            found.append((len(ended), highest, node.name, ended))
+    for _, highest, name, ended in sorted(found, key=lambda each: each[:3])[:_MOST_TOLD]:
+        pods = f"pod{'s' * (len(ended) > 1)} {listed(sorted(each.name for each in ended))}"
+        theirs = f"priority {highest}{' at most' * (len(ended) > 1)}"
+        sentence = f"delete {pods} on node {name} ({theirs}, this pod has {priority})"
+        yield Suggestion(Change.PREEMPTION, sentence, "", "", 1)
+
+
+def _nodes(facts: Facts, priority: int) -> list[_Node]:
+    """The nodes to look at."""
+    pods = facts.view.derive(_pods_by_node)
+    lower: dict[int, tuple[_Pod, ...]] = {}
+    solver = Solver(facts.ask, facts.cluster.usage)
+    for like in facts.survey.likes:
+        if like.fits_if_empty and not like.fits and solver.asks(like.resources):
+            for position in like.positions:
+                found = pods.get(name_of(facts.cluster.nodes[position]), ())
+                lower[position] = tuple(each for each in found if each.priority < priority)
+    few = sorted(
+        (position for position in lower if 0 < len(lower[position]) <= _MOST_PODS), key=lambda each: len(lower[each])
+    )
+    return [_node(position, lower[position], facts) for position in few[:_MOST_NODES]]
+
+
+def _node(position: int, lower: Sequence[_Pod], facts: Facts) -> _Node:
+    names = {each.name for each in lower}
+    theirs = [each for each in facts.cluster.holding if _is_freed(each, names)]
+    kept = {id(each) for each in theirs}
+    others = Usage.together(each.held for each in facts.cluster.holding if id(each) not in kept)
+    held = {each.name: sum(len(claim.held.devices) for claim in theirs if each.name in claim.pods) for each in lower}
+    ordered = sorted(lower, key=lambda each: (-each.priority, held[each.name], each.name))
+    return _Node(position, name_of(facts.cluster.nodes[position]), tuple(ordered), tuple(theirs), others)
+
+
+def _ended(node: _Node, facts: Facts) -> tuple[_Pod, ...]:
+    """Pods of which none can be spared; none if they do not suffice, or the scheduler ends pods there itself.
+
+    Like the scheduler, it begins without all of them and puts back those of the highest priority first; of equal
+    priority those with the fewest devices.
+    """
+    if not _fits(node, node.lower, facts) or _fits(node, node.lower, facts, freed=()):
+        return ()
+    ended = list(node.lower)
+    for each in node.lower:
+        without = [other for other in ended if other is not each]
+        if _fits(node, without, facts):
+            ended = without
+    return tuple(ended)
+
+
+def _fits(node: _Node, ended: Sequence[_Pod], facts: Facts, freed: Collection[_Pod] | None = None) -> bool:
+    """Whether the question fits on a node once pods have ended; `freed` for those whose devices are free then."""
+    names = {each.name for each in (ended if freed is None else freed)}
+    usage = node.others.and_held(each.held for each in node.claims if not _is_freed(each, names))
+    taken = facts.taken.without(node.name, [each.amounts for each in ended])
+    checks = NodeChecks(facts.ask.question, [facts.cluster.nodes[node.position]], taken, facts.ask.by_resource)
+    if checks.miss(0) is not None:
+        return False
+    try:
+        outcome = Solver(facts.ask, usage).outcome(node.position, checks.served_by_claims(0))
+    except AllocationError:
+        return False
+    return outcome.state is State.FITS
+
+
+def _is_freed(claim: Holding, ended: Collection[str]) -> bool:
+    """True if nobody uses a claim once these pods have ended."""
+    return bool(claim.pods) and all(name in ended for name in claim.pods)
+
+
+def _pods_by_node(view: ClusterView) -> Mapping[str, tuple[_Pod, ...]]:
+    """The pods that the view lists, by their nodes."""
+    pods = view.list("Pod")
+    found: defaultdict[str, list[_Pod]] = defaultdict(list)
+    for pod in () if pods is UNKNOWN else pods:
+        taken, priority = taken_by(pod), pod_priority(lookup(pod, ("spec",)), view)
+        if taken is not None and priority is not UNKNOWN:
+            found[taken[0]].append(_Pod(f"{namespace_of(pod)}/{name_of(pod)}", priority, taken[1]))
+    return {node: tuple(there) for node, there in found.items()}
