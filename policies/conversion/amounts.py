@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.conversion.rules import AMOUNT, PROFILE, UNEQUAL
-from policies.decision import Finding
+from policies.decision import Finding, Severity
 from policies.kubernetes.printable import shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.resources import parse_resource
@@ -74,6 +74,10 @@ def _read(container: Container, section: str, resource: str) -> int | Finding | 
         return None
     value = amounts[resource]
     path = container.path / "resources" / section / resource
+    if value is None:
+        # The API server reads null as 0 and tells nobody; a webhook sees the 0.
+        text = "is empty, which Kubernetes reads as 0: the container gets no GPU"
+        return AMOUNT.finding(path, text, "write how many GPUs it gets, or remove the resource", severity=Severity.WARN)
     try:
         number = parse_quantity(value)
     except QuantityError as error:

@@ -1,7 +1,7 @@
 """The pods of a KServe InferenceService: its components hold the fields of a pod spec among others.
 
 Source: kserve pkg/apis/serving/v1beta1/predictor.go, component.go and podspec.go; `model`, or the name of a framework,
-holds the fields of a container that KServe merges with a container of a ServingRuntime.
+holds the fields of a container that KServe merges with a container of a ServingRuntime. An empty name is the runtime's.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def service_count(service: Object, component: FieldPath) -> PodCount:
 def _with_model(path: FieldPath, component: Object, model: str, count: PodCount) -> PodTemplate:
     listed: Any = component.get("containers")
     others = listed if isinstance(listed, list) else []
-    spec = {**component, "containers": [{"name": _CONTAINER, **component[model]}, *others]}
+    container = {**component[model], "name": component[model].get("name") or _CONTAINER}
+    spec = {**component, "containers": [container, *others]}
     homes = (
         (("spec", "containers", 0), path / model),
         *((("spec", "containers", 1 + index), path / "containers" / index) for index in range(len(others))),

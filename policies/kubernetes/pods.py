@@ -10,6 +10,7 @@ from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.printable import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,7 +147,9 @@ def _read_containers(reader: _Reader, spec: dict[str, Any], field: str) -> Itera
             reader.problem((path, "name"), "is missing; every container has a name")
         elif name and not is_dns_label(name):
             reader.problem(
-                (path, "name"), "must be at most 63 lower-case letters, digits and dashes, without a dash at either end"
+                (path, "name"),
+                f"is {shown(name)}; it must be at most 63 lower-case letters, digits and dashes, without a dash at either "
+                "end",
             )
         resources_place = (path, "resources")
         resources = reader.mapping(item, resources_place)

@@ -25,6 +25,7 @@ from policies.review.pods import (
     preview,
     reapplies_pod,
     reapply,
+    refused_amounts,
     unknown_namespace,
     updates_pod,
 )
@@ -60,7 +61,8 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
         if not decision.allowed:
             break
     else:
-        findings = settings.judge(unknown_namespace(request, view), request.namespace)
+        amounts = refused_amounts(request.of(decision.object), view)
+        findings = settings.judge([*unknown_namespace(request, view), *amounts], request.namespace)
         decision = _joined(decision, Decision(findings=findings, object=decision.object))
         if (request.group, request.kind) == ("", "ConfigMap") and not entries_called(request, view, settings):
             # The device plugin reads ConfigMaps of kube-system too, where the API server calls no webhook.

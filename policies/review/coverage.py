@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["UNREVIEWED", "Uncovered", "uncovered"]
+__all__ = ["UNREVIEWED", "Uncovered", "reviewed_kinds", "uncovered"]
 
 UNREVIEWED = rule(
     "GA705",
@@ -77,17 +77,27 @@ _GROUPS_WITHOUT_PODS = {
     "apiextensions.k8s.io",
     "apiregistration.k8s.io",
     "authorization.k8s.io",
+    "autoscaling.openshift.io",
     "certificates.k8s.io",
+    "config.kueue.x-k8s.io",
     "coordination.k8s.io",
     "discovery.k8s.io",
     "events.k8s.io",
     "flowcontrol.apiserver.k8s.io",
+    "image.openshift.io",
+    "karpenter.sh",
+    "kueue.x-k8s.io",
     "monitoring.coreos.com",
+    "monitoring.openshift.io",
     "networking.k8s.io",
+    "node.k8s.io",
     "rbac.authorization.k8s.io",
+    "scheduling.run.ai",
+    "scheduling.volcano.sh",
     "storage.k8s.io",
 }
-"""API groups whose objects neither make pods nor configure GPUs: rights, definitions of kinds, alerts, networks, disks."""
+"""API groups whose objects neither make pods nor configure GPUs: rights, definitions of kinds, alerts, networks, disks,
+nodes to be bought, and queues with what they may hold."""
 _KINDS_WITHOUT_PODS = {
     ("", "Endpoints"),
     ("", "Event"),
@@ -98,6 +108,11 @@ _KINDS_WITHOUT_PODS = {
     ("", "ServiceAccount"),
     ("resource.nvidia.com", "ComputeDomainClique"),
 }
+_REMEDIES = {
+    ("", "ResourceQuota"): "run `gpu-admission audit`: it reports quotas that do not count converted pods",
+    ("resource.k8s.io", "ResourceSlice"): "if the cluster has it, give it with --cluster",
+}
+"""What to do about kinds that rules read, but do not judge."""
 _SUBRESOURCES = {("", "Pod"): {"", "ephemeralcontainers"}, ("", "Node"): {"", "status"}}
 """Subresources that rules look at; of other kinds only the object itself."""
 
@@ -121,6 +136,11 @@ class Uncovered(NamedTuple):
     reason: str
     findings: tuple[Finding, ...] = ()
     """Where the object mentions GPUs: one finding, or none."""
+
+
+def reviewed_kinds(settings: GPUAdmissionPolicy) -> set[tuple[str, str]]:
+    """Group and kind of all that rules look at."""
+    return {*_KINDS, *workload_kinds(settings)}
 
 
 def uncovered(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Uncovered | None:
@@ -148,7 +168,7 @@ def _first_mention(request: Request, view: ClusterView, settings: GPUAdmissionPo
 def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:
     """The reason, and what to do if GPUs are mentioned; the latter is empty if a review would find nothing."""
     kind = request.group, request.kind
-    kinds = {*_KINDS, *workload_kinds(settings)}
+    kinds = reviewed_kinds(settings)
     if kind in kinds and (why := _unreviewed_operation(request)):
         return why, ""
     if kind == ("", "ConfigMap") and _is_configuration(request, view, settings):
@@ -192,9 +212,18 @@ def _unknown_kind(request: Request, kinds: set[tuple[str, str]]) -> tuple[str, s
     reason = "gpu-admission has no rules for this kind"
     if request.group in _GROUPS_WITHOUT_PODS or (request.group, request.kind) in _KINDS_WITHOUT_PODS:
         return reason, ""
-    if meant := closest(request.kind, [kind for group, kind in kinds if group == request.group]):
+    if remedy := _REMEDIES.get((request.group, request.kind)):
+        return reason, remedy
+    meant = closest(request.kind, [kind for group, kind in kinds if group == request.group])
+    if meant and not _adds_a_word(request.kind, meant):
         return reason, f"write kind: {meant}, if that is meant"
     return reason, "add the kind to workloads.kinds in the settings if it makes pods, or review the pods that it makes"
+
+
+def _adds_a_word(one: str, other: str) -> bool:
+    """Whether a kind is another one with a word before or behind it: LLMInferenceService is no slip of the pen."""
+    shorter, longer = sorted((one, other), key=len)
+    return shorter in longer and len(longer) - len(shorter) > 1
 
 
 def _is_configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> bool:

@@ -38,17 +38,26 @@ DUPLICATE_KEY = rule(
 )
 
 
+_OUTCOME = "kubectl silently keeps only the last value"
+
+
 def duplicate_keys(duplicates: Mapping[FieldPath, Sequence[int]]) -> Iterator[Finding]:
-    """A finding for each key that an object has more than once.
+    """A finding for each key that an object has more than once; one for all that two objects in one document share.
 
     Args:
         duplicates: The lines of each such key, by the path of its value.
     """
+    version, kind = FieldPath(["apiVersion"]), FieldPath(["kind"])
+    if version in duplicates and kind in duplicates:
+        second = duplicates[version][1]
+        message = f"another object begins near line {second} without a line --- before it; {_OUTCOME} of each key"
+        yield DUPLICATE_KEY.finding(version, message, "write a line --- between the objects")
+        duplicates = {path: lines for path, lines in duplicates.items() if len(path) > 1}
     for path, lines in duplicates.items():
         *before, last = lines
         others = ", ".join(map(str, before))
         message = (
             f"duplicate key {shown(path[-1])}: given at line{'s' * (len(before) > 1)} {others} and again at line {last}; "
-            "kubectl silently keeps only the last value"
+            f"{_OUTCOME}"
         )
         yield DUPLICATE_KEY.finding(FieldPath(path), message)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from policies.causes import without_repeats
 from policies.conversion.opt_in import Mode, mode_of
-from policies.conversion.rules import MALFORMED, NAMESPACE_UNKNOWN, UNSATISFIABLE
+from policies.conversion.rules import AMOUNT, MALFORMED, NAMESPACE_UNKNOWN, UNEQUAL, UNSATISFIABLE
 from policies.decision import MANAGED, RECORD, Decision, Severity
 from policies.fleet import may_request_gpu, probably_gets_gpu
+from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.patch import Editor
 from policies.placement import keep_tolerations, tolerate_gpu_nodes
+from policies.settings.exempt_namespaces import NEVER_MATCHED
 from policies.view import PassingView
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ __all__ = [
     "preview",
     "reapplies_pod",
     "reapply",
+    "refused_amounts",
     "unknown_namespace",
     "updates_pod",
 ]
@@ -89,6 +92,26 @@ def unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:
             FieldPath(["metadata", "namespace"]),
             f'namespace "{request.namespace}" is in none of the files, so the pod is taken as not converted',
         )
+
+
+def refused_amounts(request: Request, view: ClusterView) -> Iterable[Finding]:
+    """Amounts of GPUs that the API server would refuse, of pods in namespaces that do not convert.
+
+    It asks webhooks before it checks amounts, so only reviews of files, and of what will make pods, need to tell.
+    """
+    from policies.conversion.amounts import read_amounts  # noqa: PLC0415 - see policies.review
+
+    if not creates_pod(request) or request.namespace in NEVER_MATCHED:
+        return
+    if mode_of(request.namespace, view) not in (Mode.OFF, Mode.UNKNOWN):
+        return
+    if request.object is None or not may_request_gpu(request.object):
+        return
+    try:
+        pod = Pod.read(with_defaults(request.object))
+    except MalformedPodError:
+        return
+    yield from (finding for finding in read_amounts(pod).findings if finding.rule in (AMOUNT.id, UNEQUAL.id))
 
 
 def _for_pods(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import MalformedPodError, Pod, has_pod_constraints_shape
+from policies.kubernetes.printable import shown
 
 POD = {
     "metadata": {
@@ -189,7 +190,7 @@ def test_container_name_is_a_dns_label(name):
     assert problems({"spec": {"containers": [{"name": name}]}}) == [
         (
             "spec.containers[0].name",
-            "must be at most 63 lower-case letters, digits and dashes, without a dash at either end",
+            f"is {shown(name)}; it must be at most 63 lower-case letters, digits and dashes, without a dash at either end",
         )
     ]
 

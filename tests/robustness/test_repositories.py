@@ -109,7 +109,10 @@ def test_helm_template_is_skipped_with_what_to_do(write, name):
     write({"chart/Chart.yaml": "", name: HELM_TEMPLATE, "pod.yaml": pod("train")})
     done = review("repo")
     assert done.exit_code == 0
-    assert done.stdout.splitlines()[-1] == "1 file skipped: templates; review the output of `helm template`"
+    assert (
+        done.stdout.splitlines()[-1]
+        == "1 file skipped: templates; review what is made of them, such as the output of `helm template`"
+    )
 
 
 def test_helm_template_that_happens_to_be_yaml_is_skipped(write):
@@ -191,6 +194,18 @@ def test_duplicate_key_is_a_finding_at_its_line(write):
 def test_object_with_a_duplicate_key_is_refused_though_no_rule_knows_its_kind(write):
     write({"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, name: b}\n"})
     assert review("repo").stdout.startswith("repo/a.yaml:1  ConfigMap b  refused\n")
+
+
+MISSING_LINE = "another object begins near line 5 without a line --- before it; kubectl silently keeps only the last value of each key"
+
+
+def test_missing_line_between_two_objects_is_one_finding(write):
+    one = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {}\n"
+    write({"a.yaml": one + one.replace("name: a", "name: b, name: c")})
+    ((first, second),) = [result["findings"] for result in json.loads(review("-o", "json", "repo").stdout)]
+    assert (first["path"], first["line"]) == ("apiVersion", 5)
+    assert (first["message"], first["remedy"]) == (MISSING_LINE, "write a line --- between the objects")
+    assert second["path"] == "metadata.name"
 
 
 def test_duplicate_key_in_an_item_of_a_list_belongs_to_the_item(write):
@@ -348,3 +363,49 @@ def test_large_file_without_objects_is_not_parsed(write, monkeypatch):
     write({"openapi.json": json.dumps({"definitions": [{"properties": {"kind": "apiVersion: v1"}}] * 1000})})
     assert "2 files skipped: no Kubernetes objects" in review("repo").stderr
     assert parsed == []
+
+
+UNRENDERED = {
+    "jinja.yaml": "apiVersion: v1\nkind: Pod\nspec:\n{% if gpu %}\n  a: 1\n{% endif %}\n",
+    "terraform.yaml": 'apiVersion: v1\nkind: Pod\n%{ if gpu ~}\nmetadata: {name: "a"}\n%{ endif ~}\n',
+    "lines.yaml": "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n${CONTAINERS}\nmore\n",
+    "name.yaml": pod("${NAME}"),
+    "default.yaml": pod("${NAME:-train}"),
+    "helm-elsewhere.yaml": pod("{{ .Release.Name }}"),
+    "namespace.yaml": pod("train") | {"metadata": {"name": "train", "namespace": "$(NAMESPACE)"}},
+}
+
+
+@pytest.mark.parametrize("name", UNRENDERED)
+def test_template_of_other_tools_is_skipped_and_counted(write, name):
+    write({name: UNRENDERED[name], "pod.yaml": pod("train")})
+    done = review("repo")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1].startswith("1 file skipped: templates; review what is made of them")
+
+
+def test_template_that_is_named_is_reviewed(write):
+    write({"name.yaml": pod("${NAME}")})
+    assert names(review("-o", "json", "repo/name.yaml")) == ["${NAME}"]
+
+
+FOREIGN = {
+    "zarf.yaml": "kind: ZarfPackageConfig\nmetadata: {name: operator}\n",
+    "stack.yaml": "Resources:\n  Role:\n    kind: a\n    Value: !Ref Name\n",
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_document_of_another_tool_that_looks_like_a_manifest_is_skipped(write, name):
+    write({name: FOREIGN[name], "pod.yaml": pod("train")})
+    done = review("repo")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == SKIPPED
+
+
+@pytest.mark.parametrize(
+    "content", [" apiVersion: v1\n kind: Pod\n spec: [\n", '{"apiVersion": "v1", "kind": "Pod",\n']
+)
+def test_broken_manifest_is_no_document_of_another_tool(write, content):
+    write({"broken.yaml": content, "pod.yaml": pod("train")})
+    assert review("repo").exit_code == 2

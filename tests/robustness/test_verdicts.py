@@ -159,3 +159,48 @@ def test_unreviewed_objects_are_among_the_printed(review):
 def test_word_for_a_misspelt_kind_is_the_kind(review):
     _, (result,) = review(an_object("v1", "pod", spec=GPU_POD))
     assert result["findings"][0]["remedy"] == "write kind: Pod, if that is meant"
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"), [("serving.kserve.io/v1alpha1", "LLMInferenceService"), ("grove.io/v1alpha1", "PodClique")]
+)
+def test_kind_of_another_meaning_is_no_misspelt_one(review, version, kind):
+    _, (result,) = review(an_object(version, kind, spec=GPU_POD))
+    assert result["findings"][0]["remedy"] == (
+        "add the kind to workloads.kinds in the settings if it makes pods, or review the pods that it makes"
+    )
+
+
+def test_plural_of_a_kind_is_a_slip_of_the_pen(review):
+    _, (result,) = review(an_object("v1", "Pods", spec=GPU_POD))
+    assert result["findings"][0]["remedy"] == "write kind: Pod, if that is meant"
+
+
+QUEUE = {"resourceGroups": [{"coveredResources": ["nvidia.com/gpu"]}]}
+
+
+def test_queue_that_mentions_gpus_is_not_pointed_out(review):
+    code, (result,) = review(an_object("kueue.x-k8s.io/v1beta1", "ClusterQueue", spec=QUEUE))
+    assert (code, result["verdict"], result["findings"]) == (0, "not reviewed", [])
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "spec", "remedy"),
+    [
+        (
+            "v1",
+            "ResourceQuota",
+            {"hard": {"requests.nvidia.com/gpu": 4}},
+            "run `gpu-admission audit`: it reports quotas that do not count converted pods",
+        ),
+        (
+            "resource.k8s.io/v1",
+            "ResourceSlice",
+            {"driver": "gpu.nvidia.com"},
+            "if the cluster has it, give it with --cluster",
+        ),
+    ],
+)
+def test_kind_that_rules_only_read_is_pointed_out_with_where_it_is_read(review, version, kind, spec, remedy):
+    code, (result,) = review(an_object(version, kind, spec=spec))
+    assert (code, result["findings"][0]["remedy"]) == (4, remedy)

@@ -168,7 +168,14 @@ def test_preview_of_equal_templates_says_it_once():
 
 @pytest.mark.parametrize("namespace", ["team-legacy", "unknown", "kube-system"])
 def test_namespace_that_does_not_convert_has_no_word_about_conversion(namespace):
-    assert words(deployment(template("0.5")), namespace=namespace) == ()
+    assert words(deployment(template(schedulerName="volcano")), namespace=namespace) == ()
+
+
+def test_amount_that_the_api_server_refuses_is_told_where_nothing_converts():
+    (finding,) = early_words(
+        asked(deployment(template("0.5")), namespace="team-legacy"), VIEW, DEFAULTS, REVIEW
+    ).findings
+    assert finding.message == 'its pods would be refused: "0.5" is not a whole number of devices'
 
 
 def test_cluster_of_which_nothing_is_known_has_no_word_about_it():

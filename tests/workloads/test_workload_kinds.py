@@ -103,6 +103,12 @@ def test_model_with_resources_is_a_container_of_the_predictor():
     assert [*predictor.edits(predictor.template)] == []
 
 
+@pytest.mark.parametrize("name", [{"name": ""}, {"name": None}, {}])
+def test_model_without_a_name_is_named_by_its_runtime(name):
+    (predictor,) = templates_of(service(model={**name, "resources": GPU}), NOTHING, DEFAULTS)
+    assert predictor.template["spec"]["containers"] == [{"name": "kserve-container", "resources": GPU}]
+
+
 def test_model_without_resources_is_not_reviewed():
     document = service(model={"modelFormat": {"name": "huggingface"}})
     assert found(document) == {}

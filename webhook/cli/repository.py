@@ -8,6 +8,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import FieldPath
+from policies.review.coverage import reviewed_kinds
+from policies.settings import DEFAULTS
 from webhook.cli.documents import LIMITS, Problem, Reader
 from webhook.cli.folders import files_of, is_chart_template
 from webhook.cli.kustomizations import patch_files
@@ -23,12 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["NO_OBJECTS", "PATCHES", "TEMPLATES", "RepositoryReader"]
 
 NO_OBJECTS = "no Kubernetes objects"
-TEMPLATES = "templates; review the output of `helm template`"
+TEMPLATES = "templates; review what is made of them, such as the output of `helm template`"
 PATCHES = "patches; review the output of `kubectl kustomize`"
 
 _KEYS = re.compile(rb"\b(?:apiVersion|kind)[\"']?\s*:")
 """What every manifest has somewhere, and most other YAML and JSON of a repository has not."""
 _TEMPLATE = "{{"
+_PLACEHOLDERS = re.compile(r"\{\{|\{%|%\{|^[ \t]*\$\{\w+\}[ \t]*$", re.MULTILINE)
+"""What templates of Helm, Jinja, Terraform and envsubst have where YAML has nothing alike."""
+_NAME_PLACEHOLDERS = ("{{", "${", "$(")
+"""What no name of an object can have, because dollar signs and brackets are not allowed in names."""
 _KUSTOMIZE = "kustomize.config.k8s.io/"
 
 
@@ -103,8 +109,14 @@ class RepositoryReader(Reader):
         documents, errors = self._parsed(content)
         reasons = [reason for error in errors if (reason := _reason_to_skip(error))]
         problems = [self._broken(file, error) for error in errors if not _reason_to_skip(error)]
-        written = [document for document in documents if _is_manifest(document.value)]
-        reasons += [NO_OBJECTS] * (len(documents) - len(written))
+        written = []
+        for document in documents:
+            if not _is_manifest(document.value):
+                reasons.append(NO_OBJECTS)
+            elif _is_template(document.value):
+                reasons.append(TEMPLATES)
+            else:
+                written.append(document)
         self.problems += problems
         if written or problems:
             self._skipped.update(("document", reason) for reason in reasons)
@@ -124,9 +136,18 @@ class RepositoryReader(Reader):
 
 def _reason_to_skip(error: YAMLError) -> str:
     """Why a document that cannot be parsed is skipped; empty if it looks like a manifest that is broken."""
-    if _TEMPLATE in error.text:
+    if _PLACEHOLDERS.search(error.text):
         return TEMPLATES
-    return NO_OBJECTS if error.text and not _has_keys(error.text.encode(errors="replace")) else ""
+    return NO_OBJECTS if error.text and not _has_outer_keys(error.text) else ""
+
+
+def _has_outer_keys(text: str) -> bool:
+    """Whether a text that cannot be parsed may be a manifest: its outermost keys have an apiVersion or a kind."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "---"))]
+    if not lines or lines[0].lstrip().startswith("{"):
+        return _has_keys(text.encode(errors="replace"))
+    outermost = min(len(line) - len(line.lstrip(" ")) for line in lines)
+    return any(_KEYS.match(line[outermost:].lstrip("\"'").encode(errors="replace")) for line in lines)
 
 
 def _has_keys(content: bytes) -> bool:
@@ -142,12 +163,27 @@ def _may_be_manifest(value: dict[str, Any] | list[Any] | None) -> bool:
 
 
 def _is_manifest(value: Any) -> bool:
-    """Whether a document is meant for Kubernetes: it has an apiVersion and a kind, or one of them and metadata or items."""
+    """Whether a document is meant for Kubernetes: it has an apiVersion and a kind, or one of them and metadata or items.
+
+    Without an apiVersion the kind must be one that rules look at: other tools, such as Zarf, have kinds as well.
+    """
     if not isinstance(value, dict) or _is_kustomization(value):
         return False
-    named = [key for key in ("apiVersion", "kind") if isinstance(value.get(key), str)]
+    version, kind = (isinstance(value.get(key), str) for key in ("apiVersion", "kind"))
     has_shape = isinstance(value.get("metadata"), dict) or isinstance(value.get("items"), list)
-    return len(named) == 2 or (bool(named) and has_shape)
+    return (version and (kind or has_shape)) or (kind and has_shape and _is_known(value["kind"]))
+
+
+def _is_known(kind: str) -> bool:
+    kinds = {kind for _, kind in reviewed_kinds(DEFAULTS)}
+    return kind.removesuffix("List") in {*kinds, ""}
+
+
+def _is_template(value: dict[str, Any]) -> bool:
+    """Whether the name of an object is still to be filled in."""
+    metadata = value.get("metadata")
+    names = [metadata.get(field) for field in ("name", "namespace")] if isinstance(metadata, dict) else []
+    return any(mark in name for name in names if isinstance(name, str) for mark in _NAME_PLACEHOLDERS)
 
 
 def _is_envelope(manifest: Manifest) -> bool:

@@ -32,7 +32,9 @@ AMOUNT = rule(
     default=Severity.DENY,
     why="""
     Extended resources are integers. `1000m` is 1 and is accepted; 0.5 GPU is not something that a device plugin or a
-    claim can give. Parts of a GPU are MIG devices or shared GPUs, which have names of their own.""",
+    claim can give. Parts of a GPU are MIG devices or shared GPUs, which have names of their own. The API server refuses
+    such pods itself; reviews of files, and of objects that will make pods, say so before. An empty amount is warned
+    about, because Kubernetes reads it as 0.""",
     remedy="ask for a whole number of GPUs, or for a MIG device such as nvidia.com/mig-1g.10gb",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidateResourceQuantityValue (must be an integer)",
     wrong="""

@@ -1,0 +1,73 @@
+"""Amounts of GPUs that the API server refuses: a review says so in namespaces that convert nothing, too."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.request import Request
+from policies.review import review
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+
+NAMESPACES = ManifestsView(
+    [
+        {"kind": "Namespace", "metadata": {"name": "plain"}},
+        {"kind": "Namespace", "metadata": {"name": "preview", "labels": {"gpu-admission.io/dra": "preview"}}},
+    ]
+)
+LIMIT = "spec.containers[0].resources.limits[nvidia.com/gpu]"
+
+
+def pod(limits=None, requests=None, **labels):
+    amounts = {"limits": limits, "requests": requests}
+    container = {
+        "name": "train",
+        "image": "train",
+        "resources": {key: value for key, value in amounts.items() if value},
+    }
+    metadata = {"name": "train", "namespace": "plain", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+
+
+def findings(document, namespace="plain"):
+    decision = review(Request(document, namespace=namespace), NAMESPACES, DEFAULTS)
+    return [(found.rule, str(found.severity), str(found.path), found.message) for found in decision.findings]
+
+
+@pytest.mark.parametrize(
+    ("amount", "said"),
+    [
+        ("$GPUS", '"$GPUS" is not a quantity'),
+        (0.5, "0.5 is not a whole number of devices"),
+        (-1, "-1 is negative"),
+    ],
+)
+def test_impossible_amount_is_refused(amount, said):
+    assert findings(pod({"nvidia.com/gpu": amount})) == [("GA302", "deny", LIMIT, said)]
+
+
+def test_empty_amount_is_warned_about_because_kubernetes_reads_it_as_none():
+    assert findings(pod({"nvidia.com/gpu": None})) == [
+        ("GA302", "warn", LIMIT, "is empty, which Kubernetes reads as 0: the container gets no GPU")
+    ]
+
+
+def test_request_without_a_limit_is_refused():
+    assert [rule for rule, *_ in findings(pod(requests={"nvidia.com/gpu": 1}))] == ["GA303"]
+
+
+def test_limit_alone_is_the_request_as_well():
+    assert findings(pod({"nvidia.com/gpu": 2})) == []
+
+
+def test_amount_of_another_vendor_is_not_judged():
+    assert findings(pod({"example.com/gpu": "0.5"})) == []
+
+
+def test_previewed_pod_is_told_once():
+    assert [rule for rule, *_ in findings(pod({"nvidia.com/gpu": 0.5}), "preview")] == ["GA302"]
+
+
+def test_entry_leaves_amounts_to_the_api_server():
+    decision = review(Request(pod({"nvidia.com/gpu": 0.5}), namespace="plain", entry="placement"), NAMESPACES, DEFAULTS)
+    assert decision.allowed
