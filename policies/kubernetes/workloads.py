@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.inference_services import service_count, service_templates
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pod_templates import PodCount, PodTemplate, is_count, pod_template
+from policies.kubernetes.volcano_jobs import volcano_templates
 from policies.kubernetes.workload_counts import clique_count, job_count, jobset_count, lws_count, ray_count
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class WorkloadKind:
     count: Callable[[Object, FieldPath], PodCount | None] | None = None
     """Counts instead of `counts` where fields do more than multiply."""
     find: Callable[[Object], Iterator[PodTemplate]] | None = None
-    """Finds templates instead of `templates` where pods are composed of several fields."""
+    """Finds the templates, at `templates` if that is not empty, where pods are composed of several fields."""
     labels_above: int | None = None
     """Steps from a pod spec up to the mapping with the pod's `labels` and `annotations`; None if there is none."""
 
@@ -114,7 +115,7 @@ _ALL = (
     WorkloadKind("argoproj.io", "Rollout", ("spec.template",), _REPLICAS),
     WorkloadKind("batch", "CronJob", ("spec.jobTemplate.spec.template",), count=job_count),
     WorkloadKind("batch", "Job", ("spec.template",), count=job_count),
-    WorkloadKind("batch.volcano.sh", "Job", ("spec.tasks[*].template",), ("spec.tasks[*].replicas",)),
+    WorkloadKind("batch.volcano.sh", "Job", ("spec.tasks[*].template",), find=volcano_templates),
     WorkloadKind(
         "grove.io", "PodCliqueSet", ("spec.template.cliques[*].spec.podSpec",), count=clique_count, labels_above=2
     ),

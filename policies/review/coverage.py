@@ -101,6 +101,7 @@ nodes to be bought, and queues with what they may hold."""
 _KINDS_WITHOUT_PODS = {
     ("", "Endpoints"),
     ("", "Event"),
+    ("", "LimitRange"),
     ("", "PersistentVolume"),
     ("", "PersistentVolumeClaim"),
     ("", "Secret"),
@@ -126,8 +127,8 @@ _GPU = re.compile("gpu", re.IGNORECASE)
 _AMOUNTS = {"hard", "limits", "requests", "resources"}
 """Fields whose keys name resources."""
 _LAST = ("metadata", "kind", "apiVersion")
-_SKIPPED = {"affinity", "managedFields", "status", "kubectl.kubernetes.io/last-applied-configuration"}
-"""Preferences for nodes, which request no GPU; and what controllers, the API server and kubectl add."""
+_SKIPPED = {"affinity", "tolerations", "managedFields", "status", "kubectl.kubernetes.io/last-applied-configuration"}
+"""Which nodes a pod may run on, which requests no GPU; and what controllers, the API server and kubectl add."""
 
 
 class Uncovered(NamedTuple):

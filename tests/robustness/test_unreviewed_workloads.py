@@ -65,7 +65,9 @@ def workloads(resources):
     return [
         (workload("argoproj.io/v1alpha1", "Rollout", template=template), "spec.template.spec.containers[0].resources"),
         (
-            workload("batch.volcano.sh/v1alpha1", "Job", tasks=[{"template": template}]),
+            workload(
+                "batch.volcano.sh/v1alpha1", "Job", tasks=[{"template": template}], schedulerName="default-scheduler"
+            ),
             "spec.tasks[0].template.spec.containers[0].resources",
         ),
         (

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from webhook.cli import main
 
 GPU_POD = {"containers": [{"name": "a", "image": "b", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}
+TOLERANT_POD = {"containers": [{"name": "a"}], "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}
 WEB_POD = {"containers": [{"name": "web", "image": "nginx"}]}
 NO_RULES = "gpu-admission has no rules for this kind"
 
@@ -104,8 +105,14 @@ def test_unreviewed_object_that_mentions_gpus_is_pointed_out(review, document, p
         an_object("rbac.authorization.k8s.io/v1", "Role", rules=[{"resourceNames": ["nvidia.com/gpu"]}]),
         an_object("v1", "ConfigMap", data={"a": "https://docs.nvidia.com/cuda, docs.nvidia.com, nvidia-smi"}),
         an_object("x.io/v1", "Train", spec={"image": "nvcr.io/nvidia/pytorch:25.10"}, status={"nvidia.com/gpu": 1}),
+        an_object("v1", "LimitRange", spec={"limits": [{"type": "Container", "default": {"nvidia.com/gpu": 1}}]}),
+        an_object("karpenter.sh/v1", "NodePool", spec={"limits": {"nvidia.com/gpu": 10}}),
+        an_object("apps/v1", "DaemonSet", "kube-system", spec={"template": {"spec": TOLERANT_POD}}),
     ],
-    ids=["Service", "Role", "addresses", "image and status"],
+    ids=[
+        *("Service", "Role", "addresses", "image and status"),
+        *("LimitRange", "node pool", "toleration"),
+    ],
 )
 def test_unreviewed_object_without_gpus_is_not_pointed_out(review, document):
     code, (result,) = review(document)

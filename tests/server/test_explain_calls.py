@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from policies.explanation import explain, questions
-from policies.settings import DEFAULTS
+from policies.settings import DEFAULTS, AddedKind, GPUAdmissionPolicy, Workloads
 from webhook.server.explain import LARGEST_QUESTION
 from webhook.server.explain_question import MOST_TEMPLATES, PostedObject
 from webhook.server.explainer import MOST_WAITING, Explainer, UnavailableError
@@ -165,6 +165,20 @@ async def test_object_of_the_cluster_is_explained_by_its_name(start_webhook, cli
     client = await client_of(webhook.port, client_context("dashboard"))
     question = {"kind": kind, "namespace": "team-a", "name": "gpu"}
     assert answered(await ask(client, question)) == of_core(CLAIM, view)
+
+
+async def test_object_of_a_kind_that_the_settings_add_is_explained_by_its_name(
+    start_webhook, client_of, client_context, pod
+):
+    from webhook.cluster.manifests import ManifestsView
+
+    run = {"apiVersion": "example.com/v1", "kind": "TrainingRun", "metadata": {"name": "run", "namespace": "default"}}
+    settings = GPUAdmissionPolicy(workloads=Workloads((AddedKind("example.com", "TrainingRun", ("spec.template",)),)))
+    view = ManifestsView([{**run, "spec": {"template": {"spec": pod()["spec"]}}}])
+    webhook = await start_webhook(view=view, settings=settings, allowed=["dashboard"])
+    client = await client_of(webhook.port, client_context("dashboard"))
+    (explanation,) = answered(await ask(client, {"kind": "trainingrun", "name": "run"}))
+    assert explanation["label"] == "TrainingRun default/run"
 
 
 async def test_nobody_gets_explanations_where_nobody_can_prove_who_they_are(webhook):

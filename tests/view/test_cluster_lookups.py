@@ -81,6 +81,14 @@ def test_other_words_are_told_what_there_is(word, hint):
     assert str(told.value) == f"there is no kind {word} to look up; {hint}"
 
 
+def test_kinds_of_the_settings_are_among_those_there_are():
+    added = AddedKind("example.com", "TrainingRun", ("spec.template",))
+    for word, hint in (("traningrun", "did you mean trainingrun?"), ("xyz", f"{ALL}, trainingrun")):
+        with pytest.raises(KindUnknownError) as told:
+            kind_called(word, [added])
+        assert str(told.value) == f"there is no kind {word} to look up; {hint}"
+
+
 @pytest.mark.parametrize(
     ("word", "resource"), [("pod", "pods"), ("claim", "resourceclaims.resource.k8s.io"), ("job", "jobs.batch")]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from policies.kubernetes.paths import FieldPath
 from policies.settings import DEFAULTS, AddedKind, GPUAdmissionPolicy, Workloads
 from policies.workload_templates import templates_of, unread_pods
 from webhook.cluster.manifests import ManifestsView
@@ -54,6 +55,29 @@ def test_volcano_job_is_counted_by_task():
         "spec.tasks[0].template": (2, "spec.tasks[0].replicas"),
         "spec.tasks[1].template": (1, "spec.tasks[1].replicas"),
     }
+
+
+@pytest.mark.parametrize(
+    ("job", "inherited"),
+    [
+        ({}, ("volcano", None)),
+        ({"schedulerName": "default-scheduler", "priorityClassName": "high"}, ("default-scheduler", "high")),
+    ],
+    ids=["defaults", "of the job"],
+)
+def test_pods_of_a_volcano_job_get_its_scheduler_and_priority_class(job, inherited):
+    document = workload("batch.volcano.sh/v1alpha1", "Job", tasks=[{"template": TEMPLATE}], **job)
+    (found,) = templates_of(document, NOTHING, DEFAULTS)
+    spec = found.template["spec"]
+    assert (spec["schedulerName"], spec.get("priorityClassName")) == inherited
+    assert str(found.home(FieldPath(["spec", "schedulerName"]))) == "spec.schedulerName"
+
+
+def test_task_of_a_volcano_job_may_name_its_own_scheduler():
+    own = {"spec": {**SPEC, "schedulerName": "default-scheduler"}}
+    (found,) = templates_of(workload("batch.volcano.sh/v1alpha1", "Job", tasks=[{"template": own}]), NOTHING, DEFAULTS)
+    assert found.template["spec"]["schedulerName"] == "default-scheduler"
+    assert str(found.home(FieldPath(["spec", "schedulerName"]))) == "spec.tasks[0].template.spec.schedulerName"
 
 
 def clique_set(**spec):

@@ -79,10 +79,6 @@ _KINDS = (
 )
 _KEPT = {"Pod": "only pods that may get GPUs, and have not ended, are known by name"}
 """What is known of kinds of which a live view does not know all objects."""
-_CALLED: dict[str, list[Kind]] = {}
-for _kind in _KINDS:
-    for _word in _kind.words:
-        _CALLED.setdefault(_word, []).append(_kind)
 
 
 def kind_called(text: str, added: Iterable[AddedKind] = ()) -> Kind:
@@ -96,14 +92,14 @@ def kind_called(text: str, added: Iterable[AddedKind] = ()) -> Kind:
         KindUnknownError: no kind that can be explained is called that.
     """
     word, _, group = text.lower().partition(".")
-    own = [Kind(each.kind, each.group, each.plural) for each in added]
-    called: list[Kind] = [*_CALLED.get(word, ()), *(kind for kind in own if word in kind.words)]
-    for kind in called:
-        if group in ("", kind.group):
+    kinds = [*_KINDS, *(Kind(each.kind, each.group, each.plural) for each in added)]
+    for kind in kinds:
+        if word in kind.words and group in ("", kind.group):
             return kind
-    usual = dict.fromkeys(kind.words[0] for kind in _KINDS)
-    alike = get_close_matches(word, _CALLED, n=1)
-    hint = f"did you mean {_CALLED[alike[0]][0].words[0]}?" if alike else f"there are {', '.join(usual)}"
+    usual = {each: kind.words[0] for kind in reversed(kinds) for each in kind.words}
+    alike = get_close_matches(word, usual, n=1)
+    every = ", ".join(dict.fromkeys(kind.words[0] for kind in kinds))
+    hint = f"did you mean {usual[alike[0]]}?" if alike else f"there are {every}"
     raise KindUnknownError(f"there is no kind {text[:100]} to look up; {hint}")
 
 

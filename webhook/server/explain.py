@@ -55,7 +55,8 @@ class ExplainCalls:
             deadline = self._explainer.deadline(request.query.get("timeout"))
             caller = await self._admit(request, deadline)
             _FORM.check(request)
-            asked = decode_question(await _FORM.read(request, deadline))
+            body = await _FORM.read(request, deadline)
+            asked = decode_question(body, self._explainer.added_kinds)
             answer = await self._explainer.answer(asked, deadline, lambda: request.transport is not None)
         except (BadDuration, BadQuestion) as error:
             raise web.HTTPBadRequest(text=str(error)) from error

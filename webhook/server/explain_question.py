@@ -10,7 +10,10 @@ from webhook.cluster.lookups import Kind, KindUnknownError, kind_called
 from webhook.server.strict_json import BadJSON, read_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from policies.kubernetes.objects import Object
+    from policies.settings import AddedKind
 
 __all__ = ["MOST_TEMPLATES", "BadQuestion", "NamedObject", "PostedObject", "decode_question", "ended"]
 
@@ -44,8 +47,12 @@ class NamedObject:
     """Empty for `default`."""
 
 
-def decode_question(body: bytes) -> PostedObject | NamedObject:
+def decode_question(body: bytes, added: Iterable[AddedKind] = ()) -> PostedObject | NamedObject:
     """Read what a call asks.
+
+    Args:
+        body: The JSON that was sent.
+        added: The kinds that the settings add.
 
     Raises:
         BadQuestion: The body is nothing that can be explained.
@@ -67,7 +74,7 @@ def decode_question(body: bytes) -> PostedObject | NamedObject:
     if not kind or not name:
         raise BadQuestion(f"The body has neither an object, nor a kind and a name; {_HOW}.")
     try:
-        return NamedObject(kind_called(kind), name, namespace)
+        return NamedObject(kind_called(kind, added), name, namespace)
     except KindUnknownError as error:
         raise BadQuestion(ended(f"The kind cannot be explained: {error}")) from error
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from policies.dra.keeping_on import KeepOn
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
+    from policies.settings import AddedKind, GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.server.explain_question import PostedObject
 
@@ -65,6 +65,11 @@ class Explainer:
         self._clock = clock
         self._turn = asyncio.Semaphore(1)
         self._waiting = 0
+
+    @property
+    def added_kinds(self) -> tuple[AddedKind, ...]:
+        """The kinds of workloads that the settings add."""
+        return self._settings().workloads.kinds
 
     def deadline(self, timeout: str | None) -> Deadline:
         """Begin the deadline of a call with the `timeout` of its query.

@@ -202,7 +202,7 @@ def test_domain_that_counts_its_nodes_is_told(told):
     assert told("GA257", domain("numNodes: 4")) == [
         (
             "spec.numNodes: is deprecated and holds no pod back until so many nodes are there; it decides only when status is "
-            "Ready; write 0 or leave it out, and have the workload itself wait for its workers"
+            "Ready; write 0, which drivers before 0.4 require, and have the workload itself wait for its workers"
         )
     ]
 

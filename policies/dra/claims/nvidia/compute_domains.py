@@ -98,7 +98,7 @@ def _collisions(subject: Subject, name: str) -> Iterator[Problem]:
     "GA257",
     "A ComputeDomain must not set a number of nodes",
     default=Severity.WARN,
-    remedy="write 0 or leave it out, and have the workload itself wait for its workers",
+    remedy="write 0, which drivers before 0.4 require, and have the workload itself wait for its workers",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomain.go",
     wrong="""
     apiVersion: resource.nvidia.com/v1beta1
