@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["once_per_cause", "without_repeats"]
 
-_MISSPELT = "GA405"
+_MISSPELT = ("GA405", "GA409")
 _UNSATISFIED = "GA404"
 _NO_DEVICE = "GA313"
 _Cause = tuple[str, Severity, str, str]
@@ -49,16 +49,16 @@ def once_per_cause(findings: Sequence[Sequence[Finding]], noun: str) -> list[tup
 
 
 def without_repeats(findings: tuple[Finding, ...], document: Any) -> tuple[Finding, ...]:
-    """The findings on a pod, of which a misspelt product and that nothing is called so become one.
+    """The findings on a pod, of which a misspelt name and that nothing is called so become one.
 
-    The finding that nothing matches says what there is; it gets the path and the remedy of the misspelt product. If
-    settings refuse a misspelt product, or the wish names other products too, both stay.
+    The finding that nothing matches says what there is; it gets the path and the remedy of the misspelt product or label.
+    If settings refuse a misspelt name, or the wish names other products too, both stay.
 
     Args:
         findings: With the severities of the settings.
         document: The pod.
     """
-    misspelt = [found for found in findings if found.rule == _MISSPELT]
+    misspelt = [found for found in findings if found.rule in _MISSPELT]
     if len(misspelt) != 1 or misspelt[0].severity is Severity.DENY:
         return findings
     (cause,) = misspelt

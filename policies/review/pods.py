@@ -134,6 +134,7 @@ def _for_pods(
 
 def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     from policies.conversion.convert import convert  # noqa: PLC0415 - see policies.review
+    from policies.placement.misspelt_selectors import misspelt_selectors  # noqa: PLC0415 - see policies.review
     from policies.placement.place import own_conditions  # noqa: PLC0415 - see policies.review
     from policies.placement.rules import IMPOSSIBLE  # noqa: PLC0415 - see policies.review
     from policies.placement.wishes import wish_problems, wished  # noqa: PLC0415 - see policies.review
@@ -152,6 +153,8 @@ def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmi
             # No device will ever be as wished, so there is nothing to wait for.
             notices = tuple(notice for notice in notices if notice.rule != UNSATISFIABLE.id)
         notices = (*asked.findings, *problems, *notices)
+        is_matched = all(notice.rule != UNSATISFIABLE.id for notice in notices)
+        notices = (*misspelt_selectors(pod, view, keys_only=is_matched), *notices)
     findings = without_repeats(settings.judge(notices, request.namespace), request.object)
     decision = Decision(findings=findings, object=request.object)
     if conversion.edits is None or not decision.allowed:
@@ -235,6 +238,7 @@ def _placed(
     pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, edits: Editor
 ) -> Iterable[Finding]:
     """What a pod wishes of its node, unless its claim says so already."""
+    from policies.placement.misspelt_selectors import misspelt_selectors  # noqa: PLC0415 - see policies.review
     from policies.placement.place import place  # noqa: PLC0415 - see policies.review
     from policies.placement.resources.findings import node_findings  # noqa: PLC0415 - see policies.review
     from policies.placement.wishes import wished  # noqa: PLC0415 - see policies.review
@@ -243,6 +247,7 @@ def _placed(
         asked = wished(pod, request.namespace, view, settings)
         yield from place(pod, request.namespace, view, settings, asked, edits)
         yield from node_findings(replace(pod, document=edits.document), request.namespace, view, settings)
+        yield from misspelt_selectors(pod, view)
 
 
 def _is_converted(pod: Pod, namespace: str) -> bool:

@@ -10,7 +10,7 @@ from policies.rules import all_rules
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
-RULES = [rule for rule in all_rules() if "GA401" <= rule.id <= "GA408"]
+RULES = [rule for rule in all_rules() if "GA401" <= rule.id <= "GA409"]
 
 
 def found(text):
@@ -21,7 +21,7 @@ def found(text):
 
 
 def test_rules_of_wishes_are_registered():
-    assert [rule.id for rule in RULES] == [f"GA40{number}" for number in range(1, 9)]
+    assert [rule.id for rule in RULES] == [f"GA40{number}" for number in range(1, 10)]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

@@ -5,7 +5,42 @@ from __future__ import annotations
 from policies.decision import Severity
 from policies.rules import rule
 
-__all__ = ["NOT_ADVERTISED", "ONE_SHARE", "ONLY_SHARES"]
+__all__ = ["MISSPELT_SELECTOR", "NOT_ADVERTISED", "ONE_SHARE", "ONLY_SHARES"]
+
+MISSPELT_SELECTOR = rule(
+    "GA409",
+    "A pod must select nodes by labels and values that GPU nodes have",
+    default=Severity.WARN,
+    why="""
+    No node has the label or the value, but one has a similar one. The pod would stay Pending, and the scheduler would only
+    say that no node matched. Products that exist elsewhere are not reported, because such a node may come later.""",
+    remedy="compare with the labels of the nodes",
+    source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
+    wrong="""
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100}
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}
+    ---
+    kind: Node
+    metadata: {name: gpu-1, labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}
+    status: {allocatable: {nvidia.com/gpu: "8"}}""",
+    right="""
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1}}
+    ---
+    kind: Node
+    metadata: {name: gpu-1, labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}
+    status: {allocatable: {nvidia.com/gpu: "8"}}""",
+)
 
 ONLY_SHARES = rule(
     "GA411",

@@ -11,6 +11,7 @@ from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.claims.cluster.matching import asked_for, is_new, wanted_by
 from policies.dra.claims.cluster.nvidia_devices import KINDS
+from policies.dra.claims.cluster.similar_values import similar_values
 from policies.dra.claims.cluster.tree import place_of, text_of, walk
 from policies.dra.claims.cluster.wording import cut, path_of, text_place
 from policies.nvidia.drivers import DRIVER
@@ -109,7 +110,8 @@ def spelling(subject: Subject) -> Iterator[Problem]:
     """A label cannot hold a blank, so the label nvidia.com/gpu.product has dashes where the product's name has blanks.
 
     The attribute has the name as it is. It is alike with the other labels and resources: the family is in lower case,
-    the profile of a MIG slice has a dot for the plus sign. Such a selector is stored, and matches no device.
+    the profile of a MIG slice has a dot for the plus sign. Such a selector is stored, and matches no device. Texts that no
+    device of the cluster has are reported too if a device has a similar one.
     """
     if not is_new(subject):
         return
@@ -120,7 +122,8 @@ def spelling(subject: Subject) -> Iterator[Problem]:
 
 
 def misspellings(selector: Selector, facts: Facts) -> Iterator[Misspelling]:
-    """Texts that are compared with attributes of NVIDIA's devices, and that these never have."""
+    """Texts that no device has: those that attributes of NVIDIA's devices never have, and those similar to one that is there."""
+    told_at = set()
     for node, bound in walk(selector.root):
         if not isinstance(node, Call):
             continue
@@ -132,7 +135,11 @@ def misspellings(selector: Selector, facts: Facts) -> Iterator[Misspelling]:
             )
             if told is not None and not _is_published(facts, place, text, exact=exact):
                 why, instead = told
+                told_at.add(offset)
                 yield Misspelling(offset, f'"{cut(text)}" is no {place[-1]} that devices have: {why}', instead)
+    for found in similar_values(selector, facts):
+        if found.offset not in told_at:
+            yield Misspelling(*found)
 
 
 def _comparisons(node: Call, bound: object) -> Iterator[tuple[int, Place, str, bool]]:

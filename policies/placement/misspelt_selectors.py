@@ -1,0 +1,173 @@
+"""Misspelt selectors: labels of GPUs in a pod's node selector and affinity that no node has, but a similar one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.dra.words import listed
+from policies.kubernetes.misspellings import closest
+from policies.kubernetes.nodes import REQUIRED
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.printable import shown
+from policies.nvidia.known_products import KNOWN_PRODUCTS
+from policies.nvidia.labels import is_gpu_label
+from policies.nvidia.product_globs import any_matches, folded
+from policies.nvidia.product_suggestions import ProductNames
+from policies.nvidia.products import Product
+from policies.placement.gpu_nodes import VENDOR, gpu_node
+from policies.placement.rules.nodes import MISSPELT_SELECTOR
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from policies.decision import Finding
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.pods import Pod
+    from policies.view import ClusterView
+
+__all__ = ["misspelt_selectors"]
+
+_PRODUCT = ".product"
+_MEMORY = ".memory"
+_WORDS = (".family", ".sharing-strategy", ".mode", ".present", ".capable", ".shared")
+"""Endings of labels whose values are words: those of others are numbers, versions and names that may be right."""
+_LIKE_KEY = 0.85
+_NEAR = 0.05
+"""How far an amount of memory may be from that of a GPU, as a part of it."""
+_MEBI_PER_GIBI = 1024
+_MOST_NAMED = 3
+
+
+class _Condition(NamedTuple):
+    """A value that a node must have for a label, or one of several."""
+
+    key: str
+    values: tuple[str, ...]
+    path: FieldPath
+
+
+def misspelt_selectors(pod: Pod, view: ClusterView, *, keys_only: bool = False) -> Iterator[Finding]:
+    """Labels and values that no node has, each with a similar one that a node has; nothing while nodes are unknown.
+
+    Args:
+        pod: As its author wrote it.
+        view: The cluster.
+        keys_only: Whether values are left out: conversion compares them with devices.
+    """
+    conditions = [
+        each
+        for each in _conditions(pod.spec)
+        if each.key.startswith(VENDOR) and not (keys_only and is_gpu_label(each.key))
+    ]
+    seen = view.derive(_seen_labels) if conditions else None
+    if seen is None or not seen.keys:
+        return
+    for condition in conditions:
+        meant = seen.similar(condition)
+        if meant is not None:
+            yield MISSPELT_SELECTOR.finding(condition.path, *meant)
+
+
+def _conditions(spec: Mapping[str, Any]) -> Iterator[_Condition]:
+    selector = spec.get("nodeSelector")
+    for key, value in selector.items() if isinstance(selector, dict) else ():
+        yield _Condition(str(key), (str(value),), FieldPath(("spec", "nodeSelector", key)))
+    terms = FieldPath(("spec", *REQUIRED, "nodeSelectorTerms"))
+    for number, term in enumerate(_items(lookup({"spec": spec}, terms))):
+        for index, expression in enumerate(_items(lookup(term, ("matchExpressions",)))):
+            values = tuple(map(str, _items(lookup(expression, ("values",)))))
+            if lookup(expression, ("operator",)) == "In" and values:
+                path = terms / number / "matchExpressions" / index / "values"
+                yield _Condition(str(lookup(expression, ("key",))), values, path / 0 if len(values) == 1 else path)
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class _SeenLabels:
+    """What GPU nodes have under `nvidia.com/`."""
+
+    keys: frozenset[str]
+    values: Mapping[str, frozenset[str]]
+    """By label, of those whose values are compared."""
+
+    def similar(self, condition: _Condition) -> tuple[str, str] | None:
+        """What is wrong with a condition, and what to write; None if it matches a node or is similar to nothing."""
+        key, values, _ = condition
+        if key in self.keys:
+            if key not in self.values or not self.values[key].isdisjoint(values):
+                return None
+            remedies = [self._instead(key, value) for value in values]
+            text = f"{listed([shown(value) for value in values], _MOST_NAMED)} is the {key} of no node"
+            return (text, remedy) if (remedy := next(filter(None, remedies), None)) else None
+        meant = None if is_gpu_label(key) else closest(key, self.keys, likeness=_LIKE_KEY)
+        if meant is None or self.values.get(meant, frozenset(values)).isdisjoint(values):
+            return None
+        return f"no node has the label {key}", f"write {meant}"
+
+    def _instead(self, key: str, value: str) -> str | None:
+        there = sorted(self.values[key])
+        if key.endswith(_PRODUCT):
+            return _product(value, there)
+        if key.endswith(_MEMORY):
+            return _memory(value, there)
+        meant = closest(value, there)
+        return f"write {shown(meant)}" if meant else None
+
+
+def _product(value: str, there: list[str]) -> str | None:
+    """The products that a value was meant for; None for a product that exists elsewhere."""
+    if Product.parse(value).name in KNOWN_PRODUCTS:
+        return None
+    pattern = ProductNames.of(there).suggestion(value)
+    meant = [label for label in there if pattern and any_matches([folded(pattern)], folded(Product.parse(label).name))]
+    if not meant:
+        return None
+    return (
+        f"write {shown(meant[0])}"
+        if len(meant) == 1
+        else f"write one of {listed(list(map(shown, meant)), _MOST_NAMED)}"
+    )
+
+
+def _memory(value: str, there: list[str]) -> str | None:
+    """The memory of a GPU in MiB that is near to an amount in MiB or GiB."""
+    if not value.isdecimal():
+        return None
+    sizes = [int(size) for size in there if size.isdecimal()]
+    for wanted in (int(value[:9]), int(value[:9]) * _MEBI_PER_GIBI):
+        near = min(sizes, key=lambda size: abs(size - wanted), default=0)
+        if abs(near - wanted) <= near * _NEAR:
+            return f'write "{near}": the label is in MiB, and as the driver reports it'
+    return None
+
+
+def _seen_labels(view: ClusterView) -> _SeenLabels:
+    nodes = view.derive_each("Node", _labels_of)
+    keys: set[str] = set()
+    values: defaultdict[str, set[str]] = defaultdict(set)
+    for names, items in dict.fromkeys(() if nodes is UNKNOWN else nodes):
+        keys |= names
+        for key, value in items:
+            values[key].add(value)
+    return _SeenLabels(frozenset(keys), {key: frozenset(found) for key, found in values.items()})
+
+
+def _labels_of(node: Object) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+    """The labels of a GPU node under `nvidia.com/`, and those among them whose values are compared."""
+    known = gpu_node(node)
+    labels = {key: value for key, value in known.labels.items() if key.startswith(VENDOR)} if known else {}
+    compared = {item for item in labels.items() if item[0].endswith((_PRODUCT, _MEMORY, *_WORDS))}
+    return _once(frozenset(labels), frozenset(compared))
+
+
+@lru_cache(maxsize=1024)
+def _once(keys: frozenset[str], items: frozenset[tuple[str, str]]) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+    """The same object for what is equal: thousands of nodes have a few sets of labels."""
+    return keys, items

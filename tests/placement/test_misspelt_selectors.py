@@ -1,0 +1,134 @@
+"""Node selectors that match no node, told with the label or value that a node has."""
+
+import pytest
+
+from policies.kubernetes.defaults import with_defaults
+from policies.placement.misspelt_selectors import misspelt_selectors
+from policies.request import Request
+from policies.review import review
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+
+AFFINITY = (
+    "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0]"
+)
+
+
+def selecting(pod, **labels):
+    return pod({"nvidia.com/gpu": 1}, nodeSelector={f"nvidia.com/{key}": value for key, value in labels.items()})
+
+
+def told(pod, view):
+    return [finding.text for finding in misspelt_selectors(pod, view)]
+
+
+def by_affinity(pod, key, operator, *values):
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}]}
+    return pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("gpu.product", "NVIDIA-A100-SXM4-40G", '"NVIDIA-A100-SXM4-40G" {}; write "NVIDIA-A100-SXM4-40GB"'),
+        ("gpu.product", "A100", '"A100" {}; write "NVIDIA-A100-SXM4-40GB"'),
+        ("gpu.product", "NVIDIA-H10O-80GB-HBM3", '"NVIDIA-H10O-80GB-HBM3" {}; write "NVIDIA-H100-80GB-HBM3-SHARED"'),
+        ("gpu.family", "hoper", '"hoper" {}; write "hopper"'),
+        ("gpu.memory", "80", '"80" {}; write "81559": the label is in MiB, and as the driver reports it'),
+        ("gpu.memory", "81920", '"81920" {}; write "81559": the label is in MiB, and as the driver reports it'),
+        ("gpu.present", "True", '"True" {}; write "true"'),
+    ],
+)
+def test_value_that_no_node_has_is_told_with_a_similar_one(pod, cluster, key, value, text):
+    told_text = text.format(f"is the nvidia.com/{key} of no node")
+    assert told(selecting(pod, **{key: value}), cluster("f1", "f4")) == [
+        f"spec.nodeSelector[nvidia.com/{key}]: {told_text}"
+    ]
+
+
+def test_several_products_are_named(pod, cluster, node):
+    other = node("f1", "other", {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"})
+    (text,) = told(selecting(pod, **{"gpu.product": "A100"}), cluster("f1", other))
+    assert text == (
+        'spec.nodeSelector[nvidia.com/gpu.product]: "A100" is the nvidia.com/gpu.product of no node; '
+        'write one of "NVIDIA-A100-SXM4-40GB" and "NVIDIA-A100-SXM4-80GB"'
+    )
+
+
+def test_label_that_no_node_has_is_told_with_a_similar_one(pod, cluster):
+    assert told(selecting(pod, **{"gpu.produt": "NVIDIA-A100-SXM4-40GB"}), cluster("f1")) == [
+        "spec.nodeSelector[nvidia.com/gpu.produt]: no node has the label nvidia.com/gpu.produt; write nvidia.com/gpu.product"
+    ]
+
+
+def test_value_of_an_affinity_is_told_at_its_place(pod, cluster):
+    assert told(by_affinity(pod, "nvidia.com/gpu.family", "In", "amper"), cluster("f1")) == [
+        f'spec.{AFFINITY}.values[0]: "amper" is the nvidia.com/gpu.family of no node; write "ampere"'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("gpu.product", "NVIDIA-A100-SXM4-40GB"),
+        ("gpu.product", "NVIDIA-A100-SXM4-80GB"),
+        ("gpu.product", "NVIDIA-H100-80GB-HBM3-SHARED"),
+        ("gpu.product", "Voodoo-2"),
+        ("gpu.family", "blackwell"),
+        ("gpu.memory", "143771"),
+        ("gpu.memory", "plenty"),
+        ("gpu.produt", "NVIDIA-H200"),
+        ("cuda.driver-version.full", "580.95.04"),
+        ("gpu.count", "3"),
+        ("gpu.clique", "a.1"),
+    ],
+)
+def test_value_that_may_come_later_is_not_told(pod, cluster, key, value):
+    assert told(selecting(pod, **{key: value}), cluster("f1")) == []
+
+
+@pytest.mark.parametrize(
+    ("operator", "values"), [("NotIn", ["amper"]), ("In", ["amper", "ampere"]), ("Exists", []), ("Gt", ["1"])]
+)
+def test_condition_that_nodes_meet_is_not_told(pod, cluster, operator, values):
+    assert told(by_affinity(pod, "nvidia.com/gpu.family", operator, *values), cluster("f1")) == []
+
+
+def test_label_of_others_is_not_judged(pod, cluster):
+    assert told(pod(nodeSelector={"example.com/gpu.family": "amper"}), cluster("f1")) == []
+
+
+def test_nothing_is_told_while_nodes_are_unknown(pod):
+    assert told(selecting(pod, **{"gpu.family": "amper"}), ManifestsView()) == []
+
+
+def test_what_is_proposed_is_no_finding(pod, cluster):
+    labels = {"gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED", "gpu.memory": "81559", "gpu.family": "hopper"}
+    assert told(selecting(pod, **labels), cluster("f4")) == []
+
+
+def reviewed(pod, view):
+    request = Request(with_defaults(pod.document), kind="Pod", namespace="team-a", name="train")
+    return [str(finding) for finding in review(request, view, DEFAULTS).findings]
+
+
+def test_converted_pod_is_told_once_that_no_device_matches(pod, cluster):
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "team-a", "labels": {"gpu-admission.io/dra": "enabled"}},
+    }
+    view = cluster("gpucluster", "f1", namespace)
+    (finding,) = reviewed(selecting(pod, **{"gpu.product": "NVIDIA-A100-SXM4-40G"}), view)
+    assert finding.startswith(
+        "spec.nodeSelector[nvidia.com/gpu.product]: no device matches product NVIDIA-A100-SXM4-40G;"
+    )
+    assert finding.endswith('; write "NVIDIA-A100-SXM4-40GB" [GA313]')
+
+
+def test_pod_that_is_not_converted_is_told(pod, cluster):
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
+    view = cluster("f1", namespace, {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClassList", "items": []})
+    assert reviewed(selecting(pod, **{"gpu.family": "amper"}), view) == [
+        'spec.nodeSelector[nvidia.com/gpu.family]: "amper" is the nvidia.com/gpu.family of no node; write "ampere" [GA409]'
+    ]
