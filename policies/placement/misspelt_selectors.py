@@ -13,7 +13,6 @@ from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
 from policies.nvidia.known_products import KNOWN_PRODUCTS
-from policies.nvidia.labels import is_gpu_label
 from policies.nvidia.product_globs import any_matches, folded
 from policies.nvidia.product_suggestions import ProductNames
 from policies.nvidia.products import Product
@@ -61,7 +60,7 @@ def misspelt_selectors(pod: Pod, view: ClusterView, *, keys_only: bool = False) 
     conditions = [
         each
         for each in _conditions(pod.spec)
-        if each.key.startswith(VENDOR) and not (keys_only and is_gpu_label(each.key))
+        if each.key.startswith(VENDOR) and not (keys_only and _describes_gpus(each.key))
     ]
     seen = view.derive(_seen_labels) if conditions else None
     if seen is None or not seen.keys:
@@ -85,6 +84,12 @@ def _conditions(spec: Mapping[str, Any]) -> Iterator[_Condition]:
                 yield _Condition(str(lookup(expression, ("key",))), values, path / 0 if len(values) == 1 else path)
 
 
+def _describes_gpus(key: str) -> bool:
+    from policies.nvidia.labels import is_gpu_label  # noqa: PLC0415 - few pods select nodes by a label that no node has
+
+    return is_gpu_label(key)
+
+
 def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
@@ -106,7 +111,7 @@ class _SeenLabels:
             remedies = [self._instead(key, value) for value in values]
             text = f"{listed([shown(value) for value in values], _MOST_NAMED)} is the {key} of no node"
             return (text, remedy) if (remedy := next(filter(None, remedies), None)) else None
-        meant = None if is_gpu_label(key) else closest(key, self.keys, likeness=_LIKE_KEY)
+        meant = None if _describes_gpus(key) else closest(key, self.keys, likeness=_LIKE_KEY)
         if meant is None or self.values.get(meant, frozenset(values)).isdisjoint(values):
             return None
         return f"no node has the label {key}", f"write {meant}"

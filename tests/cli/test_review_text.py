@@ -115,9 +115,9 @@ def test_warnings_are_shown_as_kubectl_prints_them(invoke, cluster, write, pod):
     assert done.exit_code == 0
     assert done.stdout.splitlines()[:4] == [
         "pod.yaml:1  Pod team-a/train  admitted, converted",
-        "Warning: GA313 spec.containers[0].resources.limits[nvidia.com/gpu]: no device matches product NVIDIA-H100; the cluster has",
-        "Warning:   NVIDIA-A100-SXM4-80GB on 1 node, NVIDIA-H100-80GB-HBM3 on 2 nodes; compare with what exists, or wait for such a node",
-        "  GA313 warn  pod.yaml:12:25  A device of the cluster must match the request",
+        "Warning: GA313 spec.nodeSelector[nvidia.com/gpu.product]: no device matches product NVIDIA-H100; the cluster has",
+        'Warning:   NVIDIA-A100-SXM4-80GB on 1 node, NVIDIA-H100-80GB-HBM3 on 2 nodes; write "NVIDIA-H100-80GB-HBM3"',
+        "  GA313 warn  pod.yaml:14:29  A device of the cluster must match the request",
     ]
 
 
@@ -214,7 +214,7 @@ spec: {rules: [{rule: GA313, severity: audit}]}
     file = write("pod.yaml", document)
     done = invoke("review", "--cluster", cluster, "--settings", write("settings.yaml", settings), file)
     assert (
-        done.stdout.splitlines()[1] == "  GA313 audit  pod.yaml:12:25  A device of the cluster must match the request"
+        done.stdout.splitlines()[1] == "  GA313 audit  pod.yaml:14:29  A device of the cluster must match the request"
     )
     assert "Warning:" not in done.stdout
 

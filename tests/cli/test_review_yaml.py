@@ -56,7 +56,7 @@ def test_refused_objects_are_left_out_and_named_on_stderr(invoke, cluster, write
 def test_warnings_are_on_stderr(invoke, cluster, write, pod):
     document = pod(nodeSelector={"nvidia.com/gpu.product": "NVIDIA-H100"})
     done = invoke("review", "--cluster", cluster, "-o", "yaml", write("pod.yaml", document))
-    assert done.stderr.startswith("Warning: GA313 spec.containers[0]")
+    assert done.stderr.startswith("Warning: GA313 spec.nodeSelector[nvidia.com/gpu.product]")
     assert "Warning" not in done.stdout
 
 
