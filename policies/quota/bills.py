@@ -29,7 +29,7 @@ _NAME_IT = (
 
 @dataclass(frozen=True, slots=True)
 class UnknownProduct:
-    """Nobody knows yet what an ask gets, a limit depends on it, and the quota says `unknownProducts: Deny`."""
+    """A request could get any product, a limit depends on the product, and the quota has `unknownProducts: Deny`."""
 
     limit: Limit
     ask: Ask
@@ -39,14 +39,14 @@ class UnknownProduct:
         """What is wrong, and what to write, without a full stop."""
         counted = "by product" if self.limit.selector.products else "memory"
         return (
-            f"{self.limit.name} counts {counted}, what is asked could be of any product, and the quota has "
+            f'limit "{self.limit.name}" counts {counted}, the request could get any product, and the quota has '
             f"unknownProducts: Deny; {_NAME_IT}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownMemory:
-    """A limit counts memory, and of nothing that an ask could get it is known how much that has."""
+    """A limit counts memory, and the memory of every GPU that a request could get is unknown."""
 
     limit: Limit
     ask: Ask
@@ -55,9 +55,9 @@ class UnknownMemory:
     def text(self) -> str:
         """What is wrong, and what to do, without a full stop."""
         return (
-            f"{self.limit.name} counts memory, and no node and no ResourceSlice tells how much memory the GPUs have "
-            f"that could be given; {_NAME_IT}, one that the cluster has, or see to it that GPU Feature Discovery labels GPU "
-            "nodes with nvidia.com/gpu.memory"
+            f'limit "{self.limit.name}" counts memory, and no node or ResourceSlice says how much memory the possible GPUs '
+            f"have; {_NAME_IT}, one that the cluster has, or make GPU Feature Discovery label GPU nodes with "
+            "nvidia.com/gpu.memory"
         )
 
 

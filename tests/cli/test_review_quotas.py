@@ -50,11 +50,11 @@ def text_of(result):
     [
         (
             workload("apps/v1", "Deployment", 2, replicas=5),
-            "GA506 spec.replicas: 5 pods at once ask for 10 GPUs, and all of GPUQuota gpu never has more than 8 GPUs",
+            'GA506 spec.replicas: 5 pods at once request 10 GPUs, but limit "all" of GPUQuota gpu allows at most 8 GPUs',
         ),
         (
             workload("batch/v1", "Job", 3, parallelism=3),
-            "GA506 spec.parallelism: 3 pods at once ask for 9 GPUs, and all of GPUQuota gpu never has more than 8 GPUs",
+            'GA506 spec.parallelism: 3 pods at once request 9 GPUs, but limit "all" of GPUQuota gpu allows at most 8 GPUs',
         ),
     ],
     ids=["deployment", "job"],

@@ -56,7 +56,7 @@ def test_refusal_names_the_holders_because_the_caller_is_known(guarded):
     guarded.create(manifests.quota(team, 2))
     until(lambda: guarded.create(manifests.pod(team, gpus=2)).accepted, "the quota is counted, and the pod admitted")
     until(
-        lambda: f"{team}/train holds 2 since" in guarded.create(manifests.pod(team, "more", gpus=1)).message,
+        lambda: f"{team}/train has held 2 for" in guarded.create(manifests.pod(team, "more", gpus=1)).message,
         "the refusal names the pod",
     )
 

@@ -54,10 +54,11 @@ def test_pod_that_is_over_the_quota_is_refused(cluster, labels, entry):
     answer = cluster.create(manifests.pod(team, "second", gpus=2))
     assert (answer.code, answer.body["reason"]) == (403, "Forbidden")
     native = (
-        "exceeded quota: gpu, requested: gpus=2, used: gpus=1, limited: gpus=2; 2 more GPUs are asked, 1 is left of 2"
+        "exceeded quota: gpu, requested: gpus=2, used: gpus=1, limited: gpus=2; "
+        'requested 2 GPUs, but limit "gpus" has 1 of 2 left'
     )
     assert answer.message.startswith(denied(entry, native))
-    remedy = "ask for less (GPUs), or ask whoever writes GPUQuota gpu for more"
+    remedy = "request fewer GPUs, or ask your administrator to raise GPUQuota gpu"
     assert answer.message.endswith(f"{remedy}; gpu-admission quota -n {team} shows who holds what [GA502]")
 
 

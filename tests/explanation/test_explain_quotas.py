@@ -8,7 +8,7 @@ from policies.explanation import ObstacleKind, Verdict
 
 OVER = (
     "unless these pods hold themselves what is used, they are refused until there is room: exceeded quota: gpu, "
-    "requested: all=2, used: all=2, limited: all=3; 2 more GPUs are asked, 1 is left of 3 for all"
+    'requested: all=2, used: all=2, limited: all=3; requested 2 GPUs, but limit "all" has 1 of 3 left'
 )
 
 

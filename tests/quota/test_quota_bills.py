@@ -129,10 +129,10 @@ def test_unknown_memory_is_a_problem_where_memory_is_limited():
     problem = bill([ask(1, H100), asked], ALL)
     assert problem == UnknownMemory(MEMORY, asked)
     assert problem.text == (
-        "memory counts memory, and no node and no ResourceSlice tells how much memory the GPUs have that could be "
-        "given; name the product: in a pod by the annotation gpu-admission.io/product or a nodeSelector for "
-        "nvidia.com/gpu.product, in a claim by a selector for productName, one that the cluster has, or see to it that "
-        "GPU Feature Discovery labels GPU nodes with nvidia.com/gpu.memory"
+        'limit "memory" counts memory, and no node or ResourceSlice says how much memory the possible GPUs have; '
+        "name the product: in a pod by the annotation gpu-admission.io/product or a nodeSelector for "
+        "nvidia.com/gpu.product, in a claim by a selector for productName, one that the cluster has, or make "
+        "GPU Feature Discovery label GPU nodes with nvidia.com/gpu.memory"
     )
 
 
@@ -155,10 +155,10 @@ NAME_IT = (
 @pytest.mark.parametrize(
     ("asked", "limit", "said"),
     [
-        (ask(1, H100, is_open=True), PRODUCT, "h100 counts by product"),
-        (ask(1, NAMELESS), PRODUCT, "h100 counts by product"),
-        (ask(1, T4, alternatives=(ask(1, NAMELESS),)), PRODUCT, "h100 counts by product"),
-        (ask(1, H100, is_open=True), MEMORY, "memory counts memory"),
+        (ask(1, H100, is_open=True), PRODUCT, 'limit "h100" counts by product'),
+        (ask(1, NAMELESS), PRODUCT, 'limit "h100" counts by product'),
+        (ask(1, T4, alternatives=(ask(1, NAMELESS),)), PRODUCT, 'limit "h100" counts by product'),
+        (ask(1, H100, is_open=True), MEMORY, 'limit "memory" counts memory'),
     ],
     ids=["open", "nameless", "alternative", "memory"],
 )
@@ -166,7 +166,7 @@ def test_unknown_product_can_be_denied(asked, limit, said):
     problem = bill([ask(1, T4), asked], replace(only(BATCH, limit), unknown_products="Deny"))
     assert problem == UnknownProduct(limit, asked)
     assert problem.text == (
-        f"{said}, what is asked could be of any product, and the quota has unknownProducts: Deny; {NAME_IT}"
+        f"{said}, the request could get any product, and the quota has unknownProducts: Deny; {NAME_IT}"
     )
 
 

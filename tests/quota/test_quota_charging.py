@@ -214,7 +214,7 @@ def test_claim_whose_pod_asks_for_other_devices_is_charged_in_full(claim, exampl
 
 def test_what_nobody_can_count_says_so_with_the_mode_of_the_quota(pod, cluster):
     found = asked(pod({"nvidia.com/gpu": 1}).document, cluster("f1"))
-    with pytest.raises(Uncountable, match="h100 counts by product") as raised:
+    with pytest.raises(Uncountable, match='"h100" counts by product') as raised:
         found.charge(quota({"name": "h100", "selector": {"products": ["H100*"]}, "gpus": 1}, unknownProducts="Deny"))
     assert raised.value.mode == "Enforce"
 

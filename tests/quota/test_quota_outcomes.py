@@ -70,9 +70,9 @@ def test_nothing_is_said_where_there_is_no_quota():
 
 def test_over_quota_says_what_kubernetes_says_and_what_would_help():
     assert said(refused(EXCEEDED), [HOLDER]) == (
-        "exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; 2 more GPUs are asked, 1 is left of 8 for "
-        "h100 (2 for what is on its way); team-a/train-7 holds 4 since 3 days; ask for less (GPUs), or ask whoever writes "
-        "GPUQuota gpu for more [GA502]"
+        'exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; requested 2 GPUs, but limit "h100" has 1 of '
+        "8 left (2 reserved); team-a/train-7 has held 4 for 3 days; request fewer GPUs, or ask your administrator to raise "
+        "GPUQuota gpu [GA502]"
     )
 
 
@@ -80,25 +80,25 @@ def test_over_quota_that_only_warns_says_that_it_is_admitted():
     warned = answered(let_in(EXCEEDED), [HOLDER])
     assert warned.allowed
     assert str(warned.findings[0]) == (
-        "exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; 2 more GPUs are asked, 1 is left of 8 for "
-        "h100 (2 for what is on its way); team-a/train-7 holds 4 since 3 days; it is admitted all the same, because the "
-        "quota has mode: Warn; ask for less (GPUs), or ask whoever writes GPUQuota gpu for more [GA502]"
+        'exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; requested 2 GPUs, but limit "h100" has 1 of '
+        "8 left (2 reserved); team-a/train-7 has held 4 for 3 days; it is admitted all the same, because the quota has "
+        "mode: Warn; request fewer GPUs, or ask your administrator to raise GPUQuota gpu [GA502]"
     )
 
 
 @pytest.mark.parametrize(
-    ("outcome", "first"), [(refused, "wait until something that holds them ends"), (let_in, "ask for less (GPUs)")]
+    ("outcome", "first"), [(refused, "wait until a pod or claim that holds some ends"), (let_in, "request fewer GPUs")]
 )
 def test_only_what_is_refused_is_told_to_wait(outcome, first):
     nothing_left = Over("h100", "gpus", Fraction(2), Fraction(8), Fraction(0), Fraction(8))
     assert said(outcome(Exceeded((nothing_left,), Ledger()))).endswith(
-        f"; {first}, or ask whoever writes GPUQuota gpu for more [GA502]"
+        f"; {first}, or ask your administrator to raise GPUQuota gpu [GA502]"
     )
 
 
 def test_what_cannot_be_counted_says_what_to_write():
     assert said(Uncountable(UNKNOWN_PRODUCT, "Enforce")) == (
-        "quota gpu cannot count what is asked: h100 counts by product, what is asked could be of any product, and the "
+        'quota gpu cannot count the request: limit "h100" counts by product, the request could get any product, and the '
         "quota has unknownProducts: Deny; name the product: in a pod by the annotation gpu-admission.io/product or a "
         "nodeSelector for nvidia.com/gpu.product, in a claim by a selector for productName [GA503]"
     )
@@ -106,7 +106,7 @@ def test_what_cannot_be_counted_says_what_to_write():
 
 def test_unknown_memory_is_told_by_the_same_rule():
     assert said(Uncountable(UNKNOWN_MEMORY, "Enforce")).startswith(
-        "quota gpu cannot count what is asked: memory counts memory, and no node and no ResourceSlice tells how much "
+        'quota gpu cannot count the request: limit "memory" counts memory, and no node or ResourceSlice says how much '
     )
 
 
@@ -189,14 +189,14 @@ def test_contention_is_no_hindrance_where_quotas_are_not_enforced():
 def test_unreadable_quota_says_what_is_wrong_with_it():
     assert said(UNREADABLE, enforced=True) == (
         "GPUQuota gpu of namespace team-a cannot be read: spec.limits[0].gpus: is 0.5 without quotas; the namespace "
-        "enforces its quota, so nothing that gets GPUs is admitted until it can be charged; show this to whoever writes "
-        "GPUQuota gpu [GA504]"
+        "enforces its quota, so nothing that gets GPUs is admitted until it can be charged; show this to your "
+        "administrator [GA504]"
     )
 
 
 def test_unreadable_quota_lets_in_what_is_counted_once_it_can_be_read():
     assert said(UNREADABLE).endswith(
-        "; it is admitted all the same, and counted when that is put right; show this to whoever writes GPUQuota gpu [GA504]"
+        "; it is admitted all the same, and counted when that is put right; show this to your administrator [GA504]"
     )
 
 

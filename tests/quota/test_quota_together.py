@@ -52,8 +52,8 @@ def test_pods_that_fit_together_are_not_spoken_of():
 def test_more_than_the_limit_ever_has_is_told_with_how_many_fit():
     assert told(pods(10, 1)) == [
         (
-            "spec.replicas: 10 pods at once ask for 10 GPUs, and h100 of GPUQuota gpu never has more than 8 GPUs, so 8 "
-            "are created, and the others refused until some end"
+            'spec.replicas: 10 pods at once request 10 GPUs, but limit "h100" of GPUQuota gpu allows at most 8 GPUs, so 8 '
+            "are created, and the others are refused until some end"
         )
     ]
 
@@ -61,8 +61,8 @@ def test_more_than_the_limit_ever_has_is_told_with_how_many_fit():
 def test_more_than_is_left_is_told_with_what_is_left():
     assert told(pods(4, 2), used=5) == [
         (
-            "spec.replicas: 4 pods at once ask for 8 GPUs, and 3 GPUs are left of 8 GPUs for h100 of GPUQuota gpu, so 1 "
-            "is created, and the others refused until some end"
+            'spec.replicas: 4 pods at once request 8 GPUs, but limit "h100" of GPUQuota gpu has 3 of 8 GPUs left, so 1 '
+            "is created, and the others are refused until some end"
         )
     ]
 
@@ -72,8 +72,8 @@ def test_memory_is_told_as_memory():
     counted = recount(Ledger(), quota, Snapshot({}, {}, "5", "5"))
     (finding,) = together([pods(2, "41/2")], quota, counted, is_new=True)
     assert finding.message == (
-        "2 pods at once ask for 656Gi of memory, and memory of GPUQuota gpu never has more than 640Gi of memory, so 1 "
-        "is created, and the others refused until some end"
+        '2 pods at once request 656Gi of memory, but limit "memory" of GPUQuota gpu allows at most 640Gi of memory, so 1 '
+        "is created, and the others are refused until some end"
     )
 
 
@@ -82,15 +82,15 @@ def test_only_the_limit_with_least_room_is_told():
     counted = recount(Ledger(), quota, Snapshot({}, {}, "5", "5"))
     (finding,) = together([pods(10, 1)], quota, counted, is_new=True)
     assert finding.message == (
-        "10 pods at once ask for 160Gi of memory, and memory of GPUQuota gpu never has more than 64Gi of memory, so 4 are "
-        "created, and the others refused until some end"
+        '10 pods at once request 160Gi of memory, but limit "memory" of GPUQuota gpu allows at most 64Gi of memory, so 4 '
+        "are created, and the others are refused until some end"
     )
 
 
 def test_quota_that_only_warns_keeps_no_pod_from_being_created():
     (finding,) = together([pods(10, 1)], replace(QUOTA, mode="Warn"), ledger(), is_new=True)
     assert finding.message == (
-        "10 pods at once ask for 10 GPUs, and h100 of GPUQuota gpu never has more than 8 GPUs; all are admitted all the "
+        '10 pods at once request 10 GPUs, but limit "h100" of GPUQuota gpu allows at most 8 GPUs; all are admitted all the '
         "same, because the quota has mode: Warn"
     )
 
@@ -119,7 +119,7 @@ def test_templates_are_added_up_and_told_where_most_is_asked():
     workers = FieldPath(["spec", "workers"])
     assert told(pods(1, 2), pods(4, 2, workers)) == [
         (
-            "spec.workers: 5 pods at once ask for 10 GPUs, and h100 of GPUQuota gpu never has more than 8 GPUs, so not all "
+            'spec.workers: 5 pods at once request 10 GPUs, but limit "h100" of GPUQuota gpu allows at most 8 GPUs, so not all '
             "of them are created until some end"
         )
     ]
@@ -142,7 +142,7 @@ def test_limit_that_is_not_primed_is_not_spoken_of():
 def test_pods_of_a_workload_that_exists_are_told_even_where_none_would_fit():
     assert told(pods(1, 9), used=8, is_new=False) == [
         (
-            "spec.replicas: 1 pod asks for 9 GPUs, and h100 of GPUQuota gpu never has more than 8 GPUs, so none is created"
+            'spec.replicas: 1 pod requests 9 GPUs, but limit "h100" of GPUQuota gpu allows at most 8 GPUs, so none is created'
         )
     ]
 
@@ -151,8 +151,8 @@ def test_claim_that_all_pods_share_counts_once():
     assert told(pods(4, 1, group=ring(4))) == []
     assert told(pods(5, 1, group=ring(4))) == [
         (
-            "spec.replicas: 5 pods at once ask for 9 GPUs (4 GPUs in claims that they share), and h100 of GPUQuota gpu never "
-            "has more than 8 GPUs, so 4 are created, and the others refused until some end"
+            'spec.replicas: 5 pods at once request 9 GPUs (4 GPUs in claims that they share), but limit "h100" of GPUQuota gpu '
+            "allows at most 8 GPUs, so 4 are created, and the others are refused until some end"
         )
     ]
 
@@ -165,7 +165,7 @@ def test_claim_counts_once_for_templates_of_one_group():
     workers = FieldPath(["spec", "workers"])
     assert told(pods(1, 1, group=ring(4)), pods(3, 1, workers, group=ring(4))) == []
     (line,) = told(pods(1, 1, group=ring(4)), pods(3, 1, workers, group=ring(4, "other")))
-    assert line.startswith("spec.workers: 4 pods at once ask for 12 GPUs (8 GPUs in claims that they share), and ")
+    assert line.startswith("spec.workers: 4 pods at once request 12 GPUs (8 GPUs in claims that they share), but ")
 
 
 def test_claim_of_a_group_that_is_charged_already_is_not_asked_for_again():
@@ -183,7 +183,7 @@ def test_pods_of_a_workload_that_exists_count_with_the_claim_that_they_share():
     assert told(pods(4, 1, group=ring(4)), used=8, is_new=False) == []
     assert told(pods(1, 1, group=ring(8)), used=8, is_new=False) == [
         (
-            "spec.replicas: 1 pod asks for 9 GPUs (8 GPUs in claims that they share), and h100 of GPUQuota gpu never has more "
-            "than 8 GPUs, so none is created"
+            'spec.replicas: 1 pod requests 9 GPUs (8 GPUs in claims that they share), but limit "h100" of GPUQuota gpu allows '
+            "at most 8 GPUs, so none is created"
         )
     ]

@@ -33,7 +33,7 @@ def test_nothing_is_noted_where_callers_are_authenticated():
 
 def test_refusal_names_the_holders():
     verdict = exceeded(OVER, HOLDERS[:1], admitted=False)
-    assert "; team-a/train-0 holds 2 since 5 hours" in verdict.message
+    assert "; team-a/train-0 has held 2 for 5 hours" in verdict.message
     assert "shows who holds what" not in verdict.remedy
 
 
@@ -44,11 +44,12 @@ def test_refusal_names_the_holders():
 def test_refusal_counts_the_holders_that_it_must_not_name(count, said):
     verdict = exceeded(OVER, HOLDERS[:count], admitted=False, hidden_in="team-a")
     assert verdict.message == (
-        "exceeded quota: gpu, requested: h100=4, used: h100=6, limited: h100=8; 4 more GPUs are asked, 2 are left of 8 for "
-        f"h100 (2 for what is on its way){said}"
+        "exceeded quota: gpu, requested: h100=4, used: h100=6, limited: h100=8; "
+        f'requested 4 GPUs, but limit "h100" has 2 of 8 left (2 reserved){said}'
     )
     assert verdict.remedy == (
-        "ask for less (GPUs), or ask whoever writes GPUQuota gpu for more; gpu-admission quota -n team-a shows who holds what"
+        "request fewer GPUs, or ask your administrator to raise GPUQuota gpu; "
+        "gpu-admission quota -n team-a shows who holds what"
     )
 
 

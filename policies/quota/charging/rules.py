@@ -14,11 +14,11 @@ FITS = rule(
     "A namespace must not have more GPUs than its quota allows",
     default=Severity.DENY,
     why="""
-    A GPUQuota says what the pods and claims of a namespace may have of GPUs together. What would take more is refused
-    when it is created, so that nothing has to be taken away from anybody later. Nobody is exempt from it, and no setting
-    changes its severity: a quota that is to be tried first has mode: Warn.
+    A GPUQuota limits the GPUs of all pods and claims of a namespace together. A pod or claim that exceeds it is refused
+    when it is created, so that none has to be evicted later. No user is exempt, and no setting changes the severity:
+    to try a quota first, give it mode: Warn.
     """,
-    remedy="ask for less, wait until something that holds GPUs ends, or ask whoever writes GPUQuota gpu for more",
+    remedy="request less, wait until a pod or claim that holds GPUs ends, or ask your administrator to raise GPUQuota gpu",
     source=_SOURCE,
     wrong="""
     apiVersion: v1
@@ -70,9 +70,9 @@ COUNTABLE = rule(
     "The charge of a pod or claim must be countable",
     default=Severity.DENY,
     why="""
-    What has no node yet counts as the most that it can get. With unknownProducts: Deny a quota does not have that: what
-    could get a GPU of any product has to say which. Where memory is limited, and nothing tells how much memory the GPUs have
-    that could be given, nobody knows what would be taken, and it is refused in either case.
+    A pod without a node counts as the most that it can get. With unknownProducts: Deny, a pod or claim that could get any
+    product must name one. If memory is limited, and no node or ResourceSlice says how much memory the possible GPUs have,
+    the request cannot be counted and is refused in either case.
     """,
     remedy="name the product: in a pod by the annotation gpu-admission.io/product or a nodeSelector for "
     "nvidia.com/gpu.product, in a claim by a selector for productName; where memory is unknown, one that the cluster has, "
@@ -118,11 +118,11 @@ WRITTEN = rule(
     "A pod or claim with GPUs must be charged to the quota before it is created",
     default=Severity.DENY,
     why="""
-    Each pod and claim is written into the status of the GPUQuota before it is admitted, so that whoever comes next sees
-    it. Sometimes that cannot be: the API server does not answer, too many write at once, what there is has not been
-    counted yet, or the GPUQuota cannot be read. In namespaces with the label gpu-admission.io/quota: enforced nothing is
-    admitted then, and who asks is told when to come again, or whom to ask; in others it is admitted with a warning, and
-    counted when it is seen.
+    Each pod and claim is written into the status of the GPUQuota before it is admitted, so that the next request sees it.
+    Sometimes that fails: the API server does not answer, too many requests write at once, a limit has not been counted
+    yet, or the GPUQuota cannot be read. In namespaces with the label gpu-admission.io/quota: enforced the request is then
+    refused, and the message says when to try again or whom to ask. In others it is admitted with a warning, and counted
+    when it is seen.
     """,
     remedy="try again, and if that does not help, look for the reason with kubectl describe gpuquota gpu",
     source=_SOURCE,

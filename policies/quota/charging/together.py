@@ -1,4 +1,4 @@
-"""Together: whether the pods that a workload runs side by side fit into a quota, told before its controller makes them."""
+"""Together: whether the pods that a workload runs side by side fit into a quota, before its controller creates them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from policies.decision import Severity
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.sums import ZERO, summed
-from policies.quota.limits.amounts import spoken
+from policies.quota.limits.amounts import amount_text, bare_amount
 from policies.quota.limits.quota import NAME
 from policies.rules import rule
 
@@ -31,10 +31,10 @@ TOGETHER = rule(
     default=Severity.WARN,
     why="""
     Each pod of a workload is charged when it is created. Those beyond the quota are refused one by one, which shows only
-    in the events of a ReplicaSet or a Job: some pods run and hold GPUs, while the others never come, and training that
-    needs all of them waits for ever. So it is told when the workload is applied, or when more pods are asked of it.
+    in the events of a ReplicaSet or a Job: some pods run and hold GPUs while the others are never created, and training
+    that needs all of them waits for ever. So the warning comes when the workload is applied, or gets more replicas.
     """,
-    remedy="ask for fewer pods or GPUs, or ask whoever writes GPUQuota gpu for more",
+    remedy="request fewer pods or GPUs, or ask your administrator to raise GPUQuota gpu",
     source="docs/quota.md",
     wrong="""
     apiVersion: batch/v1
@@ -140,7 +140,7 @@ def together(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is_new
     if short:
         tightest = min(short, key=lambda room: room.left / room.asked)
         largest = max(tightest.pods, key=lambda each: each.count.pods * tightest.each(each))
-        yield TOGETHER.finding(largest.count.path, _said(tightest, quota))
+        yield TOGETHER.finding(largest.count.path, _message(tightest, quota))
 
 
 def _left_of(quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[tuple[str, Fraction]]:
@@ -176,19 +176,21 @@ def _short(limit: Limit, pods: Sequence[PodsAtOnce], left: Fraction, charged: Re
     return _Short(limit, touching, sum(pieces.values(), ZERO), left)
 
 
-def _said(short: _Short, quota: Quota) -> str:
+def _message(short: _Short, quota: Quota) -> str:
     limit, number = short.limit, sum(each.count.pods for each in short.pods)
-    wanted = f"{'1 pod asks' if number == 1 else f'{number:,} pods at once ask'} for {_amount(limit, short.asked)}"
+    subject = "1 pod requests" if number == 1 else f"{number:,} pods at once request"
+    requested = f"{subject} {amount_text(limit.unit, short.asked)}"
     if short.shared:
-        wanted += f" ({_amount(limit, short.shared)} in claims that they share)"
+        requested += f" ({amount_text(limit.unit, short.shared)} in claims that they share)"
+    hard = amount_text(limit.unit, limit.hard)
     if short.asked > limit.hard:
-        room = f"{limit.name} of GPUQuota {NAME} never has more than {_amount(limit, limit.hard)}"
+        room = f"allows at most {hard}"
     else:
-        left = _left(limit, short.left)
-        room = f"{left} left of {_amount(limit, limit.hard)} for {limit.name} of GPUQuota {NAME}"
+        room = f"has {bare_amount(limit.unit, short.left)} of {hard} left"
+    text = f'{requested}, but limit "{limit.name}" of GPUQuota {NAME} {room}'
     if quota.mode == "Warn":
-        return f"{wanted}, and {room}; all are admitted all the same, because the quota has mode: Warn"
-    return f"{wanted}, and {room}, so {_outcome(short)}"
+        return f"{text}; all are admitted all the same, because the quota has mode: Warn"
+    return f"{text}, so {_outcome(short)}"
 
 
 def _outcome(short: _Short) -> str:
@@ -198,12 +200,4 @@ def _outcome(short: _Short) -> str:
     fitting = max(ZERO, short.left - short.shared) // each if each else 0
     if not fitting:
         return "none is created"
-    return f"{fitting:,} {'is' if fitting == 1 else 'are'} created, and the others refused until some end"
-
-
-def _amount(limit: Limit, amount: Fraction) -> str:
-    return f"{spoken(limit.unit, amount)} of memory" if limit.unit == "memory" else spoken(limit.unit, amount)
-
-
-def _left(limit: Limit, amount: Fraction) -> str:
-    return f"{_amount(limit, amount)} {'is' if limit.unit == 'memory' or 0 < amount <= 1 else 'are'}"
+    return f"{fitting:,} {'is' if fitting == 1 else 'are'} created, and the others are refused until some end"

@@ -1,4 +1,4 @@
-"""Verdicts: what is said to whom a quota turns away."""
+"""Verdicts: what a user reads when a quota refuses a request or cannot be charged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from policies.quota.ledger.ledger import (
     Over,
     Unstorable,
 )
-from policies.quota.limits.amounts import spoken
+from policies.quota.limits.amounts import amount_text, bare_amount
 from policies.quota.limits.quota import NAME
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ __all__ = [
 
 _MOST_HOLDERS = 3
 _LONGEST_REASON = 200
-_TAKEN_UP: Mapping[Unit, str] = {"gpus": "GPUs", "devices": "devices", "memory": "memory"}
+_LESS: Mapping[Unit, str] = {"gpus": "fewer GPUs", "devices": "fewer devices", "memory": "less memory"}
 _WARN_ONLY = "it is admitted all the same, because the quota has mode: Warn"
 _SEEN_LATER = "it is admitted all the same, and counted when it is seen"
 _HELD = "the namespace enforces its quota, so nothing that gets GPUs is admitted until it can be charged"
@@ -57,10 +57,9 @@ class Verdict:
     message: str
     """Without a full stop."""
     remedy: str
-    """Empty where there is nothing to do, or the message ends with it."""
+    """Empty if there is nothing to do, or if the message ends with it."""
     retry_after: int | None = None
-    """Seconds; clients of Kubernetes wait as long and try again by themselves, ten times and without a word. None where
-    that would not help."""
+    """Seconds after which clients of Kubernetes try again automatically; None if that does not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class Holder:
 
 
 def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool, hidden_in: str = "") -> Verdict:
-    """Over quota: in the words of Kubernetes' own quota, and then what would help.
+    """The request exceeds a limit: in the words of Kubernetes' own quota, followed by what is left and what to do.
 
     Args:
         found: The limits that are exceeded.
@@ -93,8 +92,8 @@ def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool,
     native = ", ".join(f"{title}: {_listed(amounts)}" for title, amounts in columns)
     holding = tuple(holders)
     held = _number_of_holders if hidden_in else _held
-    told = (_explained(over, held(over, holding)) for over in found.limits)
-    message = "; ".join([native, *told, *([_WARN_ONLY] if admitted else [])])
+    reasons = (_reason(over, held(over, holding)) for over in found.limits)
+    message = "; ".join([native, *reasons, *([_WARN_ONLY] if admitted else [])])
     remedy = _remedy(found.limits, admitted=admitted)
     if hidden_in:
         remedy = f"{remedy}; gpu-admission quota -n {hidden_in} shows who holds what"
@@ -102,13 +101,13 @@ def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool,
 
 
 def uncountable(found: UnknownProduct | UnknownMemory, *, admitted: bool) -> Verdict:
-    """Nobody can say what is asked comes to."""
-    text = f"quota {NAME} cannot count what is asked: {found.text}"
+    """The product or the memory of the requested GPUs is unknown."""
+    text = f"quota {NAME} cannot count the request: {found.text}"
     return Verdict(f"{text}; {_WARN_ONLY}" if admitted else text, "")
 
 
 def not_primed(found: NotPrimed, namespace: str, *, admitted: bool) -> Verdict:
-    """What there is was not counted yet."""
+    """What the namespace holds already has not been counted yet."""
     one = len(found.limits) == 1
     said = (
         f"status unknown for quota: {NAME}, limits: {','.join(found.limits)}; what namespace {namespace} holds already "
@@ -121,7 +120,7 @@ def not_primed(found: NotPrimed, namespace: str, *, admitted: bool) -> Verdict:
 
 
 def full(found: Full, namespace: str, *, admitted: bool) -> Verdict:
-    """Too much is charged that nobody has seen."""
+    """Too many charges are open, because their pods and claims have not been seen."""
     said = (
         f"quota {NAME} of namespace {namespace} has no room for one more pod or claim on its way: "
         f"it remembers {found.charges - 1:,} ({found.size / 1024:,.0f} KiB) that were admitted and have not been seen "
@@ -163,7 +162,7 @@ def too_many_claims(found: TooManyClaims, namespace: str) -> Verdict:
 
 
 def contended(namespace: str, *, admitted: bool) -> Verdict:
-    """Others were faster with every write that was tried."""
+    """Every write conflicted with another one."""
     said = f"quota {NAME} of namespace {namespace} is being changed by too many requests at once, so nothing could be charged"
     if admitted:
         return Verdict(f"{said}; {_SEEN_LATER}", "create fewer pods at a time")
@@ -171,14 +170,14 @@ def contended(namespace: str, *, admitted: bool) -> Verdict:
 
 
 def unreadable(namespace: str, why: str, *, admitted: bool) -> Verdict:
-    """The quota that is stored says nothing that could be held against anything; no waiting helps, but to mend it."""
+    """The stored quota is invalid, so trying again does not help."""
     said = f"GPUQuota {NAME} of namespace {namespace} cannot be read: {_plain_text(why)}"
     fate = "it is admitted all the same, and counted when that is put right" if admitted else _HELD
-    return Verdict(f"{said}; {fate}", f"show this to whoever writes GPUQuota {NAME}")
+    return Verdict(f"{said}; {fate}", "show this to your administrator")
 
 
 def unavailable(namespace: str, why: str, *, admitted: bool, is_lasting: bool = False) -> Verdict:
-    """The quota could not be got or written; where that is lasting, nobody is told to try again."""
+    """The quota could not be read or written; `is_lasting` if trying again does not help."""
     said = f"quota {NAME} of namespace {namespace} cannot be charged: {_plain_text(why)}"
     if admitted:
         return Verdict(f"{said}; {_SEEN_LATER}", "if that stays so, show this to your administrator")
@@ -196,53 +195,37 @@ def _plain_text(why: str) -> str:
 
 
 def _listed(amounts: Iterable[tuple[Over, Fraction]]) -> str:
-    return ",".join(f"{over.name}={_plain(over.unit, amount)}" for over, amount in amounts)
+    return ",".join(f"{over.name}={bare_amount(over.unit, amount)}" for over, amount in amounts)
 
 
-def _plain(unit: Unit, amount: Fraction) -> str:
-    return spoken(unit, amount) if unit == "memory" else str(amount)
-
-
-def _explained(over: Over, held: str) -> str:
-    asked = f"{_more(over.unit, over.asked)} {_verb(over.unit, over.asked)} asked"
-    left = f"{_plain(over.unit, over.left)} {_verb(over.unit, over.left)} left of {_plain(over.unit, over.hard)}"
-    waiting = f" ({_plain(over.unit, over.reserved)} for what is on its way)" if over.reserved else ""
+def _reason(over: Over, held: str) -> str:
+    requested = f'requested {amount_text(over.unit, over.asked)}, but limit "{over.name}"'
+    hard = bare_amount(over.unit, over.hard)
     if over.asked > over.hard:
-        return f"{asked}, and {over.name} never has more than {_plain(over.unit, over.hard)}"
-    return f"{asked}, {left} for {over.name}{waiting}{'; ' if held else ''}{held}"
-
-
-def _more(unit: Unit, amount: Fraction) -> str:
-    """`2 more GPUs`, `1/2 more GPU`, `80Gi more memory`."""
-    if unit == "memory":
-        return f"{spoken(unit, amount)} more memory"
-    number, noun = spoken(unit, amount).split(" ")
-    return f"{number} more {noun}"
-
-
-def _verb(unit: Unit, amount: Fraction) -> str:
-    return "is" if unit == "memory" or 0 < amount <= 1 else "are"
+        return f"{requested} allows at most {hard}"
+    waiting = f" ({bare_amount(over.unit, over.reserved)} reserved)" if over.reserved else ""
+    return f"{requested} has {bare_amount(over.unit, over.left)} of {hard} left{waiting}{'; ' if held else ''}{held}"
 
 
 def _held(over: Over, holders: Iterable[Holder]) -> str:
-    """Those that hold most, the oldest first among equals."""
+    """The holders with the largest amounts; of equal ones, the oldest first."""
     holding = sorted(
         (holder for holder in holders if holder.amounts.get(over.name)),
         key=lambda holder: (-holder.amounts[over.name], -holder.age, holder.name),
     )[:_MOST_HOLDERS]
     return ", ".join(
-        f"{holder.name} holds {_plain(over.unit, holder.amounts[over.name])} since {_age(holder.age)}"
+        f"{holder.name} has held {bare_amount(over.unit, holder.amounts[over.name])} for {_age(holder.age)}"
         for holder in holding
     )
 
 
 def _number_of_holders(over: Over, holders: Iterable[Holder]) -> str:
-    """`3 pods and claims hold 6`; empty if nobody is known to hold anything."""
+    """`3 pods and claims hold 6`; empty if none is known to hold anything."""
     amounts = [amount for holder in holders if (amount := holder.amounts.get(over.name))]
     if not amounts:
         return ""
     holding = "1 pod or claim holds" if len(amounts) == 1 else f"{len(amounts):,} pods and claims hold"
-    return f"{holding} {_plain(over.unit, sum(amounts, Fraction()))}"
+    return f"{holding} {bare_amount(over.unit, sum(amounts, Fraction()))}"
 
 
 def _age(age: timedelta) -> str:
@@ -256,8 +239,7 @@ def _age(age: timedelta) -> str:
 
 def _remedy(limits: Sequence[Over], *, admitted: bool) -> str:
     if admitted or all(over.left for over in limits) or any(over.asked > over.hard for over in limits):
-        units = dict.fromkeys(_TAKEN_UP[over.unit] for over in limits)
-        less = f"ask for less ({', '.join(units)})"
+        less = f"request {' and '.join(dict.fromkeys(_LESS[over.unit] for over in limits))}"
     else:
-        less = "wait until something that holds them ends"
-    return f"{less}, or ask whoever writes GPUQuota {NAME} for more"
+        less = "wait until a pod or claim that holds some ends"
+    return f"{less}, or ask your administrator to raise GPUQuota {NAME}"

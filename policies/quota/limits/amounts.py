@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from policies.quota.charges import Unit
 
-__all__ = ["MOST", "AmountError", "read_hard", "spoken", "written"]
+__all__ = ["MOST", "AmountError", "amount_text", "bare_amount", "read_hard", "spoken", "written"]
 
 MOST: Mapping[Unit, int] = {"gpus": 10**6, "memory": 10**18, "devices": 10**7}
 """The most that a limit can be, which is more than any cluster has: whoever writes more has mistaken the unit. As round
@@ -108,6 +108,16 @@ def written(value: Any) -> str:
         return "a number beyond all measure"
     text = json.dumps(value, default=str)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def bare_amount(unit: Unit, amount: Fraction) -> str:
+    """An amount without a noun: `2`, `1/2`, `80Gi`."""
+    return spoken(unit, amount) if unit == "memory" else str(amount)
+
+
+def amount_text(unit: Unit, amount: Fraction) -> str:
+    """An amount with its noun: `2 GPUs`, `80Gi of memory`."""
+    return f"{spoken(unit, amount)} of memory" if unit == "memory" else spoken(unit, amount)
 
 
 def spoken(unit: Unit, amount: Fraction) -> str:

@@ -35,8 +35,8 @@ async def test_pod_over_quota_is_refused_in_the_words_of_kubernetes(serve, names
         "status": "Failure",
         "code": 403,
         "reason": "Forbidden",
-        "message": "exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; 2 more GPUs are asked, 1 is left "
-        "of 8 for h100; 1 pod or claim holds 4; ask for less (GPUs), or ask whoever writes GPUQuota gpu for more; "
+        "message": "exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; requested 2 GPUs, but limit "
+        '"h100" has 1 of 8 left; 1 pod or claim holds 4; request fewer GPUs, or ask your administrator to raise GPUQuota gpu; '
         "gpu-admission quota -n team-a shows who holds what [GA502]",
     }
     assert response["auditAnnotations"] == {"findings": "GA502=deny"}
@@ -63,7 +63,7 @@ async def test_holders_are_named_to_whom_the_settings_say(
     if client is not None:
         webhook.client = await client_of(webhook.port, client_context(client))
     message = (await ask(webhook, train(2)))["status"]["message"]
-    assert ("team-a/train-7 holds 4" in message) is named
+    assert ("team-a/train-7 has held 4" in message) is named
     assert ("1 pod or claim holds 4;" in message) is not named
 
 
