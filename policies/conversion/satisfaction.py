@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from policies.conversion.rules import UNSATISFIABLE
 from policies.conversion.shares import shares_of
 from policies.decision import Severity
-from policies.dra.inventory import DeviceGroup, inventory
+from policies.dra.inventory import DeviceGroup, inventory, largest_node
+from policies.dra.words import many
 from policies.fleet.known_classes import known_classes
+from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.nvidia.predicates import TRUE
 from policies.view import UNKNOWN, ClusterView
 
@@ -42,6 +44,23 @@ def unsatisfied(
             wished = asked.wish.predicate(asked.subject(resource)) != TRUE
             text = missed + _existing(candidates, wanted_type)
             yield UNSATISFIABLE.finding(path, text, severity=_severity(settings, wished=wished))
+        elif not asked.shares.get(resource):
+            yield from _too_few(resource, path, asked, candidates)
+
+
+def _too_few(resource: str, path: FieldPath, asked: Asked, candidates: list[DeviceGroup]) -> Iterator[Finding]:
+    """Warn if no node has as many devices as the pod requests of a resource in all."""
+    wanted = sum(piece.count for piece in asked.pieces if piece.resource == resource)
+    predicate = asked.predicates[resource]
+    matching = [group for group in candidates if predicate.matches(group.device)]
+    if any(group.device.shareable or max(group.by_node.values()) >= wanted for group in matching):
+        return
+    node, most = largest_node(group.by_node for group in matching)
+    if wanted > most:
+        things = many(most, _kind(candidates[0].type))
+        conditions = f" that match {predicate.words()}" if predicate != TRUE else ""
+        text = f"the pod requests {wanted} in all, and no node has more than {things}{conditions} ({node})"
+        yield MORE_THAN_A_NODE.finding(path, text, f"request at most {most} per pod, and use more pods")
 
 
 def _missed(predicate: Predicate, shares: int, candidates: list[DeviceGroup]) -> str | None:

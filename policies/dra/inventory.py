@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.resourceslices import Device, PoolPart, devices_in, newest
@@ -13,11 +12,11 @@ from policies.nvidia.drivers import DRIVER
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable, Mapping
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["DeviceGroup", "inventory"]
+__all__ = ["DeviceGroup", "inventory", "largest_node"]
 
 _INDIVIDUAL = frozenset(f"{DRIVER}/{name}" for name in ("uuid", "parentUUID", "gpuModuleID"))
 """Attributes that tell like devices apart and that no label speaks of."""
@@ -31,6 +30,8 @@ class DeviceGroup:
     """One of them."""
     count: int
     nodes: frozenset[str]
+    by_node: Mapping[str, int]
+    """How many there are on each node; under an empty name those that several nodes reach."""
 
     @property
     def type(self) -> str:
@@ -55,14 +56,30 @@ def inventory(view: ClusterView) -> tuple[DeviceGroup, ...] | Unknown:
     for alikes in newest(each for each in slices if each is not None):
         for alike in alikes:
             groups[alike.likeness].append(alike)
-    return tuple(
-        DeviceGroup(
-            alikes[0].device,
-            sum(alike.number for alike in alikes),
-            frozenset(chain.from_iterable(alike.nodes for alike in alikes)),
-        )
-        for alikes in groups.values()
-    )
+    return tuple(map(_group, groups.values()))
+
+
+def _group(alikes: list[_Alike]) -> DeviceGroup:
+    by_node: dict[str, int] = {}
+    for alike in alikes:
+        for node, number in alike.by_node:
+            by_node[node] = by_node.get(node, 0) + number
+    return DeviceGroup(alikes[0].device, sum(by_node.values()), frozenset(by_node), by_node)
+
+
+def largest_node(counts: Iterable[Mapping[str, int]]) -> tuple[str, int]:
+    """The node that reaches most devices, and how many; of equal nodes the first by name.
+
+    Args:
+        counts: How many devices of some kind there are on each node. Those under an empty name are reached by several
+            nodes, and counted for each; the node is called `any node` if there are no others.
+    """
+    nodes: Counter[str] = Counter()
+    for each in counts:
+        nodes.update(each)
+    everywhere = nodes.pop("", 0)
+    node, count = min(nodes.items(), key=lambda item: (-item[1], item[0]), default=("any node", 0))
+    return node, count + everywhere
 
 
 class _Alike(NamedTuple):
@@ -71,8 +88,8 @@ class _Alike(NamedTuple):
     likeness: Hashable
     device: Device
     """The first of them."""
-    number: int
-    nodes: tuple[str, ...]
+    by_node: tuple[tuple[str, int], ...]
+    """How many there are on each node."""
 
 
 def _of_slice(resource_slice: Object) -> tuple[PoolPart, tuple[_Alike, ...]] | None:
@@ -84,7 +101,7 @@ def _of_slice(resource_slice: Object) -> tuple[PoolPart, tuple[_Alike, ...]] | N
     for device in devices_in(resource_slice):
         groups[_likeness(device)].append(device)
     return part, tuple(
-        _Alike(_once(likeness), devices[0], len(devices), tuple({device.node for device in devices}))
+        _Alike(_once(likeness), devices[0], tuple(Counter(device.node for device in devices).items()))
         for likeness, devices in groups.items()
     )
 

@@ -11,6 +11,7 @@ from policies.explanation.claims_of_pods import claims_of_pod, whereabouts
 from policies.explanation.class_facts import class_obstacles
 from policies.explanation.obstacles import Obstacle, ObstacleKind
 from policies.explanation.question import Question
+from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.kubernetes.amounts import pod_amounts
 from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import lookup
@@ -111,11 +112,15 @@ def _conditions(pod: Object) -> tuple[Any, Any]:
 
 
 def _warnings(decision: Decision) -> tuple[Finding, ...]:
-    """What review warns about placement; of a pod that is converted, whether any device is as it asks too."""
+    """What review warns about placement; of a pod that is converted, whether any device is as it asks too.
+
+    How many GPUs each node has is told for each node.
+    """
     return tuple(
         finding
         for finding in decision.findings
         if finding.severity is Severity.WARN
+        and finding.rule != MORE_THAN_A_NODE.id
         and (finding.rule.startswith(_OF_PLACEMENT) or (finding.rule == UNSATISFIABLE.id and decision.templates))
     )
 

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.nodes import REQUIRED, NodeIndex, labels_of
@@ -70,6 +71,16 @@ class GPUNodes:
     def offers(self) -> Mapping[str, int]:
         """How many nodes offer each resource."""
         return Counter(name for node in self.nodes for name in node.offers)
+
+    @cached_property
+    def largest_offers(self) -> Mapping[str, tuple[str, int]]:
+        """The node that offers most of each resource, of equal nodes the first by name, and how much."""
+        largest: dict[str, tuple[str, int]] = {}
+        for node in sorted(self.nodes, key=attrgetter("name")):
+            for name, amount in node.offers.items():
+                if amount > largest.get(name, ("", 0))[1]:
+                    largest[name] = node.name, amount
+        return largest
 
     @cached_property
     def handing_out_gpus(self) -> Mapping[str, int]:

@@ -90,6 +90,7 @@ def test_there_is_an_example_of_each_feature():
         "shared-gpu",
         "single-gpu",
         "time-slicing",
+        "too-many-gpus",
         "wish",
     ]
 

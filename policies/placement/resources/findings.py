@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.placement.resources.advertised import advertised
+from policies.placement.resources.node_sizes import more_than_a_node
 from policies.placement.resources.shared_requests import shared_requests
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ __all__ = ["node_findings"]
 
 
 def node_findings(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """GA412 and GA413 for a pod, as it is to be placed."""
-    yield from shared_requests(pod, view, settings)
+    """GA412, GA413 and GA414 for a pod, as it is to be placed."""
+    shared = tuple(shared_requests(pod, view, settings))
+    yield from shared
     yield from advertised(pod, namespace, view)
+    # Whoever gets one share at most need not be told how many shares a node has.
+    yield from more_than_a_node(pod, view, left_out={str(finding.path[-1]) for finding in shared})

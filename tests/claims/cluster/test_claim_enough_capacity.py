@@ -67,8 +67,8 @@ def test_more_than_the_largest_device_has_is_told(said, asking, cluster):
 def test_only_devices_with_enough_count(said, asking, cluster):
     assert said("GA222", asking(count=2, capacity=wanting(memory="60Gi")), *cluster) == [
         (
-            "count: asks for 2 devices, and the whole cluster has 1 of this kind; "
-            "ask for 1 at most, or wait for more nodes"
+            "count: asks for 2 devices, and no node has more than 1 of this kind (node-1); a claim is for one node; "
+            "ask for 1 at most, and for more nodes by more pods"
         )
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
@@ -13,6 +14,8 @@ from policies.dra.claims.cluster.near_misses import near_misses
 from policies.dra.claims.cluster.results import MOST_DEVICES
 from policies.dra.claims.cluster.spelling import misspellings
 from policies.dra.claims.cluster.wording import devices
+from policies.dra.inventory import largest_node
+from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,6 +104,8 @@ def matching_devices(subject: Subject) -> Iterator[Problem]:
         found = [told.get(asked.path, ()) for asked in request.alternatives]
         if all(found):
             yield from (each for problems in found for each in problems)
+    if not any(told.values()):
+        yield from _too_few_together(subject)
 
 
 def _problems(subject: Subject, asked: Asked) -> Iterator[Problem]:
@@ -117,7 +122,7 @@ def _problems(subject: Subject, asked: Asked) -> Iterator[Problem]:
     choice = for_request(subject, asked)
     if choice is None or choice.failed or not choice.complete:
         return
-    total = _count(of_this_class.matched)
+    total = sum(len(group.members) for group in of_this_class.matched)
     if not choice.matched:
         if any(misspelt for _, selector in wanted for misspelt in misspellings(selector, subject.facts)):
             return  # that is why, and another rule says it
@@ -155,25 +160,44 @@ def _too_few(asked: Asked, matched: Sequence[Group]) -> Iterator[Problem]:
         or any(group.is_shareable for group in matched)
     ):
         return
-    wanted, total = asked.count, _count(matched)
-    if wanted > total:
-        text = f"asks for {devices(wanted)}, and the whole cluster has {total} of this kind"
-        yield problem(asked.path / "count", text, f"ask for {total} at most, or wait for more nodes")
-    elif wanted > (most := most_on_a_node(matched, wanted)):
-        text = f"asks for {devices(wanted)}, and no node has more than {most} of this kind; a claim is for one node"
+    if most_on_a_node(matched, asked.count) < asked.count:
+        node, most = _largest(matched)
+        text = f"asks for {devices(asked.count)}, and no node has more than {most} of this kind ({node}); a claim is for one node"
         yield problem(asked.path / "count", text, f"ask for {most} at most, and for more nodes by more pods")
+
+
+def _too_few_together(subject: Subject) -> Iterator[Problem]:
+    """Classes of which all requests together want more devices than any node has, though none of them does alone.
+
+    Whichever devices a request selects, they are of its class. Those that admin access sees may be in use, and those
+    that several can hold count once for all.
+    """
+    wanted: Counter[str] = Counter()
+    for request in subject.requests:
+        for asked in request.alternatives if not request.prioritized else ():
+            if asked.allocation_mode == "ExactCount" and not asked.admin_access:
+                wanted[asked.device_class] += asked.count
+    for name, count in wanted.items():
+        seen = of_class(subject.facts, name) if count <= MOST_DEVICES else None
+        if seen is None or seen[1].failed or not seen[1].complete or not seen[1].matched:
+            continue
+        matched = seen[1].matched
+        if any(group.is_shareable for group in matched) or most_on_a_node(matched, count) >= count:
+            continue
+        node, most = _largest(matched)
+        text = (
+            f'ask for {devices(count)} of class "{printable(name)}" together, and no node has more than {most} '
+            f"({node}); a claim is for one node"
+        )
+        yield problem(
+            subject.devices_path / "requests", text, f"ask for {most} at most, and for more nodes by more pods"
+        )
 
 
 def most_on_a_node(matched: Sequence[Group], wanted: int) -> int:
     """The most that one node reaches; found early where it is enough."""
-    if any(group.most_on_a_node >= wanted for group in matched):
-        return wanted
-    nodes = matched[0].by_node.copy()
-    for group in matched[1:]:
-        nodes.update(group.by_node)
-    everywhere = nodes.pop("", 0)
-    return everywhere + max(nodes.values(), default=0)
+    return wanted if any(group.most_on_a_node >= wanted for group in matched) else _largest(matched)[1]
 
 
-def _count(groups: Sequence[Group]) -> int:
-    return sum(len(group.members) for group in groups)
+def _largest(matched: Sequence[Group]) -> tuple[str, int]:
+    return largest_node(group.by_node for group in matched)

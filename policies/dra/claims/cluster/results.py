@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.matching import asked_for, for_request, is_new
+from policies.dra.inventory import largest_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Asked, Request
+    from policies.dra.device_requests import Request
 
 __all__ = ["MOST_DEVICES"]
 
@@ -60,8 +60,8 @@ def results(subject: Subject) -> Iterator[Problem]:
     exact = {request.path for request in subject.requests if not request.prioritized}
     for asked in asked_for(subject):
         single = asked.path in exact or asked.path[:-1] in exact
-        if asked.allocation_mode == "All" and single and (found := _most_on_a_node(subject, asked)):
-            node, count = found
+        if asked.allocation_mode == "All" and single and (choice := for_request(subject, asked)) is not None:
+            node, count = largest_node(group.by_node for group in choice.matched)
             total = count + least - 1
             if total > MOST_DEVICES:
                 others = f", with those of other requests {total}" if total > count else ""
@@ -74,16 +74,3 @@ def _fewest(request: Request) -> int:
     """The fewest devices that meet a request; of All that is one."""
     counts = [asked.count if asked.allocation_mode == "ExactCount" else 1 for asked in request.alternatives]
     return min(counts, default=0)
-
-
-def _most_on_a_node(subject: Subject, asked: Asked) -> tuple[str, int] | None:
-    """The node with most of the devices, and how many."""
-    choice = for_request(subject, asked)
-    if choice is None:
-        return None
-    nodes: Counter[str] = Counter()
-    for group in choice.matched:
-        nodes.update(group.by_node)
-    everywhere = nodes.pop("", 0)
-    node, count = max(nodes.items(), key=lambda item: (item[1], item[0]), default=("any node", 0))
-    return node, count + everywhere

@@ -1,0 +1,43 @@
+"""Sizes of nodes: how many GPUs the largest node has, for pods that request more."""
+
+from __future__ import annotations
+
+from policies.decision import Severity
+from policies.rules import rule
+
+__all__ = ["MORE_THAN_A_NODE"]
+
+MORE_THAN_A_NODE = rule(
+    "GA414",
+    "A node must have as many GPUs as a pod requests",
+    default=Severity.WARN,
+    why="""
+    All containers of a pod run on one node, so a pod that requests more GPUs than the largest node has stays Pending. The
+    scheduler only says that they are insufficient. That may pass: a larger node may join. More often the total of a job
+    was written into one pod. All nodes count, full or not, also those that the pod does not select. While nodes are
+    unknown, or none has such a GPU, the rule is silent.""",
+    remedy="request no more than the largest node has, and use more pods",
+    source="status.allocatable of the nodes; ResourceSlices",
+    wrong="""
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 16}}
+    ---
+    kind: Node
+    metadata: {name: gpu-1}
+    status: {allocatable: {nvidia.com/gpu: "8"}}""",
+    right="""
+    kind: Pod
+    metadata: {name: train-0, namespace: team-a}     # and another one, train-1
+    spec:
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 8}}
+    ---
+    kind: Node
+    metadata: {name: gpu-1}
+    status: {allocatable: {nvidia.com/gpu: "8"}}""",
+)
