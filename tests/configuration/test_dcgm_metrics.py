@@ -188,6 +188,19 @@ def test_text_as_gauge_is_warned_about(found):
     assert only(found("DCGM_FI_DRIVER_VERSION, gauge, Driver version\n"))[3].endswith("; write label")
 
 
+@pytest.mark.parametrize(("kind", "effect"), [("gauge", ", and Prometheus would not parse the metrics"), ("label", "")])
+def test_binary_field_is_warned_about(found, kind, effect):
+    assert only(found(f"DCGM_FI_DEV_SUPPORTED_CLOCKS, {kind}, Clocks\n")) == (
+        "GA164",
+        "warn",
+        (1, 1),
+        (
+            "data[dcgm-metrics.csv]: the value of DCGM_FI_DEV_SUPPORTED_CLOCKS is binary; the exporter serves ERROR - FAILED "
+            f"TO CONVERT TO STRING instead{effect}; remove the line"
+        ),
+    )
+
+
 def test_field_listed_twice_is_warned_about(found):
     text = only(found(GOOD + "DCGM_FI_DEV_GPU_UTIL, gauge, again\n"))[3]
     assert "DCGM_FI_DEV_GPU_UTIL is listed in line 3 already" in text

@@ -136,6 +136,33 @@ def test_node_without_a_published_precompiled_driver_is_warned_of(told, labels, 
     assert told("GA119", own, node("gpu-1", **labels)) == []
 
 
+COMPILED = "driver: {repository: nvcr.io/nvidia, image: driver, version: 580.95.05}"
+
+
+@pytest.mark.parametrize(("os", "version"), [("debian", "12"), ("amzn", "2023"), ("talos", "v1.6.1")])
+def test_node_without_a_published_driver_is_warned_of(told, os, version):
+    assert told("GA119", COMPILED, node("gpu-1", os=os, os_version=version)) == [
+        (
+            "spec.driver.repository",
+            "warn",
+            (
+                f'has no image for node "gpu-1": NVIDIA publishes none for {os}{version}, so the driver pods would stay in '
+                "ImagePullBackOff"
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize("os", ["ubuntu", "rhel", "rocky", "sles", "unheard-of"])
+def test_node_that_may_have_a_published_driver_is_left_alone(told, os):
+    assert told("GA119", COMPILED, node("gpu-1", os=os, os_version="9.7")) == []
+
+
+def test_own_driver_images_are_left_alone(told):
+    own = "driver: {repository: registry.example.com, image: driver, version: 580.95.05}"
+    assert told("GA119", own, node("gpu-1", os="debian", os_version="12")) == []
+
+
 def test_usual_nodes_have_precompiled_drivers(told):
     assert told("GA119", PRECOMPILED) == []
     assert told("GA119", PRECOMPILED, node("a", os="ubuntu", os_version="22.04", kernel="5.15.0-102-generic")) == []

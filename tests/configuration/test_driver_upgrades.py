@@ -32,10 +32,10 @@ def nvidia_driver(**fields):
     )
 
 
-def pod(owner=""):
+def pod(owner="", volumes=""):
     return (
         f"\n---\napiVersion: v1\nkind: Pod\nmetadata: {{name: notebook, namespace: team-a{owner}}}\n"
-        "spec: {nodeName: gpu-1, containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}\n"
+        f"spec: {{nodeName: gpu-1, {volumes}containers: [{{name: main, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]}}\n"
         "status: {phase: Running}\n"
     )
 
@@ -215,6 +215,35 @@ def test_pods_that_nobody_manages_are_warned_of(examined):
             ),
         )
     ]
+
+
+OWNED = ", ownerReferences: [{kind: StatefulSet, name: notebook, controller: true}]"
+SCRATCH = "volumes: [{name: scratch, emptyDir: {}}], "
+
+
+def test_pods_with_local_storage_are_warned_of(examined):
+    assert told(examined(policy(CHART) + pod(OWNED, SCRATCH)), "GA172") == [
+        (
+            Severity.WARN,
+            (
+                "spec.driver.upgradePolicy.podDeletion.deleteEmptyDir: upgrades stop in upgrade-failed where the pod "
+                '"team-a/notebook" runs, which has emptyDir volumes; write podDeletion.deleteEmptyDir: true to let upgrades '
+                "delete what is in them, or end the pods before"
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "volumes"),
+    [
+        ({"podDeletion": "{deleteEmptyDir: true}"}, SCRATCH),
+        ({"drain": "{enable: true, deleteEmptyDir: true}"}, SCRATCH),
+        ({}, "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}], "),
+    ],
+)
+def test_local_storage_that_may_be_deleted_is_left_alone(examined, fields, volumes):
+    assert told(examined(policy({**CHART, **fields}) + pod(OWNED, volumes)), "GA172") == []
 
 
 def test_pods_that_may_be_deleted_are_left_alone(examined):

@@ -456,6 +456,22 @@ def test_known_workload_is_left_alone(told, value):
     assert told("GA157", {WORKLOAD: value}) == []
 
 
+SANDBOX = {"sandboxWorkloads": {"enabled": True}, "vfioManager": {"enabled": True}}
+
+
+def test_node_for_vgpus_without_their_manager_is_warned_of(told):
+    said = '"vm-vgpu" needs the vGPU Manager, which the ClusterPolicy does not enable; the node would get no driver'
+    remedy = "enable vgpuManager in the ClusterPolicy with repository, image and version first"
+    assert told("GA157", {WORKLOAD: "vm-vgpu"}, policy(**SANDBOX)) == [("warn", said, remedy)]
+
+
+@pytest.mark.parametrize(
+    "spec", [{**SANDBOX, "vgpuManager": {"enabled": True}}, {**SANDBOX, "driver": {"useNvidiaDriverCRD": True}}, {}]
+)
+def test_node_for_vgpus_that_something_serves_is_left_alone(told, spec):
+    assert told("GA157", {WORKLOAD: "vm-vgpu"}, policy(**spec)) == []
+
+
 def test_reserved_label_is_left_to_the_operator(told):
     said = (
         "says which NVIDIADriver a node belongs to and is the operator's to set; it would be overwritten, or believed"

@@ -195,6 +195,28 @@ def test_sandboxes_without_any_component_are_warned_of(examined):
     ]
 
 
+VGPU_MANAGER = "write vgpuManager.enabled: true with repository, image and version"
+
+
+@pytest.mark.parametrize("default", ["container", "vm-passthrough"])
+def test_nodes_for_vgpus_without_their_manager_are_warned_of(examined, default):
+    text = policy(
+        node(workload="vm-vgpu"),
+        sandboxWorkloads=f"{{enabled: true, defaultWorkload: {default}}}",
+        vfioManager="{enabled: true}",
+        sandboxDevicePlugin="{enabled: true}",
+    )
+    assert told(examined(text), "GA188") == [
+        (
+            Severity.WARN,
+            (
+                'spec.sandboxWorkloads.enabled: is true, but vgpuManager is not enabled, and the node "gpu-1" needs it; '
+                f"{VGPU_MANAGER}, or label them nvidia.com/gpu.workload.config: vm-passthrough"
+            ),
+        )
+    ]
+
+
 def test_nodes_for_passthrough_without_vfio_are_warned_of(examined):
     assert told(examined(policy(node(workload="vm-passthrough"), sandboxDevicePlugin="{enabled: true}"))) == [
         (

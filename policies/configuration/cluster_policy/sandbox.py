@@ -30,6 +30,9 @@ _CHART = ("vfioManager", "vgpuDeviceManager", "sandboxDevicePlugin", "kataSandbo
 """What the Helm chart and OpenShift's console enable in every ClusterPolicy, as a default for when it is needed."""
 
 
+_VGPU_MANAGER = "write vgpuManager.enabled: true with repository, image and version"
+
+
 def runs_sandboxes(change: Change) -> bool:
     """Whether the object is to run sandbox workloads; never while it is deleted."""
     return change.flag("sandboxWorkloads", "enabled") and not change.deleted
@@ -175,17 +178,30 @@ def default_workload_served(change: Change) -> Iterator[Problem]:
         yield problem(path, text, f"write vfioManager.enabled: true and {plugin}.enabled: true")
     elif workload == "vm-vgpu" and mode_of(change) == "kubevirt":
         yield from _host_driver(change)
-    elif workload in ("", "container"):
+        return
+    yield from _labelled_for_vgpu(change)
+    if workload in ("", "container"):
         labelled = [name_of(node) for node in change.facts.nodes_with(WORKLOAD_CONFIG, "vm-passthrough")]
         if labelled and not has_vfio:
-            text = f"is true, but vfioManager is not enabled, and {counted(len(labelled), 'node', listed(labelled))} need it"
-            text = text.replace(" need it", " needs it") if len(labelled) == 1 else text
-            remedy = "write vfioManager.enabled: true"
-            yield problem(change.at("sandboxWorkloads", "enabled"), text, remedy, severity=Severity.WARN)
+            yield _needed("vfioManager", labelled, "write vfioManager.enabled: true", change)
         elif not any(_is_enabled(change, component) for component in _COMPONENTS):
             text = "is true, but no component that serves machines is enabled"
             remedy = "write vfioManager.enabled: true and sandboxDevicePlugin.enabled: true for whole GPUs"
             yield problem(change.at("sandboxWorkloads", "enabled"), text, remedy, severity=Severity.WARN)
+
+
+def _labelled_for_vgpu(change: Change) -> Iterator[Problem]:
+    """Nodes that their label makes hosts of vGPUs, while nothing brings the vGPU Manager."""
+    labelled = [name_of(node) for node in change.facts.nodes_with(WORKLOAD_CONFIG, "vm-vgpu")]
+    if labelled and not _is_enabled(change, "vgpuManager") and not change.flag("driver", "useNvidiaDriverCRD"):
+        remedy = f"{_VGPU_MANAGER}, or label them {WORKLOAD_CONFIG}: vm-passthrough"
+        yield _needed("vgpuManager", labelled, remedy, change)
+
+
+def _needed(component: str, nodes: list[str], remedy: str, change: Change) -> Problem:
+    need = "needs" if len(nodes) == 1 else "need"
+    text = f"is true, but {component} is not enabled, and {counted(len(nodes), 'node', listed(nodes))} {need} it"
+    return problem(change.at("sandboxWorkloads", "enabled"), text, remedy, severity=Severity.WARN)
 
 
 def _host_driver(change: Change) -> Iterator[Problem]:
@@ -193,7 +209,7 @@ def _host_driver(change: Change) -> Iterator[Problem]:
     if _is_enabled(change, "vgpuManager") or change.flag("driver", "useNvidiaDriverCRD"):
         return
     path = change.at("sandboxWorkloads", "defaultWorkload")
-    remedy = "write vgpuManager.enabled: true with repository, image and version"
+    remedy = _VGPU_MANAGER
     if _is_enabled(change, "vgpuDeviceManager"):
         text = '"vm-vgpu" without vgpuManager works only on hosts where a vGPU Manager is installed already'
         yield problem(path, text, remedy, severity=Severity.WARN)

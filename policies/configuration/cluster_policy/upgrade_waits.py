@@ -55,7 +55,8 @@ def pods_in_the_way(change: Change) -> Iterator[Problem]:
     """A driver is replaced after the GPU pods of its node are gone; a timeout of zero waits for that for ever.
 
     Pods without a controller are not deleted unless `podDeletion.force` or a forced drain says so, because nobody would
-    make them again; the node then ends in upgrade-failed, cordoned.
+    make them again, and pods with emptyDir volumes not without `deleteEmptyDir`, because their content would be lost. The
+    node then ends in upgrade-failed, cordoned.
     """
     policy = upgrade_policy(change)
     if policy is None or not policy.runs:
@@ -65,7 +66,9 @@ def pods_in_the_way(change: Change) -> Iterator[Problem]:
         if reached and policy.number(step, "timeoutSeconds") == 0:
             text = "is 0, which means to wait without end; one pod that does not go keeps its node cordoned"
             yield problem(policy.at(step, "timeoutSeconds"), text)
-    if change.kind == "ClusterPolicy" and not _forces(policy):
+    if change.kind == "ClusterPolicy" and not _allows(policy, "deleteEmptyDir"):
+        yield from _local_storage(policy, change)
+    if change.kind == "ClusterPolicy" and not _allows(policy, "force"):
         unmanaged = gpu_pods((pod for pod in change.facts.known("Pod") if not _is_managed(pod)), change.facts.view)
         if unmanaged:
             blocking = counted(len(unmanaged), "pod", listed(unmanaged))
@@ -75,9 +78,25 @@ def pods_in_the_way(change: Change) -> Iterator[Problem]:
             yield problem(policy.at("podDeletion", "force"), text, remedy)
 
 
-def _forces(policy: UpgradePolicy) -> bool:
-    drains = policy.value("drain", "enable") is True and policy.value("drain", "force") is True
-    return drains or policy.value("podDeletion", "force") is True
+def _local_storage(policy: UpgradePolicy, change: Change) -> Iterator[Problem]:
+    with_storage = gpu_pods((pod for pod in change.facts.known("Pod") if _has_empty_dir(pod)), change.facts.view)
+    if with_storage:
+        blocking = counted(len(with_storage), "pod", listed(with_storage))
+        run, have = ("runs", "has") if len(with_storage) == 1 else ("run", "have")
+        text = f"upgrades stop in upgrade-failed where {blocking} {run}, which {have} emptyDir volumes"
+        remedy = "write podDeletion.deleteEmptyDir: true to let upgrades delete what is in them, or end the pods before"
+        yield problem(policy.at("podDeletion", "deleteEmptyDir"), text, remedy)
+
+
+def _has_empty_dir(pod: Object) -> bool:
+    volumes = lookup(pod, ("spec", "volumes"))
+    return isinstance(volumes, list) and any(lookup(volume, ("emptyDir",)) is not None for volume in volumes)
+
+
+def _allows(policy: UpgradePolicy, field: str) -> bool:
+    """True if the deletion of pods, or the drain after it, deletes pods that it would spare without a field."""
+    drains = policy.value("drain", "enable") is True and policy.value("drain", field) is True
+    return drains or policy.value("podDeletion", field) is True
 
 
 def _is_managed(pod: Object) -> bool:

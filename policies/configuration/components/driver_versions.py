@@ -21,6 +21,24 @@ _KERNEL = "feature.node.kubernetes.io/kernel-version.full"
 _SYSTEMS = ("ubuntu", "rhel", "rhcos", "sles", "sl-micro")
 _UBUNTU_KERNELS = ("generic", "aws", "azure", "nvidia", "oracle")
 _NVIDIA = "nvcr.io/nvidia"
+_NEVER_PUBLISHED = (
+    *(
+        "amzn",
+        "arch",
+        "azurelinux",
+        "bottlerocket",
+        "buildroot",
+        "cos",
+        "debian",
+        "fedora",
+        "flatcar",
+        "mariner",
+        "nixos",
+    ),
+    *("opensuse", "photon", "talos"),
+)
+"""Operating systems that NVIDIA has published no driver image for. Source: tags of nvcr.io/nvidia/driver; gpu-operator
+issues 170, 418, 647, 709, 1212, 2225."""
 
 
 @COMPONENTS.rule(
@@ -76,7 +94,7 @@ def _example(branch: int) -> str:
 
 @COMPONENTS.rule(
     "GA119",
-    "A precompiled driver must exist for the kernels of the nodes",
+    "A driver image must exist for the operating systems and kernels of the nodes",
     default=Severity.DENY,
     remedy="set usePrecompiled: false",
     source="docs.nvidia.com GPU Operator, precompiled driver containers; github.com/NVIDIA/gpu-operator "
@@ -119,14 +137,33 @@ def precompiled_kernels(change: Change) -> Iterator[Problem]:
     """The operator makes one DaemonSet for each kernel that GPU nodes run, and looks for an image of that kernel.
 
     NVIDIA publishes them for some operating systems and kernel flavours, on x86_64; on other nodes the pods wait for an
-    image that does not exist. Two operating systems with the same kernel version stop the driver everywhere.
+    image that does not exist. Two operating systems with the same kernel version stop the driver everywhere. Other drivers
+    are compiled on the node, in an image for its operating system, which NVIDIA publishes for some of them only.
     """
     for driver in drivers_of(change):
+        nodes, is_nvidias = driver.known_nodes(), driver.text("repository") in ("", _NVIDIA)
         if driver.precompiled:
-            nodes = driver.known_nodes()
             yield from _mixed_systems(driver, nodes)
-            if driver.text("repository") in ("", _NVIDIA):
+            if is_nvidias:
                 yield from _unpublished(driver, nodes)
+        elif is_nvidias and not driver.for_vgpu:
+            yield from _never_published(driver, nodes)
+
+
+def _never_published(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
+    without = [node for node in nodes if os_of(node).startswith(_NEVER_PUBLISHED)]
+    if without:
+        systems = " and ".join(sorted({os_of(node) for node in without}))
+        text = f"has no image for {named_nodes(without)}: NVIDIA publishes none for {systems}"
+        remedy = (
+            "install the driver on these nodes, which the operator detects, or build the image and name its repository"
+        )
+        yield problem(
+            driver.at("repository"),
+            f"{text}, so the driver pods would stay in ImagePullBackOff",
+            remedy,
+            severity=Severity.WARN,
+        )
 
 
 def _mixed_systems(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:

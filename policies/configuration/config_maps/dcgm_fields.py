@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["EXPORTER_FIELDS", "FIELDS", "STRINGS", "meant_field"]
+__all__ = ["BINARY", "EXPORTER_FIELDS", "FIELDS", "STRINGS", "meant_field"]
 
 _WELL_KNOWN = """
 DCGM_FI_DRIVER_VERSION
@@ -107,6 +107,36 @@ STRINGS = frozenset(
     )
 )
 """Well-known fields whose value is text, which only the type `label` can hold."""
+
+BINARY = frozenset(
+    f"DCGM_FI_{name}"
+    for name in (
+        *("DEV_BOARD_POWER_PROFILE_ENFORCED_MASK", "DEV_BOARD_POWER_PROFILE_REQUESTED_MASK"),
+        *(
+            "DEV_BOARD_POWER_PROFILE_SUPPORTED_MASK",
+            "DEV_ENFORCED_POWER_PROFILE_MASK",
+            "DEV_REQUESTED_POWER_PROFILE_MASK",
+        ),
+        *("DEV_VALID_POWER_PROFILE_MASK", "DEV_CLOCKS_SUPPORTED", "DEV_SUPPORTED_CLOCKS", "DEV_COMPUTE_PIDS"),
+        *(
+            "DEV_GRAPHICS_PIDS",
+            "DEV_ACCOUNTING_DATA",
+            "DEV_PROCESS_ACCOUNTING_STATS",
+            "DEV_DIAG_STATUS",
+            "DEV_ENC_STATS",
+        ),
+        *("DEV_FBC_STATS", "DEV_FBC_SESSIONS_INFO", "DEV_MIG_ATTRIBUTES", "DEV_MIG_CI_INFO", "DEV_MIG_GI_INFO"),
+        *("DEV_CREATABLE_VGPU_TYPE_IDS", "DEV_SUPPORTED_VGPU_TYPE_IDS", "DEV_SUPPORTED_TYPE_INFO"),
+        *("DEV_VGPU_CREATABLE_IDS", "DEV_VGPU_SUPPORTED_IDS", "DEV_VGPU_SUPPORTED_INFO", "DEV_VGPU_INSTANCE_IDS"),
+        *("DEV_VGPU_INSTANCE_INFO", "DEV_VGPU_UTILIZATIONS", "DEV_VGPU_UTIL_INFO", "DEV_VGPU_PER_PROCESS_UTILIZATION"),
+        *("DEV_VGPU_PROCESS_UTIL_INFO", "DEV_VGPU_ENC_STATS", "DEV_VGPU_ENC_SESSIONS_INFO", "DEV_VGPU_FBC_STATS"),
+        *("DEV_VGPU_FBC_SESSIONS_INFO", "DEV_VGPU_TYPE_CLASS", "DEV_VGPU_TYPE_INFO", "DEV_VGPU_TYPE_LICENSE"),
+        *("DEV_VGPU_TYPE_NAME", "GPU_TOPOLOGY_AFFINITY", "GPU_TOPOLOGY_NVLINK", "GPU_TOPOLOGY_PCI", "SYNC_BOOST"),
+        *("SYSTEM_GPU_AFFINITY", "SYSTEM_GPU_SYNC_BOOST", "SYSTEM_NVLINK_TOPOLOGY", "SYSTEM_PCI_TOPOLOGY"),
+    )
+)
+"""Fields whose value is binary, which the exporter cannot print. Source: github.com/NVIDIA/DCGM dcgmlib/src/dcgm_fields.cpp
+and dcgmlib/dcgm_fields.h; dcgm-exporter internal/pkg/collector/gpu_collector.go toString."""
 
 _NUMBERED = {"DCGM_FI_PROF_NVLINK": 18, "DCGM_FI_DEV_NVLINK": 18, "DCGM_FI_DEV_NVLINK_COUNT": 16, "DCGM_FI_PROF": 8}
 """How many links, error counters or engines there are, by what a name with a number begins with."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.config_maps.csv_records import CSVError, CSVField, read_records
-from policies.configuration.config_maps.dcgm_fields import EXPORTER_FIELDS, FIELDS, STRINGS, meant_field
+from policies.configuration.config_maps.dcgm_fields import BINARY, EXPORTER_FIELDS, FIELDS, STRINGS, meant_field
 from policies.decision import Place, Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.nodes import labels_of
@@ -86,6 +86,11 @@ class MetricsList:
             if name in STRINGS and kind in _TYPES and kind != "label":
                 text = f"the value of {name} is text, which no {kind} can have; Prometheus would not parse the metrics"
                 yield self._at(record[1], text, "write label")
+            if name in BINARY and kind in _TYPES:
+                text = f"the value of {name} is binary; the exporter serves ERROR - FAILED TO CONVERT TO STRING instead"
+                if kind != "label":
+                    text += ", and Prometheus would not parse the metrics"
+                yield self._at(record[0], text, "remove the line")
             if name in lines:
                 text = f"{name} is listed in line {lines[name]} already; Prometheus would drop one of two equal samples"
                 yield self._at(record[0], text, "remove one of the two lines")
@@ -146,7 +151,7 @@ class MetricsList:
 
     def _wrong_name(self, field: CSVField, kind: CSVField) -> Iterator[Problem]:
         name = field.trimmed
-        if name in FIELDS or name in EXPORTER_FIELDS:
+        if name in FIELDS or name in EXPORTER_FIELDS or name in BINARY:
             return
         error = f"could not find DCGM field; err: unknown ExporterCounter field '{name}'"
         text = f'"{name}" is no field of DCGM; the exporter would exit with: {error}'
