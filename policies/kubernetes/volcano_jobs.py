@@ -44,4 +44,5 @@ def _of_task(job: Object, found: PodTemplate) -> PodTemplate:
         if not spec.get(field) and (value := lookup(job, ("spec", field)) or default)
     }
     homes = tuple((("spec", field), FieldPath(["spec", field])) for field in inherited)
-    return replace(found, template={**found.template, "spec": {**spec, **inherited}}, homes=(*homes, *found.homes))
+    template = {**found.template, "spec": {**spec, **inherited}}
+    return replace(found, template=template, homes=(*homes, *found.homes), is_composed=bool(inherited))

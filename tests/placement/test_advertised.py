@@ -256,6 +256,16 @@ def test_misspelt_vendor_is_told_with_what_nodes_have(pod, cluster):
     ) == ['no node advertises it; there is nvidia.com/gpu on 1 node; write "nvidia.com/gpu"']
 
 
+@pytest.mark.parametrize("resource", ["nvidia.com/pgpu", "nvidia.com/nvswitch"])
+def test_resource_of_passed_through_gpus_is_not_taken_for_a_misspelt_one(pod, resource, cluster):
+    node = {**empty_node(), "status": {"allocatable": {"nvidia.com/gpu": "8"}}}
+    (text,) = told(pod({resource: 1}), cluster(node, NO_CLASSES))
+    assert text == (
+        "no node advertises it; there is nvidia.com/gpu on 1 node; wait for a node with nvidia.com/gpu.workload.config: "
+        "vm-passthrough, where NVIDIA's Kata device plugin hands it out"
+    )
+
+
 @pytest.mark.parametrize("resource", ["amd.com/gpu", "media.com/gpu", "gpu.intel.com/i915", "nvdia.com/hostdev"])
 def test_resource_of_another_vendor_is_not_told(pod, resource, cluster):
     assert (

@@ -73,6 +73,13 @@ def test_pods_of_a_volcano_job_get_its_scheduler_and_priority_class(job, inherit
     assert str(found.home(FieldPath(["spec", "schedulerName"]))) == "spec.schedulerName"
 
 
+def test_what_a_task_inherits_is_written_nowhere():
+    (one,) = templates_of(
+        workload("batch.volcano.sh/v1alpha1", "Job", tasks=[{"template": TEMPLATE}]), NOTHING, DEFAULTS
+    )
+    assert [*one.edits(one.template)] == []
+
+
 def test_task_of_a_volcano_job_may_name_its_own_scheduler():
     own = {"spec": {**SPEC, "schedulerName": "default-scheduler"}}
     (found,) = templates_of(workload("batch.volcano.sh/v1alpha1", "Job", tasks=[{"template": own}]), NOTHING, DEFAULTS)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.words import listed, many
+from policies.fleet.device_plugin import WORKLOAD_CONFIG
 from policies.kubernetes.printable import printable
 from policies.nvidia.products import PRODUCT, Product
 from policies.nvidia.resources import parse_resource
 from policies.placement.gpu_nodes import GPU
-from policies.placement.resources.names import correct_name, nearest_name, nearest_profile
+from policies.placement.resources.names import PASSED_THROUGH, correct_name, nearest_name, nearest_profile
 from policies.placement.sharing import sharing_strategy
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ def instead(resource: str, nodes: GPUNodes) -> Answer:
     if not nodes.offers:
         exists, remedy = _nothing(nodes)
         return exists, f'write "{correct}"' if correct else remedy
+    if resource in PASSED_THROUGH:
+        remedy = (
+            f"wait for a node with {WORKLOAD_CONFIG}: vm-passthrough, where NVIDIA's Kata device plugin hands it out"
+        )
+        return _listing(nodes), remedy
     if correct in nodes.offers:
         return _listing(nodes), f'write "{correct}"'
     parsed = parse_resource(correct or resource)

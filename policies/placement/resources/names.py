@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from policies.nvidia.mig import MIGProfile
 
-__all__ = ["correct_name", "is_device_plugin_name", "nearest_name", "nearest_profile"]
+__all__ = ["PASSED_THROUGH", "correct_name", "is_device_plugin_name", "nearest_name", "nearest_profile"]
 
 _DOMAIN = VENDOR.removesuffix("/")
 _LIKE_DOMAIN = 0.75
@@ -29,6 +29,9 @@ _SLIPS = {
     "gpus.shared": "gpu.shared",
     "shared-gpu": "gpu.shared",
 }
+PASSED_THROUGH = frozenset({"nvidia.com/pgpu", "nvidia.com/nvswitch"})
+"""Whole GPUs and NVSwitches for virtual machines. Source: NVIDIA's guide to confidential containers, which says that the
+Kata device plugin uses these names unless it is told to name each model."""
 _MIG = re.compile(r"mig-?([1-7])g[.-]?([0-9]{1,3})gb?((?:\.[a-z.]+)?)")
 
 
