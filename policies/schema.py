@@ -143,7 +143,7 @@ def _find_in_value(schema: Field, kind: str, value: Any, path: FieldPath) -> Ite
         try:
             parse_quantity(value)
         except QuantityError as error:
-            yield SchemaProblem("type", path, f"{_shown(value)} {error}", 'write a quantity such as "500m" or "1Gi"')
+            yield SchemaProblem("type", path, f"{_shown(value)} {error}", 'write a quantity such as "1Gi"')
         return
     types, wanted = _SHAPES[kind]
     if not isinstance(value, types) or (isinstance(value, bool) and kind != "boolean"):

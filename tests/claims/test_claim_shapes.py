@@ -40,7 +40,7 @@ def asked(fields):
         (
             "deviceClassName: gpu.nvidia.com, selectors: []",
             "deviceClassName",
-            "which has deviceClassName, selectors under exactly; write exactly: {deviceClassName, selectors}",
+            "which has deviceClassName, selectors under exactly; indent deviceClassName, selectors below exactly",
         ),
     ],
 )
@@ -184,7 +184,7 @@ def test_fields_of_a_version_that_does_not_exist_are_not_judged(examined):
             asked("capacity: {requests: {memory: 8x}}"),
             (
                 'spec.devices.requests[0].exactly.capacity.requests.memory: "8x" has the unknown suffix "x"; write a quantity '
-                'such as "500m" or "1Gi"'
+                'such as "1Gi"'
             ),
         ),
         (

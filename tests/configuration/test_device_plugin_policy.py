@@ -165,7 +165,7 @@ def test_a_label_that_is_no_key_warns(told):
 def without_default(nodes):
     return (
         f"{DEFAULT}: is empty, and {nodes} without the label nvidia.com/device-plugin.config would get an empty "
-        "configuration; write default, a key of the ConfigMap, or label the nodes with nvidia.com/device-plugin.config"
+        "configuration; write default: any, or label the nodes with nvidia.com/device-plugin.config"
     )
 
 
@@ -179,6 +179,11 @@ def test_no_default_where_some_nodes_have_labels_is_noted_only(told):
     expected = without_default('the node "gpu-2"')
     found = told(policy({"name": "time-slicing"}), config_map(), labelled("any"), node("gpu-2"))
     assert found == [("GA131", Severity.AUDIT, expected)]
+
+
+def test_no_default_names_the_keys_that_there_are(told):
+    found = told(policy({"name": "time-slicing"}), config_map(any=SLICED, half=SLICED), node())
+    assert 'set default to one of "any", "half", or label the nodes with' in found[-1][2]
 
 
 def test_no_default_where_all_nodes_have_labels_is_fine(told):

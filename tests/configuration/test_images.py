@@ -163,7 +163,13 @@ def test_nvidiadriver_and_gpucluster_have_components_too(told):
             "version",
             "sha256-abc",
             '"sha256-abc" is the tag of a signature, not a digest',
-            "write version: sha256:abc",
+            "copy the whole digest from the registry",
+        ),
+        (
+            "version",
+            "sha256-" + "a" * 64,
+            f'"sha256-{"a" * 64}" is the tag of a signature, not a digest',
+            "write version: sha256:" + "a" * 64,
         ),
         (
             "version",

@@ -78,10 +78,11 @@ def test_vgpu_manager_without_sandboxes_warns_whatever_the_chart_enables(examine
 def test_workload_and_mode_without_sandboxes_are_warned_of(examined):
     found = examined(policy(sandbox="enabled: false, defaultWorkload: vm-vgpu, mode: kata"))
     text = "has no effect, because sandboxWorkloads.enabled is not true; every node runs containers"
+    remedy = "remove it, or enable sandboxWorkloads and the components that serve machines"
     assert told(found) == [
         (
             Severity.WARN,
-            f'spec.sandboxWorkloads.{field}: "{value}" {text}; write enabled: true beside it, or remove it',
+            f'spec.sandboxWorkloads.{field}: "{value}" {text}; {remedy}',
         )
         for field, value in (("defaultWorkload", "vm-vgpu"), ("mode", "kata"))
     ]

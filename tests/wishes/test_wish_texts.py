@@ -86,13 +86,14 @@ QUANTITY = "which is no Kubernetes quantity"
 EXAMPLE = 'write one such as "40Gi"'
 BAD_AMOUNTS = [
     ("80GB", f'is "80GB", {QUANTITY}', 'write "80G"'),
-    ("80GiB", f'is "80GiB", {QUANTITY}', 'write "80Gi"'),
+    ("80GiB", f'is "80GiB", {QUANTITY}', 'write "80G"'),
     ("80 gb", f'is "80 gb", {QUANTITY}', 'write "80G"'),
-    ("80gi", f'is "80gi", {QUANTITY}', 'write "80Gi"'),
+    ("80gi", f'is "80gi", {QUANTITY}', 'write "80G"'),
+    ("79.5GiB", f'is "79.5GiB", {QUANTITY}', 'write "79.5Gi"'),
     ("1.5TB", f'is "1.5TB", {QUANTITY}', 'write "1.5T"'),
     ("80 kb", f'is "80 kb", {QUANTITY}', EXAMPLE),
     ("much", f'is "much", {QUANTITY}', EXAMPLE),
-    ("40", 'is "40", which is 40 bytes', 'write "40Gi"'),
+    ("40", 'is "40", which is 40 bytes', 'write "40G"'),
     ("40960", 'is "40960", which is 40960 bytes', 'write "40960Mi"'),
     ("40960m", 'is "40960m", which is less than 1Mi', 'write "40960M"'),
     ("1k", 'is "1k", which is less than 1Mi', EXAMPLE),
@@ -100,6 +101,8 @@ BAD_AMOUNTS = [
     ("-1Gi", 'is "-1Gi", which is no memory at all', f"remove it, or {EXAMPLE}"),
     ("2Ei", 'is "2Ei", which is more memory than any GPU has', EXAMPLE),
 ]
+MOST = {text: f'write "{text[:2]}Gi"' for text in ("80GB", "80GiB", "80 gb", "80gi", "40")}
+"""GPUs sold with 80 GB have less than 80Gi, and more than 80G."""
 CAPABILITY = "which is no compute capability"
 BAD_CAPABILITIES = [
     ("sm_86", f'is "sm_86", {CAPABILITY}', 'write "8.6"'),
@@ -151,7 +154,7 @@ BAD = [
     for word, cases in {
         "product": BAD_PRODUCTS,
         "min-memory": BAD_AMOUNTS,
-        "max-memory": BAD_AMOUNTS,
+        "max-memory": [(text, told, MOST.get(text, remedy)) for text, told, remedy in BAD_AMOUNTS],
         "min-compute-capability": BAD_CAPABILITIES,
         "min-driver": BAD_DRIVERS,
         "min-cuda": BAD_CUDAS,

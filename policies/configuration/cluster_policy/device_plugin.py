@@ -156,7 +156,7 @@ def selected_keys(change: Change) -> Iterator[Problem]:
     if isinstance(document, dict):
         yield from _missing_keys(change, default, _keys(document))
     if not default:
-        yield from _without_default(change)
+        yield from _without_default(change, _keys(document) if isinstance(document, dict) else [])
 
 
 def _keys(document: Object) -> list[str]:
@@ -188,13 +188,14 @@ def _missing_keys(change: Change, default: str, keys: list[str]) -> Iterator[Pro
             yield problem(change.at(*_CONFIG, "name"), text, remedy, severity=Severity.WARN)
 
 
-def _without_default(change: Change) -> Iterator[Problem]:
+def _without_default(change: Change, keys: list[str]) -> Iterator[Problem]:
     """Nodes may all be meant to be labelled, and some to be left alone; none with a label is another matter."""
     nodes = change.facts.known_gpu_nodes()
     bare = [node for node in nodes if not labels_of(node).get(NODE_LABEL)]
     if not bare:
         return
     text = f"is empty, and {the_nodes(bare)} without the label {NODE_LABEL} would get an empty configuration"
-    remedy = f"write default, a key of the ConfigMap, or label the nodes with {NODE_LABEL}"
+    key = f"write default: {keys[0]}" if len(keys) == 1 else f"set default to one of {listed(keys)}" if keys else ""
+    remedy = f"{key or 'set default to a key of the ConfigMap'}, or label the nodes with {NODE_LABEL}"
     severity = Severity.WARN if len(bare) == len(nodes) else Severity.AUDIT
     yield problem(change.at(*_CONFIG, "default"), text, remedy, severity=severity)

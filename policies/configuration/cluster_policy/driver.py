@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
 
+_VGPU = "build the vGPU driver, with usePrecompiled: false and its full version"
 _IMAGE = ("version", "repository", "image")
 
 
@@ -59,10 +60,10 @@ def precompiled_limits(change: Change) -> Iterator[Problem]:
         licensed = next((name for name in ("secretName", "configMapName") if driver.text("licensingConfig", name)), "")
         if licensed:
             text = "is for vGPU drivers, and there are no precompiled ones"
-            yield problem(driver.at("licensingConfig", licensed), text, "set driver.usePrecompiled: false")
+            yield problem(driver.at("licensingConfig", licensed), text, _VGPU)
         if driver.for_vgpu:
             text = f'"{driver.text("image")}" is a vGPU driver, and there are no precompiled ones'
-            yield problem(driver.at("image"), text, "set driver.usePrecompiled: false")
+            yield problem(driver.at("image"), text, _VGPU)
         for steps in (("repoConfig", "configMapName"), ("certConfig", "name"), ("secretEnv",)):
             if driver.text(*steps):
                 text = "has no effect with usePrecompiled, as nothing is built on the node"

@@ -85,7 +85,7 @@ def sandbox_enabled(change: Change) -> Iterator[Problem]:
         value = change.text("sandboxWorkloads", field)
         if value not in ("", usual):
             text = f'"{value}" has no effect, because sandboxWorkloads.enabled is not true; every node runs containers'
-            remedy = "write enabled: true beside it, or remove it"
+            remedy = "remove it, or enable sandboxWorkloads and the components that serve machines"
             yield problem(change.at("sandboxWorkloads", field), text, remedy)
 
 

@@ -87,9 +87,22 @@ def version_form(change: Change) -> Iterator[Problem]:
             )
 
 
+_FULL_VERSIONS = {580: "580.95.05", 595: "595.91.07"}
+
+
 def _example(branch: int) -> str:
-    known = {580: " such as 580.95.05", 595: " such as 595.91.07"}
-    return known.get(branch, "")
+    return f" such as {_FULL_VERSIONS[branch]}" if branch in _FULL_VERSIONS else ""
+
+
+def _build_instead(driver: Driver) -> str:
+    """What to write so that the driver is built on the nodes: that takes a full version, and not a branch."""
+    version = driver.version
+    if version is None or not version.is_branch:
+        return "set usePrecompiled: false"
+    full = _FULL_VERSIONS.get(version.branch)
+    if full is None:
+        return "build the driver, with usePrecompiled: false and its full version"
+    return f"set usePrecompiled: false and version: {full}"
 
 
 @COMPONENTS.rule(
@@ -178,6 +191,7 @@ def _mixed_systems(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]
                 f"does not work with GPU nodes that run kernel {kernel} under {' and '.join(sorted(found))}; the "
                 "operator would report: different OS versions found for the same kernel version "
                 f"{kernel}, unsupported configuration",
+                _build_instead(driver),
             )
 
 
@@ -197,7 +211,7 @@ def _unpublished(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
             yield problem(
                 driver.at("usePrecompiled"),
                 f"has no image for {named_nodes(lacking)}; NVIDIA publishes precompiled drivers {reason}",
-                "set usePrecompiled: false, or build the image and name its repository",
+                f"{_build_instead(driver)}, or build the image and name its repository",
                 severity=Severity.WARN,
             )
 

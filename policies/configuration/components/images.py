@@ -228,7 +228,8 @@ def _wrong_version(component: Component) -> tuple[str, str] | None:
     if text.startswith("@sha256:") or "@sha256:" in text:
         return f'"{text}" would be appended after a colon', f"write version: {text[text.index('sha256:') :]}"
     if text.startswith("sha256-"):
-        return f'"{text}" is the tag of a signature, not a digest', f"write version: sha256:{text[7:]}"
+        remedy = f"write version: sha256:{text[7:]}" if _DIGEST.fullmatch(f"sha256:{text[7:]}") else None
+        return f'"{text}" is the tag of a signature, not a digest', remedy or "copy the whole digest from the registry"
     if "/" in text or ":" in text:
         remedy = f"write version: {tag}" if _TAG.fullmatch(tag) and ":" in text else "write the tag alone"
         return f'"{text}" is more than a tag, and it is appended to repository and image', remedy

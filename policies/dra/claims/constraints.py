@@ -24,7 +24,7 @@ _STANDARD = {"pcieRoot", "pciBusID", "numaNode"}
     "GA211",
     "A constraint must name one attribute, with its domain",
     default=Severity.DENY,
-    remedy="write matchAttribute: gpu.nvidia.com/parentUUID, or another attribute with its domain",
+    remedy="write matchAttribute: resource.kubernetes.io/pcieRoot, or another attribute with its domain",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceConstraint, validateFullyQualifiedName",
     wrong="""
     apiVersion: resource.k8s.io/v1

@@ -82,7 +82,7 @@ def known_fields(subject: Subject) -> Iterator[Problem]:
     for path, names in flat.items():
         first = "deviceClassName" if "deviceClassName" in names else names[0]
         text = f"{_unknown(subject)}, which has {'it' if len(names) == 1 else ', '.join(names)} under exactly"
-        yield problem(path / first, text, f"write {_exactly(lookup(subject.object, path), names)}")
+        yield problem(path / first, text, _below_exactly(lookup(subject.object, path), names))
 
 
 def _unknown(subject: Subject) -> str:
@@ -98,10 +98,11 @@ def _unknown_field(subject: Subject, found: SchemaProblem) -> Problem:
     return problem(found.path, _unknown(subject), remedy, severity=Severity.WARN if newer and not guessed else None)
 
 
-def _exactly(request: dict[str, Any], names: list[str]) -> str:
-    """What to write in the place of flat fields: in full where that is short."""
-    plain = all(isinstance(request[name], str | int) for name in names)
-    return f"exactly: {{{', '.join(f'{name}: {_plain(request[name])}' if plain else name for name in names)}}}"
+def _below_exactly(request: dict[str, Any], names: list[str]) -> str:
+    """What to write in the place of flat fields, if that is short."""
+    if not all(isinstance(request[name], str | int) for name in names):
+        return f"indent {', '.join(names)} below exactly"
+    return f"write exactly: {{{', '.join(f'{name}: {_plain(request[name])}' for name in names)}}}"
 
 
 def _plain(value: str | bool | int) -> str:

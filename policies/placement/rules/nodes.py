@@ -65,7 +65,12 @@ ONLY_SHARES = rule(
     metadata:
       name: gpu-1
       labels: {nvidia.com/gpu.sharing-strategy: time-slicing}
-    status: {allocatable: {nvidia.com/gpu: "32"}}""",
+    status: {allocatable: {nvidia.com/gpu: "32"}}
+    ---
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUAdmissionPolicy
+    metadata: {name: default}
+    spec: {placement: {avoidSharedGPUs: true}}""",
     right="""
     kind: Pod
     metadata:
@@ -81,7 +86,12 @@ ONLY_SHARES = rule(
     metadata:
       name: gpu-1
       labels: {nvidia.com/gpu.sharing-strategy: time-slicing}
-    status: {allocatable: {nvidia.com/gpu: "32"}}""",
+    status: {allocatable: {nvidia.com/gpu: "32"}}
+    ---
+    apiVersion: gpu-admission.io/v1alpha1
+    kind: GPUAdmissionPolicy
+    metadata: {name: default}
+    spec: {placement: {avoidSharedGPUs: true}}""",
 )
 
 ONE_SHARE = rule(

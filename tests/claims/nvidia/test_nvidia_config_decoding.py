@@ -146,14 +146,14 @@ def test_field_that_the_driver_has_not_yet_is_told(config_told, parameters, fiel
             "{kind: GpuConfig, sharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 10GB}}}",
             (
                 '.sharing.mpsConfig.defaultPinnedDeviceMemoryLimit: "10GB" has the unknown suffix "GB"; write a quantity such '
-                'as "500m" or "1Gi"'
+                'as "1Gi"'
             ),
         ),
         (
             "{kind: GpuConfig, sharing: {strategy: MPS, mpsConfig: {defaultPerDevicePinnedMemoryLimit: {'0': [1]}}}}",
             (
                 ".sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[0]: a list is not a quantity; write a quantity such as "
-                '"500m" or "1Gi"'
+                '"1Gi"'
             ),
         ),
     ],

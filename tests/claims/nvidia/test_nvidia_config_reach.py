@@ -81,22 +81,22 @@ def test_name_of_a_list_is_told_in_every_version(config_told, requests_for, kind
         (
             GPU,
             "mig.nvidia.com",
-            'cannot apply GpuConfig to devices of type "mig" (request: gpu); write kind: MigDeviceConfig',
+            'cannot apply GpuConfig to devices of type "mig" (request: gpu); write opaque.parameters.kind: MigDeviceConfig',
         ),
         (
             MIG,
             "gpu.nvidia.com",
-            'cannot apply MigDeviceConfig to devices of type "gpu" (request: gpu); write kind: GpuConfig',
+            'cannot apply MigDeviceConfig to devices of type "gpu" (request: gpu); write opaque.parameters.kind: GpuConfig',
         ),
         (
             VFIO,
             "gpu.nvidia.com",
-            'cannot apply VfioDeviceConfig to devices of type "gpu" (request: gpu); write kind: GpuConfig',
+            'cannot apply VfioDeviceConfig to devices of type "gpu" (request: gpu); write opaque.parameters.kind: GpuConfig',
         ),
         (
             GPU,
             "small.nvidia.com",
-            'cannot apply GpuConfig to devices of type "mig" (request: gpu); write kind: MigDeviceConfig',
+            'cannot apply GpuConfig to devices of type "mig" (request: gpu); write opaque.parameters.kind: MigDeviceConfig',
         ),
     ],
 )
@@ -141,7 +141,7 @@ def test_class_that_the_cluster_has_otherwise_is_taken_as_it_is(config_told):
 )
 def test_config_of_a_class_for_devices_of_another_type_is_told(config_told, selector, refused, idle):
     shape = {"kind": "DeviceClass", "requests": [{"cel": {"expression": selector}}], "names": None}
-    expected = 'cannot apply GpuConfig to devices of type "mig", which the class is for; write kind: MigDeviceConfig'
+    expected = 'cannot apply GpuConfig to devices of type "mig", which the class is for; write opaque.parameters.kind: MigDeviceConfig'
     place = "spec.config[0].opaque.parameters.kind"
     assert config_told("GA250", GPU, **shape) == ([f"{place}: {expected}"] if refused else [])
     expected = (

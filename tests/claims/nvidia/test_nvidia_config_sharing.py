@@ -35,16 +35,20 @@ def test_known_strategy_is_not_told(config_told, sharing):
     [
         (
             "{strategy: TimeSlicing, timeSlicingConfig: {interval: Long}, mpsConfig: {}}",
-            (
-                f"{SHARING}.mpsConfig: cannot use MpsConfig with the 'TimeSlicing' strategy; remove mpsConfig, or write "
-                "strategy: MPS"
-            ),
+            (f"{SHARING}.mpsConfig: cannot use MpsConfig with the 'TimeSlicing' strategy; remove mpsConfig"),
         ),
         (
             "{strategy: MPS, timeSlicingConfig: {interval: Nope}, mpsConfig: {}}",
             (
                 f"{SHARING}.timeSlicingConfig: cannot use TimeSlicingConfig with the 'MPS' strategy; remove "
-                "timeSlicingConfig, or write strategy: TimeSlicing"
+                "timeSlicingConfig"
+            ),
+        ),
+        (
+            "{strategy: TimeSlicing, mpsConfig: {}}",
+            (
+                f"{SHARING}.mpsConfig: cannot use MpsConfig with the 'TimeSlicing' strategy; remove mpsConfig, or write "
+                "strategy: MPS"
             ),
         ),
     ],

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _FIELDS = ("version", CONFIGS)
 _VERSION = "v1"
+_ENTRY = "{devices: all, mig-enabled: false}"
 
 
 @MIG_FILE.rule(
@@ -92,12 +93,12 @@ def _config(file: MIGFile, name: str, items: Any) -> Iterator[Problem]:
     steps = (CONFIGS, name)
     if not items and (items is None or isinstance(items, list)):
         text = reported("has no entries", f"at least one entry in '{name}' is required")
-        yield file.problem(steps, text, "write - devices: all and mig-enabled: false below it", of_key=True)
+        yield file.problem(steps, text, f"write [{_ENTRY}]", of_key=True)
     elif not isinstance(items, list):
         yield file.problem(steps, "is no list of entries; mig-parted cannot read it", "begin its first line with -")
     else:
         for index, item in enumerate(items):
             if not isinstance(item, dict):
-                yield file.problem((*steps, index), "is no mapping; mig-parted cannot read it", "write devices: all")
+                yield file.problem((*steps, index), "is no mapping; mig-parted cannot read it", f"write {_ENTRY}")
             else:
                 yield from entry_problems(file, Entry(name, index, item))

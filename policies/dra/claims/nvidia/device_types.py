@@ -153,4 +153,4 @@ def _is_refused(found: NvidiaConfig, types: frozenset[str]) -> bool:
 
 def _remedy(types: frozenset[str]) -> str | None:
     kinds = [kind for kind in (_KIND_OF.get(type_) for type_ in sorted(types)) if kind is not None]
-    return f"write kind: {kinds[0]}" if len(kinds) == 1 else None
+    return f"write opaque.parameters.kind: {kinds[0]}" if len(kinds) == 1 else None

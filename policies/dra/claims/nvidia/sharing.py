@@ -90,7 +90,9 @@ def _unfit_blocks(found: NvidiaConfig) -> Iterator[Problem]:
     for block, strategy in _BLOCKS.items():
         if found.value("sharing", block) is None or found.strategy == strategy:
             continue
-        path, remedy = found.at("sharing", block), f"remove {block}, or write strategy: {strategy}"
+        is_meant = all(found.value("sharing", other) is None for other in _BLOCKS if other != block)
+        path = found.at("sharing", block)
+        remedy = f"remove {block}, or write strategy: {strategy}" if is_meant else f"remove {block}"
         if found.kind == "GpuConfig":
             name = f"{block[:1].upper()}{block[1:]}"
             yield problem(path, f"cannot use {name} with the '{found.strategy}' strategy", remedy)

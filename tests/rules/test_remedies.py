@@ -1,0 +1,162 @@
+"""What a remedy proposes to write works: the finding goes, and nothing else refuses the object for it.
+
+Every rule is tried: its own example where that is a whole object, the catalogue of misconfigurations, the cases of
+conversion. A new rule needs an example that is whole: the object that is reviewed, and behind it what the cluster has.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+import policies.review  # noqa: F401 - registers every rule
+from policies.kubernetes.paths import FieldPath
+from policies.request import Request
+from policies.review import review
+from policies.rules import all_rules, get_rule
+from policies.settings import DEFAULTS, GPUAdmissionPolicy, parse_settings
+from tests.configuration.conftest import completed
+from tests.configuration.test_rule_examples import OF_SCHEMA
+from tests.conversion import test_golden as golden
+from tests.rules.advice import LOADER, proposals, written
+from webhook.cluster.manifests import ManifestsView
+
+if TYPE_CHECKING:
+    from policies.view import ClusterView
+
+CATALOGUE = Path(__file__).parents[1] / "configuration" / "catalogue"
+UNTRIED = {
+    "GA106": "is about the deletion of an object",
+    "GA320": "is about what another webhook did",
+    "GA321": "is about what another webhook did",
+    "GA328": "proposes to create the pod again",
+    "GA329": "is about marks that are left out of an update",
+    "GA334": "is about who creates the pod",
+    "GA710": "is about the text of a document",
+}
+"""Rules that no document here breaks, with the reason. They propose no value."""
+
+
+@dataclass
+class Document:
+    """An object, and what is needed to review it."""
+
+    name: str
+    request: Request
+    cluster: list[Any]
+    settings: GPUAdmissionPolicy = DEFAULTS
+    view: ClusterView | None = None
+
+    def review(self, changed):
+        """The decision on another form of the object; offline, where the cluster may lack the object itself."""
+        kind, group = kind_and_group(changed)
+        view = self.view or ManifestsView(self.cluster, [changed])
+        return review(replace(self.request, object=changed, kind=kind, group=group), view, self.settings)
+
+
+def kind_and_group(document):
+    return str(document.get("kind") or "Pod"), str(document.get("apiVersion") or "v1").rpartition("/")[0]
+
+
+def load(text):
+    return [each for each in yaml.load_all(text, LOADER) if each is not None]
+
+
+def document(name, text, cluster=(), old=None):
+    """What a text is about: its first object, the object as it was behind `--- # before`, and what the cluster has."""
+    new, *parts = re.split(r"(?m)^(?=---)", text)
+    if not load(new):
+        new, *parts = parts
+    before = next((load(part)[0] for part in parts if part.startswith("--- # before")), old)
+    given = [*cluster, *(item for part in parts if not part.startswith("--- # before") for item in load(part))]
+    (new,) = load(new)
+    if name not in OF_SCHEMA:
+        new, before = completed(new), completed(before)
+    settings = [parse_settings(each) for each in given if each.get("kind") == "GPUAdmissionPolicy"]
+    (kind, group), metadata = kind_and_group(new), new.get("metadata") or {}
+    namespace = metadata.get("namespace") or ("team-a" if kind == "Pod" else "")
+    operation = "UPDATE" if before else "CREATE"
+    request = Request(new, before, operation, group, kind, namespace=namespace, name=metadata.get("name") or "")
+    return Document(name, request, given, *settings)
+
+
+def rules():
+    for rule in all_rules():
+        if rule.id not in UNTRIED and re.search(r"(?m)^kind: ", rule.wrong):
+            yield document(rule.id, rule.wrong)
+
+
+def catalogue():
+    for file in sorted(CATALOGUE.glob("*.yaml")):
+        text, cluster, old = file.read_text(), CATALOGUE / "cluster" / file.name, CATALOGUE / "old" / file.name
+        if "# operation: DELETE" not in text:
+            given = load(cluster.read_text()) if cluster.exists() else []
+            yield document(file.stem, text, given, load(old.read_text())[0] if old.exists() else None)
+
+
+def conversion():
+    for file in golden.CASES:
+        header, pod = golden.load(file.read_text())[:2]
+        case = header["case"]
+        if pod["kind"] == "Pod" and not case.keys() & {"operation", "entry"}:
+            request = Request(pod, namespace=case.get("namespace", "team-a"))
+            yield Document(file.stem, request, [], golden.settings_of(case), golden.view_of(case))
+
+
+SOURCES = {"rules": rules, "catalogue": catalogue, "conversion": conversion}
+
+
+@cache
+def reviewed(source):
+    return [(each, each.review(each.request.object)) for each in SOURCES[source]()]
+
+
+def failure(document, decision, finding, proposal):
+    """Why writing a proposal does not help; empty where it does."""
+    # An object of a kind that does not exist was not looked into before.
+    is_new_kind = str(finding.path) in ("kind", "apiVersion")
+    before = {(each.rule, each.path) for each in decision.denials}
+    problem = "cannot be written"
+    for changed in written(document.request.object, finding, proposal):
+        if not isinstance(changed, dict) or changed == document.request.object:
+            continue
+        after = document.review(changed)
+        stays = any(
+            (each.rule, each.path, each.message) == (finding.rule, finding.path, finding.message)
+            for each in after.findings
+        )
+        refused = [str(each) for each in after.denials if not is_new_kind and (each.rule, each.path) not in before]
+        if not stays and not refused and after.not_reviewed == decision.not_reviewed:
+            return ""
+        problem = "the finding stays" if stays else f"is refused: {refused[0]}" if refused else "is not reviewed"
+    return problem
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_a_remedy_proposes_works(source):
+    failures = [
+        f"{document.name}: {finding}\n  {proposal}: {problem}"
+        for document, decision in reviewed(source)
+        for finding in decision.findings
+        for proposal in proposals(finding)
+        if (problem := failure(document, decision, finding, proposal))
+    ]
+    assert not failures, "\n".join(failures)
+
+
+def test_no_rule_is_forgotten():
+    tried = {finding.rule for source in SOURCES for _, decision in reviewed(source) for finding in decision.findings}
+    forgotten = {rule.id for rule in all_rules()} - tried - UNTRIED.keys()
+    assert not forgotten, "make the example of the rule a whole object, so that what its remedy proposes is tried"
+
+
+@pytest.mark.parametrize("rule_id", UNTRIED)
+def test_untried_rule_proposes_no_value(rule_id):
+    rule = get_rule(rule_id)
+    assert not proposals(rule.finding(FieldPath(), rule.title))
