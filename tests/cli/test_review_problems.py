@@ -34,10 +34,9 @@ cluster/nodes.yaml:1:1: has no apiVersion; every object of Kubernetes names one
 broken.yaml:5:6: expected "," or "]" in the list that begins at line 5
 missing.yaml: no such file or directory
 shapeless.yaml:1:1: is no object: a manifest is a mapping with apiVersion and kind
-shapeless.yaml:3:1: has no apiVersion; every object of Kubernetes names one
-shapeless.yaml:3:1: has no kind; every object of Kubernetes names one
+shapeless.yaml:3:1: has no apiVersion and no kind; every object of Kubernetes names both
 shapeless.yaml:5:1: has no apiVersion; every object of Kubernetes names one
-9 problems; nothing was done
+8 problems; nothing was done
 """
     )
 

@@ -352,6 +352,48 @@ def test_file_with_helm_output_keeps_its_own_name(write):
     assert "repo/all.yaml:3  Pod default/train  refused\n" in review("repo/all.yaml").stdout
 
 
+# Folders of other commands, and of --cluster
+
+
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1"}}
+WITHOUT_KIND = {name: text for name, text in NO_MANIFESTS.items() if name != "values.yaml"}
+
+
+def explain(*arguments):
+    return CliRunner().invoke(main, ["explain", *arguments], prog_name="gpu-admission")
+
+
+def test_explain_skips_and_counts_what_is_no_manifest(write):
+    write({**NO_MANIFESTS, "pod.yaml": pod("train")})
+    done = explain("--cluster", "repo/pod.yaml", "repo")
+    assert (done.exit_code, done.stderr) == (1, f"{len(NO_MANIFESTS)} files skipped: no Kubernetes objects\n")
+    assert done.stdout.startswith("pod default/train  unknown\n")
+
+
+def test_folder_of_the_cluster_may_hold_other_files(write):
+    write({**WITHOUT_KIND, "node.yaml": NODE, "version.yaml": "serverVersion: {gitVersion: v1.36.0}\n"})
+    write({"../pod.yaml": pod("train")})
+    done = review("--cluster", "repo", "pod.yaml")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "GA413" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        (WITHOUT_KIND, "repo: holds no Kubernetes objects"),
+        ({"node.yaml": "kind: Node\n"}, "repo/node.yaml:1:1: has no apiVersion; every object of Kubernetes names one"),
+        ({"node.yaml": "kind: [Node\n"}, 'repo/node.yaml:1:12: expected "," or "]" in the list that begins at line 1'),
+    ],
+    ids=["nothing but other files", "without apiVersion", "broken"],
+)
+def test_nothing_is_reviewed_if_facts_of_the_cluster_may_be_missing(write, files, problem):
+    write({**files, "../pod.yaml": pod("train")})
+    done = review("--cluster", "repo", "pod.yaml")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == f"{problem}\n1 problem; nothing was done\n"
+
+
 # Cost
 
 

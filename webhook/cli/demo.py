@@ -18,8 +18,9 @@ from webhook.cli.audit_text import text
 from webhook.cli.audits import audit_running
 from webhook.cli.demo_cluster import kubeconfig, made_claims, webhook_beside, without_webhooks
 from webhook.cli.diff import diff, styled
-from webhook.cli.documents import Reader, UnreadableInputError
+from webhook.cli.documents import Reader
 from webhook.cli.load import load, sandbox_of
+from webhook.cli.problems import UnreadableInputError
 from webhook.cli.stored import as_written
 from webhook.cluster.resources import RESOURCES
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import click
 import yaml
 
 from policies.kubernetes.paths import FieldPath, lookup
@@ -18,16 +17,18 @@ from policies.kubernetes.printable import printable, shown
 from policies.kubernetes.yaml import Document, Limits, Position, scan_documents
 from policies.kubernetes.yaml_nodes import Node
 from webhook.cli.folders import SUFFIXES, files_of
+from webhook.cli.other_files import OtherFiles, is_version
+from webhook.cli.problems import Problem, UnreadableInputError
 from webhook.cli.quick_json import quick_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.yaml import YAMLError
     from webhook.cli.folders import Exclusion
 
-__all__ = ["LIMITS", "STDIN", "Manifest", "Problem", "Reader", "UnreadableInputError", "show_problems"]
+__all__ = ["LIMITS", "STDIN", "Content", "Manifest", "Reader"]
 
 STDIN = "STDIN"
 """What kubectl calls standard input in its messages."""
@@ -42,40 +43,6 @@ _HELM_SOURCE = re.compile(r"(?:---.*\n)?(?:[ \t]*(?:#.*)?\n)*?# Source: (\S.*)")
 _ORIGIN = FieldPath(("metadata", "annotations", "config.kubernetes.io/origin"))
 """The annotation of kustomize with `buildMetadata: [originAnnotations]`."""
 _ORIGIN_PATH = re.compile(r"^path: (\S.*)$", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that cannot be read, and where."""
-
-    file: str
-    message: str
-    position: Position | None = None
-
-    def __str__(self) -> str:
-        where = f":{self.position.line}:{self.position.column}" if self.position else ""
-        return f"{self.file}{where}: {self.message}"
-
-
-class UnreadableInputError(click.ClickException):
-    """Input with problems; all of them are shown at once, and nothing is done."""
-
-    exit_code = 2
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = problems
-        super().__init__("\n".join(map(str, problems)))
-
-    def show(self, file: Any = None) -> None:
-        """Print the problems."""
-        show_problems(self.problems, "nothing was done", file)
-
-
-def show_problems(problems: Sequence[Problem], outcome: str, file: Any = None) -> None:
-    """Print problems, one per line, for people and for editors that jump to `file:line:column`."""
-    for problem in problems:
-        click.echo(str(problem), file=file, err=True)
-    click.echo(f"{len(problems)} problem{'s' * (len(problems) != 1)}; {outcome}", file=file, err=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +68,26 @@ class Manifest:
         return self.document.position_within((*self.path, *path), line, column)
 
 
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A file that was read."""
+
+    file: str
+    content: bytes
+    others: OtherFiles | None
+    """Sorts out what is no manifest; None for a file that should hold nothing else."""
+
+
 class Reader:
-    """Reads input and collects its problems, so that people hear of all of them at once."""
+    """Reads input and collects its problems, so that people hear of all of them at once.
+
+    What folders hold beside manifests is skipped; in a file that is named it is a problem.
+    """
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self.others = OtherFiles()
+        """What was skipped in folders that do not tell of a cluster."""
         self._stdin_was_read = False
 
     def fail(self) -> NoReturn:
@@ -118,27 +100,25 @@ class Reader:
 
     def manifests(self, paths: Iterable[str]) -> list[Manifest]:
         """The objects of files and folders; the items of lists one by one."""
-        return [manifest for file, document in self.documents(paths) for manifest in self._objects_of(file, document)]
+        documents = self.documents(paths, self.others)
+        return [manifest for file, document in documents for manifest in self._objects_of(file, document)]
 
     def cluster(self, paths: Iterable[str]) -> list[Object]:
         """What files and folders tell of a cluster: objects, lists as they are, and the output of `kubectl version`."""
-        facts = []
-        for file, content in self._contents(paths):
-            known = len(self.problems)
-            with _uncollected():
-                value = quick_json(content, LIMITS)
-            found = None if value is None else self._facts(file, [_without_places(value)])
-            if found is None or len(self.problems) > known:
-                del self.problems[known:]
-                found = self._facts(file, self._scanned(file, content))
-            facts += found
+        facts: list[Object] = []
+        for path in paths:
+            known = len(facts), len(self.problems)
+            for found in self._contents([path], others=OtherFiles(is_of_cluster=True)):
+                facts += self._read_facts(found)
+            if (len(facts), len(self.problems)) == known:
+                self.problems.append(Problem(path, "holds no Kubernetes objects"))
         return facts
 
     def contents(self, paths: Iterable[str]) -> tuple[list[Manifest], list[Object]]:
         """Like `cluster`, but the objects with their places, and apart from the outputs of `kubectl version`."""
         manifests, versions = [], []
-        for file, document in self.documents(paths):
-            if _is_version(document.value):
+        for file, document in self.documents(paths, OtherFiles(is_of_cluster=True)):
+            if is_version(document.value):
                 versions.append(document.value)
                 continue
             for manifest in self._objects_of(file, document):
@@ -146,24 +126,37 @@ class Reader:
                 manifests.append(manifest)
         return manifests, versions
 
-    def documents(self, paths: Iterable[str]) -> Iterator[tuple[str, Document]]:
-        """The documents of files and folders, in the order of their names, with the file of each."""
-        for file, content in self._contents(paths):
-            yield from ((file, document) for document in self._scanned(file, content))
+    def documents(self, paths: Iterable[str], others: OtherFiles | None = None) -> Iterator[tuple[str, Document]]:
+        """The documents of files and folders, in the order of their names, with the file of each.
 
-    def _contents(self, paths: Iterable[str], exclusion: Exclusion | None = None) -> Iterator[tuple[str, bytes]]:
+        Args:
+            paths: Files and folders, or `-`.
+            others: Skips and counts what folders hold beside manifests; if None, that is a problem.
+        """
+        for found in self._contents(paths, others=others):
+            yield from ((found.file, document) for document in self._scanned(found))
+
+    def _contents(
+        self, paths: Iterable[str], exclusion: Exclusion | None = None, others: OtherFiles | None = None
+    ) -> Iterator[Content]:
         for path in paths:
-            for file in self._files(path, exclusion):
+            files = self._files(path, exclusion)
+            sorter = others if os.path.isdir(path) else None
+            if sorter is not None:
+                sorter.enter(files)
+            for file in files:
                 content = self._content(file)
-                if content is not None:
-                    yield STDIN if file == "-" else file, content
+                if content is not None and (sorter is None or not sorter.skips(file, content)):
+                    yield Content(STDIN if file == "-" else file, content, sorter)
 
-    def _scanned(self, file: str, content: bytes) -> list[Document]:
-        documents, errors = self._parsed(content)
-        self.problems += [self._broken(file, error) for error in errors]
+    def _scanned(self, found: Content) -> list[Document]:
+        documents, errors = self._parsed(found.content)
+        if found.others is not None:
+            documents, errors = found.others.sort(documents, errors)
+        self.problems += [self._broken(found.file, error) for error in errors]
         for document in documents:
             for path in document.duplicates:
-                self._add_duplicate(path, file, document)
+                self._add_duplicate(path, found.file, document)
         return [document for document in documents if not document.duplicates]
 
     def _parsed(self, content: bytes) -> tuple[list[Document], list[YAMLError]]:
@@ -177,11 +170,23 @@ class Reader:
     def _broken(self, file: str, error: YAMLError) -> Problem:
         return Problem(_with_source(file, error.text), error.message, Position(error.line, error.column))
 
+    def _read_facts(self, found: Content) -> list[Object]:
+        known = len(self.problems)
+        with _uncollected():
+            value = quick_json(found.content, LIMITS)
+        if found.others is not None and found.others.skips_json(value):
+            return []
+        facts = None if value is None else self._facts(found.file, [_without_places(value)])
+        if facts is None or len(self.problems) > known:
+            del self.problems[known:]
+            facts = self._facts(found.file, self._scanned(found))
+        return facts
+
     def _facts(self, file: str, documents: Iterable[Document]) -> list[Object]:
         facts = []
         for document in documents:
             value = document.value
-            if _is_version(value):
+            if is_version(value):
                 facts.append(value)
                 continue
             known = len(self.problems)
@@ -232,9 +237,11 @@ class Reader:
                 yield from self._objects(whole, file, document, path / "items" / index)
             return
         missing = [key for key in ("apiVersion", "kind") if not (isinstance(value.get(key), str) and value[key])]
-        for key in missing:
-            self._problem(f"has no {key}; every object of Kubernetes names one", file, document, path / key)
-        if not missing:
+        if missing:
+            number = "both" if len(missing) == 2 else "one"
+            text = f"has no {' and no '.join(missing)}; every object of Kubernetes names {number}"
+            self._problem(text, file, document, path / missing[0])
+        else:
             yield Manifest(value, _with_origin(file, value), document, path)
 
     def _check_labels(self, manifest: Manifest) -> None:
@@ -255,11 +262,6 @@ def _why_no_object(value: Any) -> str:
     if is_patch:
         return "looks like a JSON patch; review the output of `kubectl kustomize`"
     return "is no object: a manifest is a mapping with apiVersion and kind"
-
-
-def _is_version(value: Any) -> bool:
-    """Whether it is the output of `kubectl version`, the one thing without a kind that tells of a cluster."""
-    return isinstance(value, dict) and "serverVersion" in value and "kind" not in value
 
 
 def _with_source(file: str, text: str) -> str:

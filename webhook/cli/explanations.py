@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.explanation import Verdict, explain, questions
-from webhook.cli.documents import Problem, Reader
+from webhook.cli.documents import Reader
+from webhook.cli.problems import Problem
 from webhook.cli.settings import read_settings, settings_of_facts
 from webhook.cli.subjects import in_namespace
 from webhook.cluster.lookups import Kind, KindUnknownError, NotFoundError, kind_called, look_up
@@ -78,6 +79,8 @@ def explanations_of(
         for document, looked_up in documents
         for question in questions(document, where, view, policy, found=looked_up)
     ]
+    for line in reader.others.lines:
+        click.echo(line, err=True)
     if not found:
         names = ", ".join([*files, *asked])
         raise click.UsageError(f"nothing to explain: no pods, workloads, claims or claim templates in {names}")

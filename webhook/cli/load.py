@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.printable import printable
-from webhook.cli.documents import Problem
+from webhook.cli.problems import Problem
 from webhook.sandbox.attempt import Refused
 from webhook.sandbox.server import Sandbox
 

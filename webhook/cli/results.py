@@ -10,8 +10,8 @@ import click
 from policies.kubernetes.printable import printable
 from policies.settings.workload_kinds import workload_kinds
 from webhook.cli.admit import admit
-from webhook.cli.documents import show_problems
 from webhook.cli.folders import exclusion_of
+from webhook.cli.problems import show_problems
 from webhook.cli.report import as_json, as_patch, as_yaml
 from webhook.cli.repository import RepositoryReader
 from webhook.cli.settings import read_settings, settings_of_facts
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webhook.cli.admit import Result
-    from webhook.cli.documents import Problem
     from webhook.cli.folders import Folders
+    from webhook.cli.problems import Problem
     from webhook.cli.subjects import Circumstances
 
 __all__ = ["Review", "print_review", "review_of"]
@@ -84,11 +84,11 @@ def review_of(
     if reader.problems and not (is_reliable and subjects):
         reader.fail()
     if not subjects:
-        skipped = "".join(f"; {line}" for line in reader.skipped)
+        skipped = "".join(f"; {line}" for line in reader.others.lines)
         raise click.UsageError(f"nothing to review: no objects in {', '.join(paths)}{skipped}")
     results = tuple(admit(subject, view, policy) for subject in subjects)
     problems = tuple(dict.fromkeys([*reader.problems, *reader.empty]))
-    return Review(results, problems, tuple(reader.skipped))
+    return Review(results, problems, tuple(reader.others.lines))
 
 
 def print_review(review: Review, output: str) -> None:

@@ -11,7 +11,8 @@ import policies.review  # noqa: F401
 from policies.idle_settings import settings_remarks
 from policies.settings import DEFAULTS, SettingsError, parse_settings
 from policies.view import UNKNOWN
-from webhook.cli.documents import Problem, Reader
+from webhook.cli.documents import Reader
+from webhook.cli.problems import Problem
 from webhook.cluster.live_settings import LiveSettings
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 

@@ -12,7 +12,7 @@ from policies.kubernetes.workloads import WORKLOADS, group_of, pod_templates
 from policies.patch import Editor
 from policies.pod_creation import created_pod
 from policies.request import ANONYMOUS, Request
-from webhook.cli.documents import Problem
+from webhook.cli.problems import Problem
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:

@@ -1,0 +1,171 @@
+"""Other files of folders: what they hold beside manifests, such as Helm values, CI workflows, templates and patches."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from policies.review.coverage import reviewed_kinds
+from policies.settings import DEFAULTS
+from webhook.cli.folders import is_chart_template
+from webhook.cli.kustomizations import patch_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.kubernetes.yaml import Document, YAMLError
+
+__all__ = ["NO_OBJECTS", "PATCHES", "TEMPLATES", "OtherFiles", "is_kustomization", "is_version"]
+
+NO_OBJECTS = "no Kubernetes objects"
+TEMPLATES = "templates; review what is made of them, such as the output of `helm template`"
+PATCHES = "patches; review the output of `kubectl kustomize`"
+
+_KEYS = re.compile(rb"\b(?:apiVersion|kind)[\"']?\s*:")
+"""What every manifest has somewhere, and most other YAML and JSON of a repository has not."""
+_VERSION = "serverVersion"
+"""The key of the output of `kubectl version`, the one thing without a kind that tells of a cluster."""
+_TEMPLATE = "{{"
+_PLACEHOLDERS = re.compile(r"\{\{|\{%|%\{|^[ \t]*\$\{\w+\}[ \t]*$", re.MULTILINE)
+"""What templates of Helm, Jinja, Terraform and envsubst have where YAML has nothing alike."""
+_NAME_PLACEHOLDERS = ("{{", "${", "$(")
+"""What no name of an object can have, because dollar signs and brackets are not allowed in names."""
+_KUSTOMIZE = "kustomize.config.k8s.io/"
+
+
+class OtherFiles:
+    """Recognises what folders hold beside manifests, and counts it."""
+
+    def __init__(self, *, is_of_cluster: bool = False) -> None:
+        """Args: whether the output of `kubectl version` counts as a manifest."""
+        self._is_of_cluster = is_of_cluster
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._patches: frozenset[str] = frozenset()
+
+    @property
+    def lines(self) -> list[str]:
+        """How many files and documents were skipped, and why; a line for each reason."""
+        return [
+            f"{count} {unit}{'s' * (count != 1)} skipped: {reason}"
+            for reason in (NO_OBJECTS, TEMPLATES, PATCHES)
+            for unit in ("file", "document")
+            if (count := self._counts[unit, reason])
+        ]
+
+    def enter(self, files: Iterable[str]) -> None:
+        """Take the files of the next folder, of which Kustomizations may name some as patches."""
+        self._patches = patch_files(files)
+
+    def skips(self, file: str, content: bytes) -> bool:
+        """Whether a file is skipped before it is parsed."""
+        if os.path.abspath(file) in self._patches:
+            reason = PATCHES
+        elif not (_has_keys(content) or (self._is_of_cluster and _VERSION.encode() in content)):
+            reason = NO_OBJECTS
+        elif _TEMPLATE.encode() in content and is_chart_template(file):
+            reason = TEMPLATES
+        else:
+            return False
+        self._counts["file", reason] += 1
+        return True
+
+    def skips_json(self, value: dict[str, Any] | list[Any] | None) -> bool:
+        """Whether a file in JSON is skipped before it is parsed with places, which takes seconds for a long lock file.
+
+        Args:
+            value: What it is; None if it is not JSON.
+        """
+        is_skipped = value is not None and not self._is_wanted(value)
+        self._counts["file", NO_OBJECTS] += is_skipped
+        return is_skipped
+
+    def sort(
+        self, documents: Iterable[Document], errors: Iterable[YAMLError]
+    ) -> tuple[list[Document], list[YAMLError]]:
+        """The documents of a file that are manifests, and the errors in what should be one."""
+        reasons, written, broken = [], [], []
+        for error in errors:
+            if reason := _reason_to_skip(error):
+                reasons.append(reason)
+            else:
+                broken.append(error)
+        for document in documents:
+            if not self._is_wanted(document.value):
+                reasons.append(NO_OBJECTS)
+            elif _is_template(document.value):
+                reasons.append(TEMPLATES)
+            else:
+                written.append(document)
+        if written or broken:
+            self._counts.update(("document", reason) for reason in reasons)
+        else:
+            self._counts["file", TEMPLATES if TEMPLATES in reasons else NO_OBJECTS] += 1
+        return written, broken
+
+    def _is_wanted(self, value: Any) -> bool:
+        return _is_manifest(value) or (self._is_of_cluster and (is_version(value) or _has_kind(value)))
+
+
+def is_version(value: Any) -> bool:
+    """Whether a document is the output of `kubectl version`."""
+    return isinstance(value, dict) and _VERSION in value and "kind" not in value
+
+
+def is_kustomization(value: Any) -> bool:
+    """Whether a document is one of kustomize's own, which no API server knows."""
+    version = value.get("apiVersion") if isinstance(value, dict) else None
+    return isinstance(version, str) and version.startswith(_KUSTOMIZE)
+
+
+def _reason_to_skip(error: YAMLError) -> str:
+    """Why a document that cannot be parsed is skipped; empty if it looks like a manifest that is broken."""
+    if _PLACEHOLDERS.search(error.text):
+        return TEMPLATES
+    return NO_OBJECTS if error.text and not _has_outer_keys(error.text) else ""
+
+
+def _has_outer_keys(text: str) -> bool:
+    """Whether a text that cannot be parsed may be a manifest: its outermost keys have an apiVersion or a kind."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "---"))]
+    if not lines or lines[0].lstrip().startswith("{"):
+        return _has_keys(text.encode(errors="replace"))
+    outermost = min(len(line) - len(line.lstrip(" ")) for line in lines)
+    return any(_KEYS.match(line[outermost:].lstrip("\"'").encode(errors="replace")) for line in lines)
+
+
+def _has_keys(content: bytes) -> bool:
+    """Whether a text may hold manifests. One in UTF-16 counts too: it is a manifest in the wrong encoding."""
+    return _KEYS.search(content) is not None or (
+        b"\0" in content and _KEYS.search(content.replace(b"\0", b"")) is not None
+    )
+
+
+def _is_manifest(value: Any) -> bool:
+    """Whether a document is meant for Kubernetes: it has an apiVersion and a kind, or one of them and metadata or items.
+
+    Without an apiVersion the kind must be one that rules look at: other tools, such as Zarf, have kinds as well.
+    """
+    if not isinstance(value, dict) or is_kustomization(value):
+        return False
+    version, kind = (isinstance(value.get(key), str) for key in ("apiVersion", "kind"))
+    has_shape = isinstance(value.get("metadata"), dict) or isinstance(value.get("items"), list)
+    return (version and (kind or has_shape)) or (kind and has_shape and _is_known(value["kind"]))
+
+
+def _has_kind(value: Any) -> bool:
+    """Whether a document may be a broken fact: one that is skipped would make objects of its kind unknown silently."""
+    return isinstance(value, dict) and isinstance(value.get("kind"), str) and not is_kustomization(value)
+
+
+def _is_known(kind: str) -> bool:
+    kinds = {kind for _, kind in reviewed_kinds(DEFAULTS)}
+    return kind.removesuffix("List") in {*kinds, ""}
+
+
+def _is_template(value: dict[str, Any]) -> bool:
+    """Whether the name of an object is still to be filled in."""
+    metadata = value.get("metadata")
+    names = [metadata.get(field) for field in ("name", "namespace")] if isinstance(metadata, dict) else []
+    return any(mark in name for name in names if isinstance(name, str) for mark in _NAME_PLACEHOLDERS)
