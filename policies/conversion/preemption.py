@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.caches import remember
 from policies.conversion.asked import Asked
 from policies.conversion.rules import PREEMPTION
 from policies.decision import RECORD
 from policies.dra.words import listed, many
-from policies.kubernetes.amounts import taken_by
+from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import SPEC
 from policies.nvidia.resources import parse_resource
@@ -17,20 +17,20 @@ from policies.priorities import pod_priority, preempts
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from policies.conversion.conversion import Question
     from policies.decision import Finding
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView
 
-__all__ = ["lost_preemption"]
+__all__ = ["Holding", "gpu_holding", "lost_preemption"]
 
 _MOST_RECORDS = 1024 * 1024
 """Characters of records whose resources are remembered."""
 
 
-class _Holding(NamedTuple):
+class Holding(NamedTuple):
     """What decides whether a pod could be preempted; equal for most pods of a cluster."""
 
     priority: int | None
@@ -66,13 +66,13 @@ def lost_preemption(question: Question) -> Iterator[Finding]:
     yield PREEMPTION.finding(SPEC / "priorityClassName", text, remedy)
 
 
-def _preemptible(question: Question) -> tuple[int, dict[_Holding, int]]:
+def _preemptible(question: Question) -> tuple[int, dict[Holding, int]]:
     """The priority of a pod, and how many pods of lower priority hold what it requests; none while that is unknown."""
     spec, view = question.pod.spec, question.view
     priority = pod_priority(spec, view)
     if priority is UNKNOWN or not preempts(spec, view):
         return 0, {}
-    holdings = view.count_each("Pod", _holding)
+    holdings = view.count_each("Pod", gpu_holding)
     return priority, {
         each: count
         for each, count in ({} if holdings is UNKNOWN else holdings).items()
@@ -80,29 +80,44 @@ def _preemptible(question: Question) -> tuple[int, dict[_Holding, int]]:
     }
 
 
-def _is_lower(holding: _Holding, priority: int, view: ClusterView) -> bool:
+def _is_lower(holding: Holding, priority: int, view: ClusterView) -> bool:
     spec = {"priority": holding.priority, "priorityClassName": holding.priority_class}
     own = pod_priority(spec, view)
     return own is not UNKNOWN and own < priority
 
 
-def _holding(pod: Object) -> _Holding | None:
+def gpu_holding(pod: Object) -> Holding | None:
     """What a pod holds; None if it has no node, has ended, or gets no GPU by a resource of the device plugin."""
-    taken = taken_by(pod)
-    if taken is None:
+    spec = pod.get("spec")
+    if not lookup(spec, ("nodeName",)) or has_ended(pod):
         return None
-    requested = tuple(name for name, _ in taken[1] if parse_resource(name) is not None)
+    requested = {
+        name
+        for listed_in in ("initContainers", "containers")
+        for container in _items(lookup(spec, (listed_in,)))
+        for section in ("limits", "requests")
+        for name, amount in _amounts(lookup(container, ("resources", section)))
+        if name.startswith("nvidia.com/") and amount not in (0, "0") and parse_resource(name) is not None
+    }
     record = lookup(pod, ("metadata", "annotations", RECORD))
-    resources = requested or (_recorded(record) if isinstance(record, str) else ())
+    resources = tuple(sorted(requested)) or (_recorded(record) if isinstance(record, str) else ())
     if not resources:
         return None
-    priority, name = lookup(pod, ("spec", "priority")), lookup(pod, ("spec", "priorityClassName"))
-    return _Holding(
+    priority, name = lookup(spec, ("priority",)), lookup(spec, ("priorityClassName",))
+    return Holding(
         priority if isinstance(priority, int) else None,
         name if isinstance(name, str) and priority is None else "",
         resources,
         by_claim=not requested,
     )
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _amounts(value: Any) -> Iterable[tuple[str, Any]]:
+    return value.items() if isinstance(value, dict) else ()
 
 
 def _length(text: str, _: tuple[str, ...]) -> int:

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.conversion.preemption import gpu_holding
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.view import UNKNOWN
 from webhook.cluster.kinds import watched
 from webhook.cluster.live import LiveView
+from webhook.cluster.store import Store
 from webhook.cluster.trimmed import store_of
 
 (PODS,) = [each for each in watched(()) if each.kind == "Pod"]
@@ -69,19 +71,21 @@ def test_change_moves_an_object_to_another_count(store, view):
     assert view.count_each("Pod", priority_of) == {5: 1}
 
 
-def test_objects_are_not_looked_at_again_for_a_second_count(store, view):
+def test_objects_are_not_looked_at_again_for_an_answer(take_list):
     seen = []
 
     def noted(item):
         seen.append(name_of(item))
         return 0
 
-    tell(store, "ADDED", pod("a"))
-    view.count_each("Pod", noted)
-    view.count_each("Pod", noted)
-    assert seen == ["a"]
+    store = Store(PODS.resource, tallied=(noted,))
+    take_list(store, [pod("a")])
     tell(store, "ADDED", pod("b"))
-    assert (view.count_each("Pod", noted), seen) == ({0: 2}, ["a", "b"])
+    assert [store.counts(noted), store.counts(noted), seen] == [{0: 2}, {0: 2}, ["a", "b"]]
+
+
+def test_pods_that_hold_gpus_are_tallied(store):
+    assert store.tallies.functions == (gpu_holding,)
 
 
 def test_new_list_is_counted_anew(store, view, take_list):
@@ -92,19 +96,19 @@ def test_new_list_is_counted_anew(store, view, take_list):
 
 
 EVENTS = st.lists(
-    st.tuples(st.sampled_from(["ADDED", "MODIFIED", "DELETED", "ask"]), st.sampled_from("abc"), st.integers(0, 2)),
+    st.tuples(st.sampled_from(["ADDED", "MODIFIED", "DELETED", "LIST"]), st.sampled_from("abc"), st.integers(0, 2)),
     max_size=20,
 )
 
 
 @given(EVENTS)
 def test_counts_are_those_of_all_objects(events):
-    store = store_of(PODS)
-    store.listing().finish("1")
-    view = LiveView([(PODS, store)])
+    store = Store(PODS.resource, tallied=(priority_of,))
     for event, name, priority in events:
-        if event == "ask":
-            view.count_each("Pod", priority_of)
+        if event == "LIST":
+            listing = store.listing()
+            listing.add([pod(name, priority)])
+            listing.finish("1")
         else:
             tell(store, event, pod(name, priority))
-    assert view.count_each("Pod", priority_of) == Counter(map(priority_of, store.list()))
+    assert store.counts(priority_of) == Counter(map(priority_of, store.list()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from policies.kubernetes.objects import name_of, namespace_of
@@ -49,6 +50,7 @@ class Store:
         trim: What to keep of an object; None for an object that is of no interest. It is not to change its argument.
         others: Counts the pods that are not kept; None for a store of which nobody asks that.
         gone: Remembers what was kept and is no more; None for a store of which nobody asks that.
+        tallied: Functions of which `counts` is asked often.
         clock: Seconds, for `since`.
     """
 
@@ -59,11 +61,13 @@ class Store:
         *,
         others: OtherPods | None = None,
         gone: Gone | None = None,
+        tallied: tuple[Callable[[Object], Any], ...] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.resource = resource
         self.others = others
         self.gone = gone
+        self.tallies = Tallies(tallied)
         self.state: State = "waiting"
         self.reason = NOT_LISTED
         """Why the state is not `synced`; empty where it is."""
@@ -77,7 +81,6 @@ class Store:
         self._clock = clock
         self._namespaces: dict[str, _Namespace] = {}
         self._listed: dict[str, tuple[Object, ...]] = {}
-        self._tallies = Tallies()
 
     def __len__(self) -> int:
         return sum(map(len, self._namespaces.values()))
@@ -104,8 +107,10 @@ class Store:
         return found
 
     def counts(self, function: Callable[[Object], H | None]) -> Mapping[H, int]:
-        """For how many objects `function` gives the same; None is left out. See `Tallies`."""
-        return self._tallies.of(function, lambda: _objects(self._namespaces))
+        """For how many objects `function` gives the same; None is left out. Of functions that are tallied it is known."""
+        known = self.tallies.of(function)
+        values = map(function, self.list()) if known is None else ()
+        return Counter(value for value in values if value is not None) if known is None else known
 
     def listing(self) -> Listing:
         """Begin to take a list page by page. The store keeps what it has until the list is finished."""
@@ -134,8 +139,8 @@ class Store:
         if state == "stale" and self.state in ("waiting", "forbidden"):
             state = self.state
         if state in ("absent", "forbidden"):
-            with self._tallies.replacing():
-                self._namespaces, self.resource_version = {}, ""
+            self._namespaces, self.resource_version = {}, ""
+            self.tallies = Tallies(self.tallies.functions)
             if self.others is not None:
                 self.others.replace(OtherPods())
         if state != self.state:
@@ -161,13 +166,13 @@ class Store:
             return
         if self.gone is not None and before is not None:
             self.gone.add([before], [] if kept is None else [kept])
-        with self._tallies.changing(before, kept):
-            if kept is None:
-                del named[name]
-                if not named:
-                    del self._namespaces[namespace]
-            else:
-                self._namespaces.setdefault(namespace, named)[name] = kept
+        if kept is None:
+            del named[name]
+            if not named:
+                del self._namespaces[namespace]
+        else:
+            self._namespaces.setdefault(namespace, named)[name] = kept
+        self.tallies.change(before, kept)
         self._changed()
 
     def _note_gone(self, gone: Gone, namespaces: dict[str, _Namespace], resource_version: str) -> None:
@@ -181,12 +186,14 @@ class Store:
         self._listed = {}
         self.version += 1
 
-    def _replace(self, namespaces: dict[str, _Namespace], others: OtherPods | None, resource_version: str) -> None:
+    def _replace(
+        self, namespaces: dict[str, _Namespace], others: OtherPods | None, tallies: Tallies, resource_version: str
+    ) -> None:
         same = namespaces == self._namespaces
         if self.gone is not None:
             self._note_gone(self.gone, namespaces, resource_version)
-        with self._tallies.replacing():
-            self._namespaces, self.resource_version = namespaces, resource_version
+        self._namespaces, self.resource_version = namespaces, resource_version
+        self.tallies = tallies
         if self.others is not None and others is not None:
             self.others.replace(others)
         if not same:
@@ -201,6 +208,7 @@ class Listing:
         self._store = store
         self._namespaces: dict[str, _Namespace] = {}
         self._others = None if store.others is None else OtherPods(store.others)
+        self._tallies = Tallies(store.tallies.functions)
 
     def add(self, objects: Iterable[Object]) -> None:
         """Take the objects of one page."""
@@ -212,6 +220,7 @@ class Listing:
                 # One object for what did not change: twice a cluster would be too much, and parts are known by it.
                 same = before if before == kept else kept
                 self._namespaces.setdefault(namespace, {})[name] = same
+                self._tallies.change(None, same)
             elif self._others is not None:
                 self._others.put(namespace, name, item)
 
@@ -221,7 +230,7 @@ class Listing:
         A consistent list is the truth even where it is older than what the store has: an etcd that was restored from
         a backup begins again at an earlier version.
         """
-        self._store._replace(self._namespaces, self._others, resource_version)
+        self._store._replace(self._namespaces, self._others, self._tallies, resource_version)
 
 
 def is_older(version: str, than: str) -> bool:

@@ -12,6 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from policies.conversion.preemption import gpu_holding
 from policies.fleet import may_request_gpu
 from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import lookup
@@ -168,7 +169,8 @@ def store_of(watched: Watched, clock: Callable[[], float] = time.monotonic) -> S
     """
     trim = trim_for(watched.resource, Sharing())
     others, gone = OtherPods() if watched.part else None, Gone() if watched.kind in _CHARGED else None
-    return Store(watched.resource, trim, others=others, gone=gone, clock=clock)
+    tallied = (gpu_holding,) if watched.kind == "Pod" else ()
+    return Store(watched.resource, trim, others=others, gone=gone, tallied=tallied, clock=clock)
 
 
 def trim_for(resource: Resource, sharing: Sharing) -> Callable[[Object], Object | None]:
