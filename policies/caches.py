@@ -1,7 +1,7 @@
 """Caches bounded by the total weight of their entries.
 
 Tenants choose the texts that many caches are keyed by: selectors, names, quantities. A cache that only counts its
-entries lets one tenant fill the memory with large ones. `lru_cache` is for what has a bounded size before it gets here: parts of
+entries lets one tenant fill the memory with large ones. `lru_cache` is for keys whose size is bounded already: parts of
 objects that the API server has validated and stored, such as labels of nodes.
 """
 
@@ -22,7 +22,7 @@ V = TypeVar("V")
 P = ParamSpec("P")
 
 LONGEST_KEY = 256
-"""Characters; a label, a resource name or a product is shorter, and a DNS name at most 253."""
+"""Characters. Labels, resource names and products are shorter; a DNS name has at most 253."""
 
 
 class BoundedCache(Generic[K, V]):

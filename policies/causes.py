@@ -33,7 +33,7 @@ def once_per_cause(findings: Sequence[Sequence[Finding]], noun: str) -> list[tup
     """
     causes = [dict.fromkeys(filter(None, map(_shared_cause, each))) for each in findings]
     counts = Counter(cause for each in causes for cause in each)
-    told: set[_Cause] = set()
+    reported: set[_Cause] = set()
     kept = []
     for each in findings:
         mine = []
@@ -41,18 +41,18 @@ def once_per_cause(findings: Sequence[Sequence[Finding]], noun: str) -> list[tup
             cause = _shared_cause(finding)
             if cause is None:
                 mine.append(finding)
-            elif cause not in told:
-                told.add(cause)
+            elif cause not in reported:
+                reported.add(cause)
                 mine.append(_counted(finding, counts[cause], noun))
         kept.append(tuple(mine))
     return kept
 
 
 def without_repeats(findings: tuple[Finding, ...], document: Any) -> tuple[Finding, ...]:
-    """The findings on a pod, of which a misspelt name and that nothing is called so become one.
+    """The findings on a pod, with a misspelt name and the finding that nothing matches it merged into one.
 
-    The finding that nothing matches says what there is; it gets the path and the remedy of the misspelt product or label.
-    If settings refuse a misspelt name, or the wish names other products too, both stay.
+    The finding that nothing matches says what exists; it gets the path and the remedy of the misspelt product or label.
+    Both stay if settings refuse a misspelt name, or if the wish names other products too.
 
     Args:
         findings: With the severities of the settings.

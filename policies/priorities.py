@@ -25,13 +25,15 @@ def pod_priority(spec: Any, view: ClusterView) -> int | Unknown:
     if isinstance(priority, int):
         return priority
     name = _class_of(spec, view)
-    if name is UNKNOWN or name in _BUILT_IN:
-        return UNKNOWN if name is UNKNOWN else _BUILT_IN[name]
+    if name is UNKNOWN:
+        return UNKNOWN
+    if name in _BUILT_IN:
+        return _BUILT_IN[name]
     return _value(view.get("PriorityClass", name)) if name else 0
 
 
 def preempts(spec: Any, view: ClusterView) -> bool:
-    """False if a pod with this spec is not to preempt others, by its own `preemptionPolicy` or that of its class."""
+    """False if the `preemptionPolicy` of a pod with this spec, or of its class, is `Never`."""
     policy = lookup(spec, ("preemptionPolicy",))
     if not policy:
         name = _class_of(spec, view)
@@ -40,7 +42,7 @@ def preempts(spec: Any, view: ClusterView) -> bool:
 
 
 def default_class(view: ClusterView) -> str | Unknown:
-    """The name of the PriorityClass of pods that name none, the lowest if several are marked so; empty if there is none.
+    """The name of the default PriorityClass; the one with the lowest value if there are several, empty if there is none.
 
     Source: k8s.io/kubernetes plugin/pkg/admission/priority getDefaultPriorityClass.
     """

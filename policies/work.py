@@ -1,8 +1,9 @@
 """Work: counted where it is done, so that the caller of a review can end it or spread it.
 
-A review is a function of the request and the view; its result never depends on the time that it takes. Long steps say how much work they are, in units of about a microsecond on an ordinary core, before they begin. A
-server gives a review a small allowance in its event loop; one that needs more is run again in a thread, where these
-steps are the places to rest. What was cached until then is not done again.
+A review is a function of the request and the view; its result never depends on the time that it takes. Long steps say how
+much work they are, in units of about a microsecond on an ordinary core, before they begin. A server gives a review a small
+allowance in its event loop; one that needs more is run again in a thread, where these steps are the places to rest. What
+was cached until then is not computed again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class TooMuchWork(Exception):  # noqa: N818 - not an error: the work is done els
 
 
 class Allowance:
-    """Allows some work, and stops what needs more."""
+    """Counts down an amount of work, and raises an exception when it is used up."""
 
     def __init__(self, units: int) -> None:
         """Args: the units of work that are allowed."""

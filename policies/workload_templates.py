@@ -1,4 +1,4 @@
-"""The pod templates of a workload in a cluster: its own, or those of its runtime; and the pods that cannot be found."""
+"""The pod templates of a workload: its own, or those of its runtime; and why some pods cannot be found in it."""
 
 from __future__ import annotations
 

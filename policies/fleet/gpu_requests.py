@@ -38,8 +38,7 @@ _WITH_RESOURCES = ("initContainers", "containers")
 """In the order in which they start. Ephemeral containers request nothing: the API server refuses resources for them."""
 _SECTIONS = ("limits", "requests")
 _MOST_TEXT = 12 * 1024
-"""Characters of selectors that are read of the claims of a pod; the selectors beyond are left out, which excludes less."""
-
+"""Characters of selectors that are read in the claims of a pod. Ignoring further selectors only counts more devices."""
 
 _Unseen = tuple[tuple[str, str], ...]
 """Kinds and names of objects."""
@@ -69,13 +68,13 @@ class GPURequest:
     path: FieldPath
     """The amount of the resource, or the field that names the claim."""
     container: FieldPath | None
-    """That requests the resource or refers to the claim; None for a claim of the pod."""
+    """The container that requests the resource or refers to the claim; None for a claim of the pod as a whole."""
     access: GPUAccess
     """What the whole request gives. Not `NONE`."""
     unseen: _Unseen = ()
     """Kind and name of the objects on which an unknown access depends; no name if a kind cannot be listed."""
     by_request: Mapping[str, GPUAccess] | None = field(default=None, hash=False)
-    """Of a claim, what each of its requests gives; None if the claim is missing or unknown."""
+    """What each request of a claim gives, by its name; None if the claim is missing or unknown."""
 
     @property
     def is_probable(self) -> bool:

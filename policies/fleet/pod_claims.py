@@ -33,9 +33,9 @@ __all__ = [
 ClaimKind = Literal["ResourceClaim", "ResourceClaimTemplate"]
 
 MOST_CLAIMS = 1000
-"""Claims of a pod that are read; Kubernetes has no limit. Those beyond give no GPU as far as anything here knows, so that
-a container that needs one of them as its reason to see GPUs is refused. Quotas refuse a pod that has more from
-templates, or charge these when they are made."""
+"""Claims of a pod that are read; Kubernetes has no limit. Further claims count as giving no GPU, so a container that
+justifies its access by one of them is refused. A quota refuses a pod with more claims from templates, or charges these
+claims when they are created."""
 
 _NAMED_BY: dict[ClaimKind, str] = {
     "ResourceClaim": "resourceClaimName",
@@ -54,11 +54,11 @@ class PodClaim:
     index: int
     """In `spec.resourceClaims`."""
     name: str
-    """By which containers refer to the claim; empty if missing."""
+    """The name by which containers refer to the claim; empty if it is missing."""
     field: str
-    """Of the entry, that names an object; empty if it names none."""
+    """The field of the entry that names an object; empty if it names none."""
     kind: ClaimKind | None
-    """Of the object that the claim is, or will be made from; None if the entry names none."""
+    """The kind of the object that the entry names, or of the claim that was made from it; None if it names none."""
     object_name: str
     namespace: str
     view: ClusterView
@@ -107,7 +107,7 @@ def template_claims(pod: Object, namespace: str, view: ClusterView) -> tuple[Pod
 
 
 def number_of_template_claims(pod: Object) -> int:
-    """How many claims of a pod are made from templates; more than `template_claims` has of a pod that has too many."""
+    """How many claims of a pod are made from templates, without the limit of `template_claims`."""
     return sum(_names_template(entry) for _, entry in _entries(pod))
 
 

@@ -28,7 +28,7 @@ _CONTAINER = "kserve-container"
 
 
 def service_templates(service: Object) -> Iterator[PodTemplate]:
-    """The pod of each component that names its resources: of a model without any the ServingRuntime decides."""
+    """The pod template of each component; a model without resources has none, because its ServingRuntime names them."""
     for component in _COMPONENTS:
         path = FieldPath(("spec", *component))
         value = lookup(service, path)

@@ -17,7 +17,7 @@ __all__ = ["with_limit_ranges"]
 def with_limit_ranges(pod: Object, limit_ranges: Iterable[Object]) -> tuple[Object, tuple[str, ...]]:
     """The pod with the defaults of its namespace's LimitRanges, and what they set, as the API server annotates it.
 
-    The object given is not changed. An explicit 0 keeps a default away.
+    The given object is not changed. An explicit 0 prevents a default.
 
     Source: k8s.io/kubernetes plugin/pkg/admission/limitranger mergePodResourceRequirements.
     """
@@ -56,7 +56,7 @@ def _amounts(item: Object, field: str) -> dict[str, Any]:
 
 
 def _filled(container: Any, what: str, limits: dict[str, Any], requests: dict[str, Any], notes: list[str]) -> Any:
-    """A container with what it does not say; one that is malformed stays as it is."""
+    """A container with its missing limits and requests; a malformed one stays as it is."""
     resources = lookup(container, ("resources",)) or {}
     sections = [resources.get(field) or {} for field in ("requests", "limits")] if isinstance(resources, dict) else []
     if not isinstance(container, dict) or not sections or not all(isinstance(each, dict) for each in sections):

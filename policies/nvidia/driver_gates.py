@@ -11,6 +11,7 @@ OFF_BY_DEFAULT = frozenset(
         *("ConsumableShares", "AllAlpha", "AllBeta", "LoggingAlphaOptions"),
     }
 )
+"""All of these are alpha, except the names of whole stages."""
 ON_BY_DEFAULT = frozenset(
     {
         *("IMEXDaemonsWithDNSNames", "ComputeDomainCliques", "CrashOnNVLinkFabricErrors"),

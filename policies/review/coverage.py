@@ -32,10 +32,10 @@ UNREVIEWED = rule(
     "An object that mentions GPUs must be of a kind and in a namespace that are reviewed",
     default=Severity.WARN,
     why="""\
-    gpu-admission has rules for the kinds that its documentation lists. What it does not look at passes without a word in
-    a cluster, even if the object makes pods with GPUs. An offline review says so, and ends with exit code 4.""",
+    gpu-admission has rules for the kinds that its documentation lists. A cluster silently admits all other objects, even if
+    they create pods with GPUs. An offline review points them out, and ends with exit code 4.""",
     remedy="review what the object creates, such as its pods",
-    source="docs/architecture.md",
+    source="docs/review.md",
     wrong="""\
     apiVersion: example.com/v1
     kind: Training
@@ -69,9 +69,9 @@ _KINDS = {
     ("scheduling.k8s.io", "PriorityClass"),
     *CLAIM_KINDS,
 }
-"""Group and kind of what rules look at, beside workloads."""
+"""Group and kind of the objects that rules look at, beside workloads."""
 _DELETIONS = {("", "ConfigMap"), ("nvidia.com", "ClusterPolicy")}
-"""Those whose deletion rules look at."""
+"""The kinds whose deletion rules look at."""
 _GROUPS_WITHOUT_PODS = {
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",

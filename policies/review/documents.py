@@ -1,4 +1,4 @@
-"""What is wrong with a document before anything is known of its object."""
+"""Documents: what is wrong with the YAML or JSON of an object before the object itself is reviewed."""
 
 from __future__ import annotations
 

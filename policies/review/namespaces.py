@@ -1,7 +1,7 @@
-"""Namespaces: our labels with values that do nothing, and who may set them.
+"""Namespaces: our labels with unknown values, and who may set them.
 
 In a cluster, the ValidatingAdmissionPolicy namespace-labels.gpu-admission.io decides (deploy/base/api). It refuses the same
-values in the same words, and also checks the rights of the user, which files do not tell.
+values in the same words, and also checks the rights of the user, which a review of files does not know.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["validate_labels"]
 _LABELS = FieldPath(["metadata", "labels"])
 _SOURCE = "deploy/base/api/namespace-labels.yaml"
 _VALUES = {
-    OPT_IN: (("enabled", "preview", "disabled"), "is enabled, preview or disabled"),
-    STRATEGY_LABEL: (STRATEGIES, "is template, rename, leave or auto"),
-    QUOTA: (("enforced",), "is enforced, or is not there"),
+    OPT_IN: (("enabled", "preview", "disabled"), "must be enabled, preview or disabled"),
+    STRATEGY_LABEL: (STRATEGIES, "must be template, rename, leave or auto"),
+    QUOTA: (("enforced",), "must be enforced, or removed"),
 }
 """The values of each label, and how the policy says them."""
 _RIGHTS = {OPT_IN: "namespaceoptins", STRATEGY_LABEL: "namespaceoptins", QUOTA: "namespacequotas"}
@@ -46,7 +46,7 @@ def validate_labels(request: Request, settings: GPUAdmissionPolicy) -> Iterator[
 
 @_NAMESPACES.rule(
     "GA703",
-    "A namespace must have gpu-admission's labels with values that mean something",
+    "The gpu-admission labels of a namespace must have known values",
     default=Severity.DENY,
     remedy="write one of these values, or remove the label",
     source=_SOURCE,
@@ -114,7 +114,7 @@ def exempt_namespace(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Pr
     "GA706",
     "A user must have the right to set gpu-admission's labels of a namespace",
     default=Severity.AUDIT,
-    remedy="see to it that the user who applies this has the right",
+    remedy="make sure that the user who applies this has the right",
     source=_SOURCE,
     wrong="""
     apiVersion: v1

@@ -1,4 +1,4 @@
-"""What the installed webhook configurations have to say for the settings to hold, and which settings they do not cover."""
+"""The installed webhook configurations, and the settings that they do not cover."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 _SUFFIX = ".gpu-admission.io"
 _SPEC = FieldPath(["spec"])
 _OPERATOR = _SPEC / "configuration" / "operatorNamespaces"
-_AGAIN = "apply what deploy/render.py --settings FILE prints"
+_REMEDY = "apply what deploy/render.py --settings FILE prints"
 
 
 def uncovered_settings(
@@ -40,14 +40,14 @@ def uncovered_settings(
     workloads = [webhook for webhook in webhooks if lookup(webhook, ("name",)) == f"workloads{_SUFFIX}"]
     for index, kind in enumerate(settings.workloads.kinds):
         if workloads and not any(_has_rule(webhook, kind.group, kind.plural) for webhook in workloads):
-            said = f"no rule of webhook workloads{_SUFFIX} matches {kind.plural}.{kind.group}, so nobody is warned; {_AGAIN}"
+            said = f"no rule of webhook workloads{_SUFFIX} matches {kind.plural}.{kind.group}, so their authors get no warnings; {_REMEDY}"
             yield _SPEC / "workloads" / "kinds" / index, said
     yield from _namespaces(webhooks, settings)
     yield from _config_maps(webhooks, settings)
 
 
 def concern_of(webhook: Any) -> Concern | None:
-    """What administrators can exempt a namespace from, that a webhook is about."""
+    """The concern of a webhook, from which administrators can exempt namespaces; None if it has none."""
     name = lookup(webhook, ("name",))
     entry = ENTRIES.get(name.removesuffix(_SUFFIX)) if isinstance(name, str) else None
     return entry.concern if entry is not None else None
@@ -78,9 +78,9 @@ def _namespaces(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[t
         for name in excluded - exempt:
             skipped.setdefault((_setting(concern, name, settings), name), []).append(webhook["name"])
     for (path, name), names in sorted(matched.items()):
-        yield path, f"namespace {name} is exempt, and its pods still wait for {_joined(names)}; {_AGAIN}"
+        yield path, f"namespace {name} is exempt, but still matched by {_joined(names)}; {_REMEDY}"
     for (path, name), names in sorted(skipped.items()):
-        yield path, f"namespace {name} is not exempt, and the selector of {_joined(names)} leaves it out; {_AGAIN}"
+        yield path, f"namespace {name} is not exempt, but the selector of {_joined(names)} excludes it; {_REMEDY}"
 
 
 def _config_maps(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
@@ -94,11 +94,11 @@ def _config_maps(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[
     ]
     for name in settings.configuration.operator_namespaces:
         if conditions and not any(f'"{name}"' in expression for expression in conditions):
-            yield _OPERATOR, f"ConfigMaps of namespace {name} are not reviewed in the cluster; {_AGAIN}"
+            yield _OPERATOR, f"ConfigMaps of namespace {name} are not reviewed in the cluster; {_REMEDY}"
 
 
 def _setting(concern: Concern, name: str, settings: GPUAdmissionPolicy) -> FieldPath:
-    """The setting that names a namespace, or would."""
+    """The setting that lists a namespace, or would list it."""
     operators = {*settings.configuration.operator_namespaces, *DEFAULTS.configuration.operator_namespaces}
     if concern == "conversion" or name in operators:
         return _OPERATOR

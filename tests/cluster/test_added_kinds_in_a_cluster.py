@@ -34,7 +34,7 @@ DEFINITION = {
 }
 UNCOVERED = (
     "GPUAdmissionPolicy default: spec.workloads.kinds[0]: no rule of webhook workloads.gpu-admission.io matches "
-    "trainingruns.kinds.gpu-admission.test, so nobody is warned; apply what deploy/render.py --settings FILE prints"
+    "trainingruns.kinds.gpu-admission.test, so their authors get no warnings; apply what deploy/render.py --settings FILE prints"
 )
 CONFIGURATION = ("ValidatingWebhookConfiguration", "gpu-admission")
 

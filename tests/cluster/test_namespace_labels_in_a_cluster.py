@@ -96,7 +96,7 @@ def test_other_labels_are_nobodys_business(real, users):
 def test_value_that_there_is_none_of_is_refused(real):
     answer = opting_in(real.api, real.namespace(), "on")
     assert answer.code == 422
-    assert answer.message.endswith("the label gpu-admission.io/dra is enabled, preview or disabled")
+    assert answer.message.endswith("the label gpu-admission.io/dra must be enabled, preview or disabled")
 
 
 def test_namespace_cannot_be_created_opted_in_without_the_right(real, users):

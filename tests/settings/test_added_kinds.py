@@ -10,7 +10,7 @@ from policies.settings import DEFAULTS, SettingsError, parse_settings
 from policies.settings.installed import uncovered_settings
 
 KIND = {"group": "example.com", "kind": "TrainingRun", "templates": ["spec.workers[*].template"]}
-AGAIN = "apply what deploy/render.py --settings FILE prints"
+REMEDY = "apply what deploy/render.py --settings FILE prints"
 
 
 def policy(**spec):
@@ -117,8 +117,8 @@ def test_defaults_are_covered(installed):
 def test_kind_without_a_rule_is_named(installed):
     assert said(installed, workloads={"kinds": [KIND]}) == [
         (
-            "spec.workloads.kinds[0]: no rule of webhook workloads.gpu-admission.io matches trainingruns.example.com, so nobody "
-            f"is warned; {AGAIN}"
+            "spec.workloads.kinds[0]: no rule of webhook workloads.gpu-admission.io matches trainingruns.example.com, so their "
+            f"authors get no warnings; {REMEDY}"
         )
     ]
 
@@ -131,14 +131,14 @@ def test_kind_with_a_rule_is_covered(installed):
 
 def test_namespace_that_a_setting_exempts_is_named_with_its_webhooks(installed):
     assert said(installed, quota={"exemptNamespaces": ["gpu-admission", "ci", "mon-*"]}) == [
-        f"spec.quota.exemptNamespaces: namespace ci is exempt, and its pods still wait for webhook quota.gpu-admission.io; {AGAIN}",
+        f"spec.quota.exemptNamespaces: namespace ci is exempt, but still matched by webhook quota.gpu-admission.io; {REMEDY}",
         (
-            "spec.quota.exemptNamespaces: namespace dra-driver-nvidia-gpu is not exempt, and the selector of webhook "
-            f"quota.gpu-admission.io leaves it out; {AGAIN}"
+            "spec.quota.exemptNamespaces: namespace dra-driver-nvidia-gpu is not exempt, but the selector of webhook "
+            f"quota.gpu-admission.io excludes it; {REMEDY}"
         ),
         (
-            "spec.quota.exemptNamespaces: namespace nvidia-dra-driver-gpu is not exempt, and the selector of webhook "
-            f"quota.gpu-admission.io leaves it out; {AGAIN}"
+            "spec.quota.exemptNamespaces: namespace nvidia-dra-driver-gpu is not exempt, but the selector of webhook "
+            f"quota.gpu-admission.io excludes it; {REMEDY}"
         ),
     ]
 
@@ -147,10 +147,10 @@ def test_operator_namespace_is_named_once_for_all_webhooks(installed):
     namespaces = ["gpu-operator", "nvidia-gpu-operator", "nvidia"]
     assert said(installed, configuration={"operatorNamespaces": namespaces}) == [
         (
-            "spec.configuration.operatorNamespaces: namespace nvidia is exempt, and its pods still wait for webhooks "
-            f"conversion.gpu-admission.io, quota.gpu-admission.io; {AGAIN}"
+            "spec.configuration.operatorNamespaces: namespace nvidia is exempt, but still matched by webhooks "
+            f"conversion.gpu-admission.io, quota.gpu-admission.io; {REMEDY}"
         ),
-        f"spec.configuration.operatorNamespaces: ConfigMaps of namespace nvidia are not reviewed in the cluster; {AGAIN}",
+        f"spec.configuration.operatorNamespaces: ConfigMaps of namespace nvidia are not reviewed in the cluster; {REMEDY}",
     ]
 
 

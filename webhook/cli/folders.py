@@ -25,7 +25,7 @@ class Folders:
     ignore_file: str | None = None
     """A file of such patterns."""
     strict: bool = False
-    """Whether what is no manifest is a problem, rather than skipped."""
+    """Whether a file that is not a manifest is a problem, rather than skipped."""
 
 
 class Exclusion(Protocol):
@@ -96,5 +96,7 @@ def _is_left_out(relative: str, name: str, exclusion: Exclusion | None) -> bool:
 
 
 def _is_document(file: str) -> bool:
-    """Whether to read a file that a folder holds: a pipe or a device there could keep a reader waiting for ever."""
-    return os.path.isfile(file) or not os.path.exists(file)  # a link that leads nowhere is read, and told as a problem
+    """Whether to read a file of a folder: a pipe or a device could make a reader wait for ever."""
+    return os.path.isfile(file) or not os.path.exists(
+        file
+    )  # a broken link is read, so that it is reported as a problem

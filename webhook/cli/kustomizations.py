@@ -21,7 +21,7 @@ _LISTS = ("patches", "patchesStrategicMerge", "patchesJson6902")
 def patch_files(files: Iterable[str]) -> frozenset[str]:
     """The absolute paths of the files that Kustomizations among the given files name as patches.
 
-    A Kustomization that cannot be read names none here; who reviews the folder reports what is wrong with it.
+    A Kustomization that cannot be read is skipped; the review of the folder reports it.
     """
     return frozenset(
         os.path.abspath(os.path.join(os.path.dirname(file), patch))

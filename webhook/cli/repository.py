@@ -24,14 +24,14 @@ __all__ = ["RepositoryReader"]
 class RepositoryReader(Reader):
     """Reads manifests for a review.
 
-    What is no manifest is skipped in folders, and a problem where it is named. What is broken is a problem, and
-    everything else is read. Duplicate keys are left to the rules, and the last one counts.
+    A file in a folder is skipped if it is not a manifest; a file that is named must be one. A document that cannot be
+    parsed is a problem, and the others are read. Duplicate keys are left to the rules, and the last one counts.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.empty: list[Problem] = []
-        """Files without documents that were named; no problem of its own where there is nothing else."""
+        """Named files without documents. They are problems only if there are objects elsewhere."""
 
     def repository(
         self, paths: Iterable[str], exclusion: Exclusion | None = None, *, strict: bool = False

@@ -13,11 +13,11 @@ __all__ = ["parse_json"]
 def parse_json(body: bytes) -> Any:
     """The document of a body.
 
-    A page of a list comes to 100,000 Python objects. While they are made, the garbage collector would go through all
-    objects of the process several times, 100 ms each time, in which no other thread runs. None of them is garbage.
+    A page of a list becomes 100,000 Python objects. While they are created, the garbage collector would traverse all
+    objects of the process several times, for 100 ms each, while no other thread runs. None of them is garbage.
 
     Raises:
-        orjson.JSONDecodeError: It is no JSON.
+        orjson.JSONDecodeError: The body is not JSON.
     """
     if not gc.isenabled():
         return orjson.loads(body)

@@ -1,7 +1,7 @@
 """Template rates: how many new ResourceClaimTemplates one namespace gets.
 
-A template's name is a hash of its content, so pods with equal requests share one. A user who may create pods, or a caller that
-forges reviews, could still ask for a new content with each call. A bucket of tokens for each namespace bounds that. An
+A template's name is a hash of its content, so pods with equal requests share one. A user who may create pods, or a caller
+that forges reviews, could still request new content with each call. A bucket of tokens for each namespace bounds that. An
 existing template takes no token.
 """
 
@@ -69,7 +69,7 @@ class TemplateRates:
         self._full_at.move_to_end(namespace)
 
     def _forget_full(self) -> None:
-        """Buckets that are full again, as far as they are found at the front, and those beyond the bound."""
+        """Forget the buckets at the front that are full again, and those beyond the bound."""
         now = self._clock()
         while self._full_at:
             namespace, full_at = next(iter(self._full_at.items()))

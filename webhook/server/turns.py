@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["LARGE_BODIES", "Busy", "Payer", "Turns"]
 
 LARGE_BODIES = "large bodies"
-"""Stands for a namespace while a large body is parsed that does not begin like that of an API server."""
+"""The namespace that pays for parsing a large body, if the body does not begin like that of an API server."""
 
 Payer = tuple[str, str]
 """Whose share a review uses: a namespace, empty for all cluster-scoped objects, and the address of a caller that has shown
@@ -36,7 +36,7 @@ _SHARE = 0.25
 _AT_ONCE = 0.5
 """Seconds of work that a payer may save up, and that it may owe."""
 _FEWEST_TO_FORGET = 1024
-"""Payers among which those are looked for that can be forgotten."""
+"""With more payers than this, those that can be forgotten are dropped."""
 _SHORT = 0.003
 """Seconds of work of a short review; a conversion takes half a millisecond."""
 _MOST_EXCESS = 0.06
@@ -51,7 +51,7 @@ _ANSWER_SECONDS = 0.5
 
 
 class Busy(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
-    """A review would wait too long for its turn."""
+    """The turn of a review would come too late."""
 
 
 @dataclass(slots=True)
@@ -86,8 +86,8 @@ class Turns:
         """
         self._clock = clock
         self._shares: dict[Payer, _Share] = {}
-        """Of payers that used something. What a payer used is never forgotten before it has come back, or whoever knows many
-        names could use more; each of these took work, and a minute of work is bounded."""
+        """Of payers that used something. A used share is never forgotten before it has come back: otherwise a caller with
+        many names could use more. The number is bounded, because each entry took work."""
         self._forget_at = _FEWEST_TO_FORGET
         self._waiting: dict[Payer, deque[asyncio.Future[None]]] = {}
         self._is_taken = False
@@ -127,7 +127,7 @@ class Turns:
             self._is_taken = True
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Who comes goes behind those who wait; or else two callers that come again and again would keep out a third one.
+        # A newcomer goes behind those that wait: two callers that return again and again must not keep out a third.
         self._last_turns.setdefault(payer[1], self._turns_given)
         self._waiting.setdefault(payer, deque()).append(turn)
         try:

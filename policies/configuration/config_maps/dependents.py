@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["DEPENDENTS"]
 
 DEPENDENTS: Checks[Change] = Checks()
-"""Of every ConfigMap in a namespace of the operator, whatever its role."""
+"""Checks of every ConfigMap in a namespace of the operator, whatever its role."""
 
 _DATA = FieldPath(["data"])
 _NAME = FieldPath(["metadata", "name"])
@@ -69,12 +69,12 @@ _OWNERS = frozenset({"ClusterPolicy", "NVIDIADriver", "GPUCluster"})
 def in_use(change: Change) -> Iterator[Problem]:
     """Pods that mount the ConfigMap go on until they restart, and then never start again.
 
-    So it is found out at the next reboot or upgrade, node by node. A key that a node label or a default names is read at
+    So the mistake shows at the next reboot or upgrade, node by node. A key that a node label or a default names is read at
     once: the device plugin's config-manager exits, and the node has no GPUs to give. Removing a key only warns, because
     the label may be changed next.
 
-    The ConfigMaps that the operator makes (`default-mig-parted-config` and others) are warned about when somebody else
-    edits them: the operator overwrites the edit the next time it reconciles.
+    Edits of the ConfigMaps that the operator creates (`default-mig-parted-config` and others) are warned about: the
+    operator overwrites them the next time it reconciles.
     """
     if not change.is_read_by_operator:
         return
@@ -83,13 +83,13 @@ def in_use(change: Change) -> Iterator[Problem]:
             text = f'"{change.name}" is deleted while {user} names it; pods that mount it could not start again'
             yield problem(_NAME, text, f"point {user} at another ConfigMap first")
         return
-    yield from _written_over(change)
+    yield from _overwritten(change)
     if change.old is not None:
         yield from _removed_keys(change)
 
 
-def _written_over(change: Change) -> Iterator[Problem]:
-    """An edit of a ConfigMap that the operator writes itself, by somebody else.
+def _overwritten(change: Change) -> Iterator[Problem]:
+    """An edit of a ConfigMap that the operator overwrites, unless the operator makes it.
 
     Source: github.com/NVIDIA/gpu-operator controllers/object_controls.go createConfigMap; issues 249, 281, 384.
     """
@@ -171,7 +171,7 @@ def _data(document: Object | None) -> Mapping[str, Any]:
 
 
 def _mig_configs(text: Any) -> set[str]:
-    """The names under `mig-configs`; none where the document cannot be read, which other rules tell."""
+    """The names under `mig-configs`; empty if the document cannot be read, which other rules report."""
     try:
         configs = lookup(load_document(text).value, ("mig-configs",)) if isinstance(text, str) else None
     except YAMLError:

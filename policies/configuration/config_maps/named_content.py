@@ -1,4 +1,4 @@
-"""What a ClusterPolicy or a GPUCluster puts into effect by naming a ConfigMap: the mistakes in its content."""
+"""Named content: the mistakes in a ConfigMap that a ClusterPolicy or a GPUCluster puts into effect by naming it."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 __all__ = ["named_content"]
 
 
-def named_content(change: Change, told: Container[FieldPath]) -> Iterator[Finding]:
-    """What would refuse the ConfigMaps that an object names, at the fields that name them.
+def named_content(change: Change, refused: Container[FieldPath]) -> Iterator[Finding]:
+    """The denials of the ConfigMaps that an object names, at the fields that name them.
 
-    NVIDIA's guides make the ConfigMap first and name it afterwards: that is when the operator reads it. So a mistake in
-    it refuses the change that names it, and only warns about one that has named it before. A ConfigMap that is under
-    review itself has these findings.
+    NVIDIA's guides create the ConfigMap first and name it afterwards: that is when the operator reads it. So a mistake in
+    it refuses a change that newly names it, and is a warning if the object named it before. A ConfigMap that is itself
+    under review is skipped, because it has these findings of its own.
 
     Args:
         change: The change of a ClusterPolicy or a GPUCluster.
-        told: The fields that are refused already.
+        refused: The fields of this object that have a denial already.
     """
     before = {*references(change.old)}
     facts = change.facts.after(change.object)
     for reference, name in references(change.object):
         config_map = facts.operator_object("ConfigMap", name)
-        if reference.role is None or reference.path in told or not isinstance(config_map, dict):
+        if reference.role is None or reference.path in refused or not isinstance(config_map, dict):
             continue
         if facts.is_reviewed(config_map):
             continue

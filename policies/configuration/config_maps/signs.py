@@ -1,4 +1,4 @@
-"""Signs: what in a ConfigMap tells that the device plugin, mig-parted or the DCGM exporter is to read it."""
+"""Signs: what in the content of a ConfigMap shows that the device plugin, mig-parted or the DCGM exporter reads it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.config_maps.device_plugin.configuration import LIMITS, reviewed_texts
 from policies.configuration.config_maps.device_plugin.grammar import GRAMMAR
+from policies.configuration.config_maps.metrics_list import LIST_KEY
+from policies.configuration.config_maps.mig_parted.clients import CLIENTS_FILE
 from policies.configuration.config_maps.references import Role
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.yaml import YAMLError, load_document
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["content_roles"]
 
-_METRICS_FILE = "dcgm-metrics.csv"
-_CLIENTS_FILE = "clients.yaml"
 _METRIC = re.compile(r"^\s*DCGM_(?:FI|EXP)_\w+\s*,\s*(?:gauge|counter|histogram|summary|label)\s*,", re.MULTILINE)
 """A line of the exporter's CSV; dashboards and alerts name the fields too."""
 _METRIC_WITH_MISTAKES = re.compile(r"^\s*DCGM_(?:FI|EXP)_\w+\s*,", re.MULTILINE)
@@ -43,7 +43,7 @@ _ALIKE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class _Outline:
-    """The keys of a YAML document, as far as they can be told where it does not parse."""
+    """The keys of a YAML document; if it cannot be parsed, those that its lines show."""
 
     top: tuple[str, ...]
     below: frozenset[str]
@@ -86,12 +86,12 @@ def _keys_below(value: Any, depth: int) -> Iterator[str]:
 
 
 def content_roles(config_map: Object, *, with_mistakes: bool) -> set[Role]:
-    """The roles that the content of a ConfigMap tells, also of documents that are not YAML.
+    """The roles that the content of a ConfigMap shows, even if its documents are not valid YAML.
 
     Args:
         config_map: the ConfigMap.
-        with_mistakes: whether misspelt keys and names of files count too. They do where GPUs are configured; anywhere
-            else a ConfigMap that only resembles one of NVIDIA's is somebody else's.
+        with_mistakes: whether misspelt keys and names of files count too. They do where GPUs are configured; elsewhere
+            a ConfigMap that only resembles one of NVIDIA's belongs to other software.
     """
     roles: set[Role] = set()
     for key, text in reviewed_texts(config_map):
@@ -105,7 +105,7 @@ def content_roles(config_map: Object, *, with_mistakes: bool) -> set[Role]:
 
 
 def _roles_of_text(key: str, text: str, *, with_mistakes: bool) -> set[Role]:
-    if key == _METRICS_FILE or _METRIC.search(text):
+    if key == LIST_KEY or _METRIC.search(text):
         return {Role.DCGM_METRICS}
     outline = _Outline.of(text)
     roles = _exact_roles(outline)
@@ -122,9 +122,9 @@ def _exact_roles(outline: _Outline | None) -> set[Role]:
 
 def _meant_roles(key: str, text: str, outline: _Outline | None) -> set[Role]:
     """The roles of a text whose names of files or keys are misspelt."""
-    if closest(key, [_METRICS_FILE], likeness=_ALIKE) or _METRIC_WITH_MISTAKES.search(text):
+    if closest(key, [LIST_KEY], likeness=_ALIKE) or _METRIC_WITH_MISTAKES.search(text):
         return {Role.DCGM_METRICS}
-    if key == _CLIENTS_FILE:
+    if key == CLIENTS_FILE:
         return {Role.MIG_PARTED}
     if outline is None:
         return set()

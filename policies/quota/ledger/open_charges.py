@@ -1,4 +1,4 @@
-"""Open charges: what one object was charged and nobody has seen yet."""
+"""Open charges: charges for objects that have not been seen in the cluster yet."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _MOST_BITS = 256
 
 @dataclass(frozen=True)
 class OpenCharge:
-    """What one object was charged, by its pieces that nobody has seen yet."""
+    """The charge of one object, with the pieces that have not been seen yet."""
 
     uid: str
     kind: str
     name: str
     time: str
-    """When it was charged, for people; nothing is decided by it."""
+    """When it was charged, for people only; no decision depends on it."""
     pieces: Mapping[str, Bill]
-    """Of a pod `OWN` until the pod was seen, and its claims from templates until they were; of a claim `OWN`; of a
-    PodGroup the claims from templates that its pods share, until they were seen."""
+    """For a pod: `OWN` until the pod is seen, and its claims from templates until they are. For a claim: `OWN`. For a
+    PodGroup: the claims from templates that its pods share, until they are seen."""
     of: tuple[str, str] | None = None
     """For a claim that was made for a pod or a PodGroup: its uid, and for which piece of it."""
     counted: Amounts = field(default_factory=dict)
@@ -90,7 +90,7 @@ class OpenCharge:
         return replace(self, pieces={**self.pieces, **pieces, **both})
 
     def without(self, pieces: Collection[str] | None) -> OpenCharge | None:
-        """The charge without some pieces, or all of them; None where nothing is left."""
+        """The charge without some pieces, or without all of them if None; None if nothing is left."""
         left = {} if pieces is None else {name: bill for name, bill in self.pieces.items() if name not in pieces}
         return replace(self, pieces=left) if left else None
 

@@ -16,7 +16,10 @@ ZERO = Fraction(0)
 
 
 def summed(parts: Iterable[Amounts]) -> dict[str, Fraction]:
-    """The sum of many, by limit; whole numbers are added many times faster than fractions are."""
+    """The sum of many amounts, by limit.
+
+    Numerators are added by denominator, because whole numbers are added many times faster than fractions.
+    """
     numerators: dict[tuple[str, int], int] = {}
     for amounts in parts:
         for name, amount in amounts.items():
@@ -39,7 +42,7 @@ def largest(first: Amounts, second: Amounts) -> dict[str, Fraction]:
 
 
 def beyond(first: Amounts, second: Amounts) -> dict[str, Fraction]:
-    """How much the first exceeds the second by, by limit; never less than nothing."""
+    """By how much the first exceeds the second, by limit; at least zero."""
     return {name: max(ZERO, amount - second.get(name, ZERO)) for name, amount in first.items()}
 
 
