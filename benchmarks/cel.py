@@ -16,11 +16,11 @@ FOUR_CLAUSES = (
     ' && device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40Gi"))'
 )
 MODELS = (
-    ("NVIDIA H100 80GB HBM3", "9.0.0", "80Gi"),
+    ("NVIDIA H100 80GB HBM3", "9.0.0", "81559Mi"),
     ("NVIDIA A100-SXM4-80GB", "8.0.0", "80Gi"),
     ("NVIDIA A100-SXM4-40GB", "8.0.0", "40Gi"),
     ("NVIDIA L40S", "8.9.0", "46068Mi"),
-    ("Tesla T4", "7.5.0", "15Gi"),
+    ("Tesla T4", "7.5.0", "15360Mi"),
     ("NVIDIA H200", "9.0.0", "143771Mi"),
 )
 

@@ -88,7 +88,7 @@ def gpu_node(name="node-1"):
         "productName": {"string": "NVIDIA H100 80GB HBM3"},
         "architecture": {"string": "Hopper"},
     }
-    device = {"name": "gpu-0", "attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}}
+    device = {"name": "gpu-0", "attributes": attributes, "capacity": {"memory": {"value": "81559Mi"}}}
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
     held = {"driver": "gpu.nvidia.com", "nodeName": name, "pool": pool, "devices": [device]}
     return thing("ResourceSlice", name, None, "resource.k8s.io/v1", spec=held)

@@ -6,6 +6,7 @@ Or the pod is refused, with a message in words. Both hold for both forms in whic
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,20 @@ def test_wish_is_met_by_the_device_as_by_the_labels_of_its_node(h100, word, text
     decision = conversion(h100, pod({}, {f"gpu-admission.io/{word}": text}))
     assert gets_gpu(h100, decision) is is_met
     assert ("GA313" in {finding.rule for finding in decision.findings}) is not is_met
+
+
+UNREADABLE = [
+    (word, text)
+    for word in ("min-memory", "max-memory")
+    for text in ("80", "80GB", "80 gb", "80GiB", "81559", "81559MiB")
+]
+
+
+@pytest.mark.parametrize(("word", "text"), UNREADABLE)
+def test_memory_that_is_proposed_for_an_unreadable_wish_is_what_the_gpu_has(h100, word, text):
+    (refused,) = conversion(h100, pod({}, {f"gpu-admission.io/{word}": text})).denials
+    assert refused.rule == "GA401"
+    (proposed,) = re.findall(r'^write "(\w+)"$', refused.remedy)
+    decision = conversion(h100, pod({}, {f"gpu-admission.io/{word}": proposed}))
+    assert not decision.findings
+    assert gets_gpu(h100, decision)

@@ -149,7 +149,7 @@ devices = st.builds(
             "uuid": {"string": f"GPU-{serial}"},
             "serial": {"int": serial},
         },
-        "capacity": {"memory": {"value": "80Gi"}},
+        "capacity": {"memory": {"value": "81559Mi"}},
         **({"nodeName": own} if own else {}),
     },
     st.integers(0, 3),

@@ -183,7 +183,7 @@ def test_slice_is_kept_whole():
     device = {
         "name": "gpu-0",
         "attributes": {"type": {"string": "gpu"}, "uuid": {"string": "GPU-0"}},
-        "capacity": {"memory": {"value": "80Gi"}},
+        "capacity": {"memory": {"value": "81559Mi"}},
         "taints": [{"key": "a", "effect": "NoSchedule"}],
     }
     spec = {"driver": "gpu.nvidia.com", "nodeName": "a", "pool": {"name": "a"}, "devices": [device, device]}

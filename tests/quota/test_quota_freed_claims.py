@@ -19,7 +19,7 @@ CLASS = {
 
 def of_node(name, product):
     attributes = {"productName": {"string": product}, "type": {"string": "gpu"}}
-    device = {"name": "gpu-0", "attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}}
+    device = {"name": "gpu-0", "attributes": attributes, "capacity": {"memory": {"value": "81559Mi"}}}
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": "gpu.nvidia.com", "nodeName": name, "pool": pool, "devices": [device]}
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}

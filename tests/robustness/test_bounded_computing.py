@@ -62,7 +62,7 @@ def test_devices_of_a_large_cluster_are_too_much_for_the_loop():
                 "driver": "gpu.nvidia.com",
                 "nodeName": f"node-{number}",
                 "pool": {"name": f"node-{number}", "generation": 1, "resourceSliceCount": 1},
-                "devices": [{"name": f"gpu-{gpu}", "capacity": {"memory": {"value": "80Gi"}}} for gpu in range(8)],
+                "devices": [{"name": f"gpu-{gpu}", "capacity": {"memory": {"value": "81559Mi"}}} for gpu in range(8)],
             },
         }
         for number in range(2000)
