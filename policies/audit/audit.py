@@ -8,6 +8,7 @@ from policies.audit.configuration import configuration_findings
 from policies.audit.findings import counted, merged
 from policies.audit.gaps import gaps
 from policies.audit.karpenter import karpenter_findings
+from policies.audit.nodes import node_findings
 from policies.audit.outcomes import Outcomes
 from policies.audit.pods import pod_findings, template_findings
 from policies.audit.quotas import quota_findings
@@ -41,6 +42,7 @@ def audit(view: ClusterView, settings: GPUAdmissionPolicy, survey: Survey, keep_
             *pod_findings(survey, outcomes, view, settings, keep_on),
             *template_findings(survey, view, settings, keep_on),
             *quota_findings(survey.namespace, view, settings),
+            *node_findings(survey.namespace, view, settings),
             *karpenter_findings(survey.node_pools, ready),
         ]
     )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.words import short
+from policies.dra.words import listed, short
 from policies.explanation.report import Change
+from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.printable import printable
+from policies.nvidia.resources import parse_resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = ["remarks", "unaided"]
+
+
+_MOST_NAMED = 3
 
 
 def remarks(question: Question, cluster: Cluster, view: ClusterView, taken: Taken) -> Iterator[str]:
@@ -47,6 +53,7 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, taken: Take
     if question.pod is not None and question.pod.spec.get("schedulerName") not in (None, "", "default-scheduler"):
         name = question.pod.spec["schedulerName"]
         yield f"the pod is for scheduler {name}; this is what Kubernetes' own would do"
+    yield from _of_nodes(question, view)
     if isinstance(view.get("Namespace", question.namespace), dict) or question.pod is None or question.converted_to:
         return
     if question.resources.keys() & {"nvidia.com/gpu"}:
@@ -57,6 +64,25 @@ def unaided(suggestions: Iterable[Suggestion]) -> Iterator[str]:
     """That nobody ends the pods which are suggested to be ended."""
     if any(each.change is Change.PREEMPTION for each in suggestions):
         yield "the scheduler does not end pods of lower priority by itself to free devices of claims"
+
+
+def _of_nodes(question: Question, view: ClusterView) -> Iterator[str]:
+    """What goes wrong on nodes after the scheduler has decided."""
+    requests_gpu = any(parse_resource(resource) is not None for resource in question.resources)
+    told = {warning.rule for warning in question.warnings}
+    both = nodes_with_both(view) if (question.claims or requests_gpu) and "GA314" not in told else ()
+    if both:
+        yield (
+            f"{listed(both, _MOST_NAMED)} {'hands' if len(both) == 1 else 'hand'} out the same GPUs by device plugin and by "
+            "DRA, so a pod can get a GPU there that another pod has"
+        )
+    kubelets = old_kubelets(view) if question.claims and "GA336" not in told else ()
+    if kubelets:
+        yield (
+            f"{listed([each.node for each in kubelets], _MOST_NAMED)} {'has a kubelet' if len(kubelets) == 1 else 'have kubelets'} "
+            f"before 1.34 ({printable(kubelets[0].version)}), which cannot read claims of resource.k8s.io/v1, so the pod would "
+            "not start there"
+        )
 
 
 def _tainted_with(node: Object) -> Iterator[str]:

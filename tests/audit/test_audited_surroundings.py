@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.audit import surveyed
+from policies.audit import audit, surveyed
 from policies.decision import Severity
 from policies.settings import DEFAULTS
 
@@ -111,3 +111,53 @@ def test_cluster_without_anything_is_all_right(audited):
     report = audited()
     assert (report.findings, report.readiness, report.gaps, report.denied) == ((), (), (), False)
     assert report.summary == "0 to be refused, 0 warned about; 0 of 0 namespaces ready to convert"
+
+
+def plugin_node(k8s, name="node-1", kubelet="v1.36.0", offers="8"):
+    status = {"allocatable": {"nvidia.com/gpu": offers}, "nodeInfo": {"kubeletVersion": kubelet}}
+    return k8s.thing("Node", name, status=status)
+
+
+def on_nodes(report):
+    found = [each for each in report.findings if each.kind == "Node"]
+    return [(each.rule, each.severity, each.name, f"{each.path}: {each.message}") for each in found]
+
+
+def test_node_that_hands_out_gpus_twice_is_a_warning(k8s, audited):
+    text = "status.allocatable: hands out the same GPUs by device plugin and by DRA; two pods could get one GPU"
+    assert on_nodes(audited(plugin_node(k8s))) == [("GA314", Severity.WARN, "node-1", text)]
+
+
+@pytest.mark.parametrize("node", [{"offers": "0"}, {"name": "other"}])
+def test_node_that_hands_out_gpus_once_is_not_told(k8s, audited, node):
+    assert on_nodes(audited(plugin_node(k8s, **node))) == []
+
+
+def test_device_plugin_of_the_cluster_policy_is_told_there_only(k8s, audited):
+    policy = k8s.thing(
+        "ClusterPolicy", "cluster-policy", None, "nvidia.com/v1", spec={"devicePlugin": {"enabled": True}}
+    )
+    report = audited(plugin_node(k8s), policy)
+    assert on_nodes(report) == []
+    assert "GA145" in {each.rule for each in report.findings}
+
+
+def test_kubelet_that_cannot_read_claims_is_a_warning(k8s, audited):
+    text = (
+        "status.nodeInfo.kubeletVersion: is v1.33.4, which does not read claims of resource.k8s.io/v1; "
+        "a pod with a claim would not start here"
+    )
+    assert on_nodes(audited(plugin_node(k8s, kubelet="v1.33.4", offers="0"))) == [
+        ("GA336", Severity.WARN, "node-1", text)
+    ]
+
+
+@pytest.mark.parametrize("kubelet", ["v1.34.0", "v1.35.1+k3s1", "unknown"])
+def test_kubelet_that_may_read_claims_is_not_told(k8s, audited, kubelet):
+    assert on_nodes(audited(plugin_node(k8s, kubelet=kubelet, offers="0"))) == []
+
+
+def test_nodes_are_not_told_of_one_namespace(k8s):
+    objects = [plugin_node(k8s)]
+    view = k8s.view_of(*objects, base=k8s.BASE)
+    assert on_nodes(audit(view, DEFAULTS, k8s.surveyed(view, objects, namespace="team-a"))) == []

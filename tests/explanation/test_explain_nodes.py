@@ -201,3 +201,25 @@ def test_conditions_of_the_pod_itself_are_not_remarked(ask, k8s):
         nodeSelector={"zone": "c"}, containers=[{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 1}}}]
     )
     assert PLACED not in ask(pod, k8s.node()).remarks
+
+
+def test_gpus_that_are_handed_out_twice_are_a_remark(ask, k8s):
+    both = k8s.node(allocatable={"nvidia.com/gpu": "1"})
+    told = (
+        "node-1 hands out the same GPUs by device plugin and by DRA, so a pod can get a GPU there that another pod has"
+    )
+    for asking in (k8s.claim(), k8s.pod({"nvidia.com/gpu": 1})):
+        assert told in ask(asking, both, k8s.resource_slice(k8s.gpus(1))).remarks
+    assert told not in ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1))).remarks
+
+
+def test_kubelet_that_cannot_read_claims_is_a_remark(ask, k8s):
+    old = k8s.node()
+    old["status"]["nodeInfo"] = {"kubeletVersion": "v1.33.4"}
+    server = {"serverVersion": {"gitVersion": "v1.34.0"}}
+    told = (
+        "node-1 has a kubelet before 1.34 (v1.33.4), which cannot read claims of resource.k8s.io/v1, so the pod would not "
+        "start there"
+    )
+    assert told in ask(k8s.claim(), server, old, k8s.resource_slice(k8s.gpus(1))).remarks
+    assert told not in ask(k8s.pod({"cpu": 1}), server, old, k8s.resource_slice(k8s.gpus(1))).remarks

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.conversion.coexistence import twice
+from policies.conversion.coexistence import node_problems
 from policies.conversion.versions import kubelet_problem
 from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.inventory import inventory
@@ -249,7 +249,7 @@ def digest(view):
             (frozenset(kind.labels.items()), kind.offers, kind.types, kind.nodes) for kind in view.derive(gpu_kinds)
         },
         "kubelets": kubelet_problem(view),
-        "twice": [finding.message for finding in twice(view, FieldPath())],
+        "node_problems": [finding.message for finding in node_problems(view, FieldPath())],
         "used": view.derive(used_amounts),
         "usage": explained.usage,
         "holders": explained.holders,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from policies.decision import Severity
 from policies.rules import rule
 
-__all__ = ["FOREIGN_TEMPLATE", "NATIVE_QUOTA", "NO_CLASS", "PREEMPTION", "TWICE", "UNSATISFIABLE"]
+__all__ = ["FOREIGN_TEMPLATE", "NATIVE_QUOTA", "NO_CLASS", "OLD_KUBELET", "PREEMPTION", "TWICE", "UNSATISFIABLE"]
 
 NO_CLASS = rule(
     "GA310",
@@ -79,6 +79,23 @@ TWICE = rule(
     # node a: status.allocatable nvidia.com/gpu: 8, and a ResourceSlice of gpu.nvidia.com with nodeName: a""",
     right="""
     # node a: only the ResourceSlice; node b: only status.allocatable""",
+    shared_cause=True,
+)
+
+OLD_KUBELET = rule(
+    "GA336",
+    "The kubelets of nodes with devices must read the claims that the API server serves",
+    default=Severity.WARN,
+    why="""
+    Kubernetes 1.34 and later serve claims as resource.k8s.io/v1, and older versions of them only if the administrator
+    enables these. A kubelet before 1.34 reads the older versions only. The scheduler does not know: the pod is bound, and
+    its containers never start.""",
+    remedy="upgrade the kubelets, or let kube-apiserver serve resource.k8s.io/v1beta1 and v1beta2 too (--runtime-config)",
+    source="k8s.io/kubernetes pkg/kubelet/cm/dra; github.com/kubernetes-sigs/dra-driver-nvidia-gpu issue 766",
+    wrong="""
+    # API server 1.34; node a with a ResourceSlice: status.nodeInfo.kubeletVersion: v1.33.4""",
+    right="""
+    # API server 1.34; node a with a ResourceSlice: status.nodeInfo.kubeletVersion: v1.34.1""",
     shared_cause=True,
 )
 

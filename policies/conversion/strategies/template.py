@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.conversion.amounts import gpu_resources
-from policies.conversion.coexistence import twice
+from policies.conversion.coexistence import node_problems
 from policies.conversion.conversion import Conversion
 from policies.conversion.exemptions import ignored_opt_out
 from policies.conversion.line import requests_by_container
@@ -50,7 +50,7 @@ def notices(question: Question, asked: Asked) -> Iterator[Finding]:
     yield from quota_problems(asked, view, question.namespace, places, settings)
     yield from unsatisfied(asked, view, places, settings)
     yield from lost_preemption(question)
-    yield from twice(view, next(iter(places.values())))
+    yield from node_problems(view, next(iter(places.values())))
     yield from ignored_opt_out(question.pod, settings)
 
 

@@ -56,3 +56,20 @@ def test_class_whose_selector_does_not_compile_is_told(said, asking, device_clas
             "'nothing'; no pod can get its devices; correct DeviceClass \"gpu.nvidia.com\""
         )
     ]
+
+
+READS = 'device.attributes["gpu.nvidia.com"].productNam == "NVIDIA H100 80GB HBM3"'
+
+
+def test_class_whose_selector_fails_on_a_device_is_told(said, asking, device_class, gpu, on_node):
+    cluster = device_class("big", READS), on_node("node-1", gpu())
+    assert said("GA224", asking(device_class="big"), *cluster) == [
+        (
+            'deviceClassName: DeviceClass "big" has a selector that fails on gpu-0 on node-1: no such key: productNam; that stops '
+            'the pod on every node; correct DeviceClass "big"'
+        )
+    ]
+
+
+def test_class_whose_selector_may_fail_is_fine_while_devices_are_unknown(said, asking, device_class):
+    assert said("GA224", asking(device_class="big"), device_class("big", READS)) == []

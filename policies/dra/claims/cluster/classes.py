@@ -8,8 +8,8 @@ from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.cel import CelCompileError
 from policies.dra.claims.checks import CLAIMS
-from policies.dra.claims.cluster.matching import class_selectors, is_new
-from policies.dra.claims.cluster.wording import cut
+from policies.dra.claims.cluster.matching import class_selectors, is_new, of_class
+from policies.dra.claims.cluster.wording import cut, named
 from policies.dra.claims.name_errors import subdomain_error
 from policies.dra.class_names import class_meant, other_classes
 from policies.kubernetes.objects import name_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import Subject
+    from policies.kubernetes.paths import FieldPath
 
 
 @CLAIMS.rule(
@@ -53,7 +54,7 @@ def existing_classes(subject: Subject) -> Iterator[Problem]:
     """The API server stores a claim for any class; the scheduler leaves the pod Pending until the class exists.
 
     A class whose selector does not compile fails every pod that asks for it; that happens to a class that was stored by
-    another version of Kubernetes.
+    another version of Kubernetes. So does a class whose selector fails on a device, by reading what the device lacks.
     """
     if not is_new(subject):
         return
@@ -72,6 +73,18 @@ def existing_classes(subject: Subject) -> Iterator[Problem]:
                 why = cut(selector.message)
                 yield problem(path, f"{text}: {why}; no pod can get its devices", f'correct DeviceClass "{name}"')
                 break
+        else:
+            yield from _failing(subject.facts, name, path)
+
+
+def _failing(facts: Facts, name: str, path: FieldPath) -> Iterator[Problem]:
+    """A class whose selectors fail on a device; its claims stop their pods on every node."""
+    seen = of_class(facts, name)
+    if seen is None or not seen[1].failed:
+        return
+    groups = [group for group, _ in seen[1].failed]
+    text = f'DeviceClass "{name}" has a selector that fails on {named(groups)}: {cut(seen[1].failed[0][1])}'
+    yield problem(path, f"{text}; that stops the pod on every node", f'correct DeviceClass "{name}"')
 
 
 def _remedy(facts: Facts, name: str) -> str | None:
