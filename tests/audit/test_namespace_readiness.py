@@ -100,7 +100,7 @@ def test_workload_of_another_project_counts_once(k8s, audited, kind, version):
     made = k8s.workload()
     template = made["spec"]["template"]
     spec = (
-        {"tasks": [{"template": template}]}
+        {"schedulerName": "default-scheduler", "tasks": [{"template": template}]}
         if kind == "Job"
         else {"template": {"cliques": [{"name": "a", "spec": {"podSpec": template["spec"]}}]}}
     )

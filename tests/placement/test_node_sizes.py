@@ -122,6 +122,49 @@ def test_class_of_which_no_devices_are_known_has_no_number(pod, cluster, nodes):
     assert told(pod({GPU: 17}), cluster(*nodes, device_class())) == []
 
 
+def template(name, count, **fields):
+    exactly = {"deviceClassName": "gpu.nvidia.com", "count": count, **fields}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}},
+    }
+
+
+def claiming(*templates):
+    return [{"name": f"c{number}", "resourceClaimTemplateName": name} for number, name in enumerate(templates)]
+
+
+TOGETHER = (
+    'spec.resourceClaims: the claims request 10 devices of class "gpu.nvidia.com" in all, and no node has more than 8 (big); '
+    "request at most 8 per pod, and use more pods [GA414]"
+)
+
+
+@pytest.mark.parametrize(
+    ("templates", "expected"),
+    [
+        ([template("a", 5)], [TOGETHER]),
+        ([template("a", 4)], []),
+        ([template("a", 9)], []),
+        ([template("a", 5, adminAccess=True)], []),
+        ([], []),
+    ],
+    ids=["more than a node", "as many as a node", "one too large alone", "admin access", "unseen"],
+)
+def test_claims_of_a_pod_count_together(pod, cluster, templates, expected):
+    view = cluster(device_class(resource=None), resource_slice(8), *templates)
+    assert told(pod(resourceClaims=claiming("a", "a")), view) == expected
+
+
+def test_claim_with_two_names_counts_once(pod, cluster):
+    claim = {**template("a", 5), "kind": "ResourceClaim", "spec": template("a", 5)["spec"]["spec"]}
+    twice = [{"name": name, "resourceClaimName": "a"} for name in ("one", "another")]
+    view = cluster(device_class(resource=None), resource_slice(8), claim)
+    assert told(pod(resourceClaims=twice), view) == []
+
+
 def test_explanation_does_not_repeat_it(pod, cluster, nodes):
     asked = {"apiVersion": "v1", "kind": "Pod", **pod({GPU: 100}).document}
     view = cluster(*nodes)

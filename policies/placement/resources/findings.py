@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.placement.resources.advertised import advertised
-from policies.placement.resources.node_sizes import more_than_a_node
+from policies.placement.resources.node_sizes import claims_of_more_than_a_node, more_than_a_node
 from policies.placement.resources.shared_requests import shared_requests
 
 if TYPE_CHECKING:
@@ -26,3 +26,4 @@ def node_findings(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmi
     yield from advertised(pod, namespace, view)
     # Whoever gets one share at most need not be told how many shares a node has.
     yield from more_than_a_node(pod, view, left_out={str(finding.path[-1]) for finding in shared})
+    yield from claims_of_more_than_a_node(pod, namespace, view)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from policies.dra.inventory import inventory, largest_node
-from policies.fleet.known_classes import known_classes
+from policies.fleet.known_classes import GPU_TYPES, known_classes
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
+from policies.fleet.pod_claims import pod_claims
 from policies.kubernetes.amounts import ONE, pod_amounts
+from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import printable
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
 from policies.placement.gpu_nodes import gpu_nodes
@@ -15,14 +18,19 @@ from policies.placement.resources.extended_resources import first_asks
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from policies.decision import Finding
+    from policies.dra.device_requests import Request
     from policies.kubernetes.pods import Pod
     from policies.placement.gpu_nodes import GPUNodes
     from policies.view import Unknown
 
-__all__ = ["more_than_a_node"]
+__all__ = ["claims_of_more_than_a_node", "more_than_a_node"]
+
+
+_MOST_CLAIMS = 32
+"""Claims of a pod that are added up; those beyond would only add to the sum."""
 
 
 def more_than_a_node(pod: Pod, view: ClusterView, left_out: Container[str]) -> Iterator[Finding]:
@@ -46,6 +54,61 @@ def more_than_a_node(pod: Pod, view: ClusterView, left_out: Container[str]) -> I
             text = f"the pod requests {wanted:,} in all, and no node has more than {most:,} ({printable(node)})"
             remedy = f"request at most {most:,} per pod, and use more pods"
             yield MORE_THAN_A_NODE.finding(ask.path, text, remedy)
+
+
+def claims_of_more_than_a_node(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
+    """Warn if the claims of a pod request more devices of a class than any node has, though none of them does alone.
+
+    What one claim requests is told where the claim is. Prioritized lists, all devices of a node, admin access, and claims
+    that cannot be seen count as none.
+    """
+    claims = pod_claims(pod.document, namespace, view)
+    if len(claims) < 2:
+        return
+    by_object: dict[tuple[str, str], Counter[str]] = {}
+    in_all: Counter[str] = Counter()
+    for claim in claims[:_MOST_CLAIMS]:
+        key = str(claim.kind), claim.object_name
+        if claim.kind == "ResourceClaim" and key in by_object:
+            continue  # one claim by two names
+        if key not in by_object:
+            by_object[key] = _counts(claim.requests or ())
+        in_all.update(by_object[key])
+    for name, wanted in in_all.items():
+        largest = _largest_of_class(name, view)
+        if largest is None:
+            continue
+        node, most = largest
+        if max(counts[name] for counts in by_object.values()) <= most < wanted:
+            text = (
+                f'the claims request {wanted:,} devices of class "{printable(name)}" in all, and no node has more than '
+                f"{most:,} ({printable(node)})"
+            )
+            yield MORE_THAN_A_NODE.finding(
+                SPEC / "resourceClaims", text, f"request at most {most:,} per pod, and use more pods"
+            )
+
+
+def _counts(requests: Iterable[Request]) -> Counter[str]:
+    """How many devices of each class requests certainly take."""
+    counts: Counter[str] = Counter()
+    for request in requests:
+        for asked in () if request.prioritized else request.alternatives:
+            if asked.allocation_mode == "ExactCount" and not asked.admin_access:
+                counts[asked.device_class] += asked.count
+    return counts
+
+
+def _largest_of_class(name: str, view: ClusterView) -> tuple[str, int] | None:
+    """The node that has most GPUs of a class, and how many; None if that is unknown, or it has none."""
+    groups, classes = view.derive(inventory), known_classes(view)
+    types = classes.types(name) if name in classes else None
+    if groups is UNKNOWN or not types or not types <= GPU_TYPES:
+        return None
+    devices = [group for group in groups if group.type in types]
+    if not devices or any(group.device.shareable for group in devices):
+        return None
+    return largest_node(group.by_node for group in devices)
 
 
 def _largest(resource: str, nodes: GPUNodes, view: ClusterView) -> tuple[str, int] | Unknown:
