@@ -10,6 +10,9 @@ from policies.review.namespaces import validate_labels
 from policies.settings import DEFAULTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policies.decision import Finding
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -19,7 +22,8 @@ __all__ = ["claims", "configuration"]
 _QUOTA = ("gpu-admission.io", "GPUQuota")
 _NAMESPACE = ("", "Namespace")
 _PRIORITY_CLASS = ("scheduling.k8s.io", "PriorityClass")
-_OURS = (_QUOTA, ("gpu-admission.io", "GPUAdmissionPolicy"))
+_SETTINGS = ("gpu-admission.io", "GPUAdmissionPolicy")
+_OURS = (_QUOTA, _SETTINGS)
 
 
 def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
@@ -39,12 +43,30 @@ def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPol
         from policies.placement.priority_classes import validate_priority_class  # noqa: PLC0415 - see policies.review
 
         return Decision(findings=settings.judge(validate_priority_class(request), ""), object=request.object)
-    found = validate_quota(request, view, settings) if kind == _QUOTA else validate(request, view, settings)
+    found: Iterable[Finding] = (
+        validate_quota(request, view, settings) if kind == _QUOTA else validate(request, view, settings)
+    )
+    if kind == _SETTINGS:
+        found = (*found, *_wishes(request, view))
     judged = (DEFAULTS if kind in _OURS else settings).judge(found, request.namespace)
     findings = tuple(lenient(finding, request, view, settings) for finding in judged)
     is_told = any(finding.severity in (Severity.DENY, Severity.WARN) for finding in findings)
     remarks = uses(request, view, settings) if is_told else ()
     return Decision(findings=findings, object=request.object, remarks=remarks)
+
+
+def _wishes(request: Request, view: ClusterView) -> Iterator[Finding]:
+    """Wishes of settings for products that do not exist; nothing of settings that cannot be read."""
+    from policies.placement.wishes.misspelt import misspelt_defaults  # noqa: PLC0415 - see policies.review
+    from policies.settings import SettingsError, parse_settings  # noqa: PLC0415 - see policies.review
+
+    if request.operation == "DELETE":
+        return
+    try:
+        settings = parse_settings(request.object)
+    except SettingsError:
+        return  # GA701 has reported it.
+    yield from misspelt_defaults(settings, view)
 
 
 def _namespace(request: Request, settings: GPUAdmissionPolicy) -> Decision:

@@ -240,6 +240,15 @@ def test_settings_that_take_effect_are_not_told(spec):
     assert decided(policy(spec)).findings == ()
 
 
+def test_wish_for_a_product_that_does_not_exist_is_told_with_one_that_does():
+    decision = decided(policy(placement(wishes=[{"wish": {"product": "H10O*"}}])))
+    assert decision.allowed
+    assert [str(finding) for finding in decision.findings] == [
+        'spec.placement.wishes[0].wish.product: "H10O*" names no GPU that is known; write "H100*" [GA405]'
+    ]
+    assert decided(policy(placement(wishes=[{"wish": {"product": "H100*"}}]))).findings == ()
+
+
 def test_invalid_settings_can_be_deleted():
     assert decided(None, policy(INVALID), "DELETE").findings == ()
 

@@ -7,11 +7,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from policies.dra.inventory import inventory
+from policies.kubernetes.paths import FieldPath
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.product_globs import folded, matching
 from policies.nvidia.product_suggestions import ProductNames
 from policies.nvidia.products import Product
-from policies.nvidia.wishes.product_patterns import product_spellings
+from policies.nvidia.wishes.product_patterns import ProductPatterns, product_spellings
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.rules import MISSPELT
 from policies.placement.wishes.product_labels import mig_labels, seen_products
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.decision import Finding
-    from policies.nvidia.wishes import ProductPatterns
     from policies.placement.wishes.wished import Wished
+    from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["misspelt"]
+__all__ = ["misspelt", "misspelt_defaults"]
 
 _MOST = 5
 """Patterns that are told one by one."""
@@ -49,6 +50,18 @@ def misspelt(view: ClusterView, wishes: Wished) -> Iterator[Finding]:
     if more > 0:
         told = f"{more} more patterns name" if more > 1 else "one more pattern names"
         yield wishes.finding(MISSPELT, "product", f"{told} no GPU {where}")
+
+
+def misspelt_defaults(settings: GPUAdmissionPolicy, view: ClusterView) -> Iterator[Finding]:
+    """Products in the wishes of settings that match nothing in the cluster and nothing that is known."""
+    is_seen = gpu_nodes(view) is not UNKNOWN
+    where = "in the cluster, and none that is known" if is_seen else "that is known"
+    for index, default in enumerate(settings.placement.wishes):
+        patterns = ProductPatterns.read(default.wish["product"]) if "product" in default.wish else ProductPatterns()
+        path = FieldPath(("spec", "placement", "wishes", index, "wish", "product"))
+        for pattern, suggestion in _unknown(patterns, view.derive(_products), is_seen=is_seen):
+            remedy = f'write "{suggestion}"' if suggestion else None
+            yield MISSPELT.finding(path, f'"{pattern}" names no GPU {where}', remedy)
 
 
 def _unknown(patterns: ProductPatterns, products: _Products, *, is_seen: bool) -> Iterator[tuple[str, str | None]]:
