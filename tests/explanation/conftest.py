@@ -40,7 +40,7 @@ def node(name="node-1", labels=None, taints=(), allocatable=None, **spec):
     }
 
 
-def gpu(number, memory="80Gi", product="NVIDIA H100 80GB HBM3", root=None, **rest):
+def gpu(number, memory="81559Mi", product="NVIDIA H100 80GB HBM3", root=None, **rest):
     attributes = {
         "type": {"string": "gpu"},
         "productName": {"string": product},

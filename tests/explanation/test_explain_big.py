@@ -13,11 +13,11 @@ MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 
 
 @pytest.fixture
 def cluster(k8s):
-    """Half of the nodes have 40Gi GPUs, the other half 80Gi; on every fourth a pod holds six of the eight."""
+    """Half of the nodes have 40Gi GPUs, the other half 81559Mi; on every fourth a pod holds six of the eight."""
     objects = []
     for number in range(NODES):
         name = f"node-{number:03}"
-        memory = "40Gi" if number % 2 else "80Gi"
+        memory = "40Gi" if number % 2 else "81559Mi"
         objects += [k8s.node(name), k8s.resource_slice(k8s.gpus(8, memory=memory), name)]
         if number % 4 == 0:
             objects.append(k8s.holding(f"train-{number}", range(6), name))
@@ -25,7 +25,7 @@ def cluster(k8s):
 
 
 def test_nodes_and_replicas_are_counted(ask, k8s, cluster):
-    answer = ask(k8s.claim(k8s.selecting(MEMORY.format("80Gi"), count=4)), *cluster)
+    answer = ask(k8s.claim(k8s.selecting(MEMORY.format("81559Mi"), count=4)), *cluster)
     assert (answer.nodes, answer.fit_now, answer.fit_if_empty, answer.replicas) == (NODES, 100, 200, 200)
     assert [(group.count, group.fits, group.fits_if_empty) for group in answer.groups] == [
         (100, True, True),
@@ -45,7 +45,7 @@ def test_nodes_of_one_shape_are_solved_once(ask, k8s, cluster, monkeypatch):
 
     monkeypatch.setattr(Allocator, "allocate", counted)
     answer = ask(k8s.claim(k8s.selecting(MEMORY.format("100Gi"), count=4)), *cluster)
-    assert answer.suggestions[0].sentence == "accept 80Gi of memory instead of 100Gi in request gpu"
+    assert answer.suggestions[0].sentence == "accept 81559Mi of memory instead of 100Gi in request gpu"
     assert answer.suggestions[0].nodes == 100
     assert len(solved) < 30
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policies.explanation import Verdict
 
-EIGHTY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("80Gi")) >= 0'
+EIGHTY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("81559Mi")) >= 0'
 ROOT = "resource.kubernetes.io/pcieRoot"
 
 
@@ -26,7 +26,7 @@ def test_devices_in_use_are_told_with_their_pod_and_the_others_with_what_they_la
     assert told(answer) == (
         "request gpu asks for 2 devices of class gpu.nvidia.com; none of 8 can serve it",
         "gpu-0..gpu-3 are in use by team-b/train-0",
-        "gpu-4..gpu-7 have 40Gi of memory, 80Gi asked",
+        "gpu-4..gpu-7 have 40Gi of memory, 81559Mi asked",
     )
     assert answer.groups[0].reason.facts == {
         "claim": "gpus",
@@ -43,7 +43,7 @@ def test_devices_in_use_are_told_with_their_pod_and_the_others_with_what_they_la
 def test_device_in_use_that_would_not_do_either_is_told_for_what_it_lacks(ask, k8s):
     slices = k8s.resource_slice(k8s.gpus(1, memory="40Gi"))
     answer = ask(k8s.claim(k8s.selecting(EIGHTY)), k8s.node(), slices, k8s.holding("train-0", [0]))
-    assert told(answer)[1:] == ("gpu-0 has 40Gi of memory, 80Gi asked",)
+    assert told(answer)[1:] == ("gpu-0 has 40Gi of memory, 81559Mi asked",)
 
 
 def test_claim_that_several_pods_share_is_told_with_the_first(ask, k8s):
@@ -125,7 +125,7 @@ def test_consumed_capacity_is_told_with_what_is_left(ask, k8s):
     }
     asked = k8s.claim({"capacity": {"requests": {"memory": "40Gi"}}})
     answer = ask(asked, k8s.node(), k8s.resource_slice([device]), held)
-    assert told(answer)[1:] == ("gpu-0 has 20Gi of memory left, 40Gi asked",)
+    assert told(answer)[1:] == ("gpu-0 has 20119Mi of memory left, 40Gi asked",)
     assert answer.verdict is Verdict.FULL
 
 
@@ -137,11 +137,11 @@ def test_shared_counters_are_told_with_what_is_left(ask, k8s):
     devices = k8s.resource_slice([part(0), part(1)], count=2)
     counters = k8s.resource_slice([], count=2)
     counters["metadata"]["name"] = "counters"
-    counters["spec"]["sharedCounters"] = [{"name": "gpu-0", "counters": {"memory": {"value": "80Gi"}}}]
+    counters["spec"]["sharedCounters"] = [{"name": "gpu-0", "counters": {"memory": {"value": "81559Mi"}}}]
     answer = ask(k8s.claim(), k8s.node(), devices, counters, k8s.holding("train-0", [0]))
     assert told(answer)[1:] == (
         "gpu-0 is in use by team-b/train-0",
-        "gpu-1 needs 60Gi of the shared counter gpu-0/memory, 20Gi left beside the devices in use",
+        "gpu-1 needs 60Gi of the shared counter gpu-0/memory, 20119Mi left beside the devices in use",
     )
 
 

@@ -11,12 +11,12 @@ ATTRIBUTES = 'device.attributes["gpu.nvidia.com"]'
 @pytest.mark.parametrize(
     ("selector", "words"),
     [
-        (f'{MEMORY}.compareTo(quantity("100Gi")) >= 0', "has 80Gi of memory, 100Gi asked"),
-        (f'{MEMORY}.isGreaterThan(quantity("80Gi"))', "has 80Gi of memory, more than 80Gi asked"),
-        (f'{MEMORY}.isLessThan(quantity("40Gi"))', "has 80Gi of memory, less than 40Gi asked"),
-        (f'{MEMORY}.compareTo(quantity("40Gi")) <= 0', "has 80Gi of memory, at most 40Gi asked"),
-        (f'0 <= {MEMORY}.compareTo(quantity("100Gi"))', "has 80Gi of memory, 100Gi asked"),
-        (f'{MEMORY} == quantity("40Gi")', "has 80Gi of memory, 40Gi asked"),
+        (f'{MEMORY}.compareTo(quantity("100Gi")) >= 0', "has 81559Mi of memory, 100Gi asked"),
+        (f'{MEMORY}.isGreaterThan(quantity("81559Mi"))', "has 81559Mi of memory, more than 81559Mi asked"),
+        (f'{MEMORY}.isLessThan(quantity("40Gi"))', "has 81559Mi of memory, less than 40Gi asked"),
+        (f'{MEMORY}.compareTo(quantity("40Gi")) <= 0', "has 81559Mi of memory, at most 40Gi asked"),
+        (f'0 <= {MEMORY}.compareTo(quantity("100Gi"))', "has 81559Mi of memory, 100Gi asked"),
+        (f'{MEMORY} == quantity("40Gi")', "has 81559Mi of memory, 40Gi asked"),
         (f'{ATTRIBUTES}.productName == "NVIDIA L40S"', "has productName NVIDIA H100 80GB HBM3, NVIDIA L40S asked"),
         (f'"NVIDIA L40S" == {ATTRIBUTES}.productName', "has productName NVIDIA H100 80GB HBM3, NVIDIA L40S asked"),
         (
@@ -51,7 +51,7 @@ ATTRIBUTES = 'device.attributes["gpu.nvidia.com"]'
         ),
         (
             f'device.driver == "gpu.nvidia.com" && {MEMORY}.compareTo(quantity("100Gi")) >= 0',
-            "has 80Gi of memory, 100Gi asked",
+            "has 81559Mi of memory, 100Gi asked",
         ),
     ],
 )
@@ -62,12 +62,12 @@ def test_lack_says_what_the_device_has_and_what_is_asked(ask, k8s, selector, wor
 
 def test_lack_of_several_devices_is_told_in_the_plural(ask, k8s):
     devices = [*k8s.gpus(4, memory="40Gi"), k8s.gpu(4)]
-    asked = k8s.selecting(f'{MEMORY}.compareTo(quantity("80Gi")) >= 0', count=2)
+    asked = k8s.selecting(f'{MEMORY}.compareTo(quantity("81559Mi")) >= 0', count=2)
     answer = ask(k8s.claim(asked), k8s.node(), k8s.resource_slice(devices))
     assert answer.groups[0].reason.sentence == (
         "request gpu asks for 2 devices of class gpu.nvidia.com; 1 of 5 can serve it"
     )
-    assert answer.groups[0].reason.details == ("gpu-0..gpu-3 have 40Gi of memory, 80Gi asked",)
+    assert answer.groups[0].reason.details == ("gpu-0..gpu-3 have 40Gi of memory, 81559Mi asked",)
 
 
 def test_lack_of_many_values_is_told_as_one(ask, k8s):

@@ -41,7 +41,7 @@ def stopped_after(k8s):
 
 def test_work_can_be_stopped_wherever_it_asks(stopped_after, k8s):
     cluster = [k8s.node(), k8s.resource_slice([k8s.gpu(0, memory="40Gi")])]
-    claim = k8s.claim(k8s.selecting('device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("80Gi"))'))
+    claim = k8s.claim(k8s.selecting('device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("81559Mi"))'))
     questions_asked = stopped_after(claim, *cluster, times=10_000)
     for times in range(questions_asked):
         with pytest.raises(StoppedError):

@@ -25,15 +25,15 @@ def test_lower_count_is_suggested(ask, k8s):
 
 def test_bound_moves_to_the_best_there_is(ask, k8s):
     devices = [k8s.gpu(0, memory="24Gi"), k8s.gpu(1, memory="40Gi")]
-    answer = ask(k8s.claim(k8s.selecting(MEMORY.format("80Gi"))), k8s.node(), k8s.resource_slice(devices))
-    assert told(answer) == [("accept 40Gi of memory instead of 80Gi in request gpu", 1)]
+    answer = ask(k8s.claim(k8s.selecting(MEMORY.format("81559Mi"))), k8s.node(), k8s.resource_slice(devices))
+    assert told(answer) == [("accept 40Gi of memory instead of 81559Mi in request gpu", 1)]
 
 
 def test_bound_moves_as_far_as_so_many_devices_need(ask, k8s):
     devices = [k8s.gpu(0, memory="24Gi"), k8s.gpu(1, memory="40Gi")]
-    asked = k8s.selecting(MEMORY.format("80Gi"), count=2)
+    asked = k8s.selecting(MEMORY.format("81559Mi"), count=2)
     answer = ask(k8s.claim(asked), k8s.node(), k8s.resource_slice(devices))
-    assert told(answer) == [("accept 24Gi of memory instead of 80Gi in request gpu", 1)]
+    assert told(answer) == [("accept 24Gi of memory instead of 81559Mi in request gpu", 1)]
 
 
 def test_version_moves_too(ask, k8s):
@@ -54,7 +54,7 @@ def test_selector_of_one_condition_is_left_out(ask, k8s):
 
 
 def test_change_that_does_not_help_alone_is_not_suggested(ask, k8s):
-    asked = k8s.selecting(MEMORY.format("80Gi"), PRODUCT)
+    asked = k8s.selecting(MEMORY.format("81559Mi"), PRODUCT)
     answer = ask(k8s.claim(asked), k8s.node(), k8s.resource_slice(k8s.gpus(1, memory="40Gi")))
     assert told(answer) == []
 
@@ -99,10 +99,10 @@ def test_what_fits_gets_no_suggestions(ask, k8s):
 
 
 def test_change_that_helps_only_once_nothing_is_in_use_says_so(ask, k8s):
-    asked = k8s.claim(k8s.selecting(MEMORY.format("80Gi")))
+    asked = k8s.claim(k8s.selecting(MEMORY.format("81559Mi")))
     answer = ask(asked, k8s.node(), k8s.resource_slice(k8s.gpus(1, memory="40Gi")), k8s.holding("train-0", [0]))
     (suggestion,) = answer.suggestions
-    assert suggestion.sentence == "accept 40Gi of memory instead of 80Gi in request gpu"
+    assert suggestion.sentence == "accept 40Gi of memory instead of 81559Mi in request gpu"
     assert suggestion.only_if_empty
 
 
@@ -129,7 +129,7 @@ def shared(k8s):
 
 def test_less_capacity_is_suggested(ask, k8s, shared):
     answer = ask(k8s.claim(asking(memory="200Gi")), k8s.node(), shared)
-    assert told(answer) == [("ask for 80Gi of memory instead of 200Gi in request gpu", 1)]
+    assert told(answer) == [("ask for 81559Mi of memory instead of 200Gi in request gpu", 1)]
     assert answer.suggestions[0].change is Change.CAPACITY
 
 

@@ -160,7 +160,7 @@ def test_bound_of_a_wish_moves_to_the_nearest_that_helps(ask, pod, labelled):
 
 def test_bound_of_a_wish_moves_in_the_place_of_its_cel(ask, pod, devices):
     answer = ask(wishing(pod, min_memory="100Gi"), *devices)
-    assert told(answer) == [("write gpu-admission.io/min-memory: 81920Mi instead of 100Gi", 1)]
+    assert told(answer) == [("write gpu-admission.io/min-memory: 81559Mi instead of 100Gi", 1)]
 
 
 def test_upper_bound_moves_up(ask, pod, labelled):
@@ -199,7 +199,7 @@ def test_default_that_stands_in_the_way_is_named_as_one(ask_by, pod, labelled):
 
 def test_default_that_conversion_keeps_is_named_as_one(ask_by, pod, devices):
     answer = ask_by(preferring(min_memory="100Gi"), pod, *devices)
-    assert told(answer) == [(f"write gpu-admission.io/min-memory: 81920Mi instead of 100Gi{DEFAULT}", 1)]
+    assert told(answer) == [(f"write gpu-admission.io/min-memory: 81559Mi instead of 100Gi{DEFAULT}", 1)]
 
 
 def test_default_that_holds_instead_is_named(ask_by, pod, labelled):

@@ -44,7 +44,7 @@ def device_class():
 def gpu():
     """`gpu(name, memory, **attributes)`: a device of NVIDIA's driver; an attribute that is None is left out."""
 
-    def make(name="gpu-0", memory="80Gi", shareable=False, **attributes):
+    def make(name="gpu-0", memory="81559Mi", shareable=False, **attributes):
         has = {**GPU, "uuid": f"GPU-{name}", **attributes}
         device = {
             "name": name,

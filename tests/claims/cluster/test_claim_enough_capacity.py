@@ -16,7 +16,7 @@ def wanting(**amounts):
     return {"requests": amounts}
 
 
-@pytest.mark.parametrize("amount", ["10Gi", "80Gi", "0"])
+@pytest.mark.parametrize("amount", ["10Gi", "81559Mi", "0"])
 def test_capacity_that_a_device_has_is_fine(said, asking, cluster, amount):
     assert said("GA222", asking(capacity=wanting(memory=amount)), *cluster) == []
 
@@ -58,8 +58,8 @@ def test_device_without_any_capacity_is_told(said, asking, device_class, gpu, on
 def test_more_than_the_largest_device_has_is_told(said, asking, cluster):
     assert said("GA222", asking(capacity=wanting(memory="200Gi")), *cluster) == [
         (
-            f"capacity.requests.memory: asks for 200Gi, and the largest of the devices that match has 80Gi, {PENDING}; "
-            "ask for 80Gi at most, or wait for a node with more"
+            f"capacity.requests.memory: asks for 200Gi, and the largest of the devices that match has 81559Mi, {PENDING}; "
+            "ask for 81559Mi at most, or wait for a node with more"
         )
     ]
 
@@ -76,7 +76,7 @@ def test_only_devices_with_enough_count(said, asking, cluster):
 def test_capacities_that_no_device_has_together_are_told(said, asking, device_class, gpu, on_node):
     first, second = gpu("gpu-0"), gpu("gpu-1", memory="40Gi")
     second["capacity"]["shares"] = {"value": "4"}
-    claim = asking(capacity=wanting(memory="80Gi", shares="4"))
+    claim = asking(capacity=wanting(memory="81559Mi", shares="4"))
     assert said("GA222", claim, device_class(), on_node("node-1", first, second)) == [
         f"capacity.requests: asks for more than any one device has together, {PENDING}; ask for less of one of them"
     ]

@@ -5,7 +5,7 @@ import yaml
 
 A = 'device.attributes["gpu.nvidia.com"]'
 C = 'device.capacity["gpu.nvidia.com"]'
-LARGE = f'{C}.memory.compareTo(quantity("80Gi")) >= 0'
+LARGE = f'{C}.memory.compareTo(quantity("81559Mi")) >= 0'
 NO_SLICES = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList", "items": []}
 PENDING = "so the pod would stay Pending"
 COMPARE = "compare with what exists, or wait for such a node"
@@ -13,7 +13,7 @@ COMPARE = "compare with what exists, or wait for such a node"
 
 @pytest.fixture
 def cluster(device_class, gpu, on_node):
-    """Two nodes: two H100 with 80Gi, three A100 with 40Gi."""
+    """Two nodes: two H100 with 81559Mi, three A100 with 40Gi."""
     hopper = [gpu(f"gpu-{number}") for number in range(2)]
     older = {"architecture": "Ampere", "productName": "NVIDIA A100-SXM4-40GB", "memory": "40Gi"}
     ampere = [gpu(f"gpu-{number}", **older) for number in range(3)]
@@ -29,7 +29,7 @@ def test_near_misses_are_told_with_what_they_have(said, asking, cluster):
     assert said("GA222", claim, *cluster) == [
         (
             f'selectors: none of the 5 devices of class "gpu.nvidia.com" matches, {PENDING}; 3 devices fail only one condition: '
-            "they have 40Gi of memory, 80Gi asked; 2 devices fail only one condition: they have architecture Hopper, Ampere "
+            "they have 40Gi of memory, 81559Mi asked; 2 devices fail only one condition: they have architecture Hopper, Ampere "
             f"asked; {COMPARE}"
         )
     ]
