@@ -34,7 +34,7 @@ QUOTA = parse_quota(
 
 def device(profile):
     attributes = {"type": "mig", "productName": PRODUCT, "profile": profile, "uuid": f"of-{profile}"}
-    memory = {"1g.10gb": "10Gi", "3g.40gb": "40Gi"}[profile]
+    memory = {"1g.10gb": "9984Mi", "3g.40gb": "40448Mi"}[profile]
     return {
         "name": profile,
         "attributes": {name: {"string": text} for name, text in attributes.items()},
@@ -44,7 +44,7 @@ def device(profile):
 
 def cluster(*objects, plugin=""):
     """A node with MIG devices of two profiles that DRA gives, and GPUs that the device plugin does."""
-    labels = {"nvidia.com/gpu.product": PRODUCT.replace(" ", "-"), "nvidia.com/gpu.memory": "81920"}
+    labels = {"nvidia.com/gpu.product": PRODUCT.replace(" ", "-"), "nvidia.com/gpu.memory": "81559"}
     amounts = {plugin: "8"} if plugin else {}
     pool = {"name": "one", "generation": 1, "resourceSliceCount": 1}
     selector = {
@@ -121,13 +121,13 @@ def used(pods, claims, *, view=None, counter=None, charged=()):
     return {limit.name: amount for limit in QUOTA.limits if (amount := ledger.used(limit))}
 
 
-def gib(number):
-    return number * 2**30
+def mib(number):
+    return number * 2**20
 
 
 def test_pod_comes_to_what_its_claim_got_and_not_to_the_most_that_its_node_has():
-    assert used([pod()], [claim("1g.10gb")]) == {"all": Fraction(1, 7), "memory": gib(10), "small": 1}
-    assert used([pod()], [claim("3g.40gb")]) == {"all": Fraction(1, 2), "memory": gib(40), "large": 1}
+    assert used([pod()], [claim("1g.10gb")]) == {"all": Fraction(1, 7), "memory": mib(9984), "small": 1}
+    assert used([pod()], [claim("3g.40gb")]) == {"all": Fraction(1, 2), "memory": mib(40448), "large": 1}
 
 
 def test_pod_without_a_node_comes_to_the_most_since_its_claim_may_be_made_anew():
@@ -135,7 +135,7 @@ def test_pod_without_a_node_comes_to_the_most_since_its_claim_may_be_made_anew()
 
 
 def test_pod_whose_claim_is_not_allocated_or_not_seen_comes_to_the_most():
-    most = {"all": Fraction(1, 2), "memory": gib(40), "small": 1, "large": 1}
+    most = {"all": Fraction(1, 2), "memory": mib(40448), "small": 1, "large": 1}
     assert used([pod()], [claim(got="")]) == most
     assert used([pod()], []) == most
 
@@ -149,20 +149,20 @@ def test_pod_comes_to_the_most_again_when_its_claim_is_gone():
 
 def test_claim_that_the_pod_does_not_name_tells_nothing_of_what_it_got():
     found = used([pod()], [claim("1g.10gb", name="other")], charged=[("uid-of-other", "other")])
-    assert found == {"all": Fraction(1, 2), "memory": gib(40), "small": 1, "large": 1}
+    assert found == {"all": Fraction(1, 2), "memory": mib(40448), "small": 1, "large": 1}
 
 
 def test_what_the_device_plugin_hands_out_counts_beside_the_claim():
     view = cluster(plugin="nvidia.com/gpu")
     assert used([pod(**{"nvidia.com_gpu": "2"})], [claim()], view=view) == {
         "all": 2 + Fraction(1, 7),
-        "memory": gib(170),
+        "memory": mib(2 * 81559 + 9984),
         "small": 1,
     }
 
 
 def test_pod_that_has_ended_leaves_its_claim():
-    assert used([pod(phase="Succeeded")], [claim()]) == {"all": Fraction(1, 7), "memory": gib(10), "small": 1}
+    assert used([pod(phase="Succeeded")], [claim()]) == {"all": Fraction(1, 7), "memory": mib(9984), "small": 1}
 
 
 def test_status_that_is_no_status_is_as_if_there_were_none():
