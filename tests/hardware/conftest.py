@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,12 @@ class Hardware:
     node: dict[str, Any]
     slices: list[dict[str, Any]]
     classes: list[dict[str, Any]]
-    view: ClusterView
+    objects: list[dict[str, Any]]
+    """All that the cluster has."""
+
+    @cached_property
+    def view(self) -> ClusterView:
+        return ManifestsView(self.objects)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -89,7 +94,7 @@ def hardware(product: str, *, dynamic_mig: bool) -> Hardware:
     ]
     classes = documents("deviceclasses.yaml")
     rest = [*documents("namespaces.yaml"), *documents("version.yaml")]
-    return Hardware(node, slices, classes, ManifestsView([node, *slices, *classes, *rest]))
+    return Hardware(node, slices, classes, [node, *slices, *classes, *rest])
 
 
 @pytest.fixture(params=["published as it is", "published with DynamicMIG"])
