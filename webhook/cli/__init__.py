@@ -22,13 +22,13 @@ _TRACE = "GPU_ADMISSION_TRACE"
 
 _COMMANDS = {
     "review": "Review manifests as the webhook would, without a cluster.",
-    "explain": "Tell where a pod or claim fits, and why not elsewhere.",
-    "audit": "Tell what is wrong with what a cluster holds, and which namespaces are ready.",
-    "quota": "Tell what namespaces may have of GPUs, what is taken, and by whom.",
-    "rules": "List the rules, or tell all about one.",
+    "explain": "Show where a pod or claim fits, and why not elsewhere.",
+    "audit": "Review all objects of a cluster; show which namespaces are ready to convert.",
+    "quota": "Show the GPU limits of namespaces, what is used, and which pods use it.",
+    "rules": "List the rules, or explain one.",
     "serve": "Serve the webhook over HTTPS.",
     "sandbox": "Serve a Kubernetes API of manifests, for tests and for trying out.",
-    "demo": "Show the main job from end to end, on a cluster in memory.",
+    "demo": "Show conversion from end to end, on a cluster in memory.",
 }
 
 
@@ -64,11 +64,11 @@ def main(ctx: click.Context) -> None:
     """Admission control for the NVIDIA GPUs of a Kubernetes cluster.
 
     \b
-    What would become of these manifests?
+    What would the cluster do with these manifests?
       gpu-admission review --cluster examples/cluster pod.yaml
     Where would this pod fit, and why not elsewhere?
       gpu-admission explain --cluster examples/cluster pod.yaml
-    What does a rule want, and why?
+    What does a rule require, and why?
       gpu-admission rules GA307
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if os.environ.get("NO_COLOR"):

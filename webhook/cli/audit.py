@@ -40,14 +40,14 @@ def command(
     settings: str | None,
     output: str,
 ) -> None:
-    """Tell what is wrong with what a cluster holds, and which namespaces are ready to convert.
+    """Review all objects of a cluster, and show which namespaces are ready to convert.
 
-    The webhook sees only what changes. This looks at what is there: configuration of GPUs, claims and their templates;
-    pods that escaped conversion, wait for a template that is gone, or take GPUs without asking the scheduler;
-    ResourceQuotas that conversion switches off; and Karpenter's node pools. Of each namespace it tells how many of the
-    workloads that ask for GPUs would convert, which would not, and why, whether the namespace has opted in or not.
+    The webhook sees only changes. The audit looks at existing objects: GPU configuration, claims and their templates;
+    pods that escaped conversion, wait for a missing template, or use GPUs without a request; ResourceQuotas that
+    conversion switches off; and Karpenter's node pools. For each namespace, whether it has opted in or not, it shows how
+    many of the workloads that request GPUs would convert, which would not, and why.
 
-    Objects are judged as if somebody created them today. What cannot be read is listed as not reviewed, and never
+    Objects are reviewed as if they were created today. Kinds that cannot be read are listed as not reviewed, and never
     counted as none. Nothing is changed.
 
     \b
@@ -61,14 +61,14 @@ def command(
       kubectl get deployments,statefulsets,daemonsets,jobs,cronjobs -A -o yaml > cluster/workloads.yaml
       gpu-admission audit --cluster cluster/
 
-    Exit code: 0 when nothing is as it would be refused today, 1 when something is, 2 when there is no cluster or the input
+    Exit code: 0 when no object would be refused today, 1 when one would be, 2 when there is no cluster or the input
     cannot be read. 3 when gpu-admission itself fails, which is worth a report; GPU_ADMISSION_TRACE=1 in the environment
     shows where.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if cluster and (kubeconfig or context):
         raise click.UsageError("--cluster is for files, and --kubeconfig and --context are for a running cluster")
     check_name(namespace)
-    # Here, so that help and wrong usage are told without them.
+    # Here, so that help and wrong usage are printed without importing them.
     from webhook.cli.audits import audit_files, audit_running  # noqa: PLC0415
 
     if cluster:

@@ -42,14 +42,14 @@ def command(
     settings: str | None,
     output: str,
 ) -> None:
-    """Tell where a pod or claim fits, why not elsewhere, and what to change.
+    """Show where a pod or claim fits, why not elsewhere, and what to change.
 
-    Asks about pods, the pods that workloads would make, ResourceClaims and ResourceClaimTemplates: from files, folders
+    Explains pods, the pods that workloads would create, ResourceClaims and ResourceClaimTemplates: from files, folders
     and standard input (-), or from the cluster's manifests as KIND/NAME, such as pod/NAME, claim/NAME, template/NAME,
-    deployment/NAME. What exists as a file is read as one.
+    deployment/NAME. A name that exists as a file is read as a file.
 
-    Pods of namespaces that opt in are looked at as they would be converted. Nodes are looked at as Kubernetes'
-    scheduler does: cordons, taints, selectors, resources, then devices.
+    Pods of namespaces that opt in are explained as they would be converted. Nodes are checked as Kubernetes' scheduler
+    does: cordons, taints, selectors, resources, then devices.
 
     \b
     Why does my pod not start?
@@ -62,12 +62,12 @@ def command(
       helm template ./chart | gpu-admission explain --cluster cluster/ -n team-a -o json -
 
     Exit code: 0 when at least one replica of everything fits now, or has its place already; 1 when something does not
-    fit, or nobody can tell; 2 when the input cannot be read, and then nothing is explained. 3 when gpu-admission itself
+    fit, or it is unknown; 2 when the input cannot be read, and then nothing is explained. 3 when gpu-admission itself
     fails, which is worth a report; GPU_ADMISSION_TRACE=1 in the environment shows where.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if not files and not asked:
         raise click.UsageError("nothing to explain: name files, folders, - for standard input, or KIND/NAME")
-    # Here, so that help and wrong usage are told without them.
+    # Here, so that help and wrong usage are printed without importing them.
     from webhook.cli.explain_text import text  # noqa: PLC0415
     from webhook.cli.explanations import as_json, explanations_of, is_placed  # noqa: PLC0415
 

@@ -40,35 +40,35 @@ def command(
     settings: str | None,
     output: str,
 ) -> None:
-    """Tell what namespaces may have of GPUs, what is taken, and by whom.
+    """Show the GPU limits of namespaces, what is used, and which pods and claims use it.
 
-    Of every GPUQuota, or that of one namespace: of each limit what is used, what is reserved for what was admitted and has
-    not been seen yet, and what is left; the pods and claims that hold something, the largest first; what reservations wait
-    for; its conditions; and what is wrong with it. Nothing is changed.
+    Shows for each limit what is used, what is reserved for pods that were admitted and have not been seen yet, and what
+    is left; the pods and claims that hold GPUs, the largest first; what reservations wait for; the conditions; and
+    problems. Nothing is changed.
 
-    What is used is what the status says. Of a GPUQuota without a status, as in a manifest, it is counted here: so a quota
-    can be tried on what runs before it is applied.
+    The usage is that of the status. If a GPUQuota has no status, as in a manifest, the command counts the usage itself, so
+    you can try a quota before you apply it.
 
     \b
     The namespaces that you may look into, and one of them:
       gpu-admission quota
       gpu-admission quota -n team-a
-    A quota that is not applied yet, on what runs:
+    A quota that is not applied yet:
       kubectl get nodes,namespaces,deviceclasses,resourceslices -o yaml > cluster/cluster-wide.yaml
       kubectl get pods,resourceclaims -A -o yaml > cluster/namespaced.yaml
       gpu-admission quota --cluster cluster/ --cluster quota.yaml
 
-    With -n, the right to list gpuquotas in that namespace is enough; who may not list pods, resourceclaims or nodes is
-    told what is therefore not shown.
+    With -n, the right to list gpuquotas in that namespace is enough; the output says what is missing without the right to
+    list pods, resourceclaims or nodes.
 
-    Exit code: 0 when every quota is counted and nothing is over its limit, or there is none; 1 when something is over, or
-    a quota is not counted or cannot be read; 2 when there is no cluster or the input cannot be read. 3 when gpu-admission
+    Exit code: 0 when every quota is counted and within its limits, or there is none; 1 when a quota is over a limit, not
+    counted, or cannot be read; 2 when there is no cluster or the input cannot be read. 3 when gpu-admission
     itself fails, which is worth a report; GPU_ADMISSION_TRACE=1 in the environment shows where.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if cluster and (kubeconfig or context):
         raise click.UsageError("--cluster is for files, and --kubeconfig and --context are for a running cluster")
     check_name(namespace)
-    # Here, so that help and wrong usage are told without them.
+    # Here, so that help and wrong usage are printed without importing them.
     from webhook.cli.quota_text import text  # noqa: PLC0415
     from webhook.cli.quotas import as_json, is_good, quotas_of_files, quotas_running  # noqa: PLC0415
 

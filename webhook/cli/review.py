@@ -1,4 +1,4 @@
-"""`gpu-admission review`: what would become of manifests, without a cluster."""
+"""`gpu-admission review`: reviews manifests as the webhook would, without a cluster."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["command"]
     "--cluster",
     multiple=True,
     metavar="PATH",
-    help="Files or folders that tell of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, quotas, as "
-    "`kubectl get -o yaml` prints them, and `kubectl version -o yaml`. Of a kind that occurs there, what is not there "
-    "does not exist; of other kinds nothing is known. Can be repeated.",
+    help="Files or folders with objects of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, quotas, as "
+    "`kubectl get -o yaml` prints them, and `kubectl version -o yaml`. A kind that occurs in them is treated as complete; "
+    "other kinds are unknown. Can be repeated.",
 )
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of objects that name none.")
 @click.option(
@@ -28,10 +28,10 @@ __all__ = ["command"]
     type=click.Choice(["CREATE", "UPDATE", "DELETE"]),
     default="CREATE",
     show_default=True,
-    help="What is done to the objects.",
+    help="The operation on the objects.",
 )
 @click.option("--old", metavar="FILE", help="The objects as they are in the cluster, for --operation UPDATE.")
-@click.option("--user", default="", metavar="NAME", help="Who does it.")
+@click.option("--user", default="", metavar="NAME", help="The user who does it.")
 @click.option(
     "-o",
     "--output",
@@ -57,7 +57,7 @@ __all__ = ["command"]
 @click.option(
     "--strict",
     is_flag=True,
-    help="What folders hold beside manifests is an error; otherwise it is skipped, and counted.",
+    help="Files in folders that are not manifests are errors; otherwise they are skipped and counted.",
 )
 @click.pass_context
 def command(
@@ -75,37 +75,36 @@ def command(
     ignore_file: str | None,
     strict: bool,
 ) -> None:
-    """Tell what would become of manifests, without a cluster.
+    """Review manifests as the webhook would, without a cluster.
 
     Reads YAML and JSON: one or more objects, lists, whole AdmissionReviews; folders with all *.yaml, *.yml and *.json
-    in them; and - for standard input. Reviews configuration of GPUs (ClusterPolicy, NVIDIADriver, GPUCluster, their
-    ConfigMaps, Nodes) and of gpu-admission (GPUAdmissionPolicy, GPUQuotas), claims and what belongs to them
-    (ResourceClaims, their templates, DeviceClasses, ComputeDomains), pods, and the pods that workloads would make: those of Deployments,
-    StatefulSets, DaemonSets, ReplicaSets, ReplicationControllers, Jobs, CronJobs, PodTemplates, JobSets,
-    LeaderWorkerSets, RayClusters, RayJobs, RayServices, PyTorchJobs, MPIJobs, Rollouts, PodCliqueSets, TrainJobs,
-    InferenceServices, SparkApplications, Volcano Jobs, and kinds that the settings add. A Namespace among the files decides
-    like one of the cluster.
+    in them; and - for standard input. Reviews GPU configuration (ClusterPolicy, NVIDIADriver, GPUCluster, their
+    ConfigMaps, Nodes) and that of gpu-admission (GPUAdmissionPolicy, GPUQuotas, labels of Namespaces), PriorityClasses,
+    claims (ResourceClaims, their templates, DeviceClasses, ComputeDomains), pods, and the pods that workloads would
+    create: Deployments, StatefulSets, DaemonSets, ReplicaSets, ReplicationControllers, Jobs, CronJobs, PodTemplates,
+    JobSets, LeaderWorkerSets, RayClusters, RayJobs, RayServices, PyTorchJobs, MPIJobs, Rollouts, PodCliqueSets,
+    TrainJobs, InferenceServices, SparkApplications, Volcano Jobs, and kinds that the settings add. A Namespace among
+    the files counts like one of the cluster.
 
-    Shown is what a webhook sees and makes of it: limits are copied to missing requests first, and the defaults of
-    LimitRanges and of the default PriorityClass among --cluster are filled in, as the API server does.
-    Of a workload, the pod templates are shown as their pods would be admitted; in the cluster the workload itself stays
-    as it is.
+    Objects are completed first as the API server completes them: limits are copied to missing requests, and the
+    defaults of LimitRanges and of the default PriorityClass among --cluster are filled in. For a workload, the output
+    shows its pod templates as its pods would be admitted; in the cluster the workload itself does not change.
 
     \b
     A pod, in a cluster as kubectl printed it:
       kubectl get nodes,namespaces,deviceclasses,resourceslices -o yaml > cluster.yaml
       gpu-admission review --cluster cluster.yaml pod.yaml
-    What a Helm chart would come to, in CI:
+    A Helm chart, in CI:
       helm template ./chart | gpu-admission review --cluster cluster/ -n team-a -
     The converted objects, to keep instead of the originals:
       gpu-admission review --cluster cluster/ -o yaml manifests/ > converted.yaml
 
-    Of folders, what is no manifest is skipped and counted: Helm values and templates, kustomizations, CI workflows,
-    package.json.
+    Files in folders that are not manifests are skipped and counted: Helm values and templates, kustomizations, CI
+    workflows, package.json.
 
     Each object has one of three verdicts: admitted, refused, or not reviewed, with the reason: a kind that
     gpu-admission has no rules for, a namespace that no webhook is called for, a ConfigMap that is not recognised as GPU
-    configuration, or an operation that no rule is about. What is not reviewed may be wrong in every way.
+    configuration, or an operation that no rule is about. An object that was not reviewed can have any mistake.
 
     Exit code: 0 when nothing is refused and everything that mentions GPUs was reviewed. 1 when something is refused.
     2 when some of the input cannot be read; the problems are shown with file, line and column, and everything else is
@@ -117,7 +116,7 @@ def command(
         raise click.UsageError("nothing to review: name files, folders, or - for standard input")
     if (operation == "UPDATE") != (old is not None):
         raise click.UsageError("--operation UPDATE and --old FILE go together: an update is judged by what it changes")
-    # Here, so that help and wrong usage are told without them.
+    # Here, so that help and wrong usage are printed without importing them.
     from policies.request import UserInfo  # noqa: PLC0415
     from webhook.cli.folders import Folders  # noqa: PLC0415
     from webhook.cli.results import print_review, review_of  # noqa: PLC0415

@@ -10,7 +10,7 @@ from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.controllers.audit_metrics import AuditMetrics
 from webhook.controllers.surveying import survey_cluster
 from webhook.server.aside import run_aside
-from webhook.server.breath import Breath, spread
+from webhook.server.pacing import Pacer, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,15 +78,15 @@ class AuditRound:
         """
         settings = self._settings()
         survey = Survey(self._view, settings)
-        breath = Breath()
+        pacer = Pacer()
         try:
-            await survey_cluster(self._client, survey, lambda page: _aside(lambda: survey.add(page, breath), breath))
-            report = await _aside(lambda: audit(self._view, settings, survey, breath), breath)
+            await survey_cluster(self._client, survey, lambda page: _aside(lambda: survey.add(page, pacer), pacer))
+            report = await _aside(lambda: audit(self._view, settings, survey, pacer), pacer)
         finally:
-            breath.stop()
+            pacer.stop()
         self._last = report, self._clockwork.now()
         _logger.info("audited: %s", report.summary)
 
 
-async def _aside(work: Callable[[], T], breath: Breath) -> T:
-    return await run_aside(lambda: spread(work, breath), _SECONDS, lambda: None)
+async def _aside(work: Callable[[], T], pacer: Pacer) -> T:
+    return await run_aside(lambda: spread(work, pacer), _SECONDS, lambda: None)

@@ -34,8 +34,8 @@ from webhook.controllers.quota_expiry import Expiry
 from webhook.controllers.quota_lists import Lists
 from webhook.controllers.quota_memory import Basis, Kept
 from webhook.controllers.run import IncompleteRound
-from webhook.server.breath import run_spread
 from webhook.server.effects import FIELD_MANAGER
+from webhook.server.pacing import run_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -18,9 +18,9 @@ from webhook.cluster.lists import list_all, pages
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.workload_resources import workload_resources
 from webhook.controllers.run import IncompleteRound
-from webhook.server.breath import run_spread
 from webhook.server.deadlines import Deadline
 from webhook.server.effects import FIELD_MANAGER, REMEMBERED_SECONDS, RefusedTemplate
+from webhook.server.pacing import run_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

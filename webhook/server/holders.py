@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from policies.quota.counting.counter import Counter
 from policies.quota.counting.counting import holders
 from policies.quota.limits.quota import NAME, QuotaError, parse_quota
-from webhook.server.breath import run_spread
+from webhook.server.pacing import run_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

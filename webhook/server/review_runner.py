@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from policies.work import Allowance, TooMuchWork, counted_by
 from webhook.server.aside import run_aside
-from webhook.server.breath import Breath, spread
 from webhook.server.deadlines import Deadline
+from webhook.server.pacing import Pacer, spread
 from webhook.server.turns import Busy, Turns
 
 if TYPE_CHECKING:
@@ -84,17 +84,17 @@ class ReviewRunner:
                 pass
         await self._turns.take(payer, deadline)
         self._count()
-        breath, spent = Breath(), list[float]()
+        pacer, spent = Pacer(), list[float]()
 
         def ended() -> None:
             self._turns.charge(payer, sum(spent))
             self._turns.release()
 
         try:
-            measured = partial(self._measured, partial(spread, work, breath), spent.append)
+            measured = partial(self._measured, partial(spread, work, pacer), spent.append)
             return await run_aside(measured, deadline.remaining, ended)
         finally:
-            breath.stop()
+            pacer.stop()
 
     def _measured(self, work: Callable[[], T], charge: Callable[[float], None]) -> T:
         began = self._work_clock()

@@ -1,4 +1,4 @@
-"""Breath: long work in a thread that leaves room for the answers to reviews."""
+"""Pacing: long work in a thread that rests now and then, so that the event loop can answer."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from webhook.server.aside import run_aside
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Breath", "run_spread", "spread"]
+__all__ = ["Pacer", "run_spread", "spread"]
 
 T = TypeVar("T")
 
 _WORK, _REST = 0.005, 0.005
-"""Seconds. Python computes in one thread at a time, so work rests as long as it lasts, and reviews come in between."""
+"""Seconds. Python computes in one thread at a time, so work rests as long as it ran, and reviews run in between."""
 
 
-class Breath:
-    """Rests between the steps of work in a thread, and ends the work once `stop` was called."""
+class Pacer:
+    """Lets work in a thread rest between its steps, and ends it once `stop` was called."""
 
     def __init__(self) -> None:
         self._stopped = threading.Event()
@@ -41,24 +41,24 @@ class Breath:
             raise _StoppedError
 
 
-def spread(work: Callable[[], T], breath: Breath) -> T:
+def spread(work: Callable[[], T], pacer: Pacer) -> T:
     """Run a function in this thread that rests each time it counts work."""
-    with counted_by(lambda _units: breath()):
+    with counted_by(lambda _units: pacer()):
         return work()
 
 
 async def run_spread(work: Callable[[], T], seconds: float) -> T:
-    """Run a function in a thread that rests each time it counts work, and ends at its next step if nobody waits.
+    """Run a function in a thread that rests each time it counts work, and ends at its next step if the caller stops waiting.
 
     Raises:
         TimeoutError: There is no result after so many seconds.
     """
-    breath = Breath()
+    pacer = Pacer()
     try:
-        return await run_aside(partial(spread, work, breath), seconds, lambda: None)
+        return await run_aside(partial(spread, work, pacer), seconds, lambda: None)
     finally:
-        breath.stop()
+        pacer.stop()
 
 
 class _StoppedError(Exception):
-    """Nobody waits for the result."""
+    """The work was stopped, because its result is no longer needed."""
