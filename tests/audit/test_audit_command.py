@@ -207,8 +207,15 @@ def test_files_that_cannot_be_read_are_told(tmp_path):
     assert done.stderr.endswith("problem; nothing was done\n")
 
 
-def test_files_without_objects_are_told(tmp_path):
+def test_folder_without_manifests_is_an_error(tmp_path):
     (tmp_path / "empty.yaml").write_text("")
+    done = run("--cluster", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"{tmp_path}: holds no Kubernetes objects\n1 problem; nothing was done\n"
+
+
+def test_list_without_objects_is_an_error(tmp_path):
+    (tmp_path / "empty.yaml").write_text("{apiVersion: v1, kind: List, items: []}")
     done = run("--cluster", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"nothing to audit: no objects in {tmp_path}" in done.stderr

@@ -325,6 +325,6 @@ def test_large_pods_of_a_workload_are_not_reviewed_with_it_and_the_answer_says_s
     ],
     ids=["aliases", "lists", "mappings", "dashes", "scalar", "number", "keys", "anchors"],
 )
-def test_hostile_yaml_has_one_finding(text):
+def test_hostile_yaml_has_at_most_one_finding(text):
     document = config_map(0) | {"data": {"any": text}}
     assert len(answered(document, "", "configuration").findings) <= 1
