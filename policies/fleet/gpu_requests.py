@@ -101,6 +101,8 @@ class GPURequest:
 def may_request_gpu(pod: Object) -> bool:
     """True if a pod requests any device: an extended resource, whose name has a `/`, or a claim. Most pods do not.
 
+    A name such as `gpu` counts too, which the API server refuses: its author is told the right one.
+
     The pod may have any shape. Nothing of the cluster is read.
     """
     spec = lookup(pod, ("spec",))
@@ -117,7 +119,7 @@ def may_request_gpu(pod: Object) -> bool:
             for section in _SECTIONS:
                 amounts = resources.get(section)
                 for name in amounts if isinstance(amounts, dict) else ():
-                    if isinstance(name, str) and "/" in name:
+                    if isinstance(name, str) and ("/" in name or "gpu" in name.lower()):
                         return True
     return False
 

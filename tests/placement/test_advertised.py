@@ -5,6 +5,8 @@ import yaml
 
 from policies.kubernetes.pods import Pod
 from policies.placement.resources.findings import node_findings
+from policies.request import Request
+from policies.review import review
 from policies.rules import get_rule
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
@@ -241,12 +243,20 @@ def test_name_that_is_surely_misspelt_is_told_without_nodes(pod, resource, meant
         ("nvidia.com.com/gpus", "gpu"),
         ("nvida.com/mig-1g10gb", "mig-1g.10gb"),
         ("alpha.kubernetes.io/nvidia-gpu", "gpu"),
+        ("gpu", "gpu"),
+        ("mig-1g.10gb", "mig-1g.10gb"),
     ],
 )
 def test_misspelt_vendor_is_told_without_nodes(pod, resource, meant):
     assert told(pod({resource: 1}), ManifestsView()) == [
         f'is no resource by which NVIDIA\'s device plugin hands out GPUs; write "nvidia.com/{meant}"'
     ]
+
+
+def test_resource_without_a_vendor_is_told_by_the_review(pod):
+    request = Request(pod({"gpu": 1}).document, namespace="team-a", entry="placement")
+    (finding,) = review(request, ManifestsView(), DEFAULTS).findings
+    assert finding.text.endswith('hands out GPUs; write "nvidia.com/gpu"')
 
 
 def test_misspelt_vendor_is_told_with_what_nodes_have(pod, cluster):

@@ -47,6 +47,16 @@ def test_near_product_is_suggested(told, text, suggestion):
     ]
 
 
+def test_product_of_the_cluster_is_suggested_before_one_that_is_only_known(told, node):
+    sold = [node("f1", f"a{n}", {"nvidia.com/gpu.product": f"NVIDIA-A100-SXM4-{n}0GB"}) for n in (4, 8)]
+    for text, suggestion in (
+        ("A100-80GB", "A100-SXM4-80GB"),
+        ("A100-SXM4", "A100-SXM4*"),
+        ("*A100-40GB", "*A100*40GB"),
+    ):
+        assert told(text, *sold)[0].endswith(f'; write "{suggestion}"')
+
+
 def test_product_far_from_all_is_told_without_a_suggestion(told):
     assert told("Voodoo*", "f1") == [
         f'{WISH}: "Voodoo*" names no GPU in the cluster, and none that is known; {COMPARE}'

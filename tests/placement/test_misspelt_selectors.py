@@ -46,6 +46,12 @@ def test_value_that_no_node_has_is_told_with_a_similar_one(pod, cluster, key, va
     ]
 
 
+def test_product_without_a_word_of_its_name_is_not_taken_for_another_gpu(pod, cluster, node):
+    other = node("f1", "other", {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"})
+    (text,) = told(selecting(pod, **{"gpu.product": "A100-80GB"}), cluster("f4", other))
+    assert text.endswith('; write "NVIDIA-A100-SXM4-80GB"')
+
+
 def test_several_products_are_named(pod, cluster, node):
     other = node("f1", "other", {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"})
     (text,) = told(selecting(pod, **{"gpu.product": "A100"}), cluster("f1", other))

@@ -44,7 +44,8 @@ def is_device_plugin_name(resource: str) -> bool:
 def correct_name(resource: str) -> str | None:
     """The name of the device plugin that was surely meant by one that it never uses, or None.
 
-    The domain may be mistyped (`nvdia.com/gpu`, `nvidia/gpu`), or the part behind it (`nvidia.com/gpus`).
+    The domain may be mistyped (`nvdia.com/gpu`, `nvidia/gpu`) or missing (`gpu`, which the API server refuses), or the
+    part behind it mistyped (`nvidia.com/gpus`).
     """
     if is_device_plugin_name(resource):
         return None
@@ -56,7 +57,7 @@ def correct_name(resource: str) -> str | None:
         name = f"mig-{slices}g.{memory}gb{rest}"
     if not is_device_plugin_name(VENDOR + name):
         return None
-    is_meant = domain == _DOMAIN or resource in _FORMER or closest(domain, [_DOMAIN], likeness=_LIKE_DOMAIN)
+    is_meant = domain in ("", _DOMAIN) or resource in _FORMER or closest(domain, [_DOMAIN], likeness=_LIKE_DOMAIN)
     return VENDOR + name if is_meant else None
 
 

@@ -69,7 +69,7 @@ def _unknown(patterns: ProductPatterns, products: _Products, *, is_seen: bool) -
     for pattern in (*patterns.includes, *patterns.excludes):
         if matching(folded(pattern), products.spellings):
             continue
-        suggestion = products.names.suggestion(pattern)
+        suggestion = products.seen.with_words_of(pattern) or products.names.suggestion(pattern)
         if suggestion or is_seen:
             yield pattern, suggestion
 
@@ -81,6 +81,8 @@ class _Products:
     spellings: frozenset[str]
     """What patterns are matched with."""
     names: ProductNames
+    seen: ProductNames
+    """Those of the cluster."""
 
 
 def _products(view: ClusterView) -> _Products:
@@ -92,7 +94,7 @@ def _with_known(seen: frozenset[str]) -> _Products:
     labels = seen.union(KNOWN_PRODUCTS, mig_labels())
     products = [Product.parse(label) for label in labels]
     spelt = (text for each in products for text in product_spellings(each.name, each.profile, by_profile=True))
-    return _Products(frozenset(spelt), ProductNames.of(labels))
+    return _Products(frozenset(spelt), ProductNames.of(labels), ProductNames.of(seen))
 
 
 def _seen(view: ClusterView) -> Iterator[str]:
