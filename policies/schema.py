@@ -179,7 +179,7 @@ def _find_in_fields(schema: Field, value: dict[str, Any], path: FieldPath) -> It
             guess = closest(name, schema.fields) if unknown <= _MOST_GUESSED else None
             listed = f"; there are {', '.join(sorted(schema.fields))}" if unknown <= _MOST_GUESSED else ""
             remedy = f'write "{guess}"' if guess else f"remove it{listed}"
-            text = "is no field here; the API server drops it without a word, so it has no effect"
+            text = "unknown field: the API server drops it silently, so it has no effect"
             yield SchemaProblem("unknown", path / name, text, remedy)
         elif item is None:
             if known_field.type == "object":

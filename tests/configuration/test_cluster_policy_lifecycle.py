@@ -205,7 +205,7 @@ def applied(spec, actual="{}", before=None):
 def test_mistyped_field_that_was_dropped_is_refused(examined):
     assert texts(examined(applied({"migManger": {"enabled": False}})), "GA109") == [
         (
-            "spec.migManger: was applied and dropped by the API server without a word, because there is no such field; "
+            "spec.migManger: was applied and silently dropped by the API server, because there is no such field; "
             'write "migManager"'
         )
     ]

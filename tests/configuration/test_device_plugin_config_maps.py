@@ -107,7 +107,7 @@ def test_both_strategies_are_refused(told):
             "GA137",
             Severity.DENY,
             (
-                "data.any.sharing.timeSlicing: stands beside mps, and the device plugin takes mps without a word; "
+                "data.any.sharing.timeSlicing: stands beside mps, and the device plugin silently takes mps; "
                 "time-slicing has no effect; remove timeSlicing or mps; where different nodes are to have each, give each a "
                 "key of its own"
             ),
@@ -247,7 +247,7 @@ def test_very_many_slices_warn(told):
     ]
 
 
-NO_DEVICE = "the device plugin finds no device of that name and shares nothing, without a word"
+NO_DEVICE = "the device plugin finds no device of that name and silently shares nothing"
 
 
 @pytest.mark.parametrize(

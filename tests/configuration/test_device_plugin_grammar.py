@@ -340,7 +340,7 @@ def test_custom_resources_need_pattern_and_name():
     ]
 
 
-NO_FIELD = "is no field here; the device plugin passes over it without a word"
+NO_FIELD = "unknown field: the device plugin ignores it silently"
 
 
 @pytest.mark.parametrize(

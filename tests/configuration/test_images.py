@@ -332,7 +332,7 @@ def test_unknown_pull_policy_is_refused(told):
         (
             "spec.devicePlugin.imagePullPolicy",
             "deny",
-            '"always" is no pull policy, so IfNotPresent is used without a word',
+            '"always" is not a pull policy, so IfNotPresent is used silently',
             "write imagePullPolicy: Always",
         )
     ]

@@ -40,10 +40,7 @@ def test_unquoted_switch_is_told_its_quotes(examined, written, meant):
 def test_mistyped_field_is_told_its_name(examined):
     found = examined(POLICY + "spec: {toolkit: {versoin: v1.20.0}}")
     assert told(found, "GA102") == [
-        (
-            "spec.toolkit.versoin: is no field here; the API server drops it without a word, so it has no effect; write "
-            '"version"'
-        )
+        ('spec.toolkit.versoin: unknown field: the API server drops it silently, so it has no effect; write "version"')
     ]
 
 

@@ -28,7 +28,7 @@ _MOST_CONNECTIONS = 32
 other."""
 _READ_BUFFER = 2**20
 
-# A peer that vanished without a word is noticed after about a minute of silence on the wire, whatever the application
+# A peer that vanished silently is noticed after about a minute of silence on the wire, whatever the application
 # waits for; client-go's HTTP/2 pings do the same.
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
 

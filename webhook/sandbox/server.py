@@ -249,7 +249,7 @@ class Sandbox:
 
 
 def _log_end(controller: asyncio.Task[None]) -> None:
-    """From here on no claim is made, and pods wait for theirs without a word; so it is said here."""
+    """From here on no claim is made, and pods wait for theirs silently; so it is said here."""
     if not controller.cancelled():
         _logger.critical("the maker of claims has ended, and makes no more", exc_info=controller.exception())
 

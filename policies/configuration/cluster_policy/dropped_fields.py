@@ -62,5 +62,5 @@ def nothing_dropped(change: Change) -> Iterator[Problem]:
         parent: Any = lookup(change.object, found.path[:-1])
         if found.kind == "unknown" and not (isinstance(parent, dict) and found.path[-1] in parent):
             mistyped = found.remedy.startswith("write ")
-            text = "was applied and dropped by the API server without a word, because there is no such field"
+            text = "was applied and silently dropped by the API server, because there is no such field"
             yield problem(found.path, text, found.remedy, severity=None if mistyped else Severity.WARN)

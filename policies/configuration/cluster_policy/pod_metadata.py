@@ -51,7 +51,7 @@ def pod_metadata(change: Change) -> Iterator[Problem]:
     """The resource takes any text; the API server refuses the DaemonSet, Service or ServiceMonitor that gets it.
 
     One bad key on `daemonsets` refuses every operand. The labels by which the operator finds its pods, `app` and
-    `app.kubernetes.io/part-of`, are left out without a word.
+    `app.kubernetes.io/part-of`, are silently left out.
     """
     own = change.kind == "NVIDIADriver"
     for steps in (("labels",),) if own else _POLICY_LABELS:

@@ -109,7 +109,7 @@ def _unreadable(policy: UpgradePolicy, value: str, severity: Severity | None, id
 def parallel_upgrades(change: Change) -> Iterator[Problem]:
     """Zero does not switch upgrades off: it means without limit, and only `maxUnavailable` holds them back.
 
-    `maxUnavailable` also caps a larger number of parallel upgrades, without a word.
+    `maxUnavailable` also caps a larger number of parallel upgrades, silently.
     """
     policy = upgrade_policy(change)
     if policy is None or not policy.runs:

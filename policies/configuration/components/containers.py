@@ -52,7 +52,7 @@ def environment(change: Change) -> Iterator[Problem]:
     """The operator copies the variables into its DaemonSets, and Kubernetes refuses those with an invalid name.
 
     The component is then not deployed, and only the operator's log says why. Of a name that is there twice, the last
-    value wins without a word.
+    value wins silently.
     """
     for component in components_with(change, "env"):
         first: dict[str, int] = {}
@@ -62,7 +62,7 @@ def environment(change: Change) -> Iterator[Problem]:
                 continue
             path = component.at("env", index, "name")
             if name in first:
-                text = f'"{name}" is set by env[{first[name]}] already; the last value wins without a word'
+                text = f'"{name}" is set by env[{first[name]}] already; the last value wins silently'
                 yield problem(path, text, "remove one of them", severity=Severity.WARN)
             first.setdefault(name, index)
             yield from _variable_name(component, index, name)

@@ -44,7 +44,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
       devicePlugin: {imagePullPolicy: Always}""",
 )
 def pull_settings(change: Change) -> Iterator[Problem]:
-    """A pull policy that Kubernetes does not know is taken as IfNotPresent, without a word.
+    """A pull policy that Kubernetes does not know is silently taken as IfNotPresent.
 
     Pull secrets are looked for in the operator's namespace. One that is not there, or that is not a registry's
     credentials, leaves every pod of the component in ImagePullBackOff.
@@ -56,7 +56,7 @@ def pull_settings(change: Change) -> Iterator[Problem]:
             guess = closest(policy, _POLICIES)
             yield problem(
                 component.at("imagePullPolicy"),
-                f'"{policy}" is no pull policy, so IfNotPresent is used without a word',
+                f'"{policy}" is not a pull policy, so IfNotPresent is used silently',
                 f"write imagePullPolicy: {guess}" if guess else None,
             )
         names: list[str] = []

@@ -65,7 +65,7 @@ def whole_probe(change: Change) -> Iterator[Problem]:
             yield problem(change.at(probe), text, "remove it", severity=Severity.WARN)
     for key in change.mapping("labels"):
         if key == "app" or key.startswith("app.kubernetes.io/"):
-            text = "is dropped without a word, because the operator finds its pods by this label"
+            text = "is silently dropped, because the operator finds its pods by this label"
             yield problem(change.at("labels", key), text, "use another label", severity=Severity.WARN)
 
 

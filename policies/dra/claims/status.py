@@ -46,7 +46,7 @@ if TYPE_CHECKING:
           exactly: {deviceClassName: gpu.nvidia.com}""",
 )
 def no_status(subject: Subject) -> Iterator[Problem]:
-    """The scheduler writes which devices a claim has got; a status in a manifest is dropped without a word.
+    """The scheduler writes which devices a claim has got; a status in a manifest is silently dropped.
 
     A claim that was exported from a cluster gets other devices when it is created again. Certain devices are chosen by a
     selector, on their uuid for example.

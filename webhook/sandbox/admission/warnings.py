@@ -15,7 +15,7 @@ class Warnings:
     """Collects warnings: each text once, and when they are too many together each cut short.
 
     A text with a newline or another control character never arrives: the API server cannot put it into a header and
-    drops it without a word.
+    drops it silently.
     """
 
     def __init__(self) -> None:

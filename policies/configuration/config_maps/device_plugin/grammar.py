@@ -153,7 +153,7 @@ def _unknown(schema: Field, key: str, steps: Steps, mapping: dict[str, Any]) -> 
         return
     path = ".".join(str(step) for step in steps)
     home = _home(key)
-    text = "is no field here; the device plugin passes over it without a word"
+    text = "unknown field: the device plugin ignores it silently"
     strategy = lookup(mapping[key], ("strategy",)) if steps == ("mig",) else None
     if strategy in STRATEGIES:
         yield GrammarProblem("unknown", steps, text, f"write flags: {{migStrategy: {strategy}}}")

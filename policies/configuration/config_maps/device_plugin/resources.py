@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from policies.configuration.config_maps.device_plugin.configuration import Configuration, SharedResource
 
 _GPU = "nvidia.com/gpu"
-_NO_EFFECT = "the device plugin finds no device of that name and shares nothing, without a word"
+_NO_EFFECT = "the device plugin finds no device of that name and silently shares nothing"
 
 
 @CONFIGURATION.rule(

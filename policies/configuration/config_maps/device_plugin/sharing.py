@@ -238,5 +238,5 @@ def one_strategy(configuration: Configuration) -> Iterator[Problem]:
     """
     time_slicing, mps = configuration.strategy("timeSlicing"), configuration.strategy("mps")
     if time_slicing and mps:
-        text = "stands beside mps, and the device plugin takes mps without a word; time-slicing has no effect"
+        text = "stands beside mps, and the device plugin silently takes mps; time-slicing has no effect"
         yield configuration.embedded.problem(time_slicing.steps, text, of_key=True)

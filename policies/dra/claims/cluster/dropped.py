@@ -1,4 +1,4 @@
-"""Fields that this version of Kubernetes drops without a word."""
+"""Fields that this version of Kubernetes drops silently."""
 
 from __future__ import annotations
 

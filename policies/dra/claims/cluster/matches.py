@@ -91,7 +91,7 @@ _PENDING = "so the pod would stay Pending"
       - {name: gpu-0, capacity: {memory: {value: 40Gi}}}""",
 )
 def matching_devices(subject: Subject) -> Iterator[Problem]:
-    """A claim that no device matches is stored without a word, and the pod is Pending without an end.
+    """A claim that no device matches is stored silently, and the pod is Pending without an end.
 
     That may pass: an autoscaled cluster has no such node until the first pod asks. It may also be a selector that never
     matches. In a prioritized list something is said only if no alternative can be met. Devices in use count as well:

@@ -63,7 +63,7 @@ def named_alternatives(subject: Subject) -> Iterator[Problem]:
     """Kubernetes lets the name of a prioritized list stand for its alternatives; NVIDIA's driver does not look it up.
 
     The devices that were allocated are those of `gpu/large`. The driver finds no config of that name and takes its
-    default without a word, so that a GPU that was to be shared is not.
+    default silently, so that a GPU that was to be shared is not.
     """
     lists = {request.name: request for request in subject.requests if request.prioritized}
     for found in nvidia_configs(subject):
