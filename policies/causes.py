@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ __all__ = ["once_per_cause", "without_repeats"]
 _MISSPELT = ("GA405", "GA409")
 _UNSATISFIED = "GA404"
 _NO_DEVICE = "GA313"
+_COUNT = re.compile(r" \([0-9,]+ (?:pod templates|objects)\)$")
+"""The count of pod templates in an object, which the count of objects replaces."""
 _Cause = tuple[str, Severity, str, str]
 
 
@@ -85,8 +88,10 @@ def _shared_cause(finding: Finding) -> _Cause | None:
     rule = get_rule(finding.rule)
     if finding.severity is Severity.DENY or rule is None or not rule.shared_cause:
         return None
-    return finding.rule, finding.severity, finding.message, finding.remedy
+    return finding.rule, finding.severity, _COUNT.sub("", finding.message), finding.remedy
 
 
 def _counted(finding: Finding, count: int, noun: str) -> Finding:
-    return finding if count == 1 else replace(finding, message=f"{finding.message} ({count:,} {noun}s)")
+    if count == 1:
+        return finding
+    return replace(finding, message=f"{_COUNT.sub('', finding.message)} ({count:,} {noun}s)")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.conversion.rules import NATIVE_QUOTA
 from policies.decision import Severity
 from policies.dra.deviceclasses import GPU_CLASS, extended_resource_name
-from policies.kubernetes.objects import name_of
+from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.nvidia.resources import parse_resource
 from policies.view import UNKNOWN, ClusterView, Unknown
@@ -31,7 +31,7 @@ def quota_problems(
     """ResourceQuotas that count a resource by name and would no longer count the pod."""
     quotas = view.list("ResourceQuota", namespace)
     if quotas is UNKNOWN:
-        return
+        quotas = [quota for quota in view.reviewed("ResourceQuota") if namespace_of(quota) == namespace]
     severity = Severity(settings.conversion.native_quota)
     for resource, path in places.items():
         for quota in quotas:

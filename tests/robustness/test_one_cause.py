@@ -129,3 +129,13 @@ def test_findings_about_the_object_itself_are_never_counted_together():
 def test_refusals_are_never_counted_together():
     refused = NAMESPACE_UNKNOWN.finding(FieldPath(), "unknown", severity=Severity.DENY)
     assert once_per_cause([[refused], [refused]], "object") == [(refused,), (refused,)]
+
+
+def test_count_of_objects_replaces_those_of_their_templates(tmp_path):
+    documents = [ray_cluster("a", "b"), ray_cluster("a"), pod()]
+    (tmp_path / "all.yaml").write_text("\n---\n".join(map(json.dumps, documents)))
+    done = CliRunner().invoke(main, ["review", str(tmp_path / "all.yaml")])
+    lines = [line for line in done.stdout.splitlines() if line.startswith("Warning: GA324")]
+    assert len(lines) == 1
+    assert "(3 objects)" in done.stdout
+    assert "pod templates" not in done.stdout
