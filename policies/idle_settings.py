@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.rules import Rule
     from policies.settings.choices import GPUAdmissionPolicy, RuleOverride, WishDefault
 
-__all__ = ["Idle", "idle_settings", "settings_remarks"]
+__all__ = ["IdleSetting", "idle_settings", "settings_remarks"]
 
 _CONCERNS: dict[str, Concern | None] = {"GA2": None, "GA3": "conversion", "GA4": None, "GA5": "quota", "GA6": "access"}
 """What exempts a namespace from the rules whose ids begin so; ConfigMaps and settings are judged everywhere."""
@@ -43,7 +43,7 @@ _SWITCHES: dict[str, Callable[[GPUAdmissionPolicy], bool]] = {
 _EVERY = "*"
 
 
-class Idle(NamedTuple):
+class IdleSetting(NamedTuple):
     """A setting that changes nothing."""
 
     path: FieldPath
@@ -58,7 +58,7 @@ def settings_remarks(settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, 
         yield path, f"{message}; {remedy}"
 
 
-def idle_settings(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+def idle_settings(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
     """The settings that change nothing as they are; names of rules that do not exist are reported elsewhere."""
     yield from _overrides(settings)
     yield from _overruled(settings)
@@ -68,7 +68,7 @@ def idle_settings(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
     yield from _driver(settings)
 
 
-def _overrides(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+def _overrides(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
     for index, override in enumerate(settings.rules):
         rule = get_rule(override.rule)
         if rule is None or rule.fixed:
@@ -77,12 +77,12 @@ def _overrides(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
         later = _later(settings.rules, index, [n for n, each in enumerate(settings.rules) if each.rule == rule.id])
         if later is not None:
             text = f"rules[{later}] sets {rule.id} for the same namespaces, and the later entry wins"
-            yield Idle(path, text, "remove one of the two")
+            yield IdleSetting(path, text, "remove one of the two")
         elif rule.cluster_scoped and not override.holds_in(""):
             text = f"{rule.id} is about objects without a namespace, so namespaces never match them"
-            yield Idle(path / "namespaces", text, "leave namespaces out")
+            yield IdleSetting(path / "namespaces", text, "leave namespaces out")
         elif where := _exempt_namespaces(rule, override, settings):
-            yield Idle(path / "namespaces", f"{rule.id} finds nothing in {where}", "remove the entry")
+            yield IdleSetting(path / "namespaces", f"{rule.id} finds nothing in {where}", "remove the entry")
         elif override.severity is not Severity.OFF:
             yield from _never_found(rule, override, settings, path)
 
@@ -95,13 +95,15 @@ def _exempt_namespaces(rule: Rule, override: RuleOverride, settings: GPUAdmissio
     return f"{' and '.join(override.namespaces)}: {reasons[0]}" if all(reasons) else ""
 
 
-def _never_found(rule: Rule, override: RuleOverride, settings: GPUAdmissionPolicy, path: FieldPath) -> Iterator[Idle]:
+def _never_found(
+    rule: Rule, override: RuleOverride, settings: GPUAdmissionPolicy, path: FieldPath
+) -> Iterator[IdleSetting]:
     if rule.needs:
         name, wanted = rule.needs
         if _SWITCHES[name](settings) is not wanted:
             is_set, needed = ("false", "true") if wanted else ("true", "false")
             text = f"{rule.id} finds nothing while spec.{name} is {is_set}"
-            yield Idle(path, text, f"set spec.{name}: {needed}, or remove the entry")
+            yield IdleSetting(path, text, f"set spec.{name}: {needed}, or remove the entry")
     if not rule.beside or override.severity is not Severity.DENY:
         return
     others = [other for each in rule.beside if (other := get_rule(each)) is not None]
@@ -114,85 +116,89 @@ def _never_found(rule: Rule, override: RuleOverride, settings: GPUAdmissionPolic
             "them refuses anything; privileges alone are always admitted"
         )
         remedy = "set spec.access.mode: deny; to refuse privileged pods, enforce the Pod Security level baseline"
-        yield Idle(path, text, remedy)
+        yield IdleSetting(path, text, remedy)
 
 
-def _overruled(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+def _overruled(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
     """Severities of a setting that entries of `rules` replace everywhere."""
     everywhere = {each.rule for each in settings.rules if _EVERY in each.namespaces}
     for name, value in _SEVERITIES.items():
         ruled = [rule.id for rule in all_rules() if name in (rule.setting, _ALSO_NAMED.get(rule.id))]
         if value(settings) != value(DEFAULTS) and everywhere.issuperset(ruled):
             text = f"is {value(settings)}, but spec.rules sets {' and '.join(ruled)} everywhere, which wins"
-            yield Idle(_at(name), text, "remove the entries of spec.rules, or this setting")
+            yield IdleSetting(_at(name), text, "remove the entries of spec.rules, or this setting")
 
 
-def _placement(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+def _placement(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
     placement, path = settings.placement, _at("placement")
     for index, default in enumerate(placement.wishes):
         for word in default.wish:
             later = _later(placement.wishes, index, [n for n, each in enumerate(placement.wishes) if word in each.wish])
             if later is not None:
                 text = f"wishes[{later}] says {word} for the same namespaces, and the later entry wins"
-                yield Idle(path / "wishes" / index / "wish" / word, text, "remove one of the two")
+                yield IdleSetting(path / "wishes" / index / "wish" / word, text, "remove one of the two")
         yield from _never_reached(path / "wishes" / index, default.namespaces, settings)
     says = [
         index for index, each in enumerate(placement.wishes) if "sharing" in each.wish and _EVERY in each.namespaces
     ]
     if placement.avoid_shared_gpus and says:
         text = f"is true, but wishes[{says[-1]}] says for every pod whether it takes shared GPUs"
-        yield Idle(path / "avoidSharedGPUs", text, "remove one of the two")
+        yield IdleSetting(path / "avoidSharedGPUs", text, "remove one of the two")
     for index, taint in enumerate(placement.tolerations):
         if (taint.key, taint.effect) == ("nvidia.com/gpu", "NoSchedule"):
-            yield Idle(path / "tolerations" / index, "every GPU pod tolerates it already", "remove the entry")
+            yield IdleSetting(path / "tolerations" / index, "every GPU pod tolerates it already", "remove the entry")
         yield from _never_reached(path / "tolerations" / index, taint.namespaces, settings)
         for number, other in enumerate(placement.tolerations[:index]):
             same = (other.key, other.effect) == (taint.key, taint.effect) and other.value in ("", taint.value)
             if same and _covers(other.namespaces, taint.namespaces):
                 text = f"the pods that it is for tolerate it already, by tolerations[{number}]"
-                yield Idle(path / "tolerations" / index, text, "remove one of the two")
+                yield IdleSetting(path / "tolerations" / index, text, "remove one of the two")
                 break
 
 
-def _never_reached(path: FieldPath, namespaces: Sequence[str], settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+def _never_reached(path: FieldPath, namespaces: Sequence[str], settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
     reasons = [exemption(None, each, settings) for each in namespaces]
     if all(reasons):
-        yield Idle(path / "namespaces", f"holds in {' and '.join(namespaces)} only: {reasons[0]}", "remove the entry")
+        yield IdleSetting(
+            path / "namespaces", f"holds in {' and '.join(namespaces)} only: {reasons[0]}", "remove the entry"
+        )
 
 
-def _exemptions(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+def _exemptions(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
     for index, each in enumerate(settings.exemptions):
         named = [rule for rule in all_rules() if any(fnmatchcase(rule.id, pattern) for pattern in each.from_)]
         if named and not each.holds_in("") and all(rule.cluster_scoped for rule in named):
             text = f"{' and '.join(each.from_)} is about objects without a namespace, so namespaces never match them"
-            yield Idle(_at("exemptions") / index / "namespaces", text, "leave namespaces out")
+            yield IdleSetting(_at("exemptions") / index / "namespaces", text, "leave namespaces out")
     if _EVERY in settings.access.exempt_namespaces and settings.access.mode == "deny":
         text = "is deny, but access.exemptNamespaces exempts every namespace"
-        yield Idle(_at("access.mode"), text, 'remove "*" from access.exemptNamespaces')
+        yield IdleSetting(_at("access.mode"), text, 'remove "*" from access.exemptNamespaces')
     if _EVERY in settings.quota.exempt_namespaces and settings.quota != DEFAULTS.quota:
         text = "exempts every namespace, so no GPUQuota limits anything"
-        yield Idle(_at("quota.exemptNamespaces"), text, 'remove "*"')
+        yield IdleSetting(_at("quota.exemptNamespaces"), text, 'remove "*"')
 
 
-def _weights(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+def _weights(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
     weights = settings.quota.weights
     for index, weight in enumerate(weights):
         for later in range(index + 1, len(weights)):
             if weights[later].sharing == weight.sharing and _covers(weights[later].products, weight.products):
                 text = f"weights[{later}] is for the same products, and the later entry wins"
-                yield Idle(_at("quota.weights") / index, text, "remove one of the two")
+                yield IdleSetting(_at("quota.weights") / index, text, "remove one of the two")
                 break
 
 
-def _driver(settings: GPUAdmissionPolicy) -> Iterator[Idle]:
+def _driver(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
     path = _at("draDriver")
     known = OFF_BY_DEFAULT | ON_BY_DEFAULT
     for gate in settings.dra_driver.feature_gates or {}:
         if gate not in known and (meant := closest(gate, sorted(known), likeness=0.8)):
-            yield Idle(path / "featureGates" / gate, "NVIDIA's DRA driver has no such gate", f"write {meant}")
+            yield IdleSetting(path / "featureGates" / gate, "NVIDIA's DRA driver has no such gate", f"write {meant}")
     version = settings.dra_driver.version
     if version and not any(letter.isdigit() for letter in version):
-        yield Idle(path / "version", f"is {shown(version)}, which is not a release", 'write one such as "25.8.0"')
+        yield IdleSetting(
+            path / "version", f"is {shown(version)}, which is not a release", 'write one such as "25.8.0"'
+        )
 
 
 def _at(name: str) -> FieldPath:

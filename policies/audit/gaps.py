@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 __all__ = ["gaps"]
 
-_CONFIGURATION = "what is wrong with them is not told"
+_CONFIGURATION = "their mistakes are not reported"
 _CONSEQUENCES = {
     "Namespace": "which namespaces convert or allow admin access, and which of their pods escaped, is unknown",
-    "ResourceQuota": "whether opting in switches one off is not told",
-    "LimitRange": "whether one undoes a conversion is not told",
-    "ResourceSlice": "whether there are devices for converted pods is not told",
-    "DeviceClass": "whether a conversion has the class that it needs is not told",
-    "ResourceClaimTemplate": "which converted pods wait for one in vain is not told",
+    "ResourceQuota": "whether opting in switches one off is unknown",
+    "LimitRange": "whether one undoes a conversion is unknown",
+    "ResourceSlice": "whether there are devices for converted pods is unknown",
+    "DeviceClass": "whether the class that a conversion needs exists is unknown",
+    "ResourceClaimTemplate": "which converted pods wait for a missing one is unknown",
     **dict.fromkeys(
         ("Node", "ClusterPolicy", "GPUCluster", "NVIDIADriver", "ConfigMap", "ResourceClaim"), _CONFIGURATION
     ),
 }
-"""What the view is asked for."""
+"""What is unknown without the objects of a kind."""
 
 _OF_PODS = (
-    "which of them escaped, or take GPUs without asking, is not told; and pods that nothing makes are not counted"
+    "which of them escaped, or use GPUs without a request, is unknown; and pods without a workload are not counted"
 )
 _OF_WORKLOADS = "what they make is not counted among the workloads of a namespace"
-_OF_POOLS = "whether Karpenter makes nodes, and would not for converted pods, is not told"
+_OF_POOLS = "whether Karpenter creates nodes, but would not for converted pods, is unknown"
 _OTHERS = {"Pod": _OF_PODS, "NodePool": _OF_POOLS}
 
 

@@ -85,14 +85,14 @@ def test_pool_of_another_group_is_not_karpenters(k8s, audited):
 def test_facts_that_the_view_does_not_have_are_told_as_unknown(k8s, audited):
     known = {kind: version for kind, version in k8s.KNOWN.items() if kind != "ResourceQuota"}
     report = audited(k8s.namespace(), known=known)
-    assert [str(gap) for gap in report.gaps] == ["ResourceQuotas: whether opting in switches one off is not told"]
+    assert [str(gap) for gap in report.gaps] == ["ResourceQuotas: whether opting in switches one off is unknown"]
     assert (report.counts["kindsNotReviewed"], report.findings) == (1, ())
 
 
 def test_kinds_with_the_same_consequence_are_told_together(k8s, audited):
     known = {kind: version for kind, version in k8s.KNOWN.items() if kind not in ("ClusterPolicy", "GPUCluster")}
     report = audited(k8s.namespace(), known=known)
-    assert [str(gap) for gap in report.gaps] == ["ClusterPolicies, GPUClusters: what is wrong with them is not told"]
+    assert [str(gap) for gap in report.gaps] == ["ClusterPolicies, GPUClusters: their mistakes are not reported"]
 
 
 @pytest.mark.parametrize("kind", dict.fromkeys(kind for _, kind in surveyed(DEFAULTS)))
