@@ -63,12 +63,12 @@ Source: Linux Documentation/admin-guide/devices.txt (195:254 and 195:255 belong 
 def unasked_mounts(subject: Subject) -> Iterator[Problem]:
     """Device nodes and driver come with a GPU; whoever mounts them from the node uses GPUs that others were given.
 
-    A container that asks for a GPU may need more of the driver, but is given the GPU itself: a mount of a particular
-    one, or of all, is warned about in every mode, unless the request is a claim, which can be replaced before the pod
-    starts, or may bring it no GPU. Paths count as the node
-    resolves them, with `subPath` and `subPathExpr`; `/proc/<pid>/fd` and the like count as GPUs, because only the process knows where they lead.
+    A container that requests a GPU may need more of the driver, but gets the GPU itself: a mount of a particular one, or
+    of all, is warned about in every mode. If the request is a claim, which can be replaced before the pod starts, or may
+    give no GPU, such a mount is refused in mode `deny`. Paths count as the node resolves them, with `subPath` and
+    `subPathExpr`; `/proc/<pid>/fd` and the like count as GPUs, because only the process knows where they lead.
     `/dev/vfio` holds devices of every kind and is audited. A folder far above, such as `/` or `/dev`, is mounted for
-    many reasons and is told only beside another finding.
+    many reasons and is reported only beside another finding (GA609).
     """
     for container, mount in subject.host_mounts:
         place = _place_of_gpus(subject, mount)

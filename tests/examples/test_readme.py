@@ -46,7 +46,7 @@ def test_links_of_the_documents_lead_somewhere():
     for document in (
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
-        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("examples/**/*.md"),
     ):
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
