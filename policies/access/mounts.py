@@ -96,7 +96,7 @@ def _other_gpus(container: Container, mount: HostMount, place: NodePlace, severi
     nodes = _OF_GPUS.search(mount.source)
     if place is OPEN_FILES or (nodes is not None and nodes["one"]):
         what = "it may be another pod's GPU"
-    elif nodes is not None:
+    elif nodes is not None or (place.holds_device_nodes and mount.source == place.path):
         what = "other pods' GPUs may be among its device nodes"
     else:
         return

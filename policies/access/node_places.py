@@ -30,6 +30,8 @@ class NodePlace:
     """Whether it takes writing to get something out of it."""
     common: bool = False
     """Whether much that has nothing to do with GPUs mounts it."""
+    holds_device_nodes: bool = False
+    """Whether the device nodes of all GPUs are in a folder of it."""
 
     def covers(self, path: str) -> bool:
         """Whether a normalised path belongs to the place."""
@@ -54,8 +56,8 @@ _GPUS = (
     NodePlace("/dev/nvidia", "the device nodes of its GPUs", reach="begin"),
     NodePlace("/dev/char/195:", "links to the device nodes of its GPUs", reach="begin"),
     NodePlace("/proc/driver/nvidia", "the interface of the driver of its GPUs", reach="begin"),
-    NodePlace("/run/nvidia", "the driver of its GPUs, with their device nodes", reach="alone"),
-    NodePlace("/run/nvidia/driver", "the driver of its GPUs, with their device nodes"),
+    NodePlace("/run/nvidia", "the driver of its GPUs, with their device nodes", reach="alone", holds_device_nodes=True),
+    NodePlace("/run/nvidia/driver", "the driver of its GPUs, with their device nodes", holds_device_nodes=True),
     NodePlace("/usr/local/nvidia", "NVIDIA's container toolkit or driver"),
     NodePlace("/home/kubernetes/bin/nvidia", "the driver of its GPUs"),
     NodePlace("/opt/nvidia", "the driver of its GPUs"),
@@ -106,7 +108,7 @@ def node_places(view: ClusterView) -> NodePlaces:
     policies = view.list("ClusterPolicy")
     for policy in () if policies is UNKNOWN else policies:
         if moved := _moved(policy, "hostPaths", "driverInstallDir"):
-            gpus.append(NodePlace(moved, "the driver of its GPUs"))
+            gpus.append(NodePlace(moved, "the driver of its GPUs", holds_device_nodes=True))
         if moved := _moved(policy, "toolkit", "installDir"):
             gpus.append(NodePlace(moved, "NVIDIA's container toolkit"))
         if moved := _moved(policy, "hostPaths", "kubeletRootDir"):

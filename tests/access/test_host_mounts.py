@@ -64,8 +64,6 @@ def test_gpus_and_driver_without_a_request_are_told(told, path, what):
         "/dev/char/195:255",
         "/dev/char/195:254",
         "/proc/driver/nvidia",
-        "/run/nvidia",
-        "/run/nvidia/driver",
         "/run/nvidia/driver/dev/null",
         "/usr/local/nvidia/lib64",
         "/dev",
@@ -85,6 +83,8 @@ def test_driver_beside_a_request_is_nothing(rules, path):
         ("/dev/char/195:0", "it may be another pod's GPU"),
         ("/run/nvidia/driver/dev/nvidia3", "it may be another pod's GPU"),
         ("/run/nvidia/driver/dev", "other pods' GPUs may be among its device nodes"),
+        ("/run/nvidia/driver", "other pods' GPUs may be among its device nodes"),
+        ("/run/nvidia", "other pods' GPUs may be among its device nodes"),
     ],
 )
 def test_particular_gpus_beside_a_request_are_warned_about_in_every_mode(told, path, what, mode):
