@@ -35,10 +35,9 @@ class ProductNames:
 
     def suggestion(self, pattern: str) -> str | None:
         """A pattern that names products and is near to one that does not: `H100*` for `H100`, `*T4` for `T4`."""
-        core = _core(pattern)
-        if _folded(core) not in self.parts and (found := self.with_words_of(pattern)):
+        if found := self.with_words_of(pattern):
             return found
-        near = _folded(core) if _folded(core) in self.parts else closest(_folded(core), self.parts)
+        near = closest(_folded(_core(pattern)), self.parts)
         if near is None:
             return None
         meant = self.parts[near]

@@ -38,6 +38,7 @@ def told(pod, cluster):
         ("H100-80GB", "H100-80GB-HBM3"),
         ("A100-SXM-40GB", "A100-SXM4-40GB"),
         ("l4O*", "L40*"),
+        ("A100-80GB", "A100*80GB*"),
     ],
 )
 def test_near_product_is_suggested(told, text, suggestion):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +15,7 @@ from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS, AddedKind, GPUAdmissionPolicy, Workloads
 from policies.workload_templates import templates_of, unread_pods
+from webhook.cli import main
 from webhook.cluster.manifests import ManifestsView
 
 HALF = {"limits": {"nvidia.com/gpu": "0.5"}}
@@ -214,3 +218,12 @@ def test_any_json_in_place_of_any_part_of_a_runtime_is_no_error(data):
     for found in templates_of(workloads(HALF)[5][0], view, DEFAULTS):
         assert isinstance(found.template, dict)
         assert found.count.pods >= 0
+
+
+def test_service_whose_template_is_composed_is_shown_as_converted(tmp_path):
+    service, _ = workloads({"limits": {"nvidia.com/gpu": 1}})[3]
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": VIEW.get("Namespace", "team-a")["metadata"]}
+    file = tmp_path / "all.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [service, namespace]}))
+    done = CliRunner().invoke(main, ["review", str(file)])
+    assert "InferenceService team-a/train  admitted, converted\n" in done.stdout

@@ -91,10 +91,10 @@ class Result:
 
     @property
     def change(self) -> Literal["", "changed", "converted"]:
-        """What admission does to the object."""
-        if not self.patch:
-            return ""
-        return "converted" if self.templates else "changed"
+        """What admission does to the object or, where a template is composed of several fields, to its pods."""
+        if self.templates:
+            return "converted"
+        return "changed" if self.patch else ""
 
     @property
     def misses_gpus(self) -> bool:
