@@ -12,7 +12,9 @@ IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
 
 def told(pod, view):
-    return [str(finding) for finding in node_findings(pod, "team-a", view, DEFAULTS)]
+    found = node_findings(pod, "team-a", view, DEFAULTS)
+    # The containers refer to no claim, which is another finding.
+    return [str(finding) for finding in found if finding.rule != "GA415"]
 
 
 def finding(wanted, most, node, resource=GPU, container="containers[0]"):
