@@ -60,8 +60,6 @@ class Checks(Generic[T]):
         default: Severity,
         remedy: str,
         source: str,
-        wrong: str,
-        right: str,
         rows: tuple[str, ...] = (),
         setting: str = "",
         fixed: bool = False,
@@ -69,7 +67,6 @@ class Checks(Generic[T]):
     ) -> Callable[[Callable[[T], Iterable[Problem]]], Callable[[T], Iterable[Problem]]]:
         """Register a function as the check of a rule; its docstring is the rule's reason.
 
-        `wrong` and `right` are YAML documents: the object, and after it, separated by `---`, what the cluster has.
         `rows` are the ids of the misconfigurations in docs/catalogue.md that the rule catches; `fixed` says that no
         setting changes its severity, which whoever runs the checks sees to. `beside` are the rules beside whose findings
         it is found, if it is never found alone.
@@ -83,8 +80,6 @@ class Checks(Generic[T]):
                 why=cleandoc(check.__doc__ or ""),
                 remedy=remedy,
                 source=source,
-                wrong=wrong,
-                right=right,
                 setting=setting,
                 rows=rows,
                 fixed=fixed,

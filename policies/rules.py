@@ -28,7 +28,8 @@ class Rule:
     """One thing that is right or wrong, with its reasons.
 
     A rule is told to people three times: in a refusal (the finding's message and remedy), in the table of
-    `gpu-admission rules`, and in full by `gpu-admission rules ID`.
+    `gpu-admission rules`, and in full by `gpu-admission rules ID`. Its examples are `rule_examples/ID/wrong.yaml` and
+    `right.yaml`.
     """
 
     id: str
@@ -38,10 +39,6 @@ class Rule:
     remedy: str
     source: str
     """Where the outside knowledge comes from: an upstream file, a page of documentation, a design decision."""
-    wrong: str
-    """An example that breaks the rule, YAML."""
-    right: str
-    """The same example put right."""
     setting: str = ""
     """The setting that names this rule's severity, beside `spec.rules`."""
     rows: tuple[str, ...] = ()
@@ -79,8 +76,6 @@ def rule(
     why: str,
     remedy: str,
     source: str,
-    wrong: str,
-    right: str,
     setting: str = "",
     rows: tuple[str, ...] = (),
     fixed: bool = False,
@@ -96,11 +91,11 @@ def rule(
     """
     if rule_id in _RULES:
         raise ValueError(f"rule {rule_id} is registered twice")
-    texts = {"why": why, "wrong": wrong, "right": right}
     made = Rule(
         rule_id,
         title,
         default,
+        why=dedent(why).strip(),
         remedy=remedy,
         source=source,
         setting=setting,
@@ -110,7 +105,6 @@ def rule(
         beside=beside,
         needs=needs,
         cluster_scoped=cluster_scoped,
-        **{name: dedent(text).strip() for name, text in texts.items()},
     )
     _RULES[rule_id] = made
     return made

@@ -28,38 +28,6 @@ if TYPE_CHECKING:
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, and remove the annotation; {EXEMPT}",
     source="nvidia-container-toolkit cmd/nvidia-ctk-installer/container/runtime/nri/plugin.go, "
     "internal/modifier/cdi.go getAnnotationDevices",
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {nvidia.cdi.k8s.io/container.train: nvidia.com/gpu=all}
-    spec:
-      containers:
-      - {name: train, image: pytorch/pytorch}
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      cdi: {enabled: true, nriPluginEnabled: true}""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: train
-        image: pytorch/pytorch
-        resources:
-          limits: {nvidia.com/gpu: 1}
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      cdi: {enabled: true, nriPluginEnabled: true}""",
 )
 def injected(subject: Subject) -> Iterator[Problem]:
     """Containers get the CDI devices that an annotation names, without a request to the scheduler.

@@ -37,26 +37,6 @@ _TAKEN_FOR_PRIVILEGED = ("SYS_ADMIN", "CAP_SYS_ADMIN", "ALL", "CAP_ALL")
     beside=GROUNDS,
     remedy="remove it, or what the other findings on this pod name",
     source="nvidia-container-toolkit internal/config/image/privileged.go; Pod Security Standards",
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: train
-        image: pytorch/pytorch
-        env:
-        - {name: NVIDIA_VISIBLE_DEVICES, value: all}
-        securityContext: {privileged: true}""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: agent, namespace: team-a}
-    spec:
-      containers:
-      - name: agent
-        image: ubuntu
-        securityContext: {privileged: true}""",
 )
 def privileges(subject: Subject) -> Iterator[Problem]:
     """`privileged`, `hostPID` and mounts of `/` or `/dev` have many reasons that have nothing to do with GPUs.

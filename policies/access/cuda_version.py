@@ -29,27 +29,6 @@ _REQUIRE = "NVIDIA_REQUIRE_CUDA"
     default=Severity.WARN,
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
     source="nvidia-container-toolkit internal/config/image/cuda_image.go IsLegacy",
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: build, namespace: team-a}
-    spec:
-      containers:
-      - name: build
-        image: ubuntu
-        env:
-        - {name: CUDA_VERSION, value: 12.8.1}""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: build, namespace: team-a}
-    spec:
-      containers:
-      - name: build
-        image: ubuntu
-        env:
-        - {name: CUDA_VERSION, value: 12.8.1}
-        - {name: NVIDIA_VISIBLE_DEVICES, value: void}""",
 )
 def legacy_image(subject: Subject) -> Iterator[Problem]:
     """CUDA_VERSION without NVIDIA_REQUIRE_CUDA marks CUDA images of the time before NVIDIA_VISIBLE_DEVICES.

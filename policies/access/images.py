@@ -28,24 +28,6 @@ _OF_NVIDIA = re.compile(r"(?:.*/)?nvcr\.io/nvidia/|(?:(?:index\.|registry-1\.)?d
     default=Severity.AUDIT,
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
     source="gitlab.com/nvidia/container-images/cuda dist/*/base/Dockerfile (ENV NVIDIA_VISIBLE_DEVICES)",
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: build, namespace: team-a}
-    spec:
-      containers:
-      - name: build
-        image: nvcr.io/nvidia/pytorch:25.08-py3""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: build, namespace: team-a}
-    spec:
-      containers:
-      - name: build
-        image: nvcr.io/nvidia/pytorch:25.08-py3
-        env:
-        - {name: NVIDIA_VISIBLE_DEVICES, value: void}""",
 )
 def visible_by_image(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's images set NVIDIA_VISIBLE_DEVICES to all.

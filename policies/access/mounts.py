@@ -36,29 +36,6 @@ Source: Linux Documentation/admin-guide/devices.txt (195:254 and 195:255 belong 
     setting="access.mode",
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or remove the mount; {EXEMPT}",
     source="gpu-operator assets and controllers/object_controls.go",
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: smi, namespace: team-a}
-    spec:
-      containers:
-      - name: smi
-        image: ubuntu
-        volumeMounts:
-        - {name: gpu, mountPath: /dev/nvidia0}
-      volumes:
-      - name: gpu
-        hostPath: {path: /dev/nvidia0}""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: smi, namespace: team-a}
-    spec:
-      containers:
-      - name: smi
-        image: ubuntu
-        resources:
-          limits: {nvidia.com/gpu: 1}""",
 )
 def unasked_mounts(subject: Subject) -> Iterator[Problem]:
     """Device nodes and driver come with a GPU; whoever mounts them from the node uses GPUs that others were given.
@@ -114,32 +91,6 @@ def _other_gpus(container: Container, mount: HostMount, place: NodePlace, severi
         "remove the mount; exempt device plugins and drivers in access.exemptServiceAccounts or access.exemptNamespaces"
     ),
     source="k8s.io/kubelet pkg/apis/deviceplugin/v1beta1; tags.cncf.io/container-device-interface; gpu-operator assets",
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: agent, namespace: team-a}
-    spec:
-      containers:
-      - name: agent
-        image: ubuntu
-        volumeMounts:
-        - {name: kubelet, mountPath: /kubelet}
-      volumes:
-      - name: kubelet
-        hostPath: {path: /var/lib/kubelet/device-plugins}""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: agent, namespace: team-a}
-    spec:
-      containers:
-      - name: agent
-        image: ubuntu
-        volumeMounts:
-        - {name: kubelet, mountPath: /kubelet}
-      volumes:
-      - name: kubelet
-        hostPath: {path: /var/lib/kubelet/pod-resources}""",
 )
 def handing_out(subject: Subject) -> Iterator[Problem]:
     """Containers get the GPUs that CDI specs, device plugins and drivers give them.
@@ -165,29 +116,6 @@ def handing_out(subject: Subject) -> Iterator[Problem]:
     setting="access.mode",
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, and remove the mount; {EXEMPT}",
     source="nvidia-container-toolkit internal/config/image/cuda_image.go requestsFromMounts",
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: train
-        image: pytorch/pytorch
-        volumeMounts:
-        - {name: nothing, mountPath: /var/run/nvidia-container-devices/all}
-      volumes:
-      - name: nothing
-        hostPath: {path: /dev/null}""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: train
-        image: pytorch/pytorch
-        resources:
-          limits: {nvidia.com/gpu: 1}""",
 )
 def device_list(subject: Subject) -> Iterator[Problem]:
     """Clusters that do not trust NVIDIA_VISIBLE_DEVICES let the device plugin name GPUs by mounts of `/dev/null`.

@@ -36,26 +36,6 @@ Source: nvidia-container-toolkit cmd/nvidia-ctk-installer/container/operator; gp
         f"in every container; {EXEMPT}"
     ),
     source="gpu-operator assets/pre-requisites; nvidia-container-toolkit internal/config/image/cuda_image.go",
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: notebook, namespace: team-a}
-    spec:
-      runtimeClassName: nvidia
-      containers:
-      - name: notebook
-        image: jupyter/datascience-notebook""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: notebook, namespace: team-a}
-    spec:
-      runtimeClassName: nvidia
-      containers:
-      - name: notebook
-        image: jupyter/datascience-notebook
-        resources:
-          limits: {nvidia.com/gpu: 1}""",
 )
 def unasked_runtime(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's container runtime gives GPUs to whoever names them, and images can.

@@ -26,38 +26,6 @@ if TYPE_CHECKING:
     default=Severity.WARN,
     remedy=f"remove it there, or set it to void in the container's env, which wins; {EXEMPT}",
     source="k8s.io/kubernetes pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: train
-        image: pytorch/pytorch
-        envFrom:
-        - configMapRef: {name: gpus}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: gpus, namespace: team-a}
-    data: {NVIDIA_VISIBLE_DEVICES: all}""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: train
-        image: pytorch/pytorch
-        envFrom:
-        - configMapRef: {name: gpus}
-        env:
-        - {name: NVIDIA_VISIBLE_DEVICES, value: void}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: gpus, namespace: team-a}
-    data: {NVIDIA_VISIBLE_DEVICES: all}""",
 )
 def devices_from_elsewhere(subject: Subject) -> Iterator[Problem]:
     """`envFrom` brings all that a ConfigMap or Secret holds, NVIDIA_VISIBLE_DEVICES among it.

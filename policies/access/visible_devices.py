@@ -37,26 +37,6 @@ _SOURCES = {
     setting="access.mode",
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or set it to void; {EXEMPT}",
     source="nvidia-container-toolkit internal/config/image/cuda_image.go; kubelet makeEnvironmentVariables",
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: train
-        image: pytorch/pytorch
-        env:
-        - {name: NVIDIA_VISIBLE_DEVICES, value: all}""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: train
-        image: pytorch/pytorch
-        resources:
-          limits: {nvidia.com/gpu: 1}""",
 )
 def unasked_devices(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's container runtime gives a container the GPUs that NVIDIA_VISIBLE_DEVICES names.
@@ -79,28 +59,6 @@ def unasked_devices(subject: Subject) -> Iterator[Problem]:
     setting="access.mode",
     remedy=f"remove the variable; {EXEMPT}",
     source="k8s.io/kubernetes pkg/kubelet/kubelet_pods.go GenerateRunContainerOptions; containerd oci.WithEnv",
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: train
-        image: pytorch/pytorch
-        env:
-        - {name: NVIDIA_VISIBLE_DEVICES, value: all}
-        resources:
-          limits: {nvidia.com/gpu: 1}""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: train
-        image: pytorch/pytorch
-        resources:
-          limits: {nvidia.com/gpu: 1}""",
 )
 def replaced_devices(subject: Subject) -> Iterator[Problem]:
     """The device plugin tells the runtime by NVIDIA_VISIBLE_DEVICES which GPUs a container was given.

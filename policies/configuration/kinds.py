@@ -47,16 +47,6 @@ _OBJECT_KEYS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
     source="github.com/NVIDIA/gpu-operator config/crd/bases; the CRDs of dra-driver-nvidia-gpu and its "
     "api/nvidia.com/resource/v1beta1; github.com/ai-dynamo/dynamo deploy/operator/config/crd/bases",
     rows=("S-33", "S-38"),
-    wrong="""
-    apiVersion: gpu.nvidia.com/v1
-    kind: GPUClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {}""",
 )
 def existing_kind(change: Change) -> Iterator[Problem]:
     """Kubectl refuses the object with "no matches for kind", which does not say what the kind is called.
@@ -93,18 +83,6 @@ def existing_kind(change: Change) -> Iterator[Problem]:
     remedy="indent the lines below spec",
     source="published guides, where copying lost the indentation",
     rows=("S-34", "S-44", "S-67"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-    driver: {version: 580.95.05}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {repository: nvcr.io/nvidia, image: driver, version: 580.95.05}""",
 )
 def kept_indentation(change: Change) -> Iterator[Problem]:
     """Without its indentation a manifest has an empty spec, and the fields beside it are dropped.

@@ -109,21 +109,6 @@ def _inside(found: SchemaProblem) -> str:
     remedy="write a value that the CRD allows",
     source="github.com/NVIDIA/gpu-operator config/crd/bases",
     rows=("J-11", "S-11", "S-13"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        kernelModuleType: precompiled""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        usePrecompiled: true
-        version: "580" """,
 )
 def allowed_values(change: Change) -> Iterator[Problem]:
     """The API server refuses the object, but says only which values there are.
@@ -150,22 +135,6 @@ def allowed_values(change: Change) -> Iterator[Problem]:
     remedy="remove it",
     source="github.com/NVIDIA/gpu-operator config/crd/bases; structural schemas prune what they do not know",
     rows=("A-08", "D-08", "E-12", "K-15", "L-06", "S-35", "S-65"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        upgradePolicy:
-          gpuPodDeletion: {force: true}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        upgradePolicy:
-          podDeletion: {force: true}""",
 )
 def known_fields(change: Change) -> Iterator[Problem]:
     """The API server drops a field that the CRD does not have, before any webhook sees it.
@@ -189,18 +158,6 @@ def known_fields(change: Change) -> Iterator[Problem]:
     remedy="remove it",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go",
     rows=("F-03", "F-13", "I-17", "J-13", "C-13", "S-17", "S-60", "S-66"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      cdi: {enabled: true, default: true}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      cdi: {enabled: true}""",
 )
 def current_fields(change: Change) -> Iterator[Problem]:
     """The field is still accepted and does nothing, or does what another field does better.

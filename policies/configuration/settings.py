@@ -27,20 +27,6 @@ SETTINGS: Checks[Change] = Checks()
     default=Severity.DENY,
     remedy="put right what is named; docs/settings.md describes every setting",
     source="docs/settings.md",
-    wrong="""
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUAdmissionPolicy
-    metadata: {name: default}
-    spec:
-      rules:
-      - {rule: GA307, severity: never}""",
-    right="""
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUAdmissionPolicy
-    metadata: {name: default}
-    spec:
-      rules:
-      - {rule: GA307, severity: warn}""",
     fixed=True,
 )
 def readable_settings(change: Change) -> Iterator[Problem]:
@@ -64,20 +50,6 @@ def readable_settings(change: Change) -> Iterator[Problem]:
     default=Severity.WARN,
     remedy="take it out, or name one that gpu-admission rules lists",
     source="docs/settings.md",
-    wrong="""
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUAdmissionPolicy
-    metadata: {name: default}
-    spec:
-      rules:
-      - {rule: GA999, severity: warn}""",
-    right="""
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUAdmissionPolicy
-    metadata: {name: default}
-    spec:
-      rules:
-      - {rule: GA307, severity: warn}""",
     fixed=True,
 )
 def effective_rules(change: Change) -> Iterator[Problem]:
@@ -99,21 +71,6 @@ def effective_rules(change: Change) -> Iterator[Problem]:
     default=Severity.WARN,
     remedy="remove it, or set what it needs",
     source="docs/settings.md",
-    wrong="""
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUAdmissionPolicy
-    metadata: {name: default}
-    spec:
-      rules:
-      - {rule: GA609, severity: deny}""",
-    right="""
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUAdmissionPolicy
-    metadata: {name: default}
-    spec:
-      access: {mode: deny}
-      rules:
-      - {rule: GA609, severity: deny}""",
     fixed=True,
 )
 def effective_settings(change: Change) -> Iterator[Problem]:

@@ -18,26 +18,4 @@ MORE_THAN_A_NODE = rule(
     unknown, or none has such a GPU, the rule is silent.""",
     remedy="request no more than the largest node has, and use more pods",
     source="status.allocatable of the nodes; ResourceSlices",
-    wrong="""
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 16}}
-    ---
-    kind: Node
-    metadata: {name: gpu-1}
-    status: {allocatable: {nvidia.com/gpu: "8"}}""",
-    right="""
-    kind: Pod
-    metadata: {name: train-0, namespace: team-a}     # and another one, train-1
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 8}}
-    ---
-    kind: Node
-    metadata: {name: gpu-1}
-    status: {allocatable: {nvidia.com/gpu: "8"}}""",
 )

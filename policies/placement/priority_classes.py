@@ -35,18 +35,6 @@ def validate_priority_class(request: Request) -> Iterator[Finding]:
     default=Severity.DENY,
     remedy="correct the field",
     source="k8s.io/kubernetes pkg/apis/scheduling/validation/validation.go ValidatePriorityClass",
-    wrong="""
-    apiVersion: scheduling.k8s.io/v1
-    kind: PriorityClass
-    metadata: {name: training}
-    value: 1000
-    preemptionPolicy: Always""",
-    right="""
-    apiVersion: scheduling.k8s.io/v1
-    kind: PriorityClass
-    metadata: {name: training}
-    value: 1000
-    preemptionPolicy: Never""",
 )
 def accepted_fields(request: Request) -> Iterator[Problem]:
     """The API server refuses other values, and pods that name the class are then refused too.

@@ -36,24 +36,6 @@ UNREVIEWED = rule(
     they create pods with GPUs. An offline review points them out, and ends with exit code 4.""",
     remedy="review what the object creates, such as its pods",
     source="docs/review.md",
-    wrong="""\
-    apiVersion: example.com/v1
-    kind: Training
-    metadata: {name: train, namespace: team-a}
-    spec:
-      worker:
-        resources: {limits: {nvidia.com/gpu: 1}}""",
-    right="""\
-    apiVersion: batch/v1
-    kind: Job
-    metadata: {name: train, namespace: team-a}
-    spec:
-      template:
-        spec:
-          containers:
-          - name: train
-            image: nvcr.io/nvidia/pytorch:25.10-py3
-            resources: {limits: {nvidia.com/gpu: 1}}""",
 )
 
 _KINDS = {

@@ -26,15 +26,6 @@ DUPLICATE_KEY = rule(
     gets what kubectl made of it.""",
     remedy="keep one of them",
     source="YAML 1.2.2, 3.2.1.1; sigs.k8s.io/yaml YAMLToJSON; go.yaml.in/yaml/v3 decode.go: mapping key already defined",
-    wrong="""
-    kind: Pod
-    metadata:
-      labels: {app: train}
-      labels: {team: a}""",
-    right="""
-    kind: Pod
-    metadata:
-      labels: {app: train, team: a}""",
 )
 
 

@@ -50,18 +50,6 @@ def validate_labels(request: Request, settings: GPUAdmissionPolicy) -> Iterator[
     default=Severity.DENY,
     remedy="write one of these values, or remove the label",
     source=_SOURCE,
-    wrong="""
-    apiVersion: v1
-    kind: Namespace
-    metadata:
-      name: team-a
-      labels: {gpu-admission.io/dra: "on"}""",
-    right="""
-    apiVersion: v1
-    kind: Namespace
-    metadata:
-      name: team-a
-      labels: {gpu-admission.io/dra: enabled}""",
 )
 def known_values(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
     """A label with another value does nothing: the namespace is not converted, or its quota not enforced.
@@ -82,16 +70,6 @@ def known_values(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Proble
     default=Severity.DENY,
     remedy="remove the label",
     source=_SOURCE,
-    wrong="""
-    apiVersion: v1
-    kind: Namespace
-    metadata:
-      name: gpu-operator
-      labels: {gpu-admission.io/dra: enabled}""",
-    right="""
-    apiVersion: v1
-    kind: Namespace
-    metadata: {name: gpu-operator}""",
 )
 def exempt_namespace(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
     """No webhook converts pods or enforces a quota in an exempt namespace, so the label would promise what does not hold.
@@ -116,16 +94,6 @@ def exempt_namespace(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Pr
     default=Severity.AUDIT,
     remedy="make sure that the user who applies this has the right",
     source=_SOURCE,
-    wrong="""
-    apiVersion: v1
-    kind: Namespace
-    metadata:
-      name: team-a
-      labels: {gpu-admission.io/dra: enabled}""",
-    right="""
-    apiVersion: v1
-    kind: Namespace
-    metadata: {name: team-a}""",
 )
 def unchecked_rights(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
     """In a cluster, a ValidatingAdmissionPolicy checks who sets the labels; a review of files does not know who applies them.

@@ -9,6 +9,7 @@ import pytest
 
 import policies.review  # noqa: F401 - registers all rules
 from policies.rules import all_rules, get_rule
+from webhook.cli.rules import read_examples
 
 
 def test_table_has_a_line_for_each_rule(run):
@@ -52,7 +53,8 @@ Source: ResourceSlices of the cluster
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
 def test_every_rule_is_told_with_all_it_has(invoke, rule):
     told = " ".join(invoke("rules", rule.id).stdout.split())
-    for part in (rule.title, rule.default, rule.why, rule.remedy, rule.wrong, rule.right, rule.source, rule.setting):
+    texts = (rule.title, rule.default, rule.why, rule.remedy, rule.source, rule.setting)
+    for part in (*texts, *read_examples(rule.id)):
         assert " ".join(part.split()) in told
 
 

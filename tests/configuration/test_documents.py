@@ -8,6 +8,7 @@ from pathlib import Path
 
 import policies.review  # noqa: F401 - registers every rule
 from policies.rules import all_rules
+from webhook.cli.rules import read_examples
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE = ROOT / "docs" / "catalogue.md"
@@ -35,10 +36,22 @@ def rules_page():
         lines += ["", f"## {name}", "", "| rule | severity | what holds |", "|---|---|---|"]
         lines += [f"| [{rule.id}](#{rule.id.lower()}) | {rule.default} | {cell(rule.title)} |" for rule in rules]
         for rule in rules:
+            examples = read_examples(rule.id)
             severity = f"{rule.default}, whatever the settings say" if rule.fixed else rule.default
             lines += ["", f"### {rule.id}", "", f"**{rule.title}** ({severity})", "", rule.why, ""]
-            lines += [f"What to do: {rule.remedy}.", "", "Wrong:", "", "```yaml", rule.wrong, "```", "", "Right:", ""]
-            lines += ["```yaml", rule.right, "```", "", f"Source: {rule.source}."]
+            lines += [
+                f"What to do: {rule.remedy}.",
+                "",
+                "Wrong:",
+                "",
+                "```yaml",
+                examples.wrong,
+                "```",
+                "",
+                "Right:",
+                "",
+            ]
+            lines += ["```yaml", examples.right, "```", "", f"Source: {rule.source}."]
     return "\n".join(lines) + "\n"
 
 

@@ -10,6 +10,7 @@ from policies.request import Request
 from policies.review.pods import reapplies_pod
 from policies.rules import all_rules
 from tests.deploy.match_conditions import Question, called
+from webhook.cli.rules import read_examples
 
 GPU = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
 CPU = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
@@ -116,7 +117,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("entry", "rule"), EXAMPLES, ids=[rule.id for _, rule in EXAMPLES])
 def test_example_of_a_rule_reaches_it(webhooks, entry, rule):
-    document = next(yaml.safe_load_all(rule.wrong))
+    document = next(yaml.safe_load_all(read_examples(rule.id).wrong))
     if document["kind"] != "Pod":
         pytest.skip("about something else")
     for container in document["spec"]["containers"]:  # as the API server fills it in

@@ -16,6 +16,7 @@ from policies.request import Request
 from policies.review import review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS
+from webhook.cli.rules import read_examples
 from webhook.cluster.manifests import unwrap_lists
 
 ROOT = Path(__file__).parents[2]
@@ -116,7 +117,7 @@ def test_case_of_conversion_is_decided_as_with_whole_objects(both, file):
 
 
 def examples_of(rule):
-    for text in (rule.wrong, rule.right):
+    for text in read_examples(rule.id):
         parts = re.split(r"(?m)^---(.*)$", text)
         rest = [(mark, yaml.safe_load(part)) for mark, part in zip(parts[1::2], parts[2::2], strict=True)]
         old = next((item for mark, item in rest if "before" in mark), None)

@@ -6,8 +6,9 @@ import yaml
 from policies.decision import Severity
 from policies.request import Request, UserInfo
 from policies.review import review
-from policies.rules import get_rule, told_by_field
+from policies.rules import told_by_field
 from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, RuleOverride
+from webhook.cli.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 VALID = {"limits": [{"name": "h100", "gpus": 8}]}
@@ -131,7 +132,7 @@ def test_limit_is_not_compared_with_the_cluster_again_while_it_stays_as_it_is(h1
 
 @pytest.mark.parametrize("rule_id", ["GA501", "GA508"])
 def test_examples_of_a_rule_are_what_they_say(rule_id):
-    rule = get_rule(rule_id)
-    for example, found in ((rule.wrong, [rule_id]), (rule.right, [])):
+    examples = read_examples(rule_id)
+    for example, found in ((examples.wrong, [rule_id]), (examples.right, [])):
         document, *cluster = yaml.safe_load_all(example)
         assert [each.rule for each in decided(document, view=ManifestsView(cluster)).findings] == found

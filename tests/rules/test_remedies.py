@@ -25,6 +25,7 @@ from tests.configuration.conftest import completed
 from tests.configuration.test_rule_examples import OF_SCHEMA
 from tests.conversion import test_golden as golden
 from tests.rules.advice import LOADER, proposals, written
+from webhook.cli.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
@@ -88,8 +89,9 @@ def document(name, text, cluster=(), old=None):
 
 def rules():
     for rule in all_rules():
-        if rule.id not in UNTRIED and re.search(r"(?m)^kind: ", rule.wrong):
-            yield document(rule.id, rule.wrong)
+        wrong = read_examples(rule.id).wrong
+        if rule.id not in UNTRIED and re.search(r"(?m)^kind: ", wrong):
+            yield document(rule.id, wrong)
 
 
 def catalogue():

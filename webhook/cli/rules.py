@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from difflib import get_close_matches
+from importlib.resources import files
 from textwrap import fill, indent
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -18,10 +19,26 @@ if TYPE_CHECKING:
 
     from policies.rules import Rule
 
-__all__ = ["command"]
+__all__ = ["command", "read_examples"]
 
 _WIDTH = 100
 _COLOURS = {"deny": "red", "warn": "yellow", "audit": "cyan", "off": "bright_black"}
+
+
+class RuleExamples(NamedTuple):
+    """The examples of a rule, as YAML: the object, the object before an update, and what the cluster has."""
+
+    wrong: str
+    """An example that breaks the rule."""
+    right: str
+    """The same example put right."""
+
+
+def read_examples(rule_id: str) -> RuleExamples:
+    """The examples of a rule, from its folder in `policies/rule_examples`."""
+    folder = files("policies") / "rule_examples" / rule_id
+    names = RuleExamples._fields
+    return RuleExamples(*((folder / f"{name}.yaml").read_text(encoding="utf-8").removesuffix("\n") for name in names))
 
 
 @click.command("rules")
@@ -45,19 +62,27 @@ def command(rule_id: str | None, output: str) -> None:
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     rules = all_rules()
     if rule_id is None:
-        click.echo(_json([asdict(rule) for rule in rules]) if output == "json" else _table(rules))
+        click.echo(_json([_fields(rule) for rule in rules]) if output == "json" else _table(rules))
         return
     rule = get_rule(rule_id.upper())
     if rule is None:
         raise click.BadParameter(_unknown(rule_id, rules), param_hint="'ID'")
-    click.echo(_json(asdict(rule)) if output == "json" else _in_full(rule))
+    click.echo(_json(_fields(rule)) if output == "json" else _in_full(rule))
 
 
 def _table(rules: Sequence[Rule]) -> str:
     return "\n".join(f"{rule.id}  {_severity(rule)}{' ' * (5 - len(rule.default))}  {rule.title}" for rule in rules)
 
 
+def _fields(rule: Rule) -> dict[str, Any]:
+    """Every field of a rule; its examples follow the other texts."""
+    fields = asdict(rule)
+    texts = {name: fields.pop(name) for name in ("id", "title", "default", "why", "remedy", "source")}
+    return {**texts, **read_examples(rule.id)._asdict(), **fields}
+
+
 def _in_full(rule: Rule) -> str:
+    examples = read_examples(rule.id)
     setting = f"{rule.setting}, or spec.rules" if rule.setting else "spec.rules"
     held = "whatever the settings say" if rule.fixed else f"unless {setting} of the GPUAdmissionPolicy says otherwise"
     parts = [
@@ -65,8 +90,8 @@ def _in_full(rule: Rule) -> str:
         f"Severity: {_severity(rule)}, {held}",
         _filled(" ".join(rule.why.split())),
         _filled(f"What to do: {rule.remedy}."),
-        "Wrong:\n" + indent(rule.wrong, "    "),
-        "Right:\n" + indent(rule.right, "    "),
+        "Wrong:\n" + indent(examples.wrong, "    "),
+        "Right:\n" + indent(examples.right, "    "),
         _filled(f"Source: {rule.source}"),
     ]
     return "\n\n".join(parts)

@@ -27,20 +27,6 @@ _BUILT_IN = ("system-node-critical", "system-cluster-critical")
     remedy='write a number or a percentage in quotes, such as "1" or "25%"',
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, k8s.io/kubernetes pkg/apis/apps/validation",
     rows=("E-13", "E-14", "E-15", "E-16"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      daemonsets:
-        rollingUpdate: {maxUnavailable: "0"}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      daemonsets:
-        rollingUpdate: {maxUnavailable: "1"}""",
 )
 def rolling_update(change: Change) -> Iterator[Problem]:
     """The CRD takes any text here; it is read when the operator writes the DaemonSets of its operands, long after.
@@ -97,20 +83,6 @@ def _expects_driver(change: Change) -> bool:
     remedy="remove runAsNonRoot",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go",
     rows=("E-22", "E-23"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      daemonsets:
-        podSecurityContext: {runAsNonRoot: true}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      daemonsets:
-        podSecurityContext: {seLinuxOptions: {type: spc_t}}""",
 )
 def pods_may_run(change: Change) -> Iterator[Problem]:
     """Operands load kernel modules and write to the host, as root; the kubelet refuses to start them as anybody else.

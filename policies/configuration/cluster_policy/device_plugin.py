@@ -51,26 +51,6 @@ def config_map(change: Change) -> Object | Unknown | None:
     remedy="create the ConfigMap in the operator's namespace first",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go handleDevicePluginConfig, issue 412",
     rows=("G-01", "G-06"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {config: {name: time-slicing, default: any}}}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: default}
-    data: {any: "version: v1"}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {config: {name: time-slicing, default: any}}}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data: {any: "version: v1"}""",
 )
 def mountable_config_map(change: Change) -> Iterator[Problem]:
     """A ClusterPolicy has no namespace; the operator looks for the ConfigMap in its own, and mounts it from there.
@@ -119,26 +99,6 @@ def _missing(change: Change, name: str) -> Iterator[Problem]:
     remedy="write a key of the ConfigMap",
     source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go",
     rows=("G-02", "G-03", "G-04", "G-05", "S-03"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {config: {name: time-slicing, default: time-slicing}}}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data: {any: "version: v1"}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {config: {name: time-slicing, default: any}}}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data: {any: "version: v1"}""",
 )
 def selected_keys(change: Change) -> Iterator[Problem]:
     """A configuration is chosen by its key: by a node's label, or else by config.default; the two names get mixed up.

@@ -32,46 +32,6 @@ _TYPE = f"{DRIVER}/type"
     remedy='write devicePlugin.enabled: false, or label nodes of DRA nvidia.com/gpu.deploy.device-plugin: "false"',
     source="github.com/NVIDIA/gpu-operator pull 1541; github.com/kubernetes-sigs/dra-driver-nvidia-gpu",
     rows=("G-26", "S-06"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {enabled: true}}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.present: "true"}}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceSlice
-    metadata: {name: gpu-1-gpu.nvidia.com}
-    spec:
-      driver: gpu.nvidia.com
-      nodeName: gpu-1
-      pool: {name: gpu-1, generation: 1, resourceSliceCount: 1}
-      devices:
-      - name: gpu-0
-        attributes: {type: {string: gpu}}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {enabled: false}}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.present: "true"}}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceSlice
-    metadata: {name: gpu-1-gpu.nvidia.com}
-    spec:
-      driver: gpu.nvidia.com
-      nodeName: gpu-1
-      pool: {name: gpu-1, generation: 1, resourceSliceCount: 1}
-      devices:
-      - name: gpu-0
-        attributes: {type: {string: gpu}}""",
 )
 def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
     """The device plugin and the DRA driver do not know of each other: both hand out every GPU of a node they run on.

@@ -30,36 +30,6 @@ _MIG_STRATEGY = "migstrategy"
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go; "
     "github.com/NVIDIA/k8s-device-plugin api/config/v1/flags.go, cmd/nvidia-device-plugin/main.go",
     rows=("G-12", "G-21", "G-28"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      mig: {strategy: mixed}
-      devicePlugin: {config: {name: sharing, default: mps}}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: sharing, namespace: gpu-operator}
-    data:
-      mps: |-
-        version: v1
-        sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      mig: {strategy: single}
-      devicePlugin: {config: {name: sharing, default: mps}}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: sharing, namespace: gpu-operator}
-    data:
-      mps: |-
-        version: v1
-        sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}}""",
 )
 def agreeing_settings(change: Change) -> Iterator[Problem]:
     """The operator hands spec.mig.strategy and args to the device plugin, and both win over the file.

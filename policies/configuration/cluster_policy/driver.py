@@ -26,20 +26,6 @@ _IMAGE = ("version", "repository", "image")
     source="docs.nvidia.com GPU Operator, precompiled driver containers, limitations; github.com/NVIDIA/gpu-operator "
     "controllers/object_controls.go transformDriverContainer",
     rows=("C-03", "C-04", "C-05"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {usePrecompiled: true, repository: nvcr.io/nvidia, image: driver, version: "580"}
-      gds: {enabled: true, repository: nvcr.io/nvidia/cloud-native, image: nvidia-fs, version: 2.29.4}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {repository: nvcr.io/nvidia, image: driver, version: 580.95.05}
-      gds: {enabled: true, repository: nvcr.io/nvidia/cloud-native, image: nvidia-fs, version: 2.29.4}""",
 )
 def precompiled_limits(change: Change) -> Iterator[Problem]:
     """A precompiled driver has one kernel module, built before, and nothing beside it.
@@ -81,20 +67,6 @@ def precompiled_limits(change: Change) -> Iterator[Problem]:
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled; "
     "controllers/object_controls.go TransformDevicePlugin",
     rows=("C-14", "C-15"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {enabled: false}
-      gdrcopy: {enabled: true, repository: nvcr.io/nvidia/cloud-native, image: gdrdrv, version: v2.6}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {enabled: false}
-      gdrcopy: {enabled: false}""",
 )
 def disabled_driver(change: Change) -> Iterator[Problem]:
     """With `driver.enabled: false` the operator uses the driver of the host and reads nothing else of `spec.driver`.
@@ -138,23 +110,6 @@ def disabled_driver(change: Change) -> Iterator[Problem]:
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go; docs.nvidia.com GPU Operator, NVIDIA GPU "
     "driver custom resource definition",
     rows=("C-16",),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {useNvidiaDriverCRD: true, repository: nvcr.io/nvidia, image: driver, version: 580.95.05}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {useNvidiaDriverCRD: true}
-    ---
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: default}
-    spec: {driverType: gpu, repository: nvcr.io/nvidia, image: driver, version: 580.95.05}""",
 )
 def replaced_driver(change: Change) -> Iterator[Problem]:
     """With `useNvidiaDriverCRD: true` the operator deploys what NVIDIADrivers describe, and nothing of `spec.driver`.

@@ -35,22 +35,6 @@ _TOKEN_FILE = "client_configuration_token.tok"  # noqa: S105 - the name of a fil
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go createConfigMapVolume, "
     "createConfigMapVolumeMounts; docs.nvidia.com GPU Operator, custom driver parameters",
     rows=("C-20", "C-21", "C-22", "C-23", "C-24", "C-29"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        repoConfig: {configMapName: mirror}
-        certConfig: {name: mirror}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        repoConfig: {configMapName: mirror-repos}
-        certConfig: {name: mirror-certs}""",
 )
 def mounted_objects(change: Change) -> Iterator[Problem]:
     """The operator reads these from its own namespace while it puts the driver's DaemonSet together.
@@ -140,20 +124,6 @@ def _topology(driver: Driver) -> Iterator[Problem]:
     source="docs.nvidia.com GPU Operator, NVIDIA vGPU; github.com/NVIDIA/gpu-operator "
     "controllers/object_controls.go applyLicensingConfig",
     rows=("C-25", "C-26", "C-27", "C-28", "S-15"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        licensingConfig: {secretName: licensing-config, nlsEnabled: false}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        licensingConfig: {secretName: licensing-config, nlsEnabled: true}""",
 )
 def licence(change: Change) -> Iterator[Problem]:
     """A vGPU without a licence runs, and slows down to a crawl after some minutes.

@@ -32,20 +32,6 @@ _OLDEST_MANAGER = (0, 6, 4)
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go setContainerProbe; "
     "assets/state-driver/0500_daemonset.yaml; k8s.io/kubernetes pkg/apis/core/validation",
     rows=("C-17", "C-18", "C-19"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        livenessProbe: {periodSeconds: 30, failureThreshold: 3}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        startupProbe: {initialDelaySeconds: 60, periodSeconds: 10, failureThreshold: 120}""",
 )
 def probes(change: Change) -> Iterator[Problem]:
     """The driver's container has a startup probe only; the operator writes the others into nothing and crashes.
@@ -112,23 +98,6 @@ _SUPERSEDED = {
     source="docs.nvidia.com GPU Operator, GPU driver upgrades; github.com/NVIDIA/gpu-operator "
     "deployments/gpu-operator/values.yaml",
     rows=("C-32", "C-33", "S-14"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        upgradePolicy: {autoUpgrade: true}
-        manager:
-          env:
-          - {name: ENABLE_AUTO_DRAIN, value: "true"}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        upgradePolicy: {autoUpgrade: true, drain: {enable: true}}""",
 )
 def driver_manager(change: Change) -> Iterator[Problem]:
     """With `upgradePolicy.autoUpgrade` the operator's upgrade controller evicts and drains, by its own settings.
@@ -181,27 +150,6 @@ _PORTS = {"dcgm": 5555, "dcgmExporter": 9400}
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyHostNetworkConfig; kubernetes.io Pod "
     "Security Standards",
     rows=("C-35",),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      dcgmExporter: {hostNetwork: true}
-    ---
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: own-exporter, namespace: monitoring}
-    spec:
-      hostNetwork: true
-      containers:
-      - name: exporter
-        ports: [{containerPort: 9400}]""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      dcgmExporter: {hostNetwork: false}""",
 )
 def host_network(change: Change) -> Iterator[Problem]:
     """On the host's network a port can be taken once: DCGM listens on 5555, its exporter on 9400.

@@ -28,22 +28,6 @@ APPLIED = ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-config
     remedy="remove it",
     source="kubernetes.io/docs/tasks/extend-kubernetes/custom-resources: fields that a CRD does not know are pruned",
     rows=("A-08",),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata:
-      name: cluster-policy
-      annotations:
-        kubectl.kubernetes.io/last-applied-configuration: '{"spec": {"migManger": {"enabled": false}}}'
-    spec: {}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata:
-      name: cluster-policy
-      annotations:
-        kubectl.kubernetes.io/last-applied-configuration: '{"spec": {"migManager": {"enabled": false}}}'
-    spec: {migManager: {enabled: false}}""",
 )
 def nothing_dropped(change: Change) -> Iterator[Problem]:
     """The API server has dropped the field before any webhook was asked; only kubectl's note of what was applied has it.

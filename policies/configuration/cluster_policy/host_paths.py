@@ -42,18 +42,6 @@ _KUBELETS: tuple[tuple[Callable[[Object], bool], str, tuple[str, ...]], ...] = (
     remedy="write an absolute path of its own without going up",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go; k8s.io/kubernetes pkg/apis/core/validation",
     rows=("F-11", "F-16", "F-17"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      toolkit: {installDir: usr/local/nvidia}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      toolkit: {installDir: /usr/local/nvidia}""",
 )
 def host_paths(change: Change) -> Iterator[Problem]:
     """The operands mount these directories of the host, and some write into them.

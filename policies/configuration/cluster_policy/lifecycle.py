@@ -30,18 +30,6 @@ _USUAL_NAMES = ("cluster-policy", "gpu-cluster-policy")
     remedy="change the existing one, or delete it first",
     source="github.com/NVIDIA/gpu-operator controllers/active_config.go, controllers/clusterpolicy_controller.go",
     rows=("A-01", "A-02", "A-07"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: second}
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy, creationTimestamp: "2026-01-05T09:00:00Z"}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}""",
 )
 def one_cluster_policy(change: Change) -> Iterator[Problem]:
     """The operator follows the oldest ClusterPolicy and ignores every other, without an event and without an error.
@@ -76,36 +64,6 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
     source="github.com/NVIDIA/gpu-operator issues 303, 474, 367, 661, 2166",
     rows=("A-03",),
     setting="configuration.clusterPolicyDeletion",
-    wrong="""
-    # operation: DELETE
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    ---
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: training, namespace: team-a}
-    spec:
-      nodeName: gpu-1
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: "1"}}""",
-    right=f"""
-    # operation: DELETE
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata:
-      name: cluster-policy
-      annotations: {{{ALLOW_DELETION}: "true"}}
-    ---
-    apiVersion: v1
-    kind: Pod
-    metadata: {{name: training, namespace: team-a}}
-    spec:
-      nodeName: gpu-1
-      containers:
-      - name: main
-        resources: {{limits: {{nvidia.com/gpu: "1"}}}}""",
 )
 def deleted_without_pods(change: Change) -> Iterator[Problem]:
     """Deleting the ClusterPolicy deletes the driver, the device plugin and every other operand on every node at once.
@@ -135,34 +93,6 @@ def deleted_without_pods(change: Change) -> Iterator[Problem]:
     remedy="drain the nodes first",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go, controllers/nvidiadriver_controller.go",
     rows=("A-05", "A-06"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {driver: {enabled: false}}
-    --- # before
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {driver: {enabled: true}}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.deploy.driver: "true"}}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {driver: {enabled: false}}
-    --- # before
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {driver: {enabled: true}}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.deploy.driver: "false"}}""",
 )
 def driver_kept(change: Change) -> Iterator[Problem]:
     """The operator removes the driver's DaemonSets at once, and with them the modules under running pods.

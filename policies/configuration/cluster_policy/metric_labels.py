@@ -34,20 +34,6 @@ _QUANTIFIERS = "*+?"
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter; "
     "github.com/NVIDIA/dcgm-exporter internal/pkg/transformation/kubernetes.go; github.com/google/re2 Syntax",
     rows=("I-07", "I-08", "I-15"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      dcgmExporter:
-        hpcJobMapping: {enabled: true, directory: job-mapping}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      dcgmExporter:
-        hpcJobMapping: {enabled: true, directory: /var/lib/dcgm-exporter/job-mapping}""",
 )
 def labels_of_metrics(change: Change) -> Iterator[Problem]:
     """The directory of job files is mounted from the node, so it must be absolute; pods with another one do not start.

@@ -40,36 +40,6 @@ _LABEL = "nvidia.com/mig.config"
     remedy="make the ConfigMap first",
     source="github.com/NVIDIA/gpu-operator assets/state-mig-manager, controllers/object_controls.go",
     rows=("H-03", "H-04", "H-10"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      migManager: {config: {name: mig-config}}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: mig-config, namespace: gpu-operator}
-    data:
-      mig.yaml: |
-        version: v1
-        mig-configs:
-          all-disabled: [{devices: all, mig-enabled: false}]""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      migManager: {config: {name: mig-config}}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: mig-config, namespace: gpu-operator}
-    data:
-      config.yaml: |
-        version: v1
-        mig-configs:
-          all-disabled: [{devices: all, mig-enabled: false}]""",
 )
 def mounted_files(change: Change) -> Iterator[Problem]:
     """The pods of the MIG manager wait in ContainerCreating for a ConfigMap or a file that is not there.
@@ -115,31 +85,6 @@ def _content(change: Change, mounted: _Mounted, name: str, config_map: Object) -
     remedy="write migManager: {enabled: true}, or cut the GPUs yourself and remove the labels",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go hasMIGCapableGPU, docs gpu-operator-mig",
     rows=("H-08", "H-09", "H-11"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      mig: {strategy: mixed}
-      migManager: {enabled: false}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels: {nvidia.com/gpu.present: "true", nvidia.com/mig.config: all-balanced}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      mig: {strategy: mixed}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels: {nvidia.com/gpu.present: "true", nvidia.com/mig.config: all-balanced}""",
 )
 def manager_settings(change: Change) -> Iterator[Problem]:
     """Without the MIG manager the label `nvidia.com/mig.config` does nothing, and nobody says so.

@@ -28,36 +28,6 @@ if TYPE_CHECKING:
     source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go, internal/lm/mig-strategy.go; "
     "github.com/NVIDIA/gpu-operator issue 603",
     rows=("H-01", "H-02"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      mig: {strategy: single}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels:
-        nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB
-        nvidia.com/mig.capable: "true"
-        nvidia.com/mig.config: all-balanced""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      mig: {strategy: mixed}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels:
-        nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB
-        nvidia.com/mig.capable: "true"
-        nvidia.com/mig.config: all-balanced""",
 )
 def strategy_suits_nodes(change: Change) -> Iterator[Problem]:
     """Under "single" all MIG devices of a node are handed out as `nvidia.com/gpu`, and so must be of one kind.

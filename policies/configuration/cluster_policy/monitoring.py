@@ -36,27 +36,6 @@ def exports_metrics(change: Change) -> bool:
     remedy="create the ConfigMap in the operator's namespace first",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter",
     rows=("I-01", "I-02"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {dcgmExporter: {config: {name: metrics-config}}}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: metrics-config, namespace: monitoring}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {dcgmExporter: {config: {name: metrics-config}}}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: metrics-config, namespace: gpu-operator}
-    data:
-      dcgm-metrics.csv: |
-        DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).""",
 )
 def metrics_list_exists(change: Change) -> Iterator[Problem]:
     """The exporter's pods mount the key `dcgm-metrics.csv` of this ConfigMap, from the operator's namespace.
@@ -97,25 +76,6 @@ def _keys(config_map: dict[str, Any], field: str) -> list[str]:
     remedy="write dcgm.enabled: false, or remove the variable",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter",
     rows=("I-04", "I-05", "I-06"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      dcgm: {enabled: false}
-      dcgmExporter:
-        env:
-        - {name: DCGM_REMOTE_HOSTENGINE_INFO, value: "localhost:5555"}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      dcgm: {enabled: false}
-      dcgmExporter:
-        hostNetwork: true
-        env:
-        - {name: DCGM_REMOTE_HOSTENGINE_INFO, value: "localhost:5555"}""",
 )
 def one_host_engine(change: Change) -> Iterator[Problem]:
     """In a ClusterPolicy an omitted `dcgm.enabled` means true: the operator deploys a host engine of its own.

@@ -28,18 +28,6 @@ _RUNTIME = re.compile(r"(containerd|cri-o)://v?(\d+)\.(\d+)(?:\.(\d+))?")
     remedy="leave cdi.enabled and toolkit.enabled true, or write nriPluginEnabled: false",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go validateClusterPolicySpec",
     rows=("F-01", "F-02"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      cdi: {enabled: false, nriPluginEnabled: true}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      cdi: {enabled: true, nriPluginEnabled: true}""",
 )
 def nri_has_what_it_needs(change: Change) -> Iterator[Problem]:
     """The operator checks this once, when it starts: an edit is half applied today, and refused at the next restart.
@@ -68,28 +56,6 @@ def nri_has_what_it_needs(change: Change) -> Iterator[Problem]:
     source="docs.nvidia.com/datacenter/cloud-native/gpu-operator cdi.html; "
     "github.com/NVIDIA/gpu-operator controllers/state_manager.go",
     rows=("F-04", "F-05"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      cdi: {enabled: true, nriPluginEnabled: true}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.present: "true"}}
-    status: {nodeInfo: {containerRuntimeVersion: "containerd://1.7.27"}}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      cdi: {enabled: true, nriPluginEnabled: true}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.present: "true"}}
-    status: {nodeInfo: {containerRuntimeVersion: "containerd://2.1.4"}}""",
 )
 def nri_suits(change: Change) -> Iterator[Problem]:
     """Runtimes older than those that NVIDIA documents do not let the plugin register, and pods get no GPU.

@@ -32,20 +32,6 @@ _RESERVED = ("app", "app.kubernetes.io/part-of")
     remedy="write a name of at most 63 letters, digits, -, _ and ., with a DNS name and a slash before it if need be",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, k8s.io/apimachinery pkg/util/validation",
     rows=("E-20", "E-21"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      daemonsets:
-        labels: {cost centre: "4711"}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      daemonsets:
-        labels: {cost-centre: "4711"}""",
 )
 def pod_metadata(change: Change) -> Iterator[Problem]:
     """The resource takes any text; the API server refuses the DaemonSet, Service or ServiceMonitor that gets it.

@@ -27,23 +27,6 @@ _OPENSHIFT_NAMESPACE = "nvidia-gpu-operator"
     remedy=f"write psa.enabled: true, or label the namespace {_ENFORCE}=privileged",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go",
     rows=("F-14", "F-15"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    ---
-    apiVersion: v1
-    kind: Namespace
-    metadata: {name: gpu-operator, labels: {pod-security.kubernetes.io/enforce: restricted}}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {psa: {enabled: true}}
-    ---
-    apiVersion: v1
-    kind: Namespace
-    metadata: {name: gpu-operator, labels: {pod-security.kubernetes.io/enforce: restricted}}""",
 )
 def privileged_namespace(change: Change) -> Iterator[Problem]:
     """Driver, toolkit and device plugin run privileged and mount paths of the host.

@@ -40,20 +40,6 @@ def _driver(change: Change) -> tuple[str, ...] | None:
     remedy="write rdma.enabled: true beside it, or remove it",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go",
     rows=("D-01", "D-10", "S-59"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        rdma: {useHostMofed: true}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        rdma: {enabled: true, useHostMofed: true}""",
 )
 def settings_take_effect(change: Change) -> Iterator[Problem]:
     """The operator reads `useHostMofed` only where RDMA is enabled, so alone it changes nothing.
@@ -100,20 +86,6 @@ def _parsed(text: Any) -> Any:
     remedy="write kernelModuleType: open, or disable gds",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1alpha1/nvidiadriver_types.go, docs gpu-operator-rdma",
     rows=("D-04", "D-05"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {kernelModuleType: proprietary}
-      gds: {enabled: true, repository: nvcr.io/nvidia/cloud-native, image: nvidia-fs, version: "2.29.4"}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {kernelModuleType: open}
-      gds: {enabled: true, repository: nvcr.io/nvidia/cloud-native, image: nvidia-fs, version: "2.29.4"}""",
 )
 def gds_on_open_modules(change: Change) -> Iterator[Problem]:
     """Since version 2.17.5 the GDS driver, nvidia-fs, cannot be loaded beside the proprietary kernel modules.
@@ -152,18 +124,6 @@ def _needs_open(version: str) -> bool:
     remedy="write repository, image and version",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go, api/nvidia/v1alpha1/nvidiadriver_types.go",
     rows=("D-09",),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      gdrcopy: {enabled: true}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      gdrcopy: {enabled: true, repository: nvcr.io/nvidia/cloud-native, image: gdrdrv, version: v2.6}""",
 )
 def sidecars_name_images(change: Change) -> Iterator[Problem]:
     """Both are containers of the driver's pod, and neither has a default image, so the whole driver is not deployed.

@@ -33,32 +33,6 @@ _DMA_BUF_SINCE = (5, 12)
     remedy="install NVIDIA's network adapters and the Network Operator first, or disable it",
     source="github.com/NVIDIA/gpu-operator issues 588, 448, 381; docs gpu-operator-rdma",
     rows=("D-02", "D-03", "D-06"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        rdma: {enabled: true}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels: {nvidia.com/gpu.present: "true", feature.node.kubernetes.io/pci-10de.present: "true"}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        rdma: {enabled: true}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels: {nvidia.com/gpu.present: "true", feature.node.kubernetes.io/pci-15b3.present: "true"}""",
 )
 def rdma_stack_on_nodes(change: Change) -> Iterator[Problem]:
     """With RDMA enabled the driver's pod waits for the network driver (MOFED), for ever where no adapter needs one.

@@ -52,22 +52,6 @@ def _toolkit_env(change: Change) -> Iterator[tuple[int, str, str]]:
     remedy="remove it",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformToolkit",
     rows=("F-10",),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      toolkit:
-        env:
-        - {name: CONTAINERD_SET_AS_DEFAULT, value: "true"}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      toolkit:
-        env:
-        - {name: CONTAINERD_SOCKET, value: /run/k3s/containerd/containerd.sock}""",
 )
 def default_runtime_left_alone(change: Change) -> Iterator[Problem]:
     """With CDI the operator leaves the node's default runtime as it is, and GPUs come through the CRI.
@@ -92,21 +76,6 @@ def default_runtime_left_alone(change: Change) -> Iterator[Problem]:
     remedy="leave toolkit.enabled true, or install the NVIDIA Container Toolkit on every GPU node first",
     source="docs.nvidia.com/datacenter/cloud-native/gpu-operator getting-started.html, pre-installed toolkit",
     rows=("F-07", "F-12"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {toolkit: {enabled: false}}
-    --- # before
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {toolkit: {enabled: true}}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {driver: {enabled: false}, toolkit: {enabled: false}}""",
 )
 def toolkit_somewhere(change: Change) -> Iterator[Problem]:
     """The toolkit writes the CDI specifications and configures the runtime.
@@ -135,27 +104,6 @@ def toolkit_somewhere(change: Change) -> Iterator[Problem]:
     remedy=f'add to toolkit.env: {{name: CONTAINERD_SOCKET, value: "{_RANCHER_SOCKET}"}}',
     source="docs.rke2.io/advanced gpu-operators; github.com/NVIDIA/gpu-operator issues 406, 522, 992",
     rows=("F-06", "F-08", "F-09"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      toolkit:
-        env:
-        - {name: CONTAINERD_CONFIG, value: /var/lib/rancher/rke2/agent/etc/containerd/config.toml.tmpl}""",
-    right=f"""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {{name: cluster-policy}}
-    spec:
-      toolkit:
-        env:
-        - {{name: CONTAINERD_SOCKET, value: {_RANCHER_SOCKET}}}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata: {{name: gpu-1, labels: {{nvidia.com/gpu.present: "true"}}}}
-    status: {{nodeInfo: {{kubeletVersion: v1.33.4+rke2r1}}}}""",
 )
 def rancher_containerd(change: Change) -> Iterator[Problem]:
     """The toolkit reloads containerd through its socket, and edits its configuration as TOML.

@@ -54,19 +54,6 @@ def _is_enabled(change: Change, component: str) -> bool:
     remedy="write sandboxWorkloads.enabled: true, or remove it",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled",
     rows=("J-01", "J-04"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      vfioManager: {enabled: true}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      sandboxWorkloads: {enabled: true}
-      vfioManager: {enabled: true}""",
 )
 def sandbox_enabled(change: Change) -> Iterator[Problem]:
     """Without `sandboxWorkloads.enabled` none of these components is ever deployed, and every node runs containers.
@@ -96,22 +83,6 @@ def sandbox_enabled(change: Change) -> Iterator[Problem]:
     remedy="enable the device plugin of the mode",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled, docs deploy-kata-containers",
     rows=("J-02", "J-03", "J-07"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      sandboxWorkloads: {enabled: true, mode: kata}
-      vfioManager: {enabled: true}
-      sandboxDevicePlugin: {enabled: true}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      sandboxWorkloads: {enabled: true, mode: kata}
-      vfioManager: {enabled: true}
-      kataSandboxDevicePlugin: {enabled: true}""",
 )
 def components_fit_mode(change: Change) -> Iterator[Problem]:
     """Each mode has its own device plugin, the other one's is not deployed, and no GPU is offered to any machine.
@@ -146,20 +117,6 @@ def components_fit_mode(change: Change) -> Iterator[Problem]:
     remedy="enable the component",
     source="docs gpu-operator-kubevirt",
     rows=("J-05", "J-06", "S-29"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      sandboxWorkloads: {enabled: true, defaultWorkload: vm-passthrough}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      sandboxWorkloads: {enabled: true, defaultWorkload: vm-passthrough}
-      vfioManager: {enabled: true}
-      sandboxDevicePlugin: {enabled: true}""",
 )
 def default_workload_served(change: Change) -> Iterator[Problem]:
     """A GPU goes to a machine only after vfio-pci has it, and a vGPU exists only with a vGPU Manager on the host.

@@ -32,35 +32,6 @@ _WHOLE = ("", "all-disabled")
     remedy="label the nodes with the workload that they are for",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go getWorkloadConfig, docs gpu-operator-kubevirt",
     rows=("J-12", "J-14", "J-17"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      sandboxWorkloads: {enabled: true, defaultWorkload: vm-passthrough}
-      vfioManager: {enabled: true}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels: {nvidia.com/gpu.present: "true", nvidia.com/mig.config: all-1g.10gb}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      sandboxWorkloads: {enabled: true, defaultWorkload: vm-passthrough}
-      vfioManager: {enabled: true}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels:
-        nvidia.com/gpu.present: "true"
-        nvidia.com/mig.config: all-1g.10gb
-        nvidia.com/gpu.workload.config: container""",
 )
 def nodes_fit_workloads(change: Change) -> Iterator[Problem]:
     """A node has one kind of workload, by its label `nvidia.com/gpu.workload.config` or else by the default.

@@ -47,20 +47,6 @@ _CHOICES = {
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyServiceMonitorCustomEdits; "
     "github.com/prometheus-operator/prometheus-operator pkg/prometheus; k8s.io/api/core/v1 ServiceType",
     rows=("I-09", "I-10", "I-11", "I-12", "I-13", "I-16"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      dcgmExporter:
-        serviceMonitor: {enabled: true, interval: 15s, scrapeTimeout: 30s}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      dcgmExporter:
-        serviceMonitor: {enabled: true, interval: 30s, scrapeTimeout: 30s}""",
 )
 def scrapable(change: Change) -> Iterator[Problem]:
     """The ServiceMonitor is made as it is written, and rejected later by somebody else.

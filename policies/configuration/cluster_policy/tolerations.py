@@ -40,23 +40,6 @@ _COMPARING = ("Lt", "Gt")
     remedy="add {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, issues 2717, 270, 26, 397",
     rows=("E-17", "E-18"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      daemonsets:
-        tolerations:
-        - {key: sku, operator: Equal, value: gpu, effect: NoSchedule}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      daemonsets:
-        tolerations:
-        - {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}
-        - {key: sku, operator: Equal, value: gpu, effect: NoSchedule}""",
 )
 def taints_tolerated(change: Change) -> Iterator[Problem]:
     """Tolerations that are written replace the default one, which is for `nvidia.com/gpu`, the usual taint of GPU nodes.
@@ -117,22 +100,6 @@ def _text(item: Any, field: str) -> str:
     remedy="write {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidateTolerations",
     rows=("E-19",),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      daemonsets:
-        tolerations:
-        - {key: nvidia.com/gpu, operator: Exists, value: present, effect: NoSchedule}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      daemonsets:
-        tolerations:
-        - {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}""",
 )
 def toleration_syntax(change: Change) -> Iterator[Problem]:
     """The resource takes any toleration; the API server refuses the DaemonSets made with an impossible one.

@@ -32,24 +32,6 @@ _CHART = {"maxParallelUpgrades": 1, "maxUnavailable": "25%"}
     remedy="write a timeout in seconds, such as 300",
     source="github.com/NVIDIA/k8s-operator-libs pkg/upgrade/pod_manager.go, docs gpu-driver-upgrades",
     rows=("E-07", "E-09"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        upgradePolicy:
-          autoUpgrade: true
-          drain: {enable: true, timeoutSeconds: 0}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        upgradePolicy:
-          autoUpgrade: true
-          drain: {enable: true, timeoutSeconds: 300}""",
 )
 def pods_in_the_way(change: Change) -> Iterator[Problem]:
     """A driver is replaced after the GPU pods of its node are gone; a timeout of zero waits for that for ever.
@@ -110,24 +92,6 @@ def _is_managed(pod: Object) -> bool:
     remedy="write autoUpgrade: false, and upgrade drivers node by node",
     source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, issue 2417",
     rows=("E-10", "E-11", "J-15"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      sandboxWorkloads: {enabled: true}
-      vfioManager: {enabled: true}
-      driver:
-        upgradePolicy: {autoUpgrade: true, maxParallelUpgrades: 4}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      sandboxWorkloads: {enabled: true}
-      vfioManager: {enabled: true}
-      driver:
-        upgradePolicy: {autoUpgrade: false}""",
 )
 def upgrades_run(change: Change) -> Iterator[Problem]:
     """With sandbox workloads enabled the upgrade controller does nothing, and takes its labels from the nodes.

@@ -36,20 +36,6 @@ def _unless_idle(policy: UpgradePolicy) -> Severity | None:
     source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, "
     "github.com/NVIDIA/k8s-operator-libs pkg/upgrade/common_manager.go",
     rows=("E-01", "E-02", "E-03"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        upgradePolicy: {autoUpgrade: true, maxUnavailable: "25"}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        upgradePolicy: {autoUpgrade: true, maxUnavailable: "25%"}""",
 )
 def unavailable_nodes(change: Change) -> Iterator[Problem]:
     """The upgrade controller computes how many nodes it may take out; text that is no percentage stops it each time.
@@ -91,20 +77,6 @@ def _unreadable(policy: UpgradePolicy, value: str, severity: Severity | None, id
     remedy="write how many nodes may be upgraded at once",
     source="github.com/NVIDIA/k8s-operator-libs pkg/upgrade/common_manager.go",
     rows=("E-04", "E-05"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        upgradePolicy: {autoUpgrade: true, maxParallelUpgrades: 0}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        upgradePolicy: {autoUpgrade: true, maxParallelUpgrades: 1}""",
 )
 def parallel_upgrades(change: Change) -> Iterator[Problem]:
     """Zero does not switch upgrades off: it means without limit, and only `maxUnavailable` holds them back.
@@ -131,24 +103,6 @@ def parallel_upgrades(change: Change) -> Iterator[Problem]:
     remedy='write a label selector such as "app=training" or "team in (a,b)"',
     source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, k8s.io/apimachinery pkg/labels",
     rows=("E-06", "E-08"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        upgradePolicy:
-          autoUpgrade: true
-          waitForCompletion: {podSelector: "app: training"}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver:
-        upgradePolicy:
-          autoUpgrade: true
-          waitForCompletion: {podSelector: "app=training"}""",
 )
 def pod_selectors(change: Change) -> Iterator[Problem]:
     """The selectors are text, which nobody reads before the first upgrade; then the node ends in upgrade-failed.

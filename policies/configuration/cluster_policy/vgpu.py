@@ -35,24 +35,6 @@ _DEFAULT_CONFIG = "default"
     remedy="write repository, image and version of the vGPU Manager that you have built",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go, docs gpu-operator-kubevirt",
     rows=("J-08", "J-09", "J-16"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      sandboxWorkloads: {enabled: true}
-      vgpuManager: {enabled: true}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      sandboxWorkloads: {enabled: true}
-      vgpuManager:
-        enabled: true
-        repository: registry.example.com/nvidia
-        image: vgpu-manager
-        version: "580.65.05\"""",
 )
 def vgpu_images(change: Change) -> Iterator[Problem]:
     """NVIDIA's licence keeps the vGPU Manager out of public registries, so the operator has no default for it.
@@ -98,42 +80,6 @@ def _manager(change: Change) -> Iterator[Problem]:
     source="github.com/NVIDIA/gpu-operator assets/state-vgpu-device-manager, controllers/object_controls.go; "
     "issues 600, 591, 447",
     rows=("J-10", "J-11"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      sandboxWorkloads: {enabled: true}
-      vgpuDeviceManager:
-        enabled: true
-        config: {name: vgpu-devices, default: A40-48Q}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: vgpu-devices, namespace: gpu-operator}
-    data:
-      config.yaml: |
-        version: v1
-        vgpu-configs:
-          A40-24Q: [{devices: all, vgpu-devices: {A40-24Q: 2}}]""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      sandboxWorkloads: {enabled: true}
-      vgpuDeviceManager:
-        enabled: true
-        config: {name: vgpu-devices, default: A40-24Q}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: vgpu-devices, namespace: gpu-operator}
-    data:
-      config.yaml: |
-        version: v1
-        vgpu-configs:
-          A40-24Q: [{devices: all, vgpu-devices: {A40-24Q: 2}}]""",
 )
 def defaults_exist(change: Change) -> Iterator[Problem]:
     """The vGPU device manager reads `vgpu-configs` of `config.yaml`, and applies the default to nodes without a label.

@@ -31,22 +31,6 @@ _RELAXED_SINCE = (1, 32)
     source="k8s.io/apimachinery/pkg/util/validation.IsEnvVarName; github.com/NVIDIA/gpu-operator "
     "controllers/object_controls.go setContainerEnv",
     rows=("C-30", "C-31"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      toolkit:
-        env:
-        - {name: "CONTAINERD_CONFIG=", value: /etc/containerd/config.toml}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      toolkit:
-        env:
-        - {name: CONTAINERD_CONFIG, value: /etc/containerd/config.toml}""",
 )
 def environment(change: Change) -> Iterator[Problem]:
     """The operator copies the variables into its DaemonSets, and Kubernetes refuses those with an invalid name.
@@ -98,24 +82,6 @@ def _variable_name(component: Component, index: int, name: str) -> Iterator[Prob
     remedy="lower the request or raise the limit",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidateContainerResourceRequirements",
     rows=("C-34",),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      dcgmExporter:
-        resources:
-          requests: {memory: 1Gi}
-          limits: {memory: 512Mi}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      dcgmExporter:
-        resources:
-          requests: {memory: 512Mi}
-          limits: {memory: 1Gi}""",
 )
 def resources(change: Change) -> Iterator[Problem]:
     """The operator copies the resources into its DaemonSets, and Kubernetes refuses what contradicts itself.

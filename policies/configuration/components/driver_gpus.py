@@ -32,30 +32,6 @@ _CONSUMER = re.compile(r"GeForce", re.IGNORECASE)
     remedy="raise version",
     source="docs.nvidia.com GPU Operator, platform support; github.com/NVIDIA/gpu-operator issues 1361",
     rows=("C-11", "C-12"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {repository: nvcr.io/nvidia, image: driver, version: 570.86.15}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: b200-1
-      labels: {nvidia.com/gpu.present: "true", nvidia.com/gpu.product: NVIDIA-B200, nvidia.com/gpu.family: blackwell}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {repository: nvcr.io/nvidia, image: driver, version: 580.95.05}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: b200-1
-      labels: {nvidia.com/gpu.present: "true", nvidia.com/gpu.product: NVIDIA-B200, nvidia.com/gpu.family: blackwell}""",
 )
 def recent_driver(change: Change) -> Iterator[Problem]:
     """A driver that is older than a GPU does not find it, and the node has no GPU for Kubernetes.
@@ -112,33 +88,6 @@ def _has_both(node: Object) -> bool:
     remedy="leave these nodes out with the label nvidia.com/gpu.deploy.driver=false",
     source="docs.nvidia.com GPU Operator, platform support",
     rows=("C-36",),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {enabled: true}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: jetson-1
-      labels: {nvidia.com/gpu.present: "true", nvidia.com/gpu.product: Orin-nvgpu}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {enabled: true}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: jetson-1
-      labels:
-        nvidia.com/gpu.present: "true"
-        nvidia.com/gpu.product: Orin-nvgpu
-        nvidia.com/gpu.deploy.driver: "false\"""",
 )
 def supported_gpus(change: Change) -> Iterator[Problem]:
     """The driver container is made for the GPUs of data centres and workstations.

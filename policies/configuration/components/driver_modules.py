@@ -28,18 +28,6 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
     remedy="write kernelModuleType: open, or proprietary for GPUs older than Turing",
     source="docs.nvidia.com GPU Operator, getting started: kernelModuleType; platform support",
     rows=("C-08", "C-09", "C-10", "C-13", "S-12", "S-66"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {kernelModuleType: auto, repository: nvcr.io/nvidia, image: driver, version: 560.35.03}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {kernelModuleType: open, repository: nvcr.io/nvidia, image: driver, version: 560.35.03}""",
 )
 def kernel_module_type(change: Change) -> Iterator[Problem]:
     """GPUs older than Turing work with the proprietary modules only, Blackwell and the GPUs of Grace with the open only.

@@ -48,18 +48,6 @@ issues 170, 418, 647, 709, 1212, 2225."""
     remedy="write the version that the registry has a tag for",
     source="docs.nvidia.com GPU Operator, precompiled driver containers",
     rows=("C-01", "C-02"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {usePrecompiled: true, repository: nvcr.io/nvidia, image: driver, version: 580.65.06}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {usePrecompiled: true, repository: nvcr.io/nvidia, image: driver, version: "580"}""",
 )
 def version_form(change: Change) -> Iterator[Problem]:
     """Precompiled images are tagged `<branch>-<kernel>-<os>`, all others `<version>-<os>`.
@@ -113,38 +101,6 @@ def _build_instead(driver: Driver) -> str:
     source="docs.nvidia.com GPU Operator, precompiled driver containers; github.com/NVIDIA/gpu-operator "
     "controllers/object_controls.go getKernelVersionsMap",
     rows=("C-06", "C-07"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {usePrecompiled: true, repository: nvcr.io/nvidia, image: driver, version: "580"}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels:
-        nvidia.com/gpu.present: "true"
-        feature.node.kubernetes.io/kernel-version.full: 6.1.0-18-amd64
-        feature.node.kubernetes.io/system-os_release.ID: debian
-        feature.node.kubernetes.io/system-os_release.VERSION_ID: "12\"""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {usePrecompiled: true, repository: nvcr.io/nvidia, image: driver, version: "580"}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels:
-        nvidia.com/gpu.present: "true"
-        feature.node.kubernetes.io/kernel-version.full: 5.15.0-102-generic
-        feature.node.kubernetes.io/system-os_release.ID: ubuntu
-        feature.node.kubernetes.io/system-os_release.VERSION_ID: "22.04\"""",
 )
 def precompiled_kernels(change: Change) -> Iterator[Problem]:
     """The operator makes one DaemonSet for each kernel that GPU nodes run, and looks for an image of that kernel.

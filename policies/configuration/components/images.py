@@ -65,18 +65,6 @@ def _listed(words: list[str]) -> str:
     remedy="set repository, image and version, or none of them",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go imagePath",
     rows=("B-01", "B-03", "S-16", "S-36"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      toolkit: {version: v1.20.0}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      toolkit: {repository: nvcr.io/nvidia/k8s, image: container-toolkit, version: v1.20.0}""",
 )
 def complete_image(change: Change) -> Iterator[Problem]:
     """The operator joins the three itself; where one is missing, the component's DaemonSet is never made.
@@ -143,18 +131,6 @@ def _image_alone(component: Component, image: str) -> Iterator[Problem]:
     remedy="write the registry and path in repository, the name in image, the tag in version",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go imagePath; github.com/distribution/reference",
     rows=("B-04", "B-09", "B-14"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {repository: nvcr.io/nvidia, image: nvcr.io/nvidia/driver, version: 580.95.05}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {repository: nvcr.io/nvidia, image: driver, version: 580.95.05}""",
 )
 def valid_reference(change: Change) -> Iterator[Problem]:
     """The operator joins them as `repository/image:version`, or with `@` where the version begins with `sha256:`.

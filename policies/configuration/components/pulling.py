@@ -30,18 +30,6 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go ImagePullPolicy; "
     "controllers/object_controls.go addPullSecrets",
     rows=("B-12", "B-13"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      devicePlugin: {imagePullPolicy: always}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      devicePlugin: {imagePullPolicy: Always}""",
 )
 def pull_settings(change: Change) -> Iterator[Problem]:
     """A pull policy that Kubernetes does not know is silently taken as IfNotPresent.

@@ -53,18 +53,6 @@ Not of what contains other kernel modules: GPUDirect Storage, GDRCopy and vGPU h
     remedy="write the version alone",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go resolveDriverTag",
     rows=("B-05", "B-06", "B-10", "B-11"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {repository: nvcr.io/nvidia, image: driver, version: 580.95.05-ubuntu22.04}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      driver: {repository: nvcr.io/nvidia, image: driver, version: 580.95.05}""",
 )
 def operating_system_added(change: Change) -> Iterator[Problem]:
     """Images with kernel modules are built for each operating system, and the operator appends that of the node.
@@ -138,18 +126,6 @@ def _listed(words: list[str]) -> str:
     remedy="write a tag that the registry has",
     source="github.com/NVIDIA/gpu-operator deployments/gpu-operator/values.yaml; tags on nvcr.io",
     rows=("B-02", "B-07", "B-08"),
-    wrong="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      dcgm: {repository: nvcr.io/nvidia/cloud-native, image: dcgm, version: 4.6.0-1}""",
-    right="""
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      dcgm: {repository: nvcr.io/nvidia/cloud-native, image: dcgm, version: 4.6.0-1-ubuntu24.04}""",
 )
 def existing_tag(change: Change) -> Iterator[Problem]:
     """A tag that the registry does not have leaves the component's pods in ImagePullBackOff on every node.

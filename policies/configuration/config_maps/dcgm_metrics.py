@@ -35,26 +35,6 @@ _MOST = 50
     remedy=f"name the key {LIST_KEY}",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go MetricsConfigFileName; issues 1616, 648, 275",
     rows=("I-02", "S-04", "S-54"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata:
-      name: metrics-config
-      namespace: gpu-operator
-      labels: {gpu-admission.io/config: dcgm-metrics}
-    data:
-      default-counters.csv: |
-        DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata:
-      name: metrics-config
-      namespace: gpu-operator
-      labels: {gpu-admission.io/config: dcgm-metrics}
-    data:
-      dcgm-metrics.csv: |
-        DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).""",
 )
 def list_key(change: Change) -> Iterator[Problem]:
     """The operator mounts one key of the ConfigMap, `dcgm-metrics.csv`, and no other.
@@ -96,28 +76,6 @@ def _is_named(change: Change) -> bool:
     remedy="write lines of three fields: DCGM field, type of metric, help text",
     source="github.com/NVIDIA/dcgm-exporter internal/pkg/counters/counter_config.go; go.dev/src/encoding/csv/reader.go",
     rows=("I-03",),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata:
-      name: metrics-config
-      namespace: gpu-operator
-      labels: {gpu-admission.io/config: dcgm-metrics}
-    data:
-      dcgm-metrics.csv: |
-        DCGM_FI_DEV_GPU_UTILIZATION, gauge, GPU utilization (in %).
-        DCGM_FI_DEV_FB_USED, guage, Framebuffer memory used, in MiB.""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata:
-      name: metrics-config
-      namespace: gpu-operator
-      labels: {gpu-admission.io/config: dcgm-metrics}
-    data:
-      dcgm-metrics.csv: |
-        DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).
-        DCGM_FI_DEV_FB_USED, gauge, Framebuffer memory used (in MiB).""",
 )
 def readable_list(change: Change) -> Iterator[Problem]:
     """The exporter reads the list once, when it starts, and exits at the first line that it does not understand.
@@ -138,26 +96,6 @@ def readable_list(change: Change) -> Iterator[Problem]:
     source="github.com/NVIDIA/dcgm-exporter internal/pkg/rendermetrics, internal/pkg/collector/gpu_collector.go; "
     "prometheus.io exposition formats",
     rows=("I-14", "S-27"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata:
-      name: metrics-config
-      namespace: gpu-operator
-      labels: {gpu-admission.io/config: dcgm-metrics}
-    data:
-      dcgm-metrics.csv: |
-        DCGM_FI_DEV_XID_ERRORS, counter, Value of the last XID error encountered.""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata:
-      name: metrics-config
-      namespace: gpu-operator
-      labels: {gpu-admission.io/config: dcgm-metrics}
-    data:
-      dcgm-metrics.csv: |
-        DCGM_FI_DEV_XID_ERRORS, gauge, Value of the last XID error encountered.""",
 )
 def fitting_types(change: Change) -> Iterator[Problem]:
     """The exporter starts with such a line, and what it serves is wrong or missing.

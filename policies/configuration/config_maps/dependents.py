@@ -43,28 +43,6 @@ _OWNERS = frozenset({"ClusterPolicy", "NVIDIADriver", "GPUCluster"})
     source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go; "
     "github.com/NVIDIA/gpu-operator controllers/object_controls.go",
     rows=("A-04",),
-    wrong="""
-    # operation: DELETE
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data: {}
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {config: {name: time-slicing, default: any}}}""",
-    right="""
-    # operation: DELETE
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data: {}
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {config: {name: time-slicing-2, default: any}}}""",
 )
 def in_use(change: Change) -> Iterator[Problem]:
     """Pods that mount the ConfigMap go on until they restart, and then never start again.

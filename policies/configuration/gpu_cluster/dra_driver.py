@@ -41,20 +41,6 @@ _EXITS = "the DRA driver would exit with: feature gate validation failed: featur
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu pkg/featuregates/featuregates.go, cmd/gpu-kubelet-plugin; "
     "github.com/NVIDIA/gpu-operator internal/state/dra_driver.go",
     rows=("L-02", "L-03", "L-04"),
-    wrong="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: GPUCluster
-    metadata: {name: gpu-cluster}
-    spec:
-      draDriver:
-        featureGates: {DynamicMIG: true, MPSSupport: true}""",
-    right="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: GPUCluster
-    metadata: {name: gpu-cluster}
-    spec:
-      draDriver:
-        featureGates: {TimeSlicingSettings: true, MPSSupport: true}""",
 )
 def startable(change: Change) -> Iterator[Problem]:
     """All containers of the DRA driver check the feature gates before anything else.

@@ -33,25 +33,6 @@ _BRANCH = re.compile(r"([0-9]{3,4})(?:\.|$)")
     source="github.com/NVIDIA/gpu-operator controllers/gpucluster_controller.go, "
     "deployments/gpu-operator/templates/validations.yaml; docs.nvidia.com GPU Operator, DRA",
     rows=("A-02", "L-01", "L-05"),
-    wrong="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: GPUCluster
-    metadata: {name: gpu-cluster}
-    spec: {draDriver: {}}
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}""",
-    right="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: GPUCluster
-    metadata: {name: gpu-cluster}
-    spec: {draDriver: {}}
-    ---
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: default}
-    spec: {default: true, repository: nvcr.io/nvidia, image: driver, version: 595.91.07}""",
 )
 def surroundings(change: Change) -> Iterator[Problem]:
     """The operator runs either the device plugin, for a ClusterPolicy, or the DRA driver, for a GPUCluster.

@@ -31,42 +31,6 @@ _FAILED = "nvidia.com/mig.config.state would become failed"
     source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go; "
     "github.com/NVIDIA/mig-parted deployments/systemd/config-default.yaml; docs gpu-operator-mig",
     rows=("A-04", "G-05", "H-07", "S-51"),
-    wrong="""
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels: {nvidia.com/device-plugin.config: time-slicing}
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {config: {name: time-slicing, default: any}}}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data:
-      any: "version: v1"
-      a100: "version: v1\"""",
-    right="""
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels: {nvidia.com/device-plugin.config: a100}
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {config: {name: time-slicing, default: any}}}
-    ---
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data:
-      any: "version: v1"
-      a100: "version: v1\"""",
 )
 def existing_configs(change: Change) -> Iterator[Problem]:
     """The label's value is a name inside a ConfigMap, and not the name of the ConfigMap: people mix these up.

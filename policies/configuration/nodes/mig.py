@@ -29,24 +29,6 @@ if TYPE_CHECKING:
     source="github.com/NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go; "
     "github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go; docs gpu-operator-mig, gpu-operator-kubevirt",
     rows=("H-01", "H-02", "H-06", "H-08", "H-09", "H-14", "J-17"),
-    wrong="""
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels:
-        nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB
-        nvidia.com/gpu.memory: "40960"
-        nvidia.com/mig.config: all-3g.40gb""",
-    right="""
-    apiVersion: v1
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels:
-        nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB
-        nvidia.com/gpu.memory: "40960"
-        nvidia.com/mig.config: all-3g.20gb""",
 )
 def possible_mig(change: Change) -> Iterator[Problem]:
     """A configuration that the GPUs do not have leaves the node in the state `failed`; one that does not suit fares worse.

@@ -29,40 +29,6 @@ _EFFECTS = {
     default=Severity.WARN,
     remedy="drain the node first",
     source="docs gpu-operator-mig, gpu-operator-kubevirt; github.com/NVIDIA/mig-parted deployments/container",
-    wrong="""
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/mig.config: all-1g.10gb}}
-    --- # before
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/mig.config: all-disabled}}
-    ---
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: training, namespace: team-a}
-    spec:
-      nodeName: gpu-1
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: "1"}}""",
-    right="""
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/mig.config: all-1g.10gb}}
-    --- # before
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/mig.config: all-disabled}}
-    ---
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: training, namespace: team-a}
-    spec:
-      nodeName: gpu-2
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: "1"}}""",
 )
 def unused_gpus(change: Change) -> Iterator[Problem]:
     """The MIG manager stops the operator's own pods before it cuts, and no others.

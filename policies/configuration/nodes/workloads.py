@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     remedy=f"write one of {', '.join(WORKLOADS)}",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go getWorkloadConfig, internal/nvidiadriver",
     rows=("J-14",),
-    wrong="""
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.workload.config: passthrough}}""",
-    right="""
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.workload.config: vm-passthrough}}""",
 )
 def known_values(change: Change) -> Iterator[Problem]:
     """With a workload that the operator does not know, the node gets the default one, and only a log tells.

@@ -28,26 +28,6 @@ _OF_KUBERNETES = {"initialDelaySeconds": 0, "periodSeconds": 10, "timeoutSeconds
     remedy="remove startupProbe, or write all of its fields",
     source="github.com/NVIDIA/gpu-operator internal/state/driver.go, manifests/state-driver/0500_daemonset.yaml",
     rows=("K-12", "K-13", "K-17"),
-    wrong="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: default}
-    spec:
-      repository: nvcr.io/nvidia
-      image: driver
-      version: 580.95.05
-      startupProbe: {initialDelaySeconds: 60}""",
-    right="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: default}
-    spec:
-      default: true
-      driverType: gpu
-      repository: nvcr.io/nvidia
-      image: driver
-      version: 580.95.05
-      startupProbe: {initialDelaySeconds: 60, periodSeconds: 10, timeoutSeconds: 60, failureThreshold: 240}""",
 )
 def whole_probe(change: Change) -> Iterator[Problem]:
     """A startup probe replaces the operator's own, it is not merged with it as in a ClusterPolicy.

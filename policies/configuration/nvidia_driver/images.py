@@ -24,16 +24,6 @@ _VGPU = ("vgpu", "vgpu-host-manager")
     remedy="write repository: nvcr.io/nvidia, image: driver and a version",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1alpha1/nvidiadriver_types.go GetImagePath, internal/image/image.go",
     rows=("K-05",),
-    wrong="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: default}
-    spec: {default: true, driverType: gpu, repository: nvcr.io/nvidia, version: 580.95.05}""",
-    right="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: default}
-    spec: {default: true, driverType: gpu, repository: nvcr.io/nvidia, image: driver, version: 580.95.05}""",
 )
 def named_image(change: Change) -> Iterator[Problem]:
     """The default of `image` is a whole path, nvcr.io/nvidia/driver, and the operator puts the repository before it.
@@ -71,27 +61,6 @@ def named_image(change: Change) -> Iterator[Problem]:
     source="github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go, config/crd/bases; docs.nvidia.com GPU "
     "Operator, driver configuration",
     rows=("K-07", "K-08", "K-11", "K-18"),
-    wrong="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: default}
-    spec:
-      repository: nvcr.io/nvidia
-      image: driver
-      version: "580"
-      usePrecompiled: true
-      gdrcopy: {enabled: true, repository: nvcr.io/nvidia/cloud-native, image: gdrdrv, version: v2.6}""",
-    right="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: default}
-    spec:
-      default: true
-      driverType: gpu
-      repository: nvcr.io/nvidia
-      image: driver
-      version: 580.95.05
-      gdrcopy: {enabled: true, repository: nvcr.io/nvidia/cloud-native, image: gdrdrv, version: v2.6}""",
 )
 def fitting_kind(change: Change) -> Iterator[Problem]:
     """GPUDirect Storage and GDRCopy are built beside the driver, which precompiled drivers are not.

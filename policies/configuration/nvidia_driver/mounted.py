@@ -29,28 +29,6 @@ _TOPOLOGY_FILE = "nvidia-topologyd.conf"
     remedy="write the name of a ConfigMap in the operator's namespace",
     source="github.com/NVIDIA/gpu-operator internal/state/driver_volumes.go, controllers/nvidiadriver_controller.go",
     rows=("K-16", "K-19"),
-    wrong="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: default}
-    spec:
-      repository: nvcr.io/nvidia
-      image: driver
-      version: 580.95.05
-      repoConfig: {name: mirror}
-      certConfig: {name: mirror}""",
-    right="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: default}
-    spec:
-      default: true
-      driverType: gpu
-      repository: nvcr.io/nvidia
-      image: driver
-      version: 580.95.05
-      repoConfig: {name: mirror-repos}
-      certConfig: {name: mirror-certs}""",
 )
 def references_exist(change: Change) -> Iterator[Problem]:
     """The operator reads these ConfigMaps from its own namespace while it puts the driver's DaemonSet together.

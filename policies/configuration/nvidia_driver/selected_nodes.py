@@ -36,26 +36,6 @@ _BY_ADMINISTRATORS = ("nvidia.com/mig.config", "nvidia.com/vgpu.config")
     source="github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go; docs.nvidia.com GPU Operator, driver "
     "configuration",
     rows=("K-06", "K-09", "K-10", "K-14"),
-    wrong="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: h100}
-    spec:
-      repository: nvcr.io/nvidia
-      image: driver
-      version: 580.95.05
-      nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}""",
-    right="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: h100}
-    spec:
-      default: false
-      driverType: gpu
-      repository: nvcr.io/nvidia
-      image: driver
-      version: 580.95.05
-      nodeSelector: {pool: h100}""",
 )
 def nodes_to_run_on(change: Change) -> Iterator[Problem]:
     """An NVIDIADriver that selects no node is accepted and does nothing, without an event.

@@ -41,32 +41,6 @@ def selects(selector: dict[str, Any], node: Object) -> bool:
     remedy="give each NVIDIADriver a nodeSelector of its own, and default: true to the one for the rest",
     source="github.com/NVIDIA/gpu-operator internal/validator/validator.go; issues 2259, 1661, 2355",
     rows=("K-01", "K-02", "K-03", "K-04"),
-    wrong="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: h100}
-    spec: {repository: nvcr.io/nvidia, image: driver, version: 580.95.05, nodeSelector: {pool: h100}}
-    ---
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: everywhere}
-    spec: {repository: nvcr.io/nvidia, image: driver, version: 570.172.08}""",
-    right="""
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: h100}
-    spec:
-      default: false
-      driverType: gpu
-      repository: nvcr.io/nvidia
-      image: driver
-      version: 580.95.05
-      nodeSelector: {pool: h100}
-    ---
-    apiVersion: nvidia.com/v1alpha1
-    kind: NVIDIADriver
-    metadata: {name: everywhere}
-    spec: {default: true, repository: nvcr.io/nvidia, image: driver, version: 570.172.08}""",
 )
 def one_driver_per_node(change: Change) -> Iterator[Problem]:
     """Where two NVIDIADrivers select the same node, the operator stops at both, and at every other one too.

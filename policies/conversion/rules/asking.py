@@ -16,14 +16,6 @@ MALFORMED = rule(
     What cannot be read cannot be converted, and would be refused on `kubectl apply` anyway.""",
     remedy="correct the manifest",
     source="k8s.io/api/core/v1/types.go",
-    wrong="""
-    spec:
-      containers:
-        name: train""",
-    right="""
-    spec:
-      containers:
-      - name: train""",
 )
 
 AMOUNT = rule(
@@ -37,14 +29,6 @@ AMOUNT = rule(
     about, because Kubernetes reads it as 0.""",
     remedy="ask for a whole number of GPUs, or for a MIG device such as nvidia.com/mig-1g.10gb",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidateResourceQuantityValue (must be an integer)",
-    wrong="""
-    resources:
-      limits:
-        nvidia.com/gpu: "0.5" """,
-    right="""
-    resources:
-      limits:
-        nvidia.com/mig-1g.10gb: 1""",
 )
 
 UNEQUAL = rule(
@@ -56,13 +40,6 @@ UNEQUAL = rule(
     refuse the pod after conversion was decided; the words here say which two numbers differ.""",
     remedy="write the limit only; Kubernetes copies it to the request",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidateContainerResourceRequirements",
-    wrong="""
-    resources:
-      limits: {nvidia.com/gpu: 2}
-      requests: {nvidia.com/gpu: 1}""",
-    right="""
-    resources:
-      limits: {nvidia.com/gpu: 2}""",
 )
 
 TOO_MANY = rule(
@@ -74,12 +51,6 @@ TOO_MANY = rule(
     more than 32 MIG devices or shares has to be split.""",
     remedy="spread the work over several pods",
     source="k8s.io/api/resource/v1 types.go AllocationResultsMaxSize",
-    wrong="""
-    resources:
-      limits: {nvidia.com/mig-1g.10gb: 40}""",
-    right="""
-    resources:
-      limits: {nvidia.com/mig-1g.10gb: 20}   # in each of two pods""",
 )
 
 PROFILE = rule(
@@ -91,12 +62,6 @@ PROFILE = rule(
     compute instances (`1c.2g.10gb`) exist only under the device plugin, and a name that is no profile exists nowhere.""",
     remedy="ask for a profile of the form nvidia.com/mig-<slices>g.<memory>gb",
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/mig.go",
-    wrong="""
-    resources:
-      limits: {nvidia.com/mig-1c.2g.10gb: 1}""",
-    right="""
-    resources:
-      limits: {nvidia.com/mig-2g.10gb: 1}""",
 )
 
 TOO_LARGE = rule(
@@ -109,11 +74,4 @@ TOO_LARGE = rule(
     resources in them, and 1,000 labels or expressions that select nodes, with 10,000 values, are read.""",
     remedy="spread the work over several pods, and select nodes by one label of your own",
     source="docs/conversion.md",
-    wrong="""
-    spec:
-      initContainers: [...thousands of containers...]""",
-    right="""
-    spec:
-      initContainers:
-      - name: prepare""",
 )

@@ -17,14 +17,6 @@ OTHER_SCHEDULER = rule(
     none. Pods of schedulers that are not listed in the settings are left alone.""",
     remedy="list the scheduler in conversion.schedulers if it allocates ResourceClaims",
     source="KEP-4381",
-    wrong="""
-    spec:
-      schedulerName: my-scheduler""",
-    right="""
-    kind: GPUAdmissionPolicy
-    spec:
-      conversion:
-        schedulers: [default-scheduler, my-scheduler]""",
 )
 
 KUEUE = rule(
@@ -36,14 +28,6 @@ KUEUE = rule(
     would be counted by nobody. Pods of queued Jobs are converted: Kueue counted the Job.""",
     remedy="queue a Job instead of a bare pod",
     source="Kueue plain pods documentation; KEP-2941",
-    wrong="""
-    kind: Pod
-    metadata:
-      labels: {kueue.x-k8s.io/queue-name: research}""",
-    right="""
-    kind: Job
-    metadata:
-      labels: {kueue.x-k8s.io/queue-name: research}""",
 )
 
 OPTED_OUT = rule(
@@ -57,12 +41,6 @@ OPTED_OUT = rule(
     if the administrator allows it. It then runs only where the device plugin hands out GPUs.""",
     remedy="remove the label gpu-admission.io/dra from the pod to have it converted",
     source="docs/conversion.md",
-    wrong="""
-    metadata:
-      labels: {gpu-admission.io/dra: disabled}""",
-    right="""
-    metadata:
-      labels: {}""",
 )
 
 OPT_OUT_REFUSED = rule(
@@ -76,12 +54,6 @@ OPT_OUT_REFUSED = rule(
     converted like every other.""",
     remedy="remove the label, or ask the administrator to allow it",
     source="docs/conversion.md",
-    wrong="""
-    metadata:
-      labels: {gpu-admission.io/dra: disabled}""",
-    right="""
-    metadata:
-      labels: {}""",
 )
 
 EXEMPT = rule(
@@ -93,12 +65,6 @@ EXEMPT = rule(
     workloads are created by Kubernetes' controllers, whoever applied the workload.""",
     remedy="have the pod created by somebody who is not exempt, or change exemptions in the GPUAdmissionPolicy",
     source="docs/settings.md",
-    wrong="""
-    # created by alice, and the GPUAdmissionPolicy says
-    exemptions: [{users: [alice], from: [conversion]}]""",
-    right="""
-    # created by alice, and the GPUAdmissionPolicy says
-    exemptions: []""",
 )
 
 STRATEGY = rule(
@@ -110,14 +76,6 @@ STRATEGY = rule(
     leave or auto. A pod is not converted by another strategy than the one that was chosen.""",
     remedy="set gpu-admission.io/dra-strategy on the namespace to one of them, or remove the label",
     source="docs/conversion.md",
-    wrong="""
-    kind: Namespace
-    metadata:
-      labels: {gpu-admission.io/dra: enabled, gpu-admission.io/dra-strategy: templates}""",
-    right="""
-    kind: Namespace
-    metadata:
-      labels: {gpu-admission.io/dra: enabled}""",
 )
 
 NAMESPACE_UNKNOWN = rule(
@@ -129,9 +87,5 @@ NAMESPACE_UNKNOWN = rule(
     then reviewed as if it did not convert, which may not be what the cluster will do.""",
     remedy="add the Namespace to the files, or give the cluster's with --cluster",
     source="docs/conversion.md",
-    wrong="""
-    # gpu-admission review pod.yaml""",
-    right="""
-    # gpu-admission review pod.yaml namespace.yaml""",
     shared_cause=True,
 )

@@ -17,18 +17,6 @@ READDED = rule(
     second wish that contradicts the first.""",
     remedy="write the GPUs of every container into the pod (0 where it needs none), or remove the LimitRange's default",
     source="k8s.io/apiserver admission order: LimitRanger runs again after mutating webhooks",
-    wrong="""
-    kind: LimitRange
-    spec:
-      limits:
-      - type: Container
-        default: {nvidia.com/gpu: 1}""",
-    right="""
-    kind: LimitRange
-    spec:
-      limits:
-      - type: Container
-        default: {cpu: 1}""",
 )
 
 STILL_ASKS = rule(
@@ -40,13 +28,6 @@ STILL_ASKS = rule(
     set of devices from the device plugin, or stay Pending for want of one.""",
     remedy="find the webhook that changes pods after conversion.gpu-admission.io and let it run before",
     source="docs/conversion.md",
-    wrong="""
-    resources:
-      claims: [{name: gpu, request: train}]
-      limits: {nvidia.com/gpu: 1}""",
-    right="""
-    resources:
-      claims: [{name: gpu, request: train}]""",
 )
 
 ESCAPED = rule(
@@ -58,12 +39,6 @@ ESCAPED = rule(
     not asked. Where GPUs are handed out by DRA it would stay Pending.""",
     remedy="create the pod again; if it happens again, find the webhook that adds the resource",
     source="docs/conversion.md",
-    wrong="""
-    resources:
-      limits: {nvidia.com/gpu: 1}""",
-    right="""
-    resources:
-      claims: [{name: gpu, request: train}]""",
 )
 
 SELECTS_AGAIN = rule(
@@ -75,11 +50,6 @@ SELECTS_AGAIN = rule(
     where GPUs are handed out by DRA the labels go stale or vanish, and the pod stays Pending.""",
     remedy="let the webhook that adds it run before conversion.gpu-admission.io",
     source="docs/conversion.md",
-    wrong="""
-    nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
-    resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu-c6e64bdbb49dc79c}]""",
-    right="""
-    resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu-c6e64bdbb49dc79c}]""",
 )
 
 IMMUTABLE = rule(
@@ -92,14 +62,6 @@ IMMUTABLE = rule(
     as it is, so that the API server refuses it; restoring it too would say "configured" and change nothing.""",
     remedy="delete the pod and create it again",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidatePodUpdate",
-    wrong="""
-    # kubectl apply, where the pod was created with nvidia.com/gpu: 1
-    resources:
-      limits: {nvidia.com/gpu: 2}""",
-    right="""
-    # kubectl apply, where the pod was created with nvidia.com/gpu: 1
-    resources:
-      limits: {nvidia.com/gpu: 1}""",
 )
 
 MARKED = rule(
@@ -112,10 +74,4 @@ MARKED = rule(
     that was converted. An update of the pod's spec that changes them is stored without that change.""",
     remedy="leave the marks out of what you apply",
     source="docs/conversion.md",
-    wrong="""
-    metadata:
-      labels: {gpu-admission.io/managed: "false"}""",
-    right="""
-    metadata:
-      labels: {gpu-admission.io/managed: "true"}""",
 )

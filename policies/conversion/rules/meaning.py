@@ -17,13 +17,6 @@ SHARED = rule(
     a dozen pods shared before. The pod is left as it is and runs through the device plugin.""",
     remedy="keep this pod on device-plugin nodes, or enable ConsumableShares in the DRA driver",
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go",
-    wrong="""
-    # in a cluster without ConsumableShares
-    resources:
-      limits: {nvidia.com/gpu.shared: 1}""",
-    right="""
-    resources:
-      limits: {nvidia.com/gpu: 1}""",
 )
 
 NO_SHARES = rule(
@@ -37,13 +30,6 @@ NO_SHARES = rule(
     remedy='write gpu-admission.io/sharing: "any", keep this pod on device-plugin nodes (label gpu-admission.io/dra: disabled), '
     "or enable ConsumableShares in the DRA driver",
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go; KEP-5075",
-    wrong="""
-    # in a cluster without ConsumableShares
-    metadata:
-      annotations: {gpu-admission.io/sharing: shared}""",
-    right="""
-    metadata:
-      annotations: {gpu-admission.io/sharing: any}""",
 )
 
 LABEL = rule(
@@ -57,12 +43,6 @@ LABEL = rule(
     says the same.""",
     remedy="drop the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family",
     source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery; dra-driver-nvidia-gpu deviceinfo.go",
-    wrong="""
-    nodeSelector:
-      nvidia.com/gpu.count: "8" """,
-    right="""
-    nodeSelector:
-      nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3""",
 )
 
 TERMS = rule(
@@ -75,19 +55,6 @@ TERMS = rule(
     two parts can.""",
     remedy="let the terms differ in the node part only or in the GPU part only, or make two workloads",
     source="k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
-    wrong="""
-    nodeSelectorTerms:
-    - matchExpressions:
-      - {key: topology.kubernetes.io/zone, operator: In, values: [a]}
-      - {key: nvidia.com/gpu.family, operator: In, values: [ampere]}
-    - matchExpressions:
-      - {key: topology.kubernetes.io/zone, operator: In, values: [b]}
-      - {key: nvidia.com/gpu.family, operator: In, values: [hopper]}""",
-    right="""
-    nodeSelectorTerms:
-    - matchExpressions:
-      - {key: topology.kubernetes.io/zone, operator: In, values: [a, b]}
-      - {key: nvidia.com/gpu.family, operator: In, values: [ampere, hopper]}""",
 )
 
 AMBIGUOUS = rule(
@@ -99,13 +66,6 @@ AMBIGUOUS = rule(
     others hand out whole GPUs, or devices of another profile, the device plugin let chance decide; a claim must say.""",
     remedy="say which one",
     source="github.com/NVIDIA/k8s-device-plugin README, MIG strategies",
-    wrong="""
-    # on a cluster with whole GPUs and with MIG devices in the single strategy
-    resources:
-      limits: {nvidia.com/gpu: 1}""",
-    right="""
-    resources:
-      limits: {nvidia.com/mig-1g.5gb: 1}""",
 )
 
 TOO_LONG = rule(
@@ -119,8 +79,4 @@ TOO_LONG = rule(
     remedy="name fewer values, or a family or memory instead of a list of products (nvidia.com/gpu.family, gpu.memory; as "
     "wishes, gpu-admission.io/family, min-memory)",
     source="k8s.io/api/resource/v1 types.go CELSelectorExpressionMaxLength",
-    wrong="""
-    - {key: nvidia.com/gpu.product, operator: In, values: [...hundreds of products...]}""",
-    right="""
-    - {key: nvidia.com/gpu.family, operator: In, values: [ampere, hopper]}""",
 )

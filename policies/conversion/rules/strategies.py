@@ -17,15 +17,6 @@ NOT_RENAMED = rule(
     capacities of a claim, and would be lost; the pod would get another GPU than it asked for.""",
     remedy="set gpu-admission.io/dra-strategy: template on the namespace, or drop the condition",
     source="KEP-5004",
-    wrong="""
-    # in a namespace with gpu-admission.io/dra-strategy: rename
-    nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
-    containers:
-    - resources: {limits: {nvidia.com/gpu: 1}}""",
-    right="""
-    # in a namespace with gpu-admission.io/dra-strategy: rename
-    containers:
-    - resources: {limits: {nvidia.com/gpu: 1}}""",
 )
 
 INCAPABLE = rule(
@@ -39,16 +30,6 @@ INCAPABLE = rule(
     remedy="upgrade what is older, or set gpu-admission.io/dra-strategy to template or auto on the namespace",
     source="KEP-5004; k8s.io/kubernetes pkg/features/kube_features.go DRAExtendedResource, "
     "pkg/kubelet/lifecycle/predicate.go",
-    wrong="""
-    # kubectl get nodes: gpu-01 v1.35.4
-    kind: Namespace
-    metadata:
-      labels: {gpu-admission.io/dra: enabled, gpu-admission.io/dra-strategy: rename}""",
-    right="""
-    # kubectl get nodes: gpu-01 v1.35.4
-    kind: Namespace
-    metadata:
-      labels: {gpu-admission.io/dra: enabled, gpu-admission.io/dra-strategy: auto}""",
 )
 
 UNMAPPED = rule(
@@ -61,14 +42,6 @@ UNMAPPED = rule(
     GPU Operator's own class gpu.nvidia.com does not carry the name; the one of the DRA driver's Helm chart does.""",
     remedy="set extendedResourceName on the DeviceClass, or set gpu-admission.io/dra-strategy to template or auto",
     source="KEP-5004; github.com/NVIDIA/gpu-operator issue 2859",
-    wrong="""
-    kind: DeviceClass
-    metadata: {name: gpu.nvidia.com}
-    spec: {}""",
-    right="""
-    kind: DeviceClass
-    metadata: {name: gpu.nvidia.com}
-    spec: {extendedResourceName: nvidia.com/gpu}""",
 )
 
 CHOSEN = rule(
@@ -81,12 +54,4 @@ CHOSEN = rule(
     another tomorrow, so each pod is told what was chosen for it and why.""",
     remedy="set gpu-admission.io/dra-strategy to template or leave on the namespace to have one of them always",
     source="docs/conversion.md",
-    wrong="""
-    kind: Namespace
-    metadata:
-      labels: {gpu-admission.io/dra: enabled, gpu-admission.io/dra-strategy: auto}""",
-    right="""
-    kind: Namespace
-    metadata:
-      labels: {gpu-admission.io/dra: enabled, gpu-admission.io/dra-strategy: template}""",
 )

@@ -16,14 +16,6 @@ NO_CLASS = rule(
     brings the classes gpu.nvidia.com and mig.nvidia.com; where they are missing, it is not installed.""",
     remedy="install NVIDIA's DRA driver, or remove the label gpu-admission.io/dra from the namespace",
     source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources PreFilter",
-    wrong="""
-    # kubectl get deviceclass: No resources found
-    metadata:
-      labels: {gpu-admission.io/dra: enabled}""",
-    right="""
-    # kubectl get deviceclass: gpu.nvidia.com, mig.nvidia.com
-    metadata:
-      labels: {gpu-admission.io/dra: enabled}""",
 )
 
 NATIVE_QUOTA = rule(
@@ -37,15 +29,6 @@ NATIVE_QUOTA = rule(
     1.36 or newer, and never for quotas with scopes. Otherwise the namespace could take every GPU.""",
     remedy="limit the namespace by a GPUQuota and remove the ResourceQuota, or set extendedResourceName on the DeviceClass",
     source="k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go",
-    wrong="""
-    kind: ResourceQuota
-    spec:
-      hard: {requests.nvidia.com/gpu: 8}     # and a DeviceClass without extendedResourceName""",
-    right="""
-    kind: DeviceClass
-    metadata: {name: gpu.nvidia.com}
-    spec:
-      extendedResourceName: nvidia.com/gpu""",
 )
 
 UNSATISFIABLE = rule(
@@ -58,12 +41,6 @@ UNSATISFIABLE = rule(
     no GPU node until the first pod asks, and a driver upgrade empties the slices. It may also be a misspelt product.""",
     remedy="compare with what exists, or wait for such a node",
     source="ResourceSlices of the cluster",
-    wrong="""
-    nodeSelector:
-      nvidia.com/gpu.product: NVIDIA-H100""",
-    right="""
-    nodeSelector:
-      nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3""",
 )
 
 TWICE = rule(
@@ -75,10 +52,6 @@ TWICE = rule(
     at once.""",
     remedy="turn the device plugin off on these nodes (label nvidia.com/gpu.deploy.device-plugin=false)",
     source="github.com/NVIDIA/aicr issue 332; gpu-operator validation of ClusterPolicy and GPUCluster",
-    wrong="""
-    # node a: status.allocatable nvidia.com/gpu: 8, and a ResourceSlice of gpu.nvidia.com with nodeName: a""",
-    right="""
-    # node a: only the ResourceSlice; node b: only status.allocatable""",
     shared_cause=True,
 )
 
@@ -92,10 +65,6 @@ OLD_KUBELET = rule(
     its containers never start.""",
     remedy="upgrade the kubelets, or let kube-apiserver serve resource.k8s.io/v1beta1 and v1beta2 too (--runtime-config)",
     source="k8s.io/kubernetes pkg/kubelet/cm/dra; github.com/kubernetes-sigs/dra-driver-nvidia-gpu issue 766",
-    wrong="""
-    # API server 1.34; node a with a ResourceSlice: status.nodeInfo.kubeletVersion: v1.33.4""",
-    right="""
-    # API server 1.34; node a with a ResourceSlice: status.nodeInfo.kubeletVersion: v1.34.1""",
     shared_cause=True,
 )
 
@@ -108,10 +77,6 @@ FOREIGN_TEMPLATE = rule(
     else; the pod would get devices that it did not ask for.""",
     remedy="delete the ResourceClaimTemplate; it is made again when a pod needs it",
     source="docs/conversion.md",
-    wrong="""
-    # gpu-0123456789abcdef, edited by hand""",
-    right="""
-    # kubectl delete resourceclaimtemplate gpu-0123456789abcdef""",
 )
 
 PREEMPTION = rule(
@@ -125,24 +90,4 @@ PREEMPTION = rule(
     requested before they were converted.""",
     remedy="if it stays Pending, end pods of lower priority yourself (gpu-admission explain names them)",
     source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources: no PreFilterExtensions; enhancements #5690",
-    wrong="""
-    # team-b holds all GPUs with pods of priority 0
-    kind: Pod
-    metadata: {name: serve, namespace: team-a}     # converts: gpu-admission.io/dra: enabled
-    spec:
-      priorityClassName: production                # value: 1000
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}""",
-    right="""
-    kind: Pod
-    metadata:
-      name: serve
-      namespace: team-a
-      labels: {gpu-admission.io/dra: disabled}     # not converted: preempts on nodes of the device plugin
-    spec:
-      priorityClassName: production
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}""",
 )

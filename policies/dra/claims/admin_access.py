@@ -41,34 +41,6 @@ _NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks()
     default=Severity.DENY,
     remedy=f'remove adminAccess, or ask an administrator to label the namespace {_LABEL}: "true"',
     source=_SOURCE,
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: monitor, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: all
-          exactly: {deviceClassName: gpu.nvidia.com, allocationMode: All, adminAccess: true}
-    ---
-    apiVersion: v1
-    kind: Namespace
-    metadata: {name: team-a}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: monitor, namespace: monitoring}
-    spec:
-      devices:
-        requests:
-        - name: all
-          exactly: {deviceClassName: gpu.nvidia.com, allocationMode: All, adminAccess: true}
-    ---
-    apiVersion: v1
-    kind: Namespace
-    metadata:
-      name: monitoring
-      labels: {resource.kubernetes.io/admin-access: "true"}""",
 )
 def admin_access_label(subject: Subject) -> Iterator[Problem]:
     """Admin access reaches devices that others hold, so the API server allows it by a label on the namespace.
@@ -90,38 +62,6 @@ def admin_access_label(subject: Subject) -> Iterator[Problem]:
     default=Severity.WARN,
     remedy="remove adminAccess, unless the claim's pods monitor or maintain devices",
     source=f"{_SOURCE}; KEP-5018",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaimTemplate
-    metadata: {name: train, namespace: team-a}
-    spec:
-      spec:
-        devices:
-          requests:
-          - name: gpu
-            exactly: {deviceClassName: gpu.nvidia.com, adminAccess: true}
-    ---
-    apiVersion: v1
-    kind: Namespace
-    metadata:
-      name: team-a
-      labels: {resource.kubernetes.io/admin-access: "true"}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaimTemplate
-    metadata: {name: train, namespace: team-a}
-    spec:
-      spec:
-        devices:
-          requests:
-          - name: gpu
-            exactly: {deviceClassName: gpu.nvidia.com}
-    ---
-    apiVersion: v1
-    kind: Namespace
-    metadata:
-      name: team-a
-      labels: {resource.kubernetes.io/admin-access: "true"}""",
 )
 def admin_access_requested(subject: Subject) -> Iterator[Problem]:
     """With admin access a pod gets devices that other pods hold, and they are not protected from it.
@@ -160,16 +100,6 @@ def validate_namespace(request: Request, settings: GPUAdmissionPolicy) -> Iterat
     default=Severity.WARN,
     remedy="remove the label, unless only administrators may create claims, templates and pods in this namespace",
     source=f"{_SOURCE}; kubernetes/kubernetes#141293",
-    wrong="""
-    apiVersion: v1
-    kind: Namespace
-    metadata:
-      name: team-a
-      labels: {resource.kubernetes.io/admin-access: "true"}""",
-    right="""
-    apiVersion: v1
-    kind: Namespace
-    metadata: {name: team-a}""",
 )
 def admin_access_allowed(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
     """The label allows adminAccess to everyone who may create claims or templates in the namespace.

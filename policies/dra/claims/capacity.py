@@ -24,30 +24,6 @@ if TYPE_CHECKING:
     default=Severity.DENY,
     remedy="write the name as the ResourceSlices have it",
     source="k8s.io/api/resource/v1/types.go CapacityRequirements and QualifiedName",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: share, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: share
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            capacity:
-              requests: {gpu-memory: 10Gi}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: share, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: share
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            capacity:
-              requests: {memory: 10Gi}""",
 )
 def capacity_names(subject: Subject) -> Iterator[Problem]:
     """The API server takes any name here, but no ResourceSlice can have a capacity of such a name.

@@ -26,28 +26,6 @@ _STANDARD = {"pcieRoot", "pciBusID", "numaNode"}
     default=Severity.DENY,
     remedy="write matchAttribute: resource.kubernetes.io/pcieRoot, or another attribute with its domain",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceConstraint, validateFullyQualifiedName",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: slices, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: slices
-          exactly: {deviceClassName: mig.nvidia.com, count: 2}
-        constraints:
-        - matchAttribute: parentUUID""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: slices, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: slices
-          exactly: {deviceClassName: mig.nvidia.com, count: 2}
-        constraints:
-        - matchAttribute: gpu.nvidia.com/parentUUID""",
 )
 def constrained_attributes(subject: Subject) -> Iterator[Problem]:
     """A constraint compares one attribute of all devices, so it names it in full: the domain, a slash, the identifier.

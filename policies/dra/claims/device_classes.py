@@ -27,18 +27,6 @@ _SINCE = (1, 34)
     default=Severity.DENY,
     remedy="write a name such as nvidia.com/gpu",
     source="k8s.io/apimachinery pkg/api/validate ExtendedResourceName",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: DeviceClass
-    metadata: {name: gpu.nvidia.com}
-    spec:
-      extendedResourceName: gpu""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: DeviceClass
-    metadata: {name: gpu.nvidia.com}
-    spec:
-      extendedResourceName: nvidia.com/gpu""",
 )
 def extended_resource_names(subject: Subject) -> Iterator[Problem]:
     """Pods that ask for the extended resource get devices of the class, so the name is one that a pod can ask for.

@@ -27,24 +27,6 @@ _MODES = ("All", "ExactCount")
     default=Severity.DENY,
     remedy="add deviceClassName, such as gpu.nvidia.com for whole GPUs or mig.nvidia.com for slices",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceClass",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpus
-          exactly: {count: 2}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpus
-          exactly: {deviceClassName: gpu.nvidia.com, count: 2}""",
 )
 def class_names(subject: Subject) -> Iterator[Problem]:
     """Devices are asked for by their class only: it says which driver's devices are meant, and quotas count by it.
@@ -75,24 +57,6 @@ def _is_told_as_misplaced(subject: Subject, asked: Asked) -> bool:
     default=Severity.DENY,
     remedy="write count: 1 or more, or allocationMode: All without a count",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceAllocationMode",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpus
-          exactly: {deviceClassName: gpu.nvidia.com, allocationMode: All, count: 8}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpus
-          exactly: {deviceClassName: gpu.nvidia.com, count: 8}""",
 )
 def amounts(subject: Subject) -> Iterator[Problem]:
     """A request is for a number of devices, or for all that a node has; a number beside All contradicts it.

@@ -33,33 +33,6 @@ _REMEDIES = {
     default=Severity.DENY,
     remedy="create another object",
     source="k8s.io/kubernetes pkg/apis/resource/validation ValidateResourceClaimUpdate; the CRD of dra-driver-nvidia-gpu",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpus
-          exactly: {deviceClassName: gpu.nvidia.com, count: 2}
-    --- # before
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpus
-          exactly: {deviceClassName: gpu.nvidia.com, count: 1}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: two-gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpus
-          exactly: {deviceClassName: gpu.nvidia.com, count: 2}""",
 )
 def immutable_spec(subject: Subject) -> Iterator[Problem]:
     """Claims may be allocated by the time they are changed, so what they ask for cannot change, nor can a template.

@@ -30,36 +30,6 @@ _MOST_TOLERATIONS = 16
     default=Severity.DENY,
     remedy="split the claim: a pod can have several",
     source="k8s.io/api/resource/v1/types.go, the constants ending in MaxSize",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          firstAvailable:
-          - {name: a, deviceClassName: gpu.nvidia.com, count: 9}
-          - {name: b, deviceClassName: gpu.nvidia.com, count: 8}
-          - {name: c, deviceClassName: gpu.nvidia.com, count: 7}
-          - {name: d, deviceClassName: gpu.nvidia.com, count: 6}
-          - {name: e, deviceClassName: gpu.nvidia.com, count: 5}
-          - {name: f, deviceClassName: gpu.nvidia.com, count: 4}
-          - {name: g, deviceClassName: gpu.nvidia.com, count: 3}
-          - {name: h, deviceClassName: gpu.nvidia.com, count: 2}
-          - {name: i, deviceClassName: gpu.nvidia.com}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          firstAvailable:
-          - {name: a, deviceClassName: gpu.nvidia.com, count: 8}
-          - {name: b, deviceClassName: gpu.nvidia.com, count: 4}
-          - {name: c, deviceClassName: gpu.nvidia.com}""",
 )
 def list_lengths(subject: Subject) -> Iterator[Problem]:
     """The API server bounds what the scheduler has to try: 32 of everything in a claim, and 8 alternatives of a request.

@@ -38,16 +38,6 @@ _MOST_ANNOTATED = 256 * 1024
     remedy="write a name of lower case letters, digits, '-' and '.'",
     source="k8s.io/kubernetes pkg/apis/resource/validation ValidateResourceClaim, ValidateDeviceClass; "
     "k8s.io/apimachinery pkg/api/validation ValidateObjectMeta",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: DeviceClass
-    metadata: {name: gpu_large, namespace: team-a}
-    spec: {}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: DeviceClass
-    metadata: {name: gpu-large}
-    spec: {}""",
 )
 def object_names(subject: Subject) -> Iterator[Problem]:
     """Claims, templates and classes are named as DNS names are, or by a generateName that can begin one.

@@ -23,28 +23,6 @@ if TYPE_CHECKING:
     default=Severity.DENY,
     remedy="write exactly for one kind of device, or firstAvailable for alternatives in the order of preference",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceRequest",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-          firstAvailable:
-          - {name: slice, deviceClassName: mig.nvidia.com}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          firstAvailable:
-          - {name: whole, deviceClassName: gpu.nvidia.com}
-          - {name: slice, deviceClassName: mig.nvidia.com}""",
 )
 def one_way_of_asking(subject: Subject) -> Iterator[Problem]:
     """The scheduler takes the devices of an exact request, or of the first alternative that can be had; never both."""

@@ -26,30 +26,6 @@ _LISTED = 5
     default=Severity.DENY,
     remedy="write the name of a request, or leave requests out to mean all",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateRequestNameRef",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpus
-          exactly: {deviceClassName: gpu.nvidia.com, count: 2}
-        constraints:
-        - requests: [gpu]
-          matchAttribute: resource.kubernetes.io/pcieRoot""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpus
-          exactly: {deviceClassName: gpu.nvidia.com, count: 2}
-        constraints:
-        - requests: [gpus]
-          matchAttribute: resource.kubernetes.io/pcieRoot""",
 )
 def references(subject: Subject) -> Iterator[Problem]:
     """A reference is to a request with all its alternatives, `gpu`, or to one alternative, `gpu/large`.

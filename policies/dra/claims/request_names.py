@@ -23,24 +23,6 @@ if TYPE_CHECKING:
     default=Severity.DENY,
     remedy="write a name of lower case letters, digits and '-'",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceRequest",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: GPU
-          exactly: {deviceClassName: gpu.nvidia.com}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}""",
 )
 def request_names(subject: Subject) -> Iterator[Problem]:
     """A request has a name that no other request of the claim has, and so has each alternative within its list.

@@ -32,30 +32,6 @@ if TYPE_CHECKING:
     remedy="correct the expression; gpu-admission review shows the place",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateCELExpression; "
     "k8s.io/dynamic-resource-allocation/cel/compile.go",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            selectors:
-            - cel: {expression: 'device.capacity["gpu.nvidia.com"].memory >= 40'}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            selectors:
-            - cel: {expression: 'device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40Gi"))'}""",
 )
 def compilable_selectors(subject: Subject) -> Iterator[Problem]:
     """A selector is an expression over one `device` that is true or false, in the CEL that Kubernetes has for devices.
@@ -82,23 +58,6 @@ def compilable_selectors(subject: Subject) -> Iterator[Problem]:
     default=Severity.DENY,
     remedy="avoid loops in loops: all, exists, filter and map over what may be long",
     source="k8s.io/api/resource/v1/types.go CELSelectorExpressionMaxCost, CELSelectorExpressionMaxLength",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: DeviceClass
-    metadata: {name: gpu.nvidia.com}
-    spec:
-      selectors:
-      - cel:
-          expression: |
-            device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d,
-              a + b + c + d != "gpu.nvidia.com"))))""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: DeviceClass
-    metadata: {name: gpu.nvidia.com}
-    spec:
-      selectors:
-      - cel: {expression: 'device.driver == "gpu.nvidia.com"'}""",
 )
 def affordable_selectors(subject: Subject) -> Iterator[Problem]:
     """The scheduler evaluates a selector for every device, so the API server refuses what could take long.

@@ -37,24 +37,6 @@ def _problems(subject: Subject) -> Iterator[SchemaProblem]:
     remedy="remove it",
     source="k8s.io/api/resource/v1/types.go and v1beta1/types.go; strict decoding by kubectl",
     rows=("S-62",),
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          deviceClassName: gpu.nvidia.com""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}""",
 )
 def known_fields(subject: Subject) -> Iterator[Problem]:
     """Kubectl has the API server refuse a field that does not exist; Helm, Argo CD and controllers let it drop the field.
@@ -115,24 +97,6 @@ def _plain(value: str | bool | int) -> str:
     default=Severity.DENY,
     remedy="write a value of that type",
     source="k8s.io/api/resource/v1/types.go; the CRD of dra-driver-nvidia-gpu",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpus
-          exactly: {deviceClassName: gpu.nvidia.com, count: "2"}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpus
-          exactly: {deviceClassName: gpu.nvidia.com, count: 2}""",
 )
 def types(subject: Subject) -> Iterator[Problem]:
     """The API server cannot read the object and answers in the terms of its own source: "cannot unmarshal string".

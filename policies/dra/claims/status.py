@@ -21,29 +21,6 @@ if TYPE_CHECKING:
     default=Severity.WARN,
     remedy="remove it",
     source="k8s.io/kubernetes pkg/registry/resource/resourceclaim/strategy.go PrepareForCreate",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-    status:
-      allocation:
-        devices:
-          results:
-          - {request: gpu, driver: gpu.nvidia.com, pool: node-1, device: gpu-0}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}""",
 )
 def no_status(subject: Subject) -> Iterator[Problem]:
     """The scheduler writes which devices a claim has got; a status in a manifest is silently dropped.

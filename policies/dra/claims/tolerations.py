@@ -27,30 +27,6 @@ _EFFECTS = ("NoExecute", "NoSchedule", "None")
     default=Severity.DENY,
     remedy="write {key: gpu.nvidia.com/xid, operator: Exists, effect: NoSchedule}, or what the taint is",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceToleration",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            tolerations:
-            - {key: gpu.nvidia.com/xid, operator: Exists, value: "79"}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            tolerations:
-            - {key: gpu.nvidia.com/xid, operator: Exists}""",
 )
 def toleration_syntax(subject: Subject) -> Iterator[Problem]:
     """Tolerations of devices are those of pods, with the effects NoSchedule, NoExecute and None.

@@ -30,20 +30,6 @@ _REMOVED = {"v1beta2": (1, 39), "v1beta1": (1, 38)}
     default=Severity.DENY,
     remedy="write apiVersion: resource.k8s.io/v1",
     source="k8s.io/api/resource, the lifecycle of its types; the CRD of dra-driver-nvidia-gpu",
-    wrong="""
-    apiVersion: resource.k8s.io/v1alpha3
-    kind: DeviceClass
-    metadata: {name: gpu.nvidia.com}
-    spec:
-      selectors:
-      - cel: {expression: "device.driver == 'gpu.nvidia.com'"}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: DeviceClass
-    metadata: {name: gpu.nvidia.com}
-    spec:
-      selectors:
-      - cel: {expression: "device.driver == 'gpu.nvidia.com'"}""",
 )
 def served_version(subject: Subject) -> Iterator[Problem]:
     """Dynamic resource allocation changed its API with every release until Kubernetes 1.34, and guides of all ages are around.

@@ -27,33 +27,6 @@ UNUSED_CLAIM = rule(
     are given them. If none does, the GPU is taken, and the pod runs without it.""",
     remedy="name the claim in resources.claims of the container that uses the GPU",
     source="k8s.io/kubernetes pkg/kubelet/cm/dra/manager.go GetResources",
-    wrong="""
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: main
-      resourceClaims:
-      - {name: gpu, resourceClaimTemplateName: gpu}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaimTemplate
-    metadata: {name: gpu, namespace: team-a}
-    spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}}""",
-    right="""
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: main
-        resources: {claims: [{name: gpu}]}
-      resourceClaims:
-      - {name: gpu, resourceClaimTemplateName: gpu}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaimTemplate
-    metadata: {name: gpu, namespace: team-a}
-    spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}}""",
 )
 
 

@@ -17,25 +17,6 @@ NO_EFFECT = rule(
     affinity is too large for the wish to be added to it is refused: it would run on any GPU.""",
     remedy="remove the annotation, or ask for a GPU",
     source="docs/placement.md",
-    wrong="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/product: H100*}
-    spec:
-      containers:
-      - name: main""",
-    right="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/product: H100*}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}""",
 )
 
 BY_NAME = rule(
@@ -47,47 +28,4 @@ BY_NAME = rule(
     can only be kept by naming the nodes that have such GPUs now. A node that comes later will not be used.""",
     remedy="label the namespace gpu-admission.io/dra: enabled to have the pod ask by a claim",
     source="github.com/NVIDIA/gpu-operator GPUCluster, which deploys no GPU Feature Discovery",
-    wrong="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/product: H100*}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {deviceclass.resource.kubernetes.io/gpu.nvidia.com: 1}}
-    ---
-    kind: Node
-    metadata:
-      name: a
-      labels: {kubernetes.io/hostname: a}
-    ---
-    kind: ResourceSlice
-    apiVersion: resource.k8s.io/v1
-    metadata: {name: a-gpu.nvidia.com}
-    spec:
-      driver: gpu.nvidia.com
-      nodeName: a
-      pool: {name: a, generation: 1, resourceSliceCount: 1}
-      devices:
-      - name: gpu-0
-        attributes:
-          type: {string: gpu}
-          productName: {string: NVIDIA H100 80GB HBM3}""",
-    right="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/product: H100*}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {deviceclass.resource.kubernetes.io/gpu.nvidia.com: 1}}
-    ---
-    kind: Node
-    metadata:
-      name: a
-      labels: {kubernetes.io/hostname: a, nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}""",
 )

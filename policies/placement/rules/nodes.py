@@ -16,30 +16,6 @@ MISSPELT_SELECTOR = rule(
     say that no node matched. Products that exist elsewhere are not reported, because such a node may come later.""",
     remedy="compare with the labels of the nodes",
     source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
-    wrong="""
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100}
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}
-    ---
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}
-    status: {allocatable: {nvidia.com/gpu: "8"}}""",
-    right="""
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}
-    ---
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}
-    status: {allocatable: {nvidia.com/gpu: "8"}}""",
 )
 
 ONLY_SHARES = rule(
@@ -53,45 +29,6 @@ ONLY_SHARES = rule(
     Pending for ever. So it is let run there and gets a share: the memory and the time of the GPU are other pods' too.""",
     remedy="add the annotation gpu-admission.io/sharing: shared if a share will do, or exclusive to wait for a whole one",
     source="github.com/NVIDIA/k8s-device-plugin README, Shared Access to GPUs; docs/placement.md",
-    wrong="""
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}
-    ---
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels: {nvidia.com/gpu.sharing-strategy: time-slicing}
-    status: {allocatable: {nvidia.com/gpu: "32"}}
-    ---
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUAdmissionPolicy
-    metadata: {name: default}
-    spec: {placement: {avoidSharedGPUs: true}}""",
-    right="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/sharing: shared}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}
-    ---
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels: {nvidia.com/gpu.sharing-strategy: time-slicing}
-    status: {allocatable: {nvidia.com/gpu: "32"}}
-    ---
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUAdmissionPolicy
-    metadata: {name: default}
-    spec: {placement: {avoidSharedGPUs: true}}""",
 )
 
 ONE_SHARE = rule(
@@ -104,32 +41,6 @@ ONE_SHARE = rule(
     binds the pod, the kubelet fails it, and a controller makes the next one, which fails in the same way.""",
     remedy="ask for 1",
     source="github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go ValidateRequest, api/config/v1/config.go",
-    wrong="""
-    kind: Pod
-    metadata: {name: infer, namespace: team-a}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 2}}
-    ---
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels: {nvidia.com/gpu.sharing-strategy: mps}
-    status: {allocatable: {nvidia.com/gpu: "4"}}""",
-    right="""
-    kind: Pod
-    metadata: {name: infer, namespace: team-a}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}
-    ---
-    kind: Node
-    metadata:
-      name: gpu-1
-      labels: {nvidia.com/gpu.sharing-strategy: mps}
-    status: {allocatable: {nvidia.com/gpu: "4"}}""",
 )
 
 NOT_ADVERTISED = rule(
@@ -143,26 +54,4 @@ NOT_ADVERTISED = rule(
     each change it.""",
     remedy="ask for a resource that exists, or wait for a node that advertises this one",
     source="status.allocatable of the nodes; github.com/NVIDIA/k8s-device-plugin internal/resource, api/config/v1",
-    wrong="""
-    kind: Pod
-    metadata: {name: infer, namespace: team-a}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/mig-1g.5gb: 1}}
-    ---
-    kind: Node
-    metadata: {name: gpu-1}
-    status: {allocatable: {nvidia.com/mig-1g.10gb: "7"}}""",
-    right="""
-    kind: Pod
-    metadata: {name: infer, namespace: team-a}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/mig-1g.10gb: 1}}
-    ---
-    kind: Node
-    metadata: {name: gpu-1}
-    status: {allocatable: {nvidia.com/mig-1g.10gb: "7"}}""",
 )

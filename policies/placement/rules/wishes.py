@@ -23,26 +23,6 @@ MALFORMED = rule(
     wanted to avoid.""",
     remedy="correct the annotation",
     source="docs/placement.md",
-    wrong="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/min-memory: 80GB}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}""",
-    right="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/min-memory: 80G}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}""",
 )
 
 CONTRADICTORY = rule(
@@ -54,26 +34,6 @@ CONTRADICTORY = rule(
     exclusive. Such a pod would be Pending for ever, whatever the cluster gets.""",
     remedy="change one of the two",
     source="docs/placement.md",
-    wrong="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/sharing: exclusive}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu.shared: 1}}""",
-    right="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/sharing: exclusive}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}""",
 )
 
 CONFLICTING = rule(
@@ -85,28 +45,6 @@ CONFLICTING = rule(
     pod would be Pending for ever, and only its author knows which of the two is meant.""",
     remedy="change the wish, or the pod's own condition on nodes",
     source="k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
-    wrong="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/product: H100*}
-    spec:
-      nodeSelector: {nvidia.com/gpu.product: Tesla-T4}
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}""",
-    right="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/product: H100*}
-    spec:
-      nodeSelector: {topology.kubernetes.io/zone: a}
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}""",
 )
 
 UNSATISFIED = rule(
@@ -119,40 +57,6 @@ UNSATISFIED = rule(
     the first pod asks. It may also be a wish for what this cluster was never meant to have.""",
     remedy="compare with what exists, or wait for such a node",
     source="labels of GPU Feature Discovery, or ResourceSlices where nodes have none",
-    wrong="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/product: H100*}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}
-    ---
-    kind: Node
-    metadata:
-      name: a
-      labels: {nvidia.com/gpu.product: Tesla-T4}
-    status:
-      allocatable: {nvidia.com/gpu: 4}""",
-    right="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/product: "*T4"}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}
-    ---
-    kind: Node
-    metadata:
-      name: a
-      labels: {nvidia.com/gpu.product: Tesla-T4}
-    status:
-      allocatable: {nvidia.com/gpu: 4}""",
 )
 
 MISSPELT = rule(
@@ -164,26 +68,6 @@ MISSPELT = rule(
     is wrong, or a `*` is missing: the name of an H100 goes on, as in NVIDIA-H100-80GB-HBM3.""",
     remedy="compare with the label nvidia.com/gpu.product of your nodes",
     source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
-    wrong="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/product: H100}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}""",
-    right="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/product: H100*}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}""",
 )
 
 NO_WISH = rule(
@@ -195,24 +79,4 @@ NO_WISH = rule(
     not there.""",
     remedy="remove the annotation",
     source="docs/placement.md",
-    wrong="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/memory: 40Gi}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}""",
-    right="""
-    kind: Pod
-    metadata:
-      name: train
-      namespace: team-a
-      annotations: {gpu-admission.io/min-memory: 40Gi}
-    spec:
-      containers:
-      - name: main
-        resources: {limits: {nvidia.com/gpu: 1}}""",
 )

@@ -20,48 +20,6 @@ FITS = rule(
     """,
     remedy="request less, wait until a pod or claim that holds GPUs ends, or ask your administrator to raise GPUQuota gpu",
     source=_SOURCE,
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train-8, namespace: team-a}
-    spec:
-      containers:
-      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 4}}}
-    ---
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: all, gpus: 8}
-    ---
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train-7, namespace: team-a, uid: 8f6a0c1e-5a3e-4d4e-9a35-0c8f6d8b7a01}
-    spec:
-      containers:
-      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 6}}}""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train-8, namespace: team-a}
-    spec:
-      containers:
-      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 2}}}
-    ---
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: all, gpus: 8}
-    ---
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train-7, namespace: team-a, uid: 8f6a0c1e-5a3e-4d4e-9a35-0c8f6d8b7a01}
-    spec:
-      containers:
-      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 6}}}""",
     fixed=True,
 )
 
@@ -78,37 +36,6 @@ COUNTABLE = rule(
     "nvidia.com/gpu.product, in a claim by a selector for productName; where memory is unknown, one that the cluster has, "
     "or see to it that GPU Feature Discovery labels GPU nodes with nvidia.com/gpu.memory",
     source=_SOURCE,
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}
-    ---
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: h100, selector: {products: ["H100-*"]}, gpus: 8}
-      unknownProducts: Deny""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
-      containers:
-      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}
-    ---
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: h100, selector: {products: ["H100-*"]}, gpus: 8}
-      unknownProducts: Deny""",
     fixed=True,
     shared_cause=True,
 )
@@ -126,34 +53,6 @@ WRITTEN = rule(
     """,
     remedy="try again, and if that does not help, look for the reason with kubectl describe gpuquota gpu",
     source=_SOURCE,
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}
-    ---
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: all, gpus: 0.5}""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      containers:
-      - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}
-    ---
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: all, gpus: 8}""",
     fixed=True,
     shared_cause=True,
 )
@@ -170,48 +69,6 @@ CHARGED_LATER = rule(
     """,
     remedy="create what is named first",
     source=_SOURCE,
-    wrong="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      resourceClaims:
-      - {name: gpus, resourceClaimTemplateName: one-gpu}
-      containers:
-      - {name: main, image: train, resources: {claims: [{name: gpus}]}}
-    ---
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: all, gpus: 8}""",
-    right="""
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      resourceClaims:
-      - {name: gpus, resourceClaimTemplateName: one-gpu}
-      containers:
-      - {name: main, image: train, resources: {claims: [{name: gpus}]}}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaimTemplate
-    metadata: {name: one-gpu, namespace: team-a}
-    spec:
-      spec:
-        devices:
-          requests:
-          - name: gpu
-            exactly: {deviceClassName: gpu.nvidia.com}
-    ---
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: all, gpus: 8}""",
     fixed=True,
     shared_cause=True,
 )

@@ -36,42 +36,6 @@ TOGETHER = rule(
     """,
     remedy="request fewer pods or GPUs, or ask your administrator to raise GPUQuota gpu",
     source="docs/quota.md",
-    wrong="""
-    apiVersion: batch/v1
-    kind: Job
-    metadata: {name: train, namespace: team-a}
-    spec:
-      parallelism: 3
-      template:
-        spec:
-          restartPolicy: Never
-          containers:
-          - {name: train, image: train, resources: {limits: {nvidia.com/gpu: 4}}}
-    ---
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: all, gpus: 8}""",
-    right="""
-    apiVersion: batch/v1
-    kind: Job
-    metadata: {name: train, namespace: team-a}
-    spec:
-      parallelism: 2
-      template:
-        spec:
-          restartPolicy: Never
-          containers:
-          - {name: train, image: train, resources: {limits: {nvidia.com/gpu: 4}}}
-    ---
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: all, gpus: 8}""",
 )
 
 

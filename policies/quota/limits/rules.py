@@ -45,20 +45,6 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     default=Severity.DENY,
     remedy="put right what is named; docs/quota.md describes every field",
     source="docs/quota.md",
-    wrong="""
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: h100, selector: {products: ["H100*"]}, gpus: 0.5}""",
-    right="""
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: h100, selector: {products: ["H100*"]}, gpus: "1/2"}""",
     fixed=True,
 )
 def readable_quota(change: _Change) -> Iterator[Problem]:
@@ -84,20 +70,6 @@ def readable_quota(change: _Change) -> Iterator[Problem]:
     default=Severity.WARN,
     remedy="delete it; docs/settings.md says which namespaces are exempt",
     source="docs/quota.md",
-    wrong="""
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: gpu-operator}
-    spec:
-      limits:
-      - {name: h100, selector: {products: ["H100*"]}, gpus: 8}""",
-    right="""
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: h100, selector: {products: ["H100*"]}, gpus: 8}""",
     fixed=True,
 )
 def effective_quota(change: _Change) -> Iterator[Problem]:
@@ -118,38 +90,6 @@ def effective_quota(change: _Change) -> Iterator[Problem]:
     default=Severity.WARN,
     remedy="write a name that there is, or leave it if that comes later",
     source="docs/quota.md; labels of nodes and ResourceSlices",
-    wrong="""
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: h100, selector: {products: [H100]}, gpus: 8}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}
-    status: {allocatable: {nvidia.com/gpu: "8"}}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceSliceList
-    items: []""",
-    right="""
-    apiVersion: gpu-admission.io/v1alpha1
-    kind: GPUQuota
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      limits:
-      - {name: h100, selector: {products: ["H100*"]}, gpus: 8}
-    ---
-    apiVersion: v1
-    kind: Node
-    metadata: {name: gpu-1, labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}
-    status: {allocatable: {nvidia.com/gpu: "8"}}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceSliceList
-    items: []""",
     fixed=True,
 )
 def counting_limits(change: _Change) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ import yaml
 
 from policies.review import load_rooms
 from policies.rules import all_rules
+from webhook.cli.rules import read_examples
 from webhook.cluster.manifests import unwrap_lists
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def seeds() -> tuple[dict[str, Any], ...]:
     """Objects with a kind, each once."""
     load_rooms()
     texts = [file.read_text() for folder in _FOLDERS for file in _files(_ROOT / folder)]
-    texts += [text for rule in all_rules() for text in (rule.wrong, rule.right)]
+    texts += [text for rule in all_rules() for text in read_examples(rule.id)]
     return _once(each for text in texts for each in _objects(text))
 
 

@@ -54,26 +54,6 @@ _EMPTY = 'write "version: v1" to share nothing'
     remedy="write one YAML document, as a text block that begins with |-",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go, cmd/config-manager/main.go",
     rows=("G-07", "G-08", "G-23", "S-44"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}
-        sharing:
-          mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}""",
 )
 def readable_documents(change: Change) -> Iterator[Problem]:
     """Every key is a file of its own, and only the nodes that select it read it: a broken one is a hidden time bomb.

@@ -27,48 +27,6 @@ if TYPE_CHECKING:
     source="docs.nvidia.com/datacenter/cloud-native/gpu-operator gpu-sharing; "
     "github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go",
     rows=("G-17", "G-19"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          timeSlicing:
-            renameByDefault: true
-            resources: [{name: nvidia.com/gpu, replicas: 4}]
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {config: {name: time-slicing, default: any}}}
-    ---
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          timeSlicing:
-            renameByDefault: true
-            resources: [{name: nvidia.com/gpu, replicas: 4}]
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {config: {name: time-slicing, default: any}}}
-    ---
-    apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu.shared: 1}}}]}""",
 )
 def fitting_pods(configuration: Configuration) -> Iterator[Problem]:
     """Renaming takes a resource away under the name that pods ask for: they stay Pending when they start again.

@@ -33,24 +33,6 @@ _CAPABILITY = ("nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor")
     remedy="write fewer replicas",
     source="github.com/NVIDIA/k8s-device-plugin cmd/mps-control-daemon/mps/device.go; docs.nvidia.com gpu-sharing",
     rows=("G-14", "G-24"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: sharing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          mps: {resources: [{name: nvidia.com/gpu, replicas: 64}]}""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: sharing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          mps: {resources: [{name: nvidia.com/gpu, replicas: 16}]}""",
 )
 def not_too_many_replicas(configuration: Configuration) -> Iterator[Problem]:
     """An MPS server has at most 48 clients, and 16 on GPUs before Turing; with more the control daemon does not start.

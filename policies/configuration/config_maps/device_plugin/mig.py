@@ -31,26 +31,6 @@ MIXED = "the device plugin would exit with: using --mig-strategy=mixed is not su
     remedy="share MIG devices by timeSlicing, or whole GPUs by mps",
     source="github.com/NVIDIA/k8s-device-plugin cmd/nvidia-device-plugin/main.go, internal/lm/nvml.go",
     rows=("G-12", "G-13"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: sharing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        flags: {migStrategy: mixed}
-        sharing:
-          mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: sharing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        flags: {migStrategy: mixed}
-        sharing:
-          timeSlicing: {resources: [{name: nvidia.com/mig-1g.10gb, replicas: 4}]}""",
 )
 def no_mps_with_mig(configuration: Configuration) -> Iterator[Problem]:
     """The MPS control daemon cannot start a server for a MIG device, and the plugin exits under the mixed strategy.

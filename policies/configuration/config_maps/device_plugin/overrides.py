@@ -39,39 +39,6 @@ _MPS_ROOT = "/run/nvidia/mps"
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, assets/state-device-plugin; "
     "github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go",
     rows=("G-16", "G-18", "G-21", "G-22", "S-45"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data:
-      any: |-
-        version: v1
-        flags: {migStrategy: mixed}
-        sharing:
-          timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      mig: {strategy: single}
-      devicePlugin: {config: {name: time-slicing, default: any}}""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec:
-      mig: {strategy: single}
-      devicePlugin: {config: {name: time-slicing, default: any}}""",
 )
 def effective_settings(configuration: Configuration) -> Iterator[Problem]:
     """The plugin's command line wins over its environment, and that over the file; the operator sets the environment.

@@ -30,24 +30,6 @@ _NO_EFFECT = "the device plugin finds no device of that name and silently shares
     remedy="write nvidia.com/gpu, or nvidia.com/mig-<profile> with migStrategy mixed",
     source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go",
     rows=("G-15", "G-25", "S-31", "S-52"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          timeSlicing: {resources: [{name: nvidia.com/gpus, replicas: 4}]}""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}""",
 )
 def known_resources(configuration: Configuration) -> Iterator[Problem]:
     """A resource that no device belongs to is skipped: no error, no log line, and every GPU stays whole.

@@ -34,30 +34,6 @@ _FEWEST = 2
     remedy="write how many pods may share one GPU, 2 or more",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go",
     rows=("G-09",),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          timeSlicing:
-            resources:
-            - name: nvidia.com/gpu
-              replicas: 1""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          timeSlicing:
-            resources:
-            - name: nvidia.com/gpu
-              replicas: 4""",
 )
 def at_least_two_replicas(configuration: Configuration) -> Iterator[Problem]:
     """Fewer than two replicas is no sharing, and the device plugin refuses to start with it, for MPS as for time-slicing.
@@ -111,28 +87,6 @@ _GO_KINDS = {str: "string", bool: "bool", list: "array", dict: "object"}
     remedy="write resources: [{name: nvidia.com/gpu, replicas: 4}]",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go, resources.go",
     rows=("G-08", "G-10", "S-01"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          timeSlicing:
-            replicas: 4""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          timeSlicing:
-            resources:
-            - name: nvidia.com/gpu
-              replicas: 4""",
 )
 def listed_resources(configuration: Configuration) -> Iterator[Problem]:
     """Replicas belong to a resource, because a node can offer several: whole GPUs and each type of MIG device.
@@ -206,29 +160,6 @@ def _of_items(configuration: Configuration, strategy: Strategy) -> Iterator[Prob
     remedy="remove timeSlicing or mps; where different nodes are to have each, give each a key of its own",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/sharing.go, README.md",
     rows=("G-11",),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: sharing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}
-          mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: sharing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      time-slicing: |-
-        version: v1
-        sharing:
-          timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}
-      mps: |-
-        version: v1
-        sharing:
-          mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}""",
 )
 def one_strategy(configuration: Configuration) -> Iterator[Problem]:
     """Time-slicing and MPS exclude each other, but the device plugin does not say so: it takes MPS.

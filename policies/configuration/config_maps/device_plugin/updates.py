@@ -36,38 +36,6 @@ _DAEMON_SET = "daemonset/nvidia-device-plugin-daemonset"
     source="docs.nvidia.com/datacenter/cloud-native/gpu-operator gpu-sharing; "
     "github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go",
     rows=("G-02", "G-05", "G-27"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data: {any: "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 8}]}}"}
-    --- # before
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data: {any: "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}"}
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {config: {name: time-slicing, default: any}}}""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data:
-      any: "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}"
-      eight: "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 8}]}}"
-    --- # before
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator}
-    data: {any: "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}"}
-    ---
-    apiVersion: nvidia.com/v1
-    kind: ClusterPolicy
-    metadata: {name: cluster-policy}
-    spec: {devicePlugin: {config: {name: time-slicing, default: any}}}""",
 )
 def read_again(change: Change) -> Iterator[Problem]:
     """The operator does not watch this ConfigMap, and the config manager looks again only when a node's label changes.

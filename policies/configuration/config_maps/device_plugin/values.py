@@ -22,24 +22,6 @@ if TYPE_CHECKING:
     remedy="write a value that the device plugin can read",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1, cmd/nvidia-device-plugin/main.go validateFlags",
     rows=("G-08", "G-29", "G-30"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: device-plugin-config, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        flags: {gfd: {sleepInterval: 60}}
-        imex: {channelIDs: [2]}""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: device-plugin-config, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        flags: {gfd: {sleepInterval: 60s}}
-        imex: {channelIDs: [0]}""",
 )
 def readable_values(configuration: Configuration) -> Iterator[Problem]:
     """The device plugin parses the file when it starts and exits where it cannot, on every node that selects the key.
@@ -59,25 +41,6 @@ def readable_values(configuration: Configuration) -> Iterator[Problem]:
     remedy="remove it",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go: the file is not parsed strictly",
     rows=("G-20", "S-02"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        timeSlicing:
-          resources: [{name: nvidia.com/gpu, replicas: 4}]""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: time-slicing, namespace: gpu-operator, labels: {gpu-admission.io/config: device-plugin}}
-    data:
-      any: |-
-        version: v1
-        sharing:
-          timeSlicing:
-            resources: [{name: nvidia.com/gpu, replicas: 4}]""",
 )
 def existing_fields(configuration: Configuration) -> Iterator[Problem]:
     """The device plugin drops a field that it does not know, without an error and without a line in its log.

@@ -101,24 +101,6 @@ def _document(change: Change) -> MIGFile | None:
     remedy=_EXAMPLE,
     source="github.com/NVIDIA/gpu-operator assets/state-mig-manager; github.com/NVIDIA/mig-parted api/spec/v1/spec.go",
     rows=("H-03", "H-05", "S-68"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
-    data:
-      mig.yaml: |-
-        version: v1
-        mig-configs:
-          all-disabled: [{devices: all, mig-enabled: false}]""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
-    data:
-      config.yaml: |-
-        version: v1
-        mig-configs:
-          all-disabled: [{devices: all, mig-enabled: false}]""",
 )
 def readable_file(change: Change) -> Iterator[Problem]:
     """The MIG manager reads the whole file for every node: one mistake, and no node can be cut any more.

@@ -27,31 +27,6 @@ _ENTRY = "{devices: all, mig-enabled: false}"
     remedy=f"write version: {_VERSION} and, below {CONFIGS}:, a list of entries for each name",
     source="github.com/NVIDIA/mig-parted api/spec/v1/spec.go, pkg/types/mig_config.go",
     rows=("H-05",),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
-    data:
-      config.yaml: |-
-        version: v1
-        mig-configs:
-          all-disabled: [{devices: all, mig-enabled: false}]
-          halves:
-          - devices: all
-            mig-devices: {"3g.40gb": 2}""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
-    data:
-      config.yaml: |-
-        version: v1
-        mig-configs:
-          all-disabled: [{devices: all, mig-enabled: false}]
-          halves:
-          - devices: all
-            mig-enabled: true
-            mig-devices: {"3g.40gb": 2}""",
 )
 def readable_configs(file: MIGFile) -> Iterator[Problem]:
     """mig-parted reads strictly, and the whole file: a mistake in a configuration that nobody uses stops all others.

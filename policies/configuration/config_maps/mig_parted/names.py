@@ -26,25 +26,6 @@ DEFAULT = "all-disabled"
     remedy=f"add {DEFAULT} with - devices: all and mig-enabled: false",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go",
     rows=("H-04", "H-07"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
-    data:
-      config.yaml: |-
-        version: v1
-        mig-configs:
-          halves: [{devices: all, mig-enabled: true, mig-devices: {"3g.40gb": 2}}]""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
-    data:
-      config.yaml: |-
-        version: v1
-        mig-configs:
-          all-disabled: [{devices: all, mig-enabled: false}]
-          halves: [{devices: all, mig-enabled: true, mig-devices: {"3g.40gb": 2}}]""",
 )
 def selectable_names(file: MIGFile) -> Iterator[Problem]:
     """Every MIG-capable node that nobody labelled gets `nvidia.com/mig.config: all-disabled` from the operator.

@@ -31,32 +31,6 @@ _NOT_HERE = "so nvidia.com/mig.config.state would become failed"
     source="github.com/NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go; NVIDIA MIG user guide, supported profiles; "
     "github.com/NVIDIA/gpu-operator issues 603, 262, 351",
     rows=("H-06", "H-14"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
-    data:
-      config.yaml: |-
-        version: v1
-        mig-configs:
-          all-disabled: [{devices: all, mig-enabled: false}]
-          two-and-a-rest:
-          - devices: all
-            mig-enabled: true
-            mig-devices: {"3g.40gb": 2, "1g.10gb": 1}""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
-    data:
-      config.yaml: |-
-        version: v1
-        mig-configs:
-          all-disabled: [{devices: all, mig-enabled: false}]
-          two-and-a-rest:
-          - devices: all
-            mig-enabled: true
-            mig-devices: {"4g.40gb": 1, "2g.20gb": 1, "1g.10gb": 1}""",
 )
 def possible_profiles(file: MIGFile) -> Iterator[Problem]:
     """The MIG manager stops the operator's pods on the node, fails, and labels the node `failed`.

@@ -27,28 +27,6 @@ _COMPARED = 64
     remedy="tell the GPUs apart by device-filter or devices",
     source="github.com/NVIDIA/mig-parted pkg/types/device.go, cmd/nvidia-mig-parted/util",
     rows=("H-12", "H-13"),
-    wrong="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
-    data:
-      config.yaml: |-
-        version: v1
-        mig-configs:
-          all-disabled: [{devices: all, mig-enabled: false}]
-          halves:
-          - {device-filter: A100-SXM4-40GB, devices: all, mig-enabled: true, mig-devices: {"3g.20gb": 2}}""",
-    right="""
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: mig-config, namespace: gpu-operator, labels: {gpu-admission.io/config: mig-parted}}
-    data:
-      config.yaml: |-
-        version: v1
-        mig-configs:
-          all-disabled: [{devices: all, mig-enabled: false}]
-          halves:
-          - {device-filter: "0x20B010DE", devices: all, mig-enabled: true, mig-devices: {"3g.20gb": 2}}""",
 )
 def separate_entries(file: MIGFile) -> Iterator[Problem]:
     """A device-filter that mig-parted cannot read matches no GPU, and it does not say so: the GPUs stay as they are.

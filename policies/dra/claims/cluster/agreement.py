@@ -49,28 +49,6 @@ class _Need(NamedTuple):
     remedy="constrain another attribute, or ask for fewer devices",
     source="k8s.io/dynamic-resource-allocation/structured matchAttributeConstraint, distinctAttributeConstraint; "
     "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/{deviceinfo,mig}.go",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpus
-          exactly: {deviceClassName: gpu.nvidia.com, count: 2}
-        constraints:
-        - matchAttribute: gpu.nvidia.com/parentUUID""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: slices, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: slices
-          exactly: {deviceClassName: mig.nvidia.com, count: 2}
-        constraints:
-        - matchAttribute: gpu.nvidia.com/parentUUID""",
 )
 def feasible_constraints(subject: Subject) -> Iterator[Problem]:
     """A device without the attribute is passed over, and one with a value of another type never agrees.

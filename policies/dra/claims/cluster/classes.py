@@ -29,26 +29,6 @@ if TYPE_CHECKING:
     default=Severity.WARN,
     remedy="write the name of a DeviceClass, or create it first",
     source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources PreFilter",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpus.nvidia.com}}]}}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: DeviceClass
-    metadata: {name: gpu.nvidia.com}
-    spec: {selectors: [{cel: {expression: device.driver == "gpu.nvidia.com"}}]}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: DeviceClass
-    metadata: {name: gpu.nvidia.com}
-    spec: {selectors: [{cel: {expression: device.driver == "gpu.nvidia.com"}}]}""",
 )
 def existing_classes(subject: Subject) -> Iterator[Problem]:
     """The API server stores a claim for any class; the scheduler leaves the pod Pending until the class exists.

@@ -26,30 +26,6 @@ if TYPE_CHECKING:
     default=Severity.WARN,
     remedy="write the domain as the ResourceSlices have it",
     source="k8s.io/dynamic-resource-allocation/cel/compile.go newStringInterfaceMapWithDefault",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            selectors:
-            - cel: {expression: 'device.attributes["nvidia.com"].architecture == "Hopper"'}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            selectors:
-            - cel: {expression: 'device.attributes["gpu.nvidia.com"].architecture == "Hopper"'}""",
 )
 def domains(subject: Subject) -> Iterator[Problem]:
     """A domain that a device does not have is an empty map and no error, but what is read of it is one.

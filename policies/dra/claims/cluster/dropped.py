@@ -50,32 +50,6 @@ _DISTINCT = _Field(
     remedy="remove the field, or upgrade the cluster",
     source="k8s.io/kubernetes pkg/registry/resource/resourceclaim/strategy.go dropDisabledFields; "
     "pkg/features/kube_features.go",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: share, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: share
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            capacity: {requests: {memory: 10Gi}}
-    ---
-    serverVersion: {gitVersion: v1.35.0}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: share, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: share
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            capacity: {requests: {memory: 10Gi}}
-    ---
-    serverVersion: {gitVersion: v1.36.0}""",
 )
 def dropped_fields(subject: Subject) -> Iterator[Problem]:
     """What a feature gate stands for that is off, the API server drops when a claim is created, and says nothing.

@@ -35,60 +35,6 @@ _PENDING = "so the pod would stay Pending"
     default=Severity.WARN,
     remedy="compare with what exists, or wait for such a node",
     source="ResourceSlices of the cluster; k8s.io/dynamic-resource-allocation/structured",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: example.com
-            selectors:
-            - cel: {expression: 'device.capacity["example.com"].memory.compareTo(quantity("80Gi")) >= 0'}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: DeviceClass
-    metadata: {name: example.com}
-    spec: {selectors: [{cel: {expression: device.driver == "example.com"}}]}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceSlice
-    metadata: {name: node-a}
-    spec:
-      driver: example.com
-      nodeName: node-a
-      pool: {name: node-a, generation: 1, resourceSliceCount: 1}
-      devices:
-      - {name: gpu-0, capacity: {memory: {value: 40Gi}}}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: example.com
-            selectors:
-            - cel: {expression: 'device.capacity["example.com"].memory.compareTo(quantity("40Gi")) >= 0'}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: DeviceClass
-    metadata: {name: example.com}
-    spec: {selectors: [{cel: {expression: device.driver == "example.com"}}]}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceSlice
-    metadata: {name: node-a}
-    spec:
-      driver: example.com
-      nodeName: node-a
-      pool: {name: node-a, generation: 1, resourceSliceCount: 1}
-      devices:
-      - {name: gpu-0, capacity: {memory: {value: 40Gi}}}""",
 )
 def matching_devices(subject: Subject) -> Iterator[Problem]:
     """A claim that no device matches is stored silently, and the pod is Pending without an end.

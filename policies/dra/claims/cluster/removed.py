@@ -25,27 +25,6 @@ if TYPE_CHECKING:
     default=Severity.WARN,
     remedy="write the attribute that took its place",
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go from v25.3.0 to main",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            selectors:
-            - cel: {expression: 'device.attributes["gpu.nvidia.com"].index == 0'}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com, count: 1}""",
 )
 def removed_attributes(subject: Subject) -> Iterator[Problem]:
     """The driver dropped index, minor, parentIndex, pcieBusID and numa from one release to the next, and added others.

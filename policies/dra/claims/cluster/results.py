@@ -30,16 +30,6 @@ _MOST_COUNT = 2**63 - 1
     default=Severity.DENY,
     remedy="split the claim: a pod can have several",
     source="k8s.io/dynamic-resource-allocation/structured; k8s.io/api/resource/v1/types.go AllocationResultsMaxSize",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: slices, namespace: team-a}
-    spec: {devices: {requests: [{name: slices, exactly: {deviceClassName: mig.nvidia.com, count: 56}}]}}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: slices, namespace: team-a}
-    spec: {devices: {requests: [{name: slices, exactly: {deviceClassName: mig.nvidia.com, count: 28}}]}}""",
 )
 def results(subject: Subject) -> Iterator[Problem]:
     """An allocation lists 32 devices at most, over all requests of a claim, and the API server does not count them.

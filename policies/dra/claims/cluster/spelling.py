@@ -81,30 +81,6 @@ class Misspelling(NamedTuple):
     remedy="write the value as the ResourceSlices have it",
     source="github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go; "
     "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            selectors:
-            - cel: {expression: 'device.attributes["gpu.nvidia.com"].productName == "NVIDIA-H100-80GB-HBM3"'}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            selectors:
-            - cel: {expression: 'device.attributes["gpu.nvidia.com"].productName == "NVIDIA H100 80GB HBM3"'}""",
 )
 def spelling(subject: Subject) -> Iterator[Problem]:
     """A label cannot hold a blank, so the label nvidia.com/gpu.product has dashes where the product's name has blanks.

@@ -64,32 +64,6 @@ class Mistake(NamedTuple):
     default=Severity.WARN,
     remedy='compare versions by compareTo(semver("580.95.05", true))',
     source="k8s.io/apiserver/pkg/cel/semver.go Equal; k8s.io/apiserver/pkg/cel/library/{semver,quantity}.go",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            selectors:
-            - cel: {expression: 'device.attributes["gpu.nvidia.com"].driverVersion == "580.95.05"'}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            selectors:
-            - cel:
-                expression: >-
-                  device.attributes["gpu.nvidia.com"].driverVersion.compareTo(semver("580.95.05", true)) == 0""",
 )
 def typed_values(subject: Subject) -> Iterator[Problem]:
     """driverVersion, cudaDriverVersion and cudaComputeCapability are versions: neither texts nor numbers.

@@ -32,33 +32,6 @@ _SHORT = 100
     remedy="ask first whether the device has it",
     source="k8s.io/dynamic-resource-allocation/structured selectorsMatch; k8s.io/kubernetes issue 136709; "
     "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            selectors:
-            - cel: {expression: 'device.attributes["gpu.nvidia.com"].addressingMode == "HMM"'}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly:
-            deviceClassName: gpu.nvidia.com
-            selectors:
-            - cel:
-                expression: >-
-                  "addressingMode" in device.attributes["gpu.nvidia.com"] &&
-                  device.attributes["gpu.nvidia.com"].addressingMode == "HMM" """,
 )
 def unguarded_reads(subject: Subject) -> Iterator[Problem]:
     """Reading an attribute that a device lacks is an error, and one such device stops the pod on every node.

@@ -33,31 +33,6 @@ _MADE_BY_CONTROLLERS = (
     default=Severity.WARN,
     remedy="create a ComputeDomain, and have pods name the ResourceClaimTemplate that it makes",
     source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaimTemplate
-    metadata: {name: channel, namespace: team-a}
-    spec:
-      spec:
-        devices:
-          requests:
-          - name: channel
-            exactly: {deviceClassName: compute-domain-default-channel.nvidia.com}
-          config:
-          - requests: [channel]
-            opaque:
-              driver: compute-domain.nvidia.com
-              parameters:
-                apiVersion: resource.nvidia.com/v1beta1
-                kind: ComputeDomainChannelConfig
-                domainID: 4f6a8c1e-2b3d-4e5f-8a9b-0c1d2e3f4a5b""",
-    right="""
-    apiVersion: resource.nvidia.com/v1beta1
-    kind: ComputeDomain
-    metadata: {name: imex, namespace: team-a}
-    spec:
-      channel:
-        resourceClaimTemplate: {name: channel}""",
 )
 def hand_written_configs(subject: Subject) -> Iterator[Problem]:
     """The id of a ComputeDomain changes whenever it is created anew, so what is written by hand stops working then.
@@ -77,22 +52,6 @@ def hand_written_configs(subject: Subject) -> Iterator[Problem]:
     default=Severity.DENY,
     remedy="create a ComputeDomain, and have pods name the ResourceClaimTemplate that it makes",
     source="dra-driver-nvidia-gpu cmd/compute-domain-kubelet-plugin/device_state.go getConfigResultsMap",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: channel, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: channel
-          exactly: {deviceClassName: compute-domain-default-channel.nvidia.com}""",
-    right="""
-    apiVersion: resource.nvidia.com/v1beta1
-    kind: ComputeDomain
-    metadata: {name: imex, namespace: team-a}
-    spec:
-      channel:
-        resourceClaimTemplate: {name: channel}""",
 )
 def channels_of_domains(subject: Subject) -> Iterator[Problem]:
     """Without a config the driver takes its default, which has no domain, and refuses that when it prepares the device.

@@ -34,30 +34,6 @@ _LABEL = ("metadata", "labels", "resource.nvidia.com/computeDomain")
     default=Severity.DENY,
     remedy="write a name that no other ResourceClaimTemplate of the namespace has",
     source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
-    wrong="""
-    apiVersion: resource.nvidia.com/v1beta1
-    kind: ComputeDomain
-    metadata: {name: imex, namespace: team-a}
-    spec:
-      channel:
-        resourceClaimTemplate: {name: channel}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaimTemplate
-    metadata: {name: channel, namespace: team-a}
-    spec: {spec: {}}""",
-    right="""
-    apiVersion: resource.nvidia.com/v1beta1
-    kind: ComputeDomain
-    metadata: {name: imex, namespace: team-a}
-    spec:
-      channel:
-        resourceClaimTemplate: {name: imex-channel}
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaimTemplate
-    metadata: {name: channel, namespace: team-a}
-    spec: {spec: {}}""",
 )
 def template_names(subject: Subject) -> Iterator[Problem]:
     """The controller creates a ResourceClaimTemplate of this name, and tries again for ever where it cannot.
@@ -100,21 +76,6 @@ def _collisions(subject: Subject, name: str) -> Iterator[Problem]:
     default=Severity.WARN,
     remedy="write 0, which drivers before 0.4 require, and have the workload itself wait for its workers",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomain.go",
-    wrong="""
-    apiVersion: resource.nvidia.com/v1beta1
-    kind: ComputeDomain
-    metadata: {name: imex, namespace: team-a}
-    spec:
-      numNodes: 4
-      channel:
-        resourceClaimTemplate: {name: imex-channel}""",
-    right="""
-    apiVersion: resource.nvidia.com/v1beta1
-    kind: ComputeDomain
-    metadata: {name: imex, namespace: team-a}
-    spec:
-      channel:
-        resourceClaimTemplate: {name: imex-channel}""",
 )
 def counted_nodes(subject: Subject) -> Iterator[Problem]:
     """Pods start as soon as the daemon of their own node is up; numNodes is deprecated and decides only what status says.

@@ -31,42 +31,6 @@ _TYPE_META = ("apiVersion", "kind")
     default=Severity.DENY,
     remedy="remove it",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go StrictDecoder",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing: {strategy: TimeSlicing, interval: Long}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing:
-                strategy: TimeSlicing
-                timeSlicingConfig: {interval: Long}""",
 )
 def strict_fields(subject: Subject) -> Iterator[Problem]:
     """Kubernetes stores parameters as they are; the driver decodes them strictly, and its refusal is in events of pods.
@@ -86,44 +50,6 @@ def strict_fields(subject: Subject) -> Iterator[Problem]:
     default=Severity.DENY,
     remedy="write a value of that type",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1, the types of its fields",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing:
-                strategy: MPS
-                mpsConfig: {defaultPinnedDeviceMemoryLimit: 10GB}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing:
-                strategy: MPS
-                mpsConfig: {defaultPinnedDeviceMemoryLimit: 10Gi}""",
 )
 def decodable_values(subject: Subject) -> Iterator[Problem]:
     """A value of another type ends the decoding of the whole config, and with it the preparation of the devices.

@@ -27,34 +27,6 @@ _KIND_OF = {type_: kind for kind, type_ in TYPE_OF.items()}
     default=Severity.DENY,
     remedy="write the kind of config that these devices have",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go validateDeviceConfigType",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: slice, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: slice
-          exactly: {deviceClassName: mig.nvidia.com}
-        config:
-        - requests: [slice]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: GpuConfig, sharing: {strategy: MPS}}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: slice, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: slice
-          exactly: {deviceClassName: mig.nvidia.com}
-        config:
-        - requests: [slice]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: MigDeviceConfig, sharing: {strategy: MPS}}""",
 )
 def matching_types(subject: Subject) -> Iterator[Problem]:
     """A GpuConfig for a request that gets a MIG device makes the driver refuse the device when it prepares it.
@@ -84,32 +56,6 @@ def matching_types(subject: Subject) -> Iterator[Problem]:
     default=Severity.WARN,
     remedy="remove the config, or ask for devices of its type",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go matchesDeviceType",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: slice, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: slice
-          exactly: {deviceClassName: mig.nvidia.com}
-        config:
-        - opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: GpuConfig}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: slice, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: slice
-          exactly: {deviceClassName: mig.nvidia.com}
-        config:
-        - opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: MigDeviceConfig}""",
 )
 def effective_configs(subject: Subject) -> Iterator[Problem]:
     """A config without requests is for all devices of its type, and the driver passes it over where there are none.

@@ -33,40 +33,6 @@ _MODES = ("All", "Single")
     remedy="write metadata.uid of the ComputeDomain, or use the ResourceClaimTemplate that it makes",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomainconfig.go, "
     "cmd/compute-domain-kubelet-plugin/computedomain.go AssertComputeDomainNamespace",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: channel, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: channel
-          exactly: {deviceClassName: compute-domain-default-channel.nvidia.com}
-        config:
-        - requests: [channel]
-          opaque:
-            driver: compute-domain.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: ComputeDomainChannelConfig
-              domainID: imex-domain""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: channel, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: channel
-          exactly: {deviceClassName: compute-domain-default-channel.nvidia.com}
-        config:
-        - requests: [channel]
-          opaque:
-            driver: compute-domain.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: ComputeDomainChannelConfig
-              domainID: 4f6a8c1e-2b3d-4e5f-8a9b-0c1d2e3f4a5b""",
 )
 def domain_ids(subject: Subject) -> Iterator[Problem]:
     """The driver looks for the ComputeDomain by its UID, which it has once it is created, and for channels in the namespace.

@@ -27,52 +27,6 @@ _GATES = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
     remedy="turn the feature gate on in the values of the driver's chart, or remove sharing",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go, "
     "cmd/gpu-kubelet-plugin/device_state.go applySharingConfig, pkg/featuregates",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing: {strategy: MPS}
-    ---
-    apiVersion: nvidia.com/v1alpha1
-    kind: GPUCluster
-    metadata: {name: gpu-cluster}
-    spec: {}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing: {strategy: MPS}
-    ---
-    apiVersion: nvidia.com/v1alpha1
-    kind: GPUCluster
-    metadata: {name: gpu-cluster}
-    spec:
-      draDriver:
-        featureGates: {MPSSupport: true}""",
 )
 def feature_gates(subject: Subject) -> Iterator[Problem]:
     """Time-slicing, MPS and passthrough are off in the driver by default, and then it refuses what asks for them.

@@ -30,34 +30,6 @@ _OBJECTS = ("ComputeDomain", "ComputeDomainClique")
     default=Severity.DENY,
     remedy=f"write apiVersion: {API_VERSION} and the kind of a config",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go; prepareDevices of both kubelet plugins",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: gpu.nvidia.com/v1alpha1, kind: GpuConfig}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: GpuConfig}""",
 )
 def readable_kinds(subject: Subject) -> Iterator[Problem]:
     """A config is decoded when the devices of a claim are prepared, so a wrong kind leaves its pods ContainerCreating.

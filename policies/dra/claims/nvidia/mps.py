@@ -36,40 +36,6 @@ _TELLING = ("cudaComputeCapability", "architecture", "productName")
     remedy="write a percentage from 0 to 100",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go, "
     "cmd/gpu-kubelet-plugin/mps_capability.go",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing: {strategy: MPS, mpsConfig: {defaultActiveThreadPercentage: 150}}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing: {strategy: MPS, mpsConfig: {defaultActiveThreadPercentage: 50}}""",
 )
 def mps_settings(subject: Subject) -> Iterator[Problem]:
     """The percentage is of the threads of a GPU that each process may use unless it says otherwise.

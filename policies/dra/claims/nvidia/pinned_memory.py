@@ -33,46 +33,6 @@ _PER_DEVICE = ("sharing", "mpsConfig", "defaultPerDevicePinnedMemoryLimit")
     default=Severity.DENY,
     remedy="write 1Mi or more; a number without a unit counts bytes",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/sharing.go MpsPerDevicePinnedMemoryLimit.Normalize",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing:
-                strategy: MPS
-                mpsConfig:
-                  defaultPerDevicePinnedMemoryLimit: {"1": 4Gi}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing:
-                strategy: MPS
-                mpsConfig:
-                  defaultPerDevicePinnedMemoryLimit: {"0": 4Gi}""",
 )
 def pinned_memory_limits(subject: Subject) -> Iterator[Problem]:
     """Limits are read when devices are prepared, in whole mebibytes; what is less than one is refused there.

@@ -26,42 +26,6 @@ if TYPE_CHECKING:
     default=Severity.WARN,
     remedy="write all settings in one config, or name each request in one config only",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap, GetOpaqueDeviceConfigs",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: GpuConfig, sharing: {strategy: MPS}}
-        - opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: GpuConfig, sharing: {strategy: TimeSlicing}}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        - name: other
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: GpuConfig, sharing: {strategy: TimeSlicing}}
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: GpuConfig, sharing: {strategy: MPS}}""",
 )
 def hidden_configs(subject: Subject) -> Iterator[Problem]:
     """Configs are not merged: a device has the last that is for it, and of the others it has nothing.

@@ -26,38 +26,6 @@ if TYPE_CHECKING:
     default=Severity.DENY,
     remedy="write the alternatives, as in gpu/large, or leave requests out to mean all devices of the type",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          firstAvailable:
-          - {name: two, deviceClassName: gpu.nvidia.com, count: 2}
-          - {name: one, deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: GpuConfig, sharing: {strategy: TimeSlicing}}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          firstAvailable:
-          - {name: two, deviceClassName: gpu.nvidia.com, count: 2}
-          - {name: one, deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu/two, gpu/one]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: GpuConfig, sharing: {strategy: TimeSlicing}}""",
 )
 def named_alternatives(subject: Subject) -> Iterator[Problem]:
     """Kubernetes lets the name of a prioritized list stand for its alternatives; NVIDIA's driver does not look it up.

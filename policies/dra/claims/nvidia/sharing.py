@@ -28,45 +28,6 @@ _BLOCKS = {"timeSlicingConfig": "TimeSlicing", "mpsConfig": "MPS"}
     default=Severity.DENY,
     remedy="write strategy: TimeSlicing with timeSlicingConfig, or strategy: MPS with mpsConfig",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go and sharing.go",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing:
-                strategy: TimeSlicing
-                timeSlicingConfig: {interval: Long}
-                mpsConfig: {defaultActiveThreadPercentage: 50}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing:
-                strategy: MPS
-                mpsConfig: {defaultActiveThreadPercentage: 50}""",
 )
 def sharing_strategies(subject: Subject) -> Iterator[Problem]:
     """A GPU is time-sliced or under MPS. The driver refuses any other strategy, and the settings of the one not chosen.

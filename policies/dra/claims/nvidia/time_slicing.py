@@ -26,40 +26,6 @@ _INTERVALS = ("Default", "Short", "Medium", "Long")
     default=Severity.DENY,
     remedy="write interval: Default, or leave timeSlicingConfig out",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing: {strategy: TimeSlicing, timeSlicingConfig: {}}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: gpu, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: gpu
-          exactly: {deviceClassName: gpu.nvidia.com}
-        config:
-        - requests: [gpu]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters:
-              apiVersion: resource.nvidia.com/v1beta1
-              kind: GpuConfig
-              sharing: {strategy: TimeSlicing}""",
 )
 def time_slice_intervals(subject: Subject) -> Iterator[Problem]:
     """There are four intervals. Without timeSlicingConfig the driver takes Default; with an empty one it fails.

@@ -30,37 +30,6 @@ _POLICIES = ("LegacyOnly", "PreferIommuFD")
     remedy="write one VfioDeviceConfig without requests, which is for all VFIO devices of the claim",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/iommu.go, "
     "cmd/gpu-kubelet-plugin/device_state.go prepareDevices",
-    wrong="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: machine, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: display
-          exactly: {deviceClassName: vfio.gpu.nvidia.com}
-        - name: compute
-          exactly: {deviceClassName: vfio.gpu.nvidia.com}
-        config:
-        - requests: [compute]
-          opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: VfioDeviceConfig, iommu: {enableAPIDevice: true}}""",
-    right="""
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceClaim
-    metadata: {name: machine, namespace: team-a}
-    spec:
-      devices:
-        requests:
-        - name: display
-          exactly: {deviceClassName: vfio.gpu.nvidia.com}
-        - name: compute
-          exactly: {deviceClassName: vfio.gpu.nvidia.com}
-        config:
-        - opaque:
-            driver: gpu.nvidia.com
-            parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: VfioDeviceConfig, iommu: {enableAPIDevice: true}}""",
 )
 def vfio_configs(subject: Subject) -> Iterator[Problem]:
     """The device nodes of the IOMMU are the same for all VFIO devices of a claim, so the driver takes one config only.
