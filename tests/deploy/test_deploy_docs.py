@@ -26,7 +26,15 @@ def anchors(text):
     return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", [*PAGES.values(), ROOT / "deploy" / "README.md"], ids=lambda page: page.stem)
+LINKED = [*PAGES.values(), ROOT / "deploy" / "README.md", ROOT / "SCOPE.md", ROOT / "SECURITY.md"]
+LINKED += [
+    ROOT / "docs" / "architecture.md",
+    ROOT / "docs" / "versions.md",
+    *sorted((ROOT / "docs" / "designs").iterdir()),
+]
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: f"{page.parent.name}-{page.stem}")
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
         path, _, anchor = target.partition("#")
