@@ -1,14 +1,17 @@
-"""Kubernetes' own cases, as far as they lie beside the repository; see ../shared/conformance/README.md."""
+"""Kubernetes' own test cases, if they lie beside the repository; see ../shared/conformance/README.md.
+
+They are not ours to copy. The cases of test_allocator_measured.py are ours, and always run.
+"""
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 
 import pytest
 
 from policies.dra.allocator import AllocationError, allocate
+from tests.allocation.share_ids import without_share_ids
 
 CASES = Path(__file__).parents[3] / "shared" / "conformance" / "allocator.json"
 
@@ -18,16 +21,6 @@ def read_cases():
         reason = f"Kubernetes' cases are kept beside the repository, in {CASES.parent}, and are not there"
         return [pytest.param({}, marks=pytest.mark.skip(reason=reason), id="absent")]
     return [pytest.param(case, id=case["name"]) for case in json.loads(CASES.read_text())]
-
-
-def without_share_ids(allocations):
-    """Kubernetes draws share ids at random; that there is one counts."""
-    compared = copy.deepcopy(allocations)
-    for allocation in compared or []:
-        for result in allocation["devices"].get("results", []):
-            if "shareID" in result:
-                result["shareID"] = "some"
-    return compared
 
 
 @pytest.mark.parametrize("case", read_cases())

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from policies.audit import MOST_FINDINGS
-from webhook.sandbox import faults
-from webhook.sandbox.server import Sandbox
+from tests.sandbox import faults
+from tests.sandbox.faults import FaultySandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"} | {"HOME": "/nonexistent"}
@@ -253,7 +253,7 @@ def test_files_are_audited_without_a_clients_libraries(files, k8s):
 @pytest.fixture
 async def sandbox(tmp_path, k8s):
     """A sandbox with a namespace that converts and an escaped pod; its kubeconfig is in `sandbox.file`."""
-    sandbox = Sandbox(seed=1)
+    sandbox = FaultySandbox(seed=1)
     for document in (k8s.namespace(), k8s.pod(), *k8s.BASE[1:]):
         sandbox.create(document)
     await sandbox.start()

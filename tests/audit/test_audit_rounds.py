@@ -10,14 +10,14 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from policies.settings import DEFAULTS
+from tests.sandbox import faults
+from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sync import Sync
 from webhook.controllers.audit import AuditRound
-from webhook.sandbox import faults
-from webhook.sandbox.server import Sandbox
 
 NOON = datetime(2027, 1, 1, 12, tzinfo=UTC)
 NODE_POOLS = {
@@ -45,7 +45,7 @@ NODE_POOLS = {
 @pytest.fixture
 async def cluster(tmp_path, k8s):
     """A sandbox with two namespaces, one of which converts, a view of it, and an audit."""
-    sandbox = Sandbox(seed=1)
+    sandbox = FaultySandbox(seed=1)
     for document in (k8s.namespace(), k8s.namespace("team-b", ""), *k8s.BASE[1:]):
         sandbox.create(document)
     await sandbox.start()

@@ -1,4 +1,7 @@
-"""Kubernetes' own cases, as far as they lie beside the repository; see ../shared/conformance/README.md."""
+"""Kubernetes' own test cases, if they lie beside the repository; see ../shared/conformance/README.md.
+
+They are not ours to copy. The cases of test_cel_measured_selectors.py are ours, and always run.
+"""
 
 from __future__ import annotations
 

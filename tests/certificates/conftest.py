@@ -14,13 +14,13 @@ from prometheus_client import CollectorRegistry
 from certs import make_authority
 from certs.rotation import RotationPolicy
 from certs.secret import parse_secret
+from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.controllers.ca_bundles import CABundles
 from webhook.controllers.certificate_metrics import CertificateMetrics
 from webhook.controllers.certificate_secret import ROTATE_ANNOTATION, CertificateSecret
 from webhook.controllers.certificates import Certificates
-from webhook.sandbox.server import Sandbox
 from webhook.server.tls import ReloadingContext, peer_name
 
 
@@ -255,7 +255,7 @@ class Installation:
 
 @pytest.fixture
 async def installation(tmp_path):
-    sandbox = Sandbox(seed=1)
+    sandbox = FaultySandbox(seed=1)
     await sandbox.start()
     sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpu-admission"}})
     path = tmp_path / "kubeconfig"

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from certs.bundle import refusal
+from tests.sandbox import faults
 from webhook.cluster.resources import RESOURCES
-from webhook.sandbox import faults
 from webhook.server.tls import ReloadingContext
 
 SECRET = "/api/v1/namespaces/gpu-admission/secrets/gpu-admission-tls"

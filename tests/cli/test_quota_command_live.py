@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from tests.cli.quota_files import AWAY, EXAMPLES, ROOT, WITH_QUOTA
-from webhook.sandbox import faults
-from webhook.sandbox.server import Sandbox
+from tests.sandbox import faults
+from tests.sandbox.faults import FaultySandbox
 
 DEFINITION = yaml.safe_load((ROOT / "deploy" / "base" / "api" / "gpuquotas.yaml").read_text())
 
@@ -19,7 +19,7 @@ DEFINITION = yaml.safe_load((ROOT / "deploy" / "base" / "api" / "gpuquotas.yaml"
 @pytest.fixture
 async def sandbox(tmp_path):
     """A sandbox with the cluster of the example and its quota; its kubeconfig is in `sandbox.file`."""
-    sandbox = Sandbox(seed=1)
+    sandbox = FaultySandbox(seed=1)
     sandbox.create(DEFINITION)
     folders = (EXAMPLES / "cluster", WITH_QUOTA)
     files = [file for folder in folders for file in sorted(folder.glob("*.yaml")) if file.name != "version.yaml"]

@@ -12,10 +12,10 @@ from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Counted, Snapshot, recount
 from policies.quota.limits.quota import parse_quota
+from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.ledger.writer import LedgerWriter
-from webhook.sandbox.server import Sandbox
 
 CRD = Path(__file__).parents[2] / "deploy" / "base" / "api" / "gpuquotas.yaml"
 QUOTAS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas"
@@ -85,7 +85,7 @@ class Namespace:
 
 @pytest.fixture
 async def sandbox():
-    sandbox = Sandbox(seed=1)
+    sandbox = FaultySandbox(seed=1)
     await sandbox.start()
     sandbox.create(yaml.safe_load(CRD.read_text()))
     sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})

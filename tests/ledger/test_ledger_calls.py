@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from policies.quota.ledger.ledger import ChargedOtherwise, Unstorable
-from webhook.sandbox.faults import dropped
+from tests.sandbox.faults import dropped
 
 STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status"
 

@@ -7,8 +7,8 @@ import pytest
 
 from policies.quota.ledger.admit import Contended, NoQuota
 from policies.quota.ledger.ledger import Exceeded
+from tests.sandbox.faults import conflict
 from webhook.cluster.errors import APIError
-from webhook.sandbox.faults import conflict
 
 STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status"
 

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
+from tests.sandbox.faults import conflict, dropped, failing
 from webhook.cluster.errors import APIError
-from webhook.sandbox.faults import conflict, dropped, failing
 
 GPUQUOTA = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu"
 STATUS = f"{GPUQUOTA}/status"

@@ -6,8 +6,8 @@ import pytest
 
 from policies.quota.ledger.admit import Contended, NoQuota
 from policies.quota.ledger.ledger import Exceeded, NotPrimed
+from tests.sandbox.faults import conflict, dropped, failing
 from webhook.cluster.errors import APIError
-from webhook.sandbox.faults import conflict, dropped, failing
 
 STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status"
 

@@ -10,10 +10,10 @@ import aiohttp
 import pytest
 import yaml
 
+from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.replica.config import ReplicaConfig
 from webhook.replica.replica import Replica
-from webhook.sandbox.server import Sandbox
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "system:serviceaccount:gpu-admission:gpu-admission"
@@ -36,7 +36,7 @@ def installation():
 
 @pytest.fixture
 async def sandbox(installation):
-    sandbox = Sandbox(seed=1)
+    sandbox = FaultySandbox(seed=1)
     await sandbox.start()
     for document in installation:
         metadata = document["metadata"]

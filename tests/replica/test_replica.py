@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from certs import KeyPairFiles, issue_serving, make_authority
+from tests.sandbox.faults import failing
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
-from webhook.sandbox.faults import failing
 from webhook.server.callers import Callers
 from webhook.server.config import CannotServe
 

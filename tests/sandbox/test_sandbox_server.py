@@ -10,7 +10,6 @@ import yaml
 from certs import issue_serving, make_authority
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.attempt import Refused
-from webhook.sandbox.faults import failing
 from webhook.sandbox.records import Request
 from webhook.sandbox.server import Sandbox
 
@@ -263,14 +262,6 @@ async def test_end_of_the_maker_of_claims_is_logged(sandbox, pod, caplog):
         ("CRITICAL", "the maker of claims has ended, and makes no more")
     ]
     assert caplog.records[0].exc_info[0] is KeyError
-
-
-async def test_stopping_ends_all_faults(sandbox):
-    sandbox.faults.add(failing())
-    await sandbox.stop()
-    await sandbox.start()
-    async with aiohttp.ClientSession(sandbox.url) as session, session.get("/version") as response:
-        assert response.status == 200
 
 
 async def test_object_that_is_not_valid_cannot_be_put_in(sandbox, config_map):

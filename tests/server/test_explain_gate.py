@@ -13,13 +13,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from certs import issue_serving
+from tests.sandbox.faults import FaultySandbox, dropped, failing, html, too_many
 from webhook.cluster.access_reviews import SubjectAccess
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.shared_reviews import MOST_UNDER_WAY
 from webhook.cluster.token_reviews import TokenAuthenticator
-from webhook.sandbox.faults import dropped, failing, html, too_many
-from webhook.sandbox.server import Sandbox
 from webhook.server.bearer_tokens import LARGEST_TOKEN
 from webhook.server.delegated_gate import DelegatedGate
 
@@ -82,7 +81,7 @@ def clock():
 @pytest.fixture
 async def api(rights, authority):
     """An API server over TLS."""
-    server = Sandbox(seed=1, allows=rights)
+    server = FaultySandbox(seed=1, allows=rights)
     pair = issue_serving(authority, ["127.0.0.1"], now=datetime.now(UTC))
     await server.start(tls=pair, authority=authority.certificate_pem)
     yield server

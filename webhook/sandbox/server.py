@@ -18,7 +18,6 @@ from webhook.sandbox.claims import ClaimController
 from webhook.sandbox.cluster import Cluster
 from webhook.sandbox.creation import seed
 from webhook.sandbox.discovery import discover, version_info
-from webhook.sandbox.faults import Faults
 from webhook.sandbox.handlers import Asked, Handlers
 from webhook.sandbox.kinds import Kinds
 from webhook.sandbox.kubeconfig import kubeconfig
@@ -35,6 +34,8 @@ from webhook.server.tls import server_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from aiohttp.typedefs import Middleware
 
     from certs import KeyPair
     from policies.kubernetes.objects import Object
@@ -73,6 +74,7 @@ class Sandbox:
         second: float = 1.0,
         allows: Callable[[Object], bool] = allow_everything,
         admission: Admission | None = None,
+        middlewares: Iterable[Middleware] = (),
     ) -> None:
         """Make a server that is not started yet; objects can be put into it already.
 
@@ -85,19 +87,20 @@ class Sandbox:
             second: How long a second of `timeoutSeconds` and of the time between bookmarks lasts, in seconds.
             allows: Whether the `spec` of a SubjectAccessReview is granted.
             admission: What writes pass; without it, the webhooks that are configured in the sandbox.
+            middlewares: Run around every answer, the outermost first.
         """
         self.version = version
         self.services: dict[tuple[str, str], tuple[str, int]] = {}
         """Where services of webhooks listen, host and port by namespace and name: there is no network of pods."""
         self.requests: deque[Request] = deque(maxlen=_RECORDED)
         """What was asked, the latest last."""
-        self.faults = Faults()
         self.url = ""
         gates = frozenset(feature_gates)
         numbers = random.Random(seed)  # noqa: S311 - names, no secrets
         self._cluster = Cluster(Kinds(gates), Store(history), clock, numbers, gates)
         self._webhooks = Webhooks(self._cluster, lambda namespace, name, _port: self.services.get((namespace, name)))
         self._cluster.admission = admission or self._webhooks
+        self._middlewares = tuple(middlewares)
         self._pages = Pages()
         self._handlers = Handlers(self._cluster, self._pages, allows, second)
         self._authority: bytes | None = None
@@ -120,7 +123,7 @@ class Sandbox:
         Returns:
             The URL, without a slash at its end.
         """
-        app = web.Application(middlewares=[self.faults.middleware], client_max_size=LARGEST_BODY)
+        app = web.Application(middlewares=self._middlewares, client_max_size=LARGEST_BODY)
         app.router.add_route("*", "/{path:.*}", self._answer)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         await self._runner.setup()
@@ -135,8 +138,7 @@ class Sandbox:
         return self.url
 
     async def stop(self) -> None:
-        """Close every connection and end all faults. What is stored stays, and a server that is started again serves it."""
-        self.faults.clear()
+        """Close every connection. What is stored stays, and a server that is started again serves it."""
         if self._controller is not None:
             self._controller.cancel()
             await asyncio.wait([self._controller])

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from policies.quota.charges import Bill, Charge
 from policies.settings import DEFAULTS
+from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError
@@ -20,7 +21,6 @@ from webhook.cluster.trimmed import store_of
 from webhook.controllers.quota_metrics import QuotaMetrics
 from webhook.controllers.quotas import QuotaRound
 from webhook.ledger.writer import LedgerWriter
-from webhook.sandbox.server import Sandbox
 
 CRD = Path(__file__).parents[3] / "deploy" / "base" / "api" / "gpuquotas.yaml"
 KINDS = ("Namespace", "Node", "DeviceClass", "ResourceSlice", "Pod", "PodGroup", "ResourceClaim", "GPUQuota")
@@ -195,7 +195,7 @@ class Team:
 
 @pytest.fixture
 async def team():
-    sandbox = Sandbox(seed=1, feature_gates=["GenericWorkload", "DRAWorkloadResourceClaims"])
+    sandbox = FaultySandbox(seed=1, feature_gates=["GenericWorkload", "DRAWorkloadResourceClaims"])
     sandbox.create(yaml.safe_load(CRD.read_text()))
     sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
     selector = {

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.sandbox.faults import failing
 from webhook.controllers.run import IncompleteRound
-from webhook.sandbox.faults import failing
 
 OWN = ""
 

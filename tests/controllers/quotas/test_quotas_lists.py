@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.sandbox.faults import failing
 from webhook.cluster.errors import APIError
 from webhook.controllers.run import IncompleteRound
-from webhook.sandbox.faults import failing
 
 OWN = ""
 ANEW = (

@@ -9,9 +9,9 @@ from policies.quota.ledger.ledger import MOST_CHARGES
 from policies.request import Request
 from policies.settings import DEFAULTS
 from policies.view import PassingView
+from tests.sandbox.faults import failing
 from tests.server.quotas.quota_calls import ENTRIES, later, template, warned
 from webhook.cluster.manifests import ManifestsView
-from webhook.sandbox.faults import failing
 
 MANY = 20_000
 MOST_READS = MOST_UNSEEN + 1

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.controllers.quotas.conftest import Caches
+from tests.sandbox.faults import failing
 from tests.server.quotas.quota_calls import later
 from tests.server.quotas.test_quota_claim_calls import CONTROLLER, OF_EXTENDED, OF_TEMPLATE, SCHEDULER, claim
 from webhook.cluster.clockwork import Clockwork
-from webhook.sandbox.faults import failing
 
 ALL = {"name": "all", "gpus": 20}
 BATCH = {"name": "batch", "selector": {"priorityClasses": ["batch"]}, "gpus": 20}

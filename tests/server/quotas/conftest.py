@@ -10,12 +10,12 @@ import yaml
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Counted, Snapshot, recount
 from policies.quota.limits.quota import parse_quota
+from tests.sandbox.faults import FaultySandbox
 from tests.server.quotas.quota_calls import example_cluster
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.manifests import ManifestsView
 from webhook.ledger.writer import LedgerWriter
-from webhook.sandbox.server import Sandbox
 from webhook.server.holders import HoldersSeen
 from webhook.server.quotas import QuotaKeeper
 
@@ -81,7 +81,7 @@ class Namespace:
 
 @pytest.fixture
 async def sandbox():
-    sandbox = Sandbox(seed=1)
+    sandbox = FaultySandbox(seed=1)
     await sandbox.start()
     sandbox.create(yaml.safe_load(CRD.read_text()))
     sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})

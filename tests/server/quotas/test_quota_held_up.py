@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
+from tests.sandbox.faults import conflict, failing, half_open
 from tests.server.quotas.quota_calls import ENTRIES, QUOTA, later, warned
 from webhook.cluster.manifests import ManifestsView
-from webhook.sandbox.faults import conflict, failing, half_open
 
 
 async def test_quota_that_was_not_counted_yet_holds_up_where_it_is_enforced(serve, namespace, ask, train):

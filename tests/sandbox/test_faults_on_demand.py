@@ -7,8 +7,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from webhook.sandbox.faults import (
+from tests.sandbox.faults import (
     Faults,
+    FaultySandbox,
     conflict,
     dropped,
     expired_watch,
@@ -213,3 +214,14 @@ async def test_a_watch_can_expire_by_an_event(faults, ask):
     async with ask(params={"watch": "1"}) as response:
         event = await response.json(content_type=None)
         assert (response.status, event["type"], event["object"]["code"]) == (200, "ERROR", 410)
+
+
+async def test_stopping_a_sandbox_ends_all_faults():
+    sandbox = FaultySandbox()
+    sandbox.faults.add(failing())
+    await sandbox.start()
+    await sandbox.stop()
+    await sandbox.start()
+    async with aiohttp.ClientSession(sandbox.url) as session, session.get("/version") as response:
+        assert response.status == 200
+    await sandbox.stop()

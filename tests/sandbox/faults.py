@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from aiohttp import web
 
+from webhook.sandbox.server import Sandbox
 from webhook.sandbox.statuses import failure
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Fault",
     "Faults",
+    "FaultySandbox",
     "conflict",
     "dropped",
     "expired_watch",
@@ -167,6 +169,18 @@ class Faults:
             self._watches.discard(watch)
             watch.serving.cancel()
         return await _silent(request) if watch.stalled else watch.serving.result()
+
+
+class FaultySandbox(Sandbox):
+    """A sandbox with faults; stopping it ends them all."""
+
+    def __init__(self, **options: Any) -> None:
+        self.faults = Faults()
+        super().__init__(middlewares=[self.faults.middleware], **options)
+
+    async def stop(self) -> None:
+        self.faults.clear()
+        await super().stop()
 
 
 _WATCH = "WATCH"
