@@ -2,6 +2,7 @@
 
 import pytest
 
+from policies.access import circumstances
 from policies.decision import Severity
 from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy, RuleOverride
 
@@ -84,6 +85,50 @@ def test_privilege_beside_a_finding_is_told(told, privilege, text):
     first, second = told(pod(env=ALL, **privilege))
     assert first.startswith("GA601 deny ")
     assert second == f"GA609 deny {text}; {REMEDY}"
+
+
+GROUNDS = {
+    "GA601": {"env": ALL},
+    "GA602": {"env": ALL, "resources": {"limits": {"nvidia.com/gpu": 1}}},
+    "GA603": {"runtime_class": "nvidia"},
+    "GA604": {"mount": ("/dev/nvidia0", "/dev/nvidia0")},
+    "GA605": {"mount": ("/var/lib/kubelet/device-plugins", "/kubelet")},
+    "GA606": {"mount": ("/dev/null", "/var/run/nvidia-container-devices/all")},
+    "GA610": {"env": [{"name": "CUDA_VERSION", "value": "12.8.1"}]},
+    "GA611": {"annotations": {"nvidia.cdi.k8s.io/container.a": "nvidia.com/gpu=all"}},
+}
+"""What each ground is found on."""
+NRI_PLUGIN = """
+apiVersion: nvidia.com/v1
+kind: ClusterPolicy
+metadata: {name: cluster-policy}
+spec:
+  cdi: {enabled: true, nriPluginEnabled: true}"""
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_privilege_beside_each_ground_is_told(rules, ground):
+    given = GROUNDS[ground]
+    host, inside = given.get("mount", ("/srv", "/srv"))
+    spec = {
+        "hostPID": True,
+        "runtimeClassName": given.get("runtime_class"),
+        "containers": [
+            {
+                "name": "a",
+                "env": given.get("env"),
+                "resources": given.get("resources"),
+                "volumeMounts": [{"name": "node", "mountPath": inside}],
+            }
+        ],
+        "volumes": [{"name": "node", "hostPath": {"path": host}}],
+    }
+    metadata = {"name": "p", "annotations": given.get("annotations", {})}
+    assert rules(spec, metadata=metadata, cluster=NRI_PLUGIN) == [ground, "GA609"]
+
+
+def test_grounds_are_all_tried():
+    assert set(GROUNDS) == set(circumstances.GROUNDS)
 
 
 def test_privilege_of_another_container_is_told(rules):

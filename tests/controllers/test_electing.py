@@ -32,10 +32,10 @@ class Term:
 def candidate(lease_server, clockwork, new_client):
     """Make a candidate for the lease of one server."""
 
-    def make(identity="a", on_lead=None, client=None, **times):
+    def make(identity="a", on_lead=None, client=None, timing=Timing(), **times):  # noqa: B008 - it is immutable
         term = on_lead or Term()
         client = client or new_client(lease_server)
-        elector = Elector(client, PLACE, identity, term, clockwork=clockwork(**times))
+        elector = Elector(client, PLACE, identity, term, timing=timing, clockwork=clockwork(**times))
         return elector, term, client
 
     return make
@@ -221,6 +221,37 @@ def test_hung_calls_do_not_prolong_a_term(in_virtual_time, candidate):
 
     in_virtual_time(story())
     assert term.ended == [26.0]
+
+
+@pytest.mark.parametrize(
+    "timing",
+    [Timing(), Timing(lease=15, renew=13, retry=2), Timing(lease=60, renew=40, retry=5)],
+    ids=["default", "little time to end", "long"],
+)
+def test_term_counts_from_before_the_write_that_renewed_it(in_virtual_time, candidate, timing):
+    elector, term, client = candidate(timing=timing)
+    began = []
+
+    async def slow(method):
+        if method == "PUT":
+            began.append(asyncio.get_running_loop().time())
+            await asyncio.sleep(timing.call - 0.5)
+
+    async def answered(method):
+        if method == "PUT":
+            client.weather = down
+
+    async def down(method):
+        raise Unreachable("GET https://10.0.0.1: connection refused")
+
+    client.weather, client.after = slow, answered
+
+    async def story():
+        async with standing(elector):
+            await asyncio.sleep(timing.lease + 2 * timing.renew + 4 * timing.retry)
+
+    in_virtual_time(story())
+    assert term.ended == [began[0] + timing.renew]
 
 
 def test_every_call_has_a_time_out_below_the_renewal(in_virtual_time, candidate):
