@@ -94,7 +94,7 @@ def test_any_is_no_range_of_a_comprehension():
 @pytest.mark.parametrize("text", ["device.attributes['a'].b", "true", "!device.attributes['a'].b"])
 @pytest.mark.parametrize("list_type_attributes", [True, False])
 def test_result_may_be_bool_or_an_attribute(text, list_type_attributes):
-    checked(text, list_type_attributes=list_type_attributes)
+    assert checked(text, list_type_attributes=list_type_attributes)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_optional_selection_refers_to_its_overload():
     ],
 )
 def test_variable_hides_another(text):
-    checked(text)
+    assert checked(text)
 
 
 def test_variable_ends_with_its_comprehension():
@@ -232,7 +232,7 @@ def test_variable_ends_with_its_comprehension():
 
 def test_deep_expression_is_checked_without_recursion():
     text = f"{'[' * 200}{']' * 200} == []"
-    checked(text)
+    assert checked(text)
 
 
 def test_deep_type_is_spelled_without_recursion():

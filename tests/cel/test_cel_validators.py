@@ -128,7 +128,7 @@ def test_literal_is_refused_in_the_words_of_kubernetes(text, issues):
     ],
 )
 def test_literal_that_is_homogeneous_or_need_not_be_is_accepted(text):
-    checked(text)
+    assert checked(text)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_literal_that_is_homogeneous_or_need_not_be_is_accepted(text):
     ],
 )
 def test_argument_that_may_work_is_accepted(text):
-    checked(text)
+    assert checked(text)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_argument_that_may_work_is_accepted(text):
     ],
 )
 def test_format_that_may_work_is_accepted(text):
-    checked(text)
+    assert checked(text)
 
 
 @pytest.mark.parametrize(

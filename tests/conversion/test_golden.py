@@ -46,6 +46,7 @@ from webhook.cluster.manifests import ManifestsView, unwrap_lists
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "examples" / "cluster"
 CASES = sorted((HERE / "cases").glob("*.yaml"))
+ACCEPTED = [file for file in CASES if re.search(r"\ballowed: true\b", file.read_text())]
 PLACED = ("Node", "ResourceSlice")
 
 
@@ -197,7 +198,7 @@ def test_patch_of_case_makes_its_object(file):
         assert jsonpatch.apply_patch(request.object, list(decision.patch)) == decision.object
 
 
-@pytest.mark.parametrize("file", CASES, ids=named)
+@pytest.mark.parametrize("file", ACCEPTED, ids=named)
 def test_second_review_of_case_changes_nothing(file):
     for _, request, decision, ask in reviews(file):
         if decision.allowed:

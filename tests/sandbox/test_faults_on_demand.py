@@ -148,7 +148,7 @@ async def test_latency_comes_before_the_answer(faults, ask, monkeypatch):
     async def sleep(seconds):
         slept.append(seconds)
 
-    monkeypatch.setattr("webhook.sandbox.faults.asyncio.sleep", sleep)
+    monkeypatch.setattr("tests.sandbox.faults.asyncio.sleep", sleep)
     faults.add(latency(5))
     assert (await status_of(ask()), slept) == (200, [5])
 
