@@ -120,15 +120,18 @@ _ALL = (
         "grove.io", "PodCliqueSet", ("spec.template.cliques[*].spec.podSpec",), count=clique_count, labels_above=2
     ),
     WorkloadKind("jobset.x-k8s.io", "JobSet", ("spec.replicatedJobs[*].template.spec.template",), count=jobset_count),
-    WorkloadKind(
-        "kubeflow.org", "MPIJob", ("spec.mpiReplicaSpecs[*].template",), ("spec.mpiReplicaSpecs[*].replicas",)
+    *(
+        WorkloadKind("kubeflow.org", kind, (f"spec.{field}[*].template",), (f"spec.{field}[*].replicas",))
+        for kind, field in (
+            ("JAXJob", "jaxReplicaSpecs"),
+            ("MPIJob", "mpiReplicaSpecs"),
+            ("PaddleJob", "paddleReplicaSpecs"),
+            ("PyTorchJob", "pytorchReplicaSpecs"),
+            ("TFJob", "tfReplicaSpecs"),
+            ("XGBoostJob", "xgbReplicaSpecs"),
+        )
     ),
-    WorkloadKind(
-        "kubeflow.org",
-        "PyTorchJob",
-        ("spec.pytorchReplicaSpecs[*].template",),
-        ("spec.pytorchReplicaSpecs[*].replicas",),
-    ),
+    WorkloadKind("kubeflow.org", "Notebook", ("spec.template",)),
     WorkloadKind(
         "leaderworkerset.x-k8s.io",
         "LeaderWorkerSet",
@@ -157,8 +160,8 @@ WORKLOADS: Mapping[tuple[str, str], WorkloadKind] = MappingProxyType({(each.grou
 
 Sources, each the Go types of the API: k8s.io/api apps/v1, batch/v1 and core/v1; argo-rollouts
 pkg/apis/rollouts/v1alpha1/types.go; volcano-sh/apis pkg/apis/batch/v1alpha1/job.go; grove
-operator/api/core/v1alpha1/podcliqueset.go and podclique.go; sigs.k8s.io/jobset and lws api/; kubeflow training-operator
-and mpi-operator; kuberay ray-operator/apis/ray/v1; kserve pkg/apis/serving/v1beta1/predictor.go; spark-operator
+operator/api/core/v1alpha1/podcliqueset.go and podclique.go; sigs.k8s.io/jobset and lws api/; kubeflow training-operator,
+mpi-operator and components/notebook-controller/api/v1; kuberay ray-operator/apis/ray/v1; kserve pkg/apis/serving/v1beta1/predictor.go; spark-operator
 api/v1beta2/sparkapplication_types.go; kubeflow trainer pkg/apis/trainer/v1alpha1/trainjob_types.go."""
 
 WORKLOAD_KINDS = tuple(WORKLOADS)

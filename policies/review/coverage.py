@@ -86,16 +86,17 @@ _KINDS_WITHOUT_PODS = {
     ("", "LimitRange"),
     ("", "PersistentVolume"),
     ("", "PersistentVolumeClaim"),
+    ("", "ResourceQuota"),
     ("", "Secret"),
     ("", "Service"),
     ("", "ServiceAccount"),
     ("resource.nvidia.com", "ComputeDomainClique"),
 }
 _REMEDIES = {
-    ("", "ResourceQuota"): "run `gpu-admission audit`: it reports quotas that do not count converted pods",
+    ("argoproj.io", "Application"): "review what it installs: the output of `helm template` or `kubectl kustomize`",
     ("resource.k8s.io", "ResourceSlice"): "if the cluster has it, give it with --cluster",
 }
-"""What to do about kinds that rules read, but do not judge."""
+"""What to do about kinds that are neither reviewed nor make pods by themselves."""
 _SUBRESOURCES = {("", "Pod"): {"", "ephemeralcontainers"}, ("", "Node"): {"", "status"}}
 """Subresources that rules look at; of other kinds only the object itself."""
 

@@ -195,10 +195,10 @@ def test_queue_that_mentions_gpus_is_not_pointed_out(review):
     ("version", "kind", "spec", "remedy"),
     [
         (
-            "v1",
-            "ResourceQuota",
-            {"hard": {"requests.nvidia.com/gpu": 4}},
-            "run `gpu-admission audit`: it reports quotas that do not count converted pods",
+            "argoproj.io/v1alpha1",
+            "Application",
+            {"source": {"helm": {"parameters": [{"name": "resources", "value": "nvidia.com/gpu"}]}}},
+            "review what it installs: the output of `helm template` or `kubectl kustomize`",
         ),
         (
             "resource.k8s.io/v1",
@@ -208,6 +208,6 @@ def test_queue_that_mentions_gpus_is_not_pointed_out(review):
         ),
     ],
 )
-def test_kind_that_rules_only_read_is_pointed_out_with_where_it_is_read(review, version, kind, spec, remedy):
+def test_kind_that_makes_no_pods_itself_is_pointed_out_with_what_to_review(review, version, kind, spec, remedy):
     code, (result,) = review(an_object(version, kind, spec=spec))
     assert (code, result["findings"][0]["remedy"]) == (4, remedy)

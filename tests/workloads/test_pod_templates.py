@@ -81,12 +81,22 @@ WORKLOADS = [
             "spec.rayClusterConfig.workerGroupSpecs[1].template",
         ],
     ),
-    (
-        "kubeflow.org/v1",
-        "PyTorchJob",
-        {"spec": {"pytorchReplicaSpecs": {"Master": {"template": TEMPLATE}, "Worker": {"template": WORKER}}}},
-        ["spec.pytorchReplicaSpecs.Master.template", "spec.pytorchReplicaSpecs.Worker.template"],
+    *(
+        (
+            "kubeflow.org/v1",
+            kind,
+            {"spec": {field: {"Master": {"template": TEMPLATE}, "Worker": {"template": WORKER}}}},
+            [f"spec.{field}.Master.template", f"spec.{field}.Worker.template"],
+        )
+        for kind, field in (
+            ("JAXJob", "jaxReplicaSpecs"),
+            ("PaddleJob", "paddleReplicaSpecs"),
+            ("PyTorchJob", "pytorchReplicaSpecs"),
+            ("TFJob", "tfReplicaSpecs"),
+            ("XGBoostJob", "xgbReplicaSpecs"),
+        )
     ),
+    ("kubeflow.org/v1", "Notebook", {"spec": {"template": TEMPLATE}}, ["spec.template"]),
     (
         "kubeflow.org/v2beta1",
         "MPIJob",

@@ -82,9 +82,9 @@ def command(
     ConfigMaps, Nodes) and that of gpu-admission (GPUAdmissionPolicy, GPUQuotas, labels of Namespaces), PriorityClasses,
     claims (ResourceClaims, their templates, DeviceClasses, ComputeDomains), pods, and the pods that workloads would
     create: Deployments, StatefulSets, DaemonSets, ReplicaSets, ReplicationControllers, Jobs, CronJobs, PodTemplates,
-    JobSets, LeaderWorkerSets, RayClusters, RayJobs, RayServices, PyTorchJobs, MPIJobs, Rollouts, PodCliqueSets,
-    TrainJobs, InferenceServices, SparkApplications, Volcano Jobs, and kinds that the settings add. A Namespace among
-    the files counts like one of the cluster.
+    JobSets, LeaderWorkerSets, RayClusters, RayJobs, RayServices, the jobs of Kubeflow, Notebooks,
+    Rollouts, PodCliqueSets, TrainJobs, InferenceServices, SparkApplications, Volcano Jobs, and kinds that the settings
+    add. A Namespace among the files counts like one of the cluster.
 
     Objects are completed first as the API server completes them: limits are copied to missing requests, and the
     defaults of LimitRanges and of the default PriorityClass among --cluster are filled in. For a workload, the output
