@@ -30,7 +30,7 @@ def constrained(constraint):
             "requests: [one]",
             (
                 ': Required value: exactly one of "matchAttribute" or "distinctAttribute" is required; write matchAttribute: '
-                "gpu.nvidia.com/parentUUID, or another attribute with its domain"
+                "resource.kubernetes.io/pcieRoot, or another attribute with its domain"
             ),
         ),
         (

@@ -20,6 +20,7 @@ ALLOWED = {
         "policies/quota/asks/extended.py",  # how much of a GPU a name is
         "policies/quota/devices",
         "policies/audit/quotas.py",  # the names in a ResourceQuota
+        "policies/explanation/remarks.py",  # whether a remark about GPUs belongs to a question
     },
 }
 

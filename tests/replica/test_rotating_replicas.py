@@ -28,19 +28,25 @@ class Balancer:
 
     def __init__(self, ports):
         self._ports = itertools.cycle(ports)
-        self._pumps = set()
+        self._calls = {}
 
     async def __call__(self, reader, writer):
-        with contextlib.closing(writer):
-            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", next(self._ports))
-            pumps = [asyncio.ensure_future(_pump(*pair)) for pair in ((reader, there_writer), (there_reader, writer))]
-            self._pumps.update(pumps)
-            await asyncio.wait(pumps)
+        call = asyncio.current_task()
+        self._calls[call] = writer
+        try:
+            with contextlib.closing(writer):
+                there_reader, there_writer = await asyncio.open_connection("127.0.0.1", next(self._ports))
+                with contextlib.closing(there_writer):
+                    await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
+        finally:
+            del self._calls[call]
 
     async def close(self):
-        for pump in self._pumps:
-            pump.cancel()
-        await asyncio.gather(*self._pumps, return_exceptions=True)
+        """Close all connections, and wait until the other ends are closed as well."""
+        for writer in self._calls.values():
+            writer.close()
+        if self._calls:
+            await asyncio.wait([*self._calls])
 
 
 async def _pump(reader, writer):

@@ -164,6 +164,7 @@ COUNTED = {
     "policies/dra/inventory.py": "devices of stored ResourceSlices",
     "policies/kubernetes/quantities.py": "texts of at most 64 characters",
     "policies/kubernetes/resourceslices.py": "names in stored ResourceSlices",
+    "policies/placement/misspelt_selectors.py": "labels of nodes",
     "policies/placement/wishes/gpu_kinds.py": "labels of nodes",
     "policies/placement/wishes/misspelt.py": "the products of all nodes, for 4 states of the cluster",
     "policies/placement/wishes/product_labels.py": "labels of nodes; known MIG profiles",
