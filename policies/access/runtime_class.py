@@ -8,6 +8,7 @@ from policies.access.checks import ACCESS
 from policies.access.exemptions import EXEMPT
 from policies.checks import problem
 from policies.decision import Severity
+from policies.fleet import GPUAccess
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
 from policies.view import UNKNOWN, ClusterView
@@ -15,7 +16,7 @@ from policies.view import UNKNOWN, ClusterView
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.access.subject import Subject
+    from policies.access.subject import Container, Subject
     from policies.checks import Problem
 
 _HANDLERS = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy", "nvidia-experimental"})
@@ -41,8 +42,9 @@ def unasked_runtime(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's container runtime gives GPUs to whoever names them, and images can.
 
     CUDA images set NVIDIA_VISIBLE_DEVICES to all. Under NVIDIA's runtime a container of such an image gets every GPU of
-    the node, unless it requests some and the device plugin says which. In a pod that requests GPUs the other containers
-    are only audited: most are sidecars whose images set nothing, and every container of a pod has its RuntimeClass.
+    the node, unless it requests some and the device plugin says which. In a pod that requests GPUs the other containers,
+    and those whose request may give no GPU, are only audited: most are sidecars whose images set nothing, and every
+    container of a pod has its RuntimeClass.
     """
     name = subject.spec.get("runtimeClassName")
     if not isinstance(name, str) or not name or not subject.created:
@@ -50,13 +52,13 @@ def unasked_runtime(subject: Subject) -> Iterator[Problem]:
     handler = _handler(name, subject.view)
     if handler not in _HANDLERS and handler not in subject.view.derive(_configured):
         return
-    left_to_images = [each for each in subject.containers if not (each.requests_gpu or each.sees_nothing)]
+    left_to_images = [each for each in subject.containers if _is_left_to_its_image(each)]
     runtime = f"is {shown(name)}" if handler == name else f"is {shown(name)} with the handler {shown(handler)}"
     path = FieldPath(("spec", "runtimeClassName"))
     if any(container.requests_gpu for container in subject.containers):
         for container in left_to_images:
             text = (
-                f"{runtime}, NVIDIA's container runtime, also for {container.title}, which requests no GPU: if its image "
+                f"{runtime}, NVIDIA's container runtime, also for {container.title}, {container.doubt}: if its image "
                 "sets NVIDIA_VISIBLE_DEVICES, as CUDA images do, it gets every GPU of the node"
             )
             remedy = f"set NVIDIA_VISIBLE_DEVICES to void in {container.title}"
@@ -67,6 +69,11 @@ def unasked_runtime(subject: Subject) -> Iterator[Problem]:
             "NVIDIA_VISIBLE_DEVICES, as CUDA images do, gets every GPU of the node"
         )
         yield subject.problem(path, text)
+
+
+def _is_left_to_its_image(container: Container) -> bool:
+    """Whether its image may name GPUs: neither a claim nor the device plugin certainly says which it gets."""
+    return not (container.access is GPUAccess.CERTAIN or container.uses_device_plugin or container.sees_nothing)
 
 
 def _handler(name: str, view: ClusterView) -> str:

@@ -100,6 +100,21 @@ class Container:
         return any(each.kind is RequestKind.DEVICE_PLUGIN for each in self.gpu_requests)
 
     @property
+    def doubt(self) -> str:
+        """Why it may get no GPU by what it requests, as a clause about it."""
+        if self.access is GPUAccess.NONE:
+            return "which requests no GPU"
+        if self.access is GPUAccess.CERTAIN:
+            return "whose claim can be replaced before it starts"
+        if self.access is GPUAccess.POSSIBLE:
+            return "whose request can give it a device that is no GPU"
+        unseen = next((each for request in self.gpu_requests for each in request.unseen), None)
+        if unseen is None:
+            return "whose claim names no object"
+        kind, name = unseen
+        return f"whose request cannot be judged because {kind} {shown(name)} is missing or cannot be seen"
+
+    @property
     def path(self) -> FieldPath:
         """Where in the pod it is."""
         return FieldPath(("spec", self.list_name, self.index))

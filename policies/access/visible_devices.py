@@ -10,7 +10,6 @@ from policies.access.exemptions import EXEMPT, ask_or
 from policies.access.subject import VISIBLE_DEVICES
 from policies.checks import problem
 from policies.decision import Severity
-from policies.fleet import GPUAccess
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import shown
 
@@ -78,21 +77,8 @@ def replaced_devices(subject: Subject) -> Iterator[Problem]:
             text = f"{what.text} in {container.title}, whose GPUs come from a claim: the variable has no effect"
             yield problem(what.path, text, severity=Severity.WARN)
         elif container.requests_gpu:
-            text = f"{what.text} in {container.title}, {_doubt(container)}: {_consequence(what, 'it')}"
+            text = f"{what.text} in {container.title}, {container.doubt}: {_consequence(what, 'it')}"
             yield subject.problem(what.path, text)
-
-
-def _doubt(container: Container) -> str:
-    """Why a container may get no GPU by what it requests."""
-    if container.access is GPUAccess.CERTAIN:
-        return "whose claim can be replaced before it starts"
-    if container.access is GPUAccess.POSSIBLE:
-        return "whose request can give it a device that is no GPU"
-    unseen = next((each for request in container.gpu_requests for each in request.unseen), None)
-    if unseen is None:
-        return "whose claim names no object"
-    kind, name = unseen
-    return f"whose request cannot be judged because {kind} {shown(name)} is missing or cannot be seen"
 
 
 class _Named:

@@ -84,3 +84,19 @@ def test_runtime_is_told_where_a_container_has_a_value_that_is_not_known(rules):
 
 def test_runtime_is_told_where_one_container_leaves_it_to_its_image(rules):
     assert rules(pod("nvidia", {"name": "a", "env": [VOID]}, {"name": "b"})) == ["GA603"]
+
+
+def test_container_whose_class_is_missing_is_audited(told):
+    """Its class may turn out to give no GPU, and then its image alone says what it gets."""
+    channel = "deviceclass.resource.kubernetes.io/channel.example.com"
+    resources = {"limits": {"nvidia.com/gpu": 1}}
+    assert told(
+        pod("nvidia", {"name": "a", "resources": {"limits": {channel: 1}}}, {"name": "b", "resources": resources})
+    ) == [
+        (
+            'GA603 audit spec.runtimeClassName: is "nvidia", NVIDIA\'s container runtime, also for container "a", whose '
+            'request cannot be judged because DeviceClass "channel.example.com" is missing or cannot be seen: if its image '
+            "sets NVIDIA_VISIBLE_DEVICES, as CUDA images do, it gets every GPU of the node; set NVIDIA_VISIBLE_DEVICES to "
+            'void in container "a"'
+        )
+    ]
