@@ -23,17 +23,17 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tests.cluster.harness import manifests
-from tests.cluster.harness.background import Background
-from tests.storm.harness.clusters import storm_cluster
-from tests.storm.harness.waiting import until_right
+from testbed import manifests
+from testbed.background import Background
+from testbed.replicated_clusters import replicated_cluster
+from testbed.waiting import until_right
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tests.storm.harness.clusters import StormCluster
+    from testbed.replicated_clusters import ReplicatedCluster
     from webhook.cluster.client import APIClient
 
 CLIENTS = 32
@@ -76,7 +76,7 @@ def main() -> None:
     background = Background()
     with tempfile.TemporaryDirectory() as folder:
         is_real = any(os.environ.get(name) for name in ("KUBECONFIG", "KUBEBUILDER_ASSETS"))
-        cluster = storm_cluster(background, Path(folder), is_real=is_real)
+        cluster = replicated_cluster(background, Path(folder), is_real=is_real)
         try:
             cluster.begin()
             cases = cases_of(cluster)
@@ -88,7 +88,7 @@ def main() -> None:
             background.close()
 
 
-def cases_of(cluster: StormCluster) -> list[Case]:
+def cases_of(cluster: ReplicatedCluster) -> list[Case]:
     """What is measured, with its namespaces and quotas made."""
     cases = []
     for count, words in ((1, "1 namespace"), (SPREAD, f"{SPREAD} namespaces")):
@@ -104,7 +104,7 @@ def cases_of(cluster: StormCluster) -> list[Case]:
     return cases
 
 
-def put(cluster: StormCluster, documents: Iterable[Document]) -> None:
+def put(cluster: ReplicatedCluster, documents: Iterable[Document]) -> None:
     """Create objects."""
     for document in documents:
         path = f"/api/v1/namespaces/{document['metadata']['namespace']}/resourcequotas"
@@ -137,7 +137,7 @@ def resource_quota(namespace: str) -> Document:
     }
 
 
-async def measure(cluster: StormCluster, cases: Sequence[Case]) -> dict[str, list[Round]]:
+async def measure(cluster: ReplicatedCluster, cases: Sequence[Case]) -> dict[str, list[Round]]:
     """All rounds of all cases, after one that is not counted."""
     client = await cluster.client(relayed=False)
     with_quotas = await client.get(CONFIGURATION)
@@ -252,7 +252,7 @@ def is_empty(document: Document) -> bool:
     return not status["charges"] and all(limit["used"] == "0" for limit in status["limits"])
 
 
-def print_table(cluster: StormCluster, cases: Sequence[Case], rounds: dict[str, list[Round]]) -> None:
+def print_table(cluster: ReplicatedCluster, cases: Sequence[Case], rounds: dict[str, list[Round]]) -> None:
     """The medians, and each compared with having no quota."""
     server = f"kube-apiserver 1.{cluster.minor}" if cluster.is_real else "sandbox"
     print(

@@ -22,8 +22,8 @@ import yaml
 from benchmarks.check import Ratio
 from policies.review import review
 from policies.settings import DEFAULTS
-from tests.cluster.harness.background import Background
-from tests.cluster.harness.sandbox_cluster import SandboxCluster
+from testbed.background import Background
+from testbed.sandbox_cluster import SandboxCluster
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission_review import decode
 

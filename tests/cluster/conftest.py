@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness.background import Background
-from tests.cluster.harness.real_cluster import RealCluster
-from tests.cluster.harness.sandbox_cluster import SandboxCluster
+from testbed.background import Background
+from testbed.real_cluster import RealCluster
+from testbed.sandbox_cluster import SandboxCluster
 
 _NONE = "no cluster: set KUBECONFIG or KUBEBUILDER_ASSETS"
 _SHARED = "the cluster of KUBECONFIG is used with -n 0 only, by one process at a time"

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from policies.settings import parse_settings
-from tests.cluster.harness import manifests
-from tests.cluster.harness.api import JSON_PATCH
-from tests.cluster.harness.waiting import until
+from testbed import manifests
+from testbed.api import JSON_PATCH
+from testbed.waiting import until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 KIND = {"group": "kinds.gpu-admission.test", "kind": "TrainingRun", "templates": ["spec.workers[*].template"]}

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.cluster.harness import manifests
-from tests.cluster.harness.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from tests.cluster.harness.quotas import ANY_GPU, limited, summary
-from tests.cluster.harness.waiting import until
+from testbed import manifests
+from testbed.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from testbed.waiting import until
+from tests.cluster.quotas import ANY_GPU, limited, summary
 from webhook.cluster.resources import RESOURCES
 
 POLICY = "admin-access.gpu-admission.io"

@@ -1,6 +1,6 @@
 """`kubectl apply` of the manifest of a pod that was converted."""
 
-from tests.cluster.harness import manifests
+from testbed import manifests
 
 _IMMUTABLE = "spec: Forbidden: pod updates may not change fields other than"
 

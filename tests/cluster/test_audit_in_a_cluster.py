@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cluster.harness import manifests
+from testbed import manifests
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,8 +5,8 @@ import secrets
 import threading
 
 from certs.secret import parse_secret
-from tests.cluster.harness import manifests
-from tests.cluster.harness.waiting import until
+from testbed import manifests
+from testbed.waiting import until
 
 SECRET = ("Secret", "gpu-admission-certificates", "gpu-admission")
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.cluster.harness import manifests
-from tests.cluster.harness.clusters import NODES
-from tests.cluster.harness.waiting import until
+from testbed import manifests
+from testbed.clusters import NODES
+from testbed.waiting import until
 
 
 def claims_of(cluster, team):

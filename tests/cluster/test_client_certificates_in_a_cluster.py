@@ -12,10 +12,10 @@ import pytest
 
 from certs import issue_client, make_authority
 from policies.entries import ENTRIES
-from tests.cluster.harness import manifests
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.real_cluster import RealCluster
-from tests.cluster.harness.waiting import until
+from testbed import manifests
+from testbed.control_plane import ControlPlane
+from testbed.real_cluster import RealCluster
+from testbed.waiting import until
 
 NAME = "kube-apiserver"
 EFFECTS = [name for name, entry in ENTRIES.items() if entry.side_effects != "None"]

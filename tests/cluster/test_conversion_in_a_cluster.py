@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.cluster.harness import manifests
-from tests.cluster.harness.waiting import until
+from testbed import manifests
+from testbed.waiting import until
 
 CLAIMS = {"claims": [{"name": "gpu", "request": "main"}]}
 

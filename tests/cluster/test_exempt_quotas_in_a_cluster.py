@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cluster.harness import manifests
+from testbed import manifests
 
 WARNING = (
     "Validation failed for ValidatingAdmissionPolicy 'exempt-quotas.gpu-admission.io' with binding "

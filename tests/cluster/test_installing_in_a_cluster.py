@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.cluster.harness import deploy
-from tests.cluster.harness.kubectl import difference
+from testbed import deploy
+from testbed.kubectl import difference
 
 INSTALLED = {f"{document['kind']} {document['metadata']['name']}": document for document in deploy.installed()}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cluster.harness import manifests
+from testbed import manifests
 
 DENIED = "ValidatingAdmissionPolicy 'namespace-labels.gpu-admission.io' with binding 'namespace-labels.gpu-admission.io' denied request: "
 LABEL = "gpu-admission.io/dra"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.cluster.harness import manifests
-from tests.cluster.harness.waiting import until
+from testbed import manifests
+from testbed.waiting import until
 
 NAME = "mig-layouts"
 GOOD = "version: v1\nmig-configs:\n  all-disabled:\n  - devices: all\n    mig-enabled: false\n"

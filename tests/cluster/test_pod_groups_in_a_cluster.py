@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from tests.cluster.harness import manifests
-from tests.cluster.harness.quotas import ANY_GPU, counted, limited, status, summary
-from tests.cluster.harness.waiting import until
+from testbed import manifests
+from testbed.waiting import until
+from tests.cluster.quotas import ANY_GPU, counted, limited, status, summary
 from webhook.cluster.resources import RESOURCES
 
 ENTRY = {"name": "gpu", "resourceClaimTemplateName": "one"}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.cluster.harness import manifests
-from tests.cluster.harness.quotas import ANY_GPU, amounts, counted, limited, status, summary
-from tests.cluster.harness.waiting import until
+from testbed import manifests
+from testbed.waiting import until
+from tests.cluster.quotas import ANY_GPU, amounts, counted, limited, status, summary
 
 
 def pod_with(team, name="train", **claim):

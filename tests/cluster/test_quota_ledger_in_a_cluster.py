@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.cluster.harness import manifests
-from tests.cluster.harness.waiting import until
+from testbed import manifests
+from testbed.waiting import until
 
 TOLD = {"observedGeneration": 1, "summary": "told by the test", "limits": [], "charges": []}
 

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.cluster.harness import manifests
-from tests.cluster.harness.api import JSON_PATCH
-from tests.cluster.harness.quotas import ANY_GPU, amounts, counted, limited, status, summary
-from tests.cluster.harness.waiting import until
+from testbed import manifests
+from testbed.api import JSON_PATCH
+from testbed.waiting import until
+from tests.cluster.quotas import ANY_GPU, amounts, counted, limited, status, summary
 
 SHOWN = {"hard": "4.0", "used": "2.0", "reserved": "0.0"}
 

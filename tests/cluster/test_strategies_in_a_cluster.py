@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cluster.harness import manifests
+from testbed import manifests
 
 NAME = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
 

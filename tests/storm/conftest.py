@@ -12,8 +12,8 @@ import random
 
 import pytest
 
-from tests.cluster.harness.background import Background
-from tests.storm.harness.clusters import storm_cluster
+from testbed.background import Background
+from testbed.replicated_clusters import replicated_cluster
 from tests.storm.harness.refuser import Refuser
 from tests.storm.harness.storm import FULL, SMALL, Storm
 
@@ -50,7 +50,7 @@ def cluster(request, background, tmp_path):
     is_real = request.param == "real"
     if is_real and (why := _why_not()):
         pytest.skip(why)
-    cluster = storm_cluster(background, tmp_path, is_real=is_real)
+    cluster = replicated_cluster(background, tmp_path, is_real=is_real)
     refuser = Refuser()
     try:
         cluster.begin()

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from tests.cluster.harness import manifests
+from testbed import manifests
 from tests.storm.harness.history import Event
 from tests.storm.harness.oracle import Truth, quota, replay
 from tests.storm.harness.orders import SLICES

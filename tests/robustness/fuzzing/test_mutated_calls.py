@@ -21,8 +21,8 @@ import aiohttp
 import jsonpatch
 import pytest
 
-from tests.cluster.harness.background import Background
-from tests.cluster.harness.sandbox_cluster import SandboxCluster
+from testbed.background import Background
+from testbed.sandbox_cluster import SandboxCluster
 from tests.robustness.fuzzing.memory import resident_mebibytes
 from tests.robustness.fuzzing.mutated_reviews import MutatedReviews, problem_of, repeated, sentence_problem
 

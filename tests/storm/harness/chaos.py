@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from random import Random
 
-    from tests.storm.harness.clusters import StormCluster
-    from tests.storm.harness.replicas import Replica
+    from testbed.replicas import Replica
+    from testbed.replicated_clusters import ReplicatedCluster
     from webhook.cluster.client import APIClient
 
 __all__ = ["Chaos"]
@@ -42,7 +42,7 @@ class Chaos:
 
     def __init__(
         self,
-        cluster: StormCluster,
+        cluster: ReplicatedCluster,
         client: APIClient,
         namespaces: Sequence[str],
         random: Random,

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
+    from testbed.replicas import Replicas
     from tests.storm.harness.orders import Document
-    from tests.storm.harness.replicas import Replicas
     from webhook.cluster.client import APIClient
 
 __all__ = ["Forger"]

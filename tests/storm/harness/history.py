@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.storm.harness.waiting import until_right
+from testbed.waiting import until_right
 from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.resources import RESOURCES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.cluster.harness import manifests
+from testbed import manifests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

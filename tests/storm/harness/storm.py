@@ -9,21 +9,21 @@ from fractions import Fraction
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tests.cluster.harness import manifests
+from testbed import manifests
+from testbed.waiting import until_right
 from tests.storm.harness import oracle
 from tests.storm.harness.chaos import Chaos
 from tests.storm.harness.clients import Client, Tally
 from tests.storm.harness.history import History
 from tests.storm.harness.oracle import EXACT, Broken, Truth, replay
 from tests.storm.harness.orders import TAKEN, TEMPLATES, Orders, template
-from tests.storm.harness.waiting import until_right
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.storm.harness.clusters import StormCluster
+    from testbed.replicated_clusters import ReplicatedCluster
     from tests.storm.harness.orders import Document
     from webhook.cluster.client import APIClient
 
@@ -113,7 +113,7 @@ class Outcome:
 class Storm:
     """Prepares a cluster, rages, and looks whether everything is right afterwards."""
 
-    def __init__(self, cluster: StormCluster, size: Size, seed: int) -> None:
+    def __init__(self, cluster: ReplicatedCluster, size: Size, seed: int) -> None:
         """Args: of a cluster whose replicas run; how large; what all chance comes from."""
         self._cluster = cluster
         self._size = size

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tests.cluster.harness.waiting import until
+from testbed.waiting import until
 
 if TYPE_CHECKING:
-    from tests.cluster.harness.api import API
+    from testbed.api import API
 
 __all__ = ["OWNER", "Belongings"]
 

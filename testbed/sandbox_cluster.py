@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from certs import issue_serving, make_authority
-from tests.cluster.harness.clusters import Cluster
-from tests.cluster.harness.connection import connect
-from tests.cluster.harness.deploy import USER
+from testbed.clusters import Cluster
+from testbed.connection import connect
+from testbed.deploy import USER
 from webhook.sandbox.server import Sandbox
 from webhook.sandbox.users import token_of
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from tests.cluster.harness.api import Headers
-    from tests.cluster.harness.background import Background
+    from testbed.api import Headers
+    from testbed.background import Background
     from webhook.sandbox.records import Request
 
 __all__ = ["SandboxCluster"]

@@ -8,21 +8,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.cluster.harness import deploy, manifests
-from tests.cluster.harness.api import APPLY_PATCH
-from tests.cluster.harness.clusters import NODES, Cluster
-from tests.cluster.harness.connection import connect
-from tests.cluster.harness.control_plane import ControlPlane, kubeconfig
-from tests.cluster.harness.ports import address_towards
-from tests.cluster.harness.waiting import until
+from testbed import deploy, manifests
+from testbed.api import APPLY_PATCH
+from testbed.clusters import NODES, Cluster
+from testbed.connection import connect
+from testbed.control_plane import ControlPlane, kubeconfig
+from testbed.ports import address_towards
+from testbed.waiting import until
 from webhook.cluster.errors import Unreachable
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tests.cluster.harness.api import Headers
-    from tests.cluster.harness.background import Background
+    from testbed.api import Headers
+    from testbed.background import Background
 
 __all__ = ["RealCluster"]
 

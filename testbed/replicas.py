@@ -8,13 +8,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from tests.cluster.harness.service import Service
+from testbed.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.storm.harness.relay import Address
+    from testbed.relay import Address
 
 __all__ = ["COUNT", "Replica", "Replicas"]
 

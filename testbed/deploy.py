@@ -16,7 +16,7 @@ NAMESPACE = "gpu-admission"
 ACCOUNT = "gpu-admission"
 USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 
-_DEPLOY = Path(__file__).parents[3] / "deploy"
+_DEPLOY = Path(__file__).parents[1] / "deploy"
 _INSIDE = ("Deployment", "NetworkPolicy", "PodDisruptionBudget", "ResourceQuota", "Service")
 """Kinds that only a service inside of the cluster needs."""
 

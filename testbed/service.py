@@ -12,12 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.harness.ports import free_ports
-from tests.cluster.harness.waiting import until
+from testbed.ports import free_ports
+from testbed.waiting import until
 
 __all__ = ["Service"]
 
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[1]
 _START_SECONDS = 100
 _STOP_SECONDS = 20
 _LOG_SHOWN = 4000

@@ -1,7 +1,7 @@
 """GPUQuotas in a cluster: made, and looked at."""
 
-from tests.cluster.harness import manifests
-from tests.cluster.harness.waiting import until
+from testbed import manifests
+from testbed.waiting import until
 
 ANY_GPU = "device.driver == 'gpu.nvidia.com'"
 

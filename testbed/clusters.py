@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tests.cluster.harness import deploy, manifests
-from tests.cluster.harness.belongings import Belongings
-from tests.cluster.harness.service import Service
-from tests.cluster.harness.waiting import until
+from testbed import deploy, manifests
+from testbed.belongings import Belongings
+from testbed.service import Service
+from testbed.waiting import until
 from webhook.cluster.server_version import read_version
 from webhook.controllers.lease import unheld
 from webhook.replica.config import LEASE
@@ -18,8 +18,8 @@ from webhook.replica.config import LEASE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cluster.harness.answers import Answer
-    from tests.cluster.harness.api import API, Headers
+    from testbed.answers import Answer
+    from testbed.api import API, Headers
 
 __all__ = ["NODES", "Cluster"]
 

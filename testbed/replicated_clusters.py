@@ -1,4 +1,4 @@
-"""The clusters of a storm: a sandbox in a process of its own, or a real control plane, each with three replicas."""
+"""Clusters with three replicas: a sandbox in a process of its own, or a real control plane."""
 
 from __future__ import annotations
 
@@ -14,34 +14,33 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from tests.cluster.harness.clusters import Cluster
-from tests.cluster.harness.connection import connect
-from tests.cluster.harness.control_plane import kubeconfig as kubeconfig_of
-from tests.cluster.harness.deploy import USER
-from tests.cluster.harness.real_cluster import RealCluster
-from tests.cluster.harness.waiting import until
-from tests.storm.harness.relay import Relay
-from tests.storm.harness.replicas import Replicas
-from tests.storm.harness.waiting import until_right
+from testbed.clusters import Cluster
+from testbed.connection import connect
+from testbed.control_plane import kubeconfig as kubeconfig_of
+from testbed.deploy import USER
+from testbed.real_cluster import RealCluster
+from testbed.relay import Relay
+from testbed.replicas import Replicas
+from testbed.waiting import until, until_right
 from webhook.cluster.client import APIClient
 from webhook.cluster.errors import ClusterError
 from webhook.sandbox.users import token_of
 
 if TYPE_CHECKING:
-    from tests.cluster.harness.api import Headers
-    from tests.cluster.harness.background import Background
-    from tests.cluster.harness.control_plane import ControlPlane
-    from tests.cluster.harness.service import Service
+    from testbed.api import Headers
+    from testbed.background import Background
+    from testbed.control_plane import ControlPlane
+    from testbed.service import Service
 
-__all__ = ["RealStormCluster", "SandboxProcess", "StormCluster", "storm_cluster"]
+__all__ = ["RealReplicatedCluster", "ReplicatedCluster", "SandboxProcess", "replicated_cluster"]
 
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[1]
 _HOST = "127.0.0.1"
 _START_SECONDS = 60
 
 
-class StormCluster(Cluster):
-    """A cluster that everybody reaches through relays, but for who watches over the storm."""
+class ReplicatedCluster(Cluster):
+    """A cluster that replicas and clients reach through relays; only the administrator reaches it directly."""
 
     _background: Background
     _folder: Path
@@ -107,7 +106,7 @@ class StormCluster(Cluster):
         return file
 
 
-class SandboxProcess(StormCluster):
+class SandboxProcess(ReplicatedCluster):
     """`gpu-admission sandbox` in a process of its own. It forgets everything when it ends, so it is never restarted."""
 
     def __init__(self, background: Background, folder: Path) -> None:
@@ -153,7 +152,7 @@ class SandboxProcess(StormCluster):
         return [("Authorization", f"Bearer {token_of(user, *groups)}")]
 
 
-class RealStormCluster(StormCluster, RealCluster):
+class RealReplicatedCluster(ReplicatedCluster, RealCluster):
     """A real control plane; one of our own is really restarted."""
 
     _control_plane: ControlPlane | None
@@ -177,11 +176,13 @@ class RealStormCluster(StormCluster, RealCluster):
         return "" if answer.code == 200 else str(answer.body)
 
 
-def storm_cluster(background: Background, folder: Path, *, is_real: bool) -> SandboxProcess | RealStormCluster:
+def replicated_cluster(
+    background: Background, folder: Path, *, is_real: bool
+) -> SandboxProcess | RealReplicatedCluster:
     """The sandbox, or the real control plane that the environment speaks of; nothing is installed in it yet."""
     if not is_real:
         return SandboxProcess(background, folder)
-    return cast("RealStormCluster", RealStormCluster.of(background, os.environ, folder))
+    return cast("RealReplicatedCluster", RealReplicatedCluster.of(background, os.environ, folder))
 
 
 def _kill(control_plane: Any, name: str) -> None:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from certs import issue_serving, make_authority
-from tests.cluster.harness.ports import free_ports
+from testbed.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from tests.cluster.harness.api import API
+from testbed.api import API
 from webhook.cluster.credentials import SERVICE_ACCOUNT, find_credentials
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cluster.harness.background import Background
+    from testbed.background import Background
 
 __all__ = ["connect"]
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from multidict import CIMultiDict
 
-from tests.cluster.harness.answers import Answer, warnings_in
-from tests.cluster.harness.kubectl import WRITE, patch_of, with_last_applied
+from testbed.answers import Answer, warnings_in
+from testbed.kubectl import WRITE, patch_of, with_last_applied
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.transport import Transport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.cluster.harness.background import Background
+    from testbed.background import Background
     from webhook.cluster.credentials import Access, Credentials
 
 __all__ = ["API", "APPLY_PATCH", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Headers"]
