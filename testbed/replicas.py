@@ -25,8 +25,8 @@ _FORESEEN = "webhook.cluster.errors."
 class Replica(Service):
     """One process, behind an address that it shares with others."""
 
-    def __init__(self, kubeconfig: Path, host: str, log: Path) -> None:
-        super().__init__(kubeconfig, host, log)
+    def __init__(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
+        super().__init__(kubeconfig, host, log, **options)
         self.shared = ""
         """Where API servers call all replicas."""
         self._lock = threading.Lock()
@@ -70,9 +70,10 @@ class Replica(Service):
 class Replicas:
     """All of them; where one is asked for, all are."""
 
-    def __init__(self, kubeconfig: Path, host: str, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
         """Args: as for one; each has a log of its own."""
-        self._all = [Replica(kubeconfig, host, log.with_name(f"{log.name}-{number}")) for number in range(COUNT)]
+        logs = [log.with_name(f"{log.name}-{number}") for number in range(COUNT)]
+        self._all = [Replica(kubeconfig, host, each, **options) for each in logs]
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(self._all)

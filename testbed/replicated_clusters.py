@@ -58,12 +58,12 @@ class ReplicatedCluster(Cluster):
             await relay.listen(_HOST)
             self._stack.push_async_callback(relay.close)
 
-    def serve(self, kubeconfig: Path, host: str, log: Path) -> None:
+    def serve(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
         """Start three replicas behind one address, and wait until the API server calls them."""
         random = Random(0)
         self._background.run(self.open(random))
         behind = self._behind(kubeconfig, self.to_replicas, "replicas")
-        self.replicas = Replicas(behind, host, log)
+        self.replicas = Replicas(behind, host, log, **options)
         self._background.run(self._balance(host, random))
         self._service = cast("Service", self.replicas)
         self.replicas.start()

@@ -22,6 +22,7 @@ from policies.nvidia.mig import MIGProfile
 from policies.nvidia.predicates import TRUE, Predicate, all_of
 from policies.nvidia.resources import parse_resource
 from policies.nvidia.wishes import Wish
+from policies.nvidia.wishes.device_predicate import device_predicate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +97,7 @@ class Asked:
 
     def _predicate(self, subject: Subject) -> Predicate:
         profile = profile_is(subject.profile) if subject.profile else TRUE
-        return all_of([profile, self.constraints.predicate(subject), self.wish.predicate(subject)])
+        return all_of([profile, self.constraints.predicate(subject), device_predicate(self.wish, subject)])
 
     def template(self, namespace: str) -> Template:
         """The template of this pod.

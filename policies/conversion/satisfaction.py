@@ -13,6 +13,7 @@ from policies.dra.words import many
 from policies.fleet.known_classes import known_classes
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.nvidia.predicates import TRUE
+from policies.nvidia.wishes.device_predicate import device_predicate
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def unsatisfied(
         candidates = [group for group in groups if group.type == wanted_type]
         missed = _missed(asked.predicates[resource], asked.shares.get(resource, 0), candidates)
         if missed is not None:
-            wished = asked.wish.predicate(asked.subject(resource)) != TRUE
+            wished = device_predicate(asked.wish, asked.subject(resource)) != TRUE
             text = missed + _existing(candidates, wanted_type)
             yield UNSATISFIABLE.finding(path, text, severity=_severity(settings, wished=wished))
         elif not asked.shares.get(resource):

@@ -8,6 +8,7 @@ from policies.conversion.meaning import GPU
 from policies.kubernetes.paths import FieldPath
 from policies.nvidia.predicates import TRUE
 from policies.nvidia.wishes import PREFIX
+from policies.nvidia.wishes.device_predicate import device_predicate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ def translations(question: Question) -> Iterator[tuple[FieldPath, str]]:
     if any(asked.constraints.predicate(subject) != TRUE for subject in subjects):
         path, key = next(asked.constraints.places())
         yield path, f"the condition on {key} becomes a selector on devices"
-    if any(asked.wish.predicate(subject) != TRUE for subject in subjects):
+    if any(device_predicate(asked.wish, subject) != TRUE for subject in subjects):
         word = next(word for word in asked.wish.words() if word != "sharing")
         yield _ANNOTATIONS / (PREFIX + word), f"the wish for {word} becomes a selector on devices"
     for resource, count in asked.shares.items():

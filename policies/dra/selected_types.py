@@ -1,225 +1,48 @@
-"""The types of devices that a CEL selector can match, whatever the devices are otherwise.
-
-A selector is evaluated on a model of each type, of which only the driver and the attribute `type` are known. The parts
-between `&&`, `||`, `!` and `?:` that look at anything else may turn out either way, or fail.
-"""
+"""The types of devices that all selectors of a class or request leave."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import product
 from typing import TYPE_CHECKING
 
-from policies.caches import remember
-from policies.dra.cel import CelCompileError, CelRuntimeError, Device, Features, Selector, compile_selector
-from policies.dra.cel.environment import environment
-from policies.dra.cel.interpreter.planner import InstantiationError, plan_expression
-from policies.dra.cel.reads import Read
-from policies.dra.cel.syntax import Call, Identifier, ListLiteral, Literal, Select
-from policies.dra.cel.work import begin, spent
 from policies.dra.deviceclasses import TYPES
-from policies.nvidia.drivers import COMPUTE_DOMAIN_DRIVER, DRIVER
-from policies.work import count_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
-    from policies.dra.cel.checked import Checked
-    from policies.dra.cel.syntax import Expression
+__all__ = ["selected_types"]
 
-__all__ = ["possible_types"]
-
-_Outcome = bool | None
-"""What a part of an expression can come to; None where it fails."""
-
-_FEATURES = Features(list_type_attributes=False)
-"""As for the other checks of stored selectors, so that each is compiled once."""
-_MOST_COST = 1_000
-"""What the atoms of a selector may cost for one device, by the API server's estimate; what tells types costs 5 or 20."""
-_MOST_BYTES = 1 << 20
-"""Of all expressions whose types are kept."""
-_MOST_ATOMS = 64
-"""Of one selector that are looked at."""
-_MOST_STEPS = 20_000
-"""The same for what CEL's costs do not see."""
-_ANY: frozenset[_Outcome] = frozenset({True, False, None})
-_OTHER_DRIVER = "example.com"
-_DRIVER = Read("driver")
-_MOST_DRIVERS = 8
-"""Of one atom that are tried; an atom that names more may come to anything."""
-_STANDARD = "resource.kubernetes.io"
-_OF_SLICES = frozenset({"profile", "parentUUID"})
-"""Attributes that only MIG devices have. Source: dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go."""
+_MOST_TEXT = 12 * 1024
+"""Characters of selectors that are looked at; what is beyond them is taken to leave all types."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Model:
-    """A device of which little is known."""
-
-    driver: str
-    device: Device
-    absent: frozenset[str] = frozenset()
-    """Attributes of its driver that it does not have."""
-
-    def knows(self, read: Read) -> bool:
-        """Whether what an expression looks at is known of the device."""
-        if read.part == "driver":
-            return True
-        if read.domain is None:
-            return False
-        if self.driver == _OTHER_DRIVER:
-            return read.domain in (DRIVER, COMPUTE_DOMAIN_DRIVER)
-        if read.domain == self.driver:
-            return read.part == "attributes" and read.name in ("", "type", *self.absent)
-        return read.domain != _STANDARD
+def _shipped_text(driver: str, type_: str) -> str:
+    return f"device.driver == '{driver}' && device.attributes['{driver}'].type == '{type_}'"
 
 
-def _model(driver: str, type_: str, absent: frozenset[str] = frozenset()) -> _Model:
-    return _Model(driver, Device.read({"driver": driver, "attributes": {"type": {"string": type_}}}), absent)
-
-
-_MODELS = {
-    "gpu": _model(DRIVER, "gpu", _OF_SLICES),
-    "mig": _model(DRIVER, "mig"),
-    "vfio": _model(DRIVER, "vfio", _OF_SLICES),
-    "channel": _model(COMPUTE_DOMAIN_DRIVER, "channel"),
-    "daemon": _model(COMPUTE_DOMAIN_DRIVER, "daemon"),
-    "other": _Model(_OTHER_DRIVER, Device.read({"driver": _OTHER_DRIVER})),
+_SHIPPED_TEXTS = {
+    **{_shipped_text("gpu.nvidia.com", type_): type_ for type_ in ("gpu", "mig", "vfio")},
+    _shipped_text("compute-domain.nvidia.com", "daemon"): "daemon",
+    f"{_shipped_text('compute-domain.nvidia.com', 'channel')} && "
+    "device.attributes['compute-domain.nvidia.com'].id == 0": "channel",
 }
+"""Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu deployments/helm templates/deviceclass-*.yaml."""
 
 
-_Outcomes = frozenset[_Outcome]
+def selected_types(expressions: Iterable[str]) -> frozenset[str]:
+    """The types, of `TYPES`, that devices which match all of the expressions can have, whatever else they are.
 
-
-def _weight(text: str, _types: frozenset[str]) -> int:
-    return 500 + len(text)
-
-
-@remember(_MOST_BYTES, _weight)
-def possible_types(text: str) -> frozenset[str]:
-    """The types of devices that an expression can match: all of them where it does not compile."""
-    count_work(len(text))
-    try:
-        checked = compile_selector(text, _FEATURES).checked
-    except CelCompileError:
-        return TYPES
-    outcomes = zip(_MODELS, _Analysis(checked).outcomes(checked.root), strict=True)
-    return frozenset(type_ for type_, possible in outcomes if True in possible)
-
-
-class _Analysis:
-    """All that the parts of one expression can come to, for each of the models; beyond some work, anything."""
-
-    def __init__(self, checked: Checked) -> None:
-        self._checked = checked
-        self._known = environment(_FEATURES)
-        self._atoms_left = _MOST_ATOMS
-        self._cost_left = _MOST_COST
-        self._steps_left = _MOST_STEPS
-
-    def outcomes(self, part: Expression) -> list[_Outcomes]:
-        if not isinstance(part, Call) or part.function not in _CONNECTIVES:
-            return self._of_atom(part)
-        operands = [self.outcomes(argument) for argument in part.arguments]
-        return [_CONNECTIVES[part.function](*of_one_model) for of_one_model in zip(*operands, strict=True)]
-
-    def _of_atom(self, part: Expression) -> list[_Outcomes]:
-        """An atom that looks at what is known and costs little is evaluated; any other may come to anything."""
-        nothing_known = [_ANY] * len(_MODELS)
-        self._atoms_left -= 1
-        selector = self._selector(part) if self._atoms_left >= 0 else None
-        if selector is None or selector.reads is None:
-            return nothing_known
-        knowing = [all(map(model.knows, selector.reads)) for model in _MODELS.values()]
-        if not any(knowing) or selector.max_cost > self._cost_left:
-            return nothing_known
-        self._cost_left -= selector.max_cost
-        count_work(100 + selector.max_cost)
-        if not selector.reads:
-            return [self._on(selector, next(iter(_MODELS.values())).device)] * len(_MODELS)
-        return [
-            self._on_model(selector, part, model) if knows else _ANY
-            for model, knows in zip(_MODELS.values(), knowing, strict=True)
-        ]
-
-    def _on_model(self, selector: Selector, part: Expression, model: _Model) -> _Outcomes:
-        """What an atom comes to on a model; one that looks at the driver is tried with the drivers that it names."""
-        if model.driver != _OTHER_DRIVER or _DRIVER not in (selector.reads or ()):
-            return self._on(selector, model.device)
-        named = _drivers_named(part)
-        if named is None or len(named) > _MOST_DRIVERS or selector.max_cost * len(named) > self._cost_left:
-            return _ANY
-        self._cost_left -= selector.max_cost * len(named)
-        devices = (model.device, *(Device.read({"driver": driver}) for driver in sorted(named)))
-        return frozenset[_Outcome]().union(*(self._on(selector, device) for device in devices))
-
-    def _on(self, selector: Selector, device: Device) -> _Outcomes:
-        if self._steps_left < 0:
-            return _ANY
-        begin()
-        try:
-            return frozenset({selector.matches(device)})
-        except CelRuntimeError:
-            return frozenset({None})
-        finally:
-            self._steps_left -= spent()
-
-    def _selector(self, part: Expression) -> Selector | None:
-        """A part of the expression as a selector of its own; None where it fails by itself."""
-        alone = replace(self._checked, root=part)
-        begin()
-        try:
-            return Selector("", alone, plan_expression(alone, self._known.functions), self._known)
-        except InstantiationError:
-            return None
-
-
-def _drivers_named(part: Expression) -> frozenset[str] | None:
-    """Drivers other than NVIDIA's that an expression compares with; None if it may tell drivers apart in another way.
-
-    An expression that only compares values is the same for all drivers that it does not name.
+    NVIDIA's own texts are known by heart, so that the CEL engine is loaded only where somebody wrote another.
     """
-    match part:
-        case Literal(value=str() as text):
-            return frozenset({text}) - {DRIVER, COMPUTE_DOMAIN_DRIVER}
-        case Literal() | Identifier():
-            return frozenset()
-        case Select(operand=operand):
-            parts: tuple[Expression, ...] = (operand,)
-        case ListLiteral(elements=elements):
-            parts = elements
-        case Call(function=function, target=None, arguments=arguments) if function in _COMPARISONS:
-            parts = arguments
-        case _:
-            return None
-    found = [_drivers_named(each) for each in parts]
-    return None if None in found else frozenset[str]().union(*(each for each in found if each is not None))
+    types, left = TYPES, _MOST_TEXT
+    for text in expressions:
+        if not types:
+            break
+        shipped = _SHIPPED_TEXTS.get(" ".join(text.replace('"', "'").split()))
+        if shipped is None:
+            from policies.dra.possible_types import possible_types  # noqa: PLC0415 - loads the CEL engine
 
-
-def _not(operand: _Outcomes) -> _Outcomes:
-    return frozenset(None if outcome is None else not outcome for outcome in operand)
-
-
-def _and(*operands: _Outcomes) -> _Outcomes:
-    return frozenset(_joined(outcomes, decisive=False) for outcomes in product(*operands))
-
-
-def _or(*operands: _Outcomes) -> _Outcomes:
-    return frozenset(_joined(outcomes, decisive=True) for outcomes in product(*operands))
-
-
-def _choice(condition: _Outcomes, yes: _Outcomes, no: _Outcomes) -> _Outcomes:
-    branches = {True: yes, False: no, None: frozenset({None})}
-    return frozenset().union(*(branches[outcome] for outcome in condition))
-
-
-def _joined(outcomes: tuple[_Outcome, ...], *, decisive: bool) -> _Outcome:
-    """What `||` (decided by True) or `&&` (decided by False) makes of its operands: one that decides hides failures."""
-    if decisive in outcomes:
-        return decisive
-    return None if None in outcomes else not decisive
-
-
-_COMPARISONS = frozenset({"_==_", "_!=_", "@in", "_[_]", "_&&_", "_||_", "!_", "_?_:_"})
-_CONNECTIVES: dict[str, Callable[..., _Outcomes]] = {"_&&_": _and, "_||_": _or, "!_": _not, "_?_:_": _choice}
-"""By the names that cel-go gives to operators."""
+            left -= len(text)
+            types &= possible_types(text) if left >= 0 else TYPES
+        else:
+            types &= {shipped}
+    return types

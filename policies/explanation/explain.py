@@ -20,7 +20,8 @@ from policies.explanation.remarks import remarks, unaided
 from policies.explanation.replicas import replicas
 from policies.explanation.report import Explanation, Verdict
 from policies.explanation.solver import Solver
-from policies.explanation.suggestions import Facts, suggestions
+from policies.explanation.suggestion_facts import Facts
+from policies.explanation.suggestions import suggestions
 from policies.explanation.survey import survey
 from policies.explanation.taken import Taken
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -24,13 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.dra.allocation.usage import Usage
-    from policies.explanation.cluster import Cluster
     from policies.explanation.question import Question
     from policies.explanation.solver import Ask
+    from policies.explanation.suggestion_facts import Facts
     from policies.explanation.survey import Like, Survey
-    from policies.explanation.taken import Taken
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
 
 __all__ = ["suggestions"]
 
@@ -40,19 +37,6 @@ _MOST_BOUNDS = 3
 _MOST_SHAPES = 512
 """Shapes of nodes that one change is tried on, those of most nodes first."""
 _MOST_TOLD = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What suggestions are tried on."""
-
-    question: Question
-    ask: Ask
-    survey: Survey
-    cluster: Cluster
-    taken: Taken
-    view: ClusterView
-    settings: GPUAdmissionPolicy
 
 
 def suggestions(facts: Facts) -> tuple[Suggestion, ...]:

@@ -11,7 +11,7 @@ from policies.explanation.pod_questions import pod_question
 from policies.explanation.wish_bounds import nearest_bounds
 from policies.kubernetes.pods import Pod
 from policies.nvidia.wishes import PREFIX
-from policies.placement.wishes import wished
+from policies.placement.wishes import read_wishes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policies.dra.keeping_on import KeepOn
     from policies.explanation.question import Question
     from policies.kubernetes.objects import Object
-    from policies.placement.wishes import Wished
+    from policies.placement.wishes import PodWishes
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -58,7 +58,7 @@ def wish_changes(
     if question.written is None or question.pod is None:
         return
     pod = Pod.read(question.written)
-    wishes = wished(pod, question.namespace, view, settings)
+    wishes = read_wishes(pod, question.namespace, view, settings)
     conditions = _conditions(question)
     for word in wishes.texts:
         keep_on()
@@ -70,7 +70,7 @@ def wish_changes(
 
 
 def _edits(
-    word: str, pod: Pod, namespace: str, wishes: Wished, view: ClusterView, settings: GPUAdmissionPolicy
+    word: str, pod: Pod, namespace: str, wishes: PodWishes, view: ClusterView, settings: GPUAdmissionPolicy
 ) -> Iterator[_Edit]:
     said = wishes.said(word)
     for bound in nearest_bounds(word, wishes.wish, pod, view):
@@ -83,7 +83,7 @@ def _edits(
         return
     left = {key: text for key, text in pod.annotations.items() if key != PREFIX + word}
     dropped = _annotated(pod.document, left)
-    arrived = _arrived(wishes, wished(Pod.read(dropped), namespace, view, settings))
+    arrived = _arrived(wishes, read_wishes(Pod.read(dropped), namespace, view, settings))
     yield _Edit(f"drop the wish {said}{arrived}", dropped, settings)
 
 
@@ -99,7 +99,7 @@ def _without_default(settings: GPUAdmissionPolicy, word: str) -> GPUAdmissionPol
     return replace(settings, placement=replace(settings.placement, wishes=defaults))
 
 
-def _arrived(before: Wished, after: Wished) -> str:
+def _arrived(before: PodWishes, after: PodWishes) -> str:
     """The defaults that hold once the pod no longer says otherwise."""
     arrived = [after.said(word) for word in after.texts if word in after.defaults - before.defaults]
     return f", so that {' and '.join(arrived)} {'hold' if len(arrived) > 1 else 'holds'}" if arrived else ""

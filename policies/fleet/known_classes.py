@@ -6,7 +6,8 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from policies.dra.deviceclasses import SHIPPED_TYPES, extended_resource_name, selected_types, selector_texts
+from policies.dra.deviceclasses import SHIPPED_TYPES, extended_resource_name, selector_texts
+from policies.dra.selected_types import selected_types
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import IMPLICIT_PREFIX

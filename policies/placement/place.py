@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.kubernetes.pods import Pod
     from policies.patch import Editor
-    from policies.placement.wishes.wished import Wished
+    from policies.placement.wishes.pod_wishes import PodWishes
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -24,7 +24,7 @@ __all__ = ["own_conditions", "place"]
 
 
 def place(
-    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wishes: Wished, edits: Editor
+    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes, edits: Editor
 ) -> Iterator[Finding]:
     """Give a pod the conditions on nodes that its wish means, and tell what there is to say of the wish.
 
@@ -39,7 +39,7 @@ def place(
         yield from keep_wish(pod, namespace, view, settings, wishes, edits)
 
 
-def own_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: Wished) -> Pod:
+def own_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes) -> Pod:
     """The pod as it was before it was placed: without the conditions on nodes that its wish and the settings add."""
     if not _has_conditions(settings, wishes) or not (pod.spec.get("nodeSelector") or lookup(pod.spec, REQUIRED)):
         return pod
@@ -48,5 +48,5 @@ def own_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wi
     return without_conditions(pod, view, settings, wishes)
 
 
-def _has_conditions(settings: GPUAdmissionPolicy, wishes: Wished) -> bool:
+def _has_conditions(settings: GPUAdmissionPolicy, wishes: PodWishes) -> bool:
     return bool(wishes.wish or settings.placement.avoid_shared_gpus)

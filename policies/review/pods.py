@@ -137,9 +137,9 @@ def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmi
     from policies.placement.misspelt_selectors import misspelt_selectors  # noqa: PLC0415 - see policies.review
     from policies.placement.place import own_conditions  # noqa: PLC0415 - see policies.review
     from policies.placement.rules import IMPOSSIBLE  # noqa: PLC0415 - see policies.review
-    from policies.placement.wishes import wish_problems, wished  # noqa: PLC0415 - see policies.review
+    from policies.placement.wishes import read_wishes, wish_problems  # noqa: PLC0415 - see policies.review
 
-    asked = wished(pod, request.namespace, view, settings)
+    asked = read_wishes(pod, request.namespace, view, settings)
     own = own_conditions(pod, view, settings, asked)
     conversion = convert(pod, request.namespace, view, settings, asked.wish, own)
     if conversion.obstacles:
@@ -186,9 +186,9 @@ def _preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissi
     What is wrong with a wish is left to `placement`, which is asked about the same pod and says it as it is there.
     """
     from policies.placement.place import own_conditions  # noqa: PLC0415 - see policies.review
-    from policies.placement.wishes import wished  # noqa: PLC0415 - see policies.review
+    from policies.placement.wishes import read_wishes  # noqa: PLC0415 - see policies.review
 
-    own = own_conditions(pod, view, settings, wished(pod, request.namespace, view, settings))
+    own = own_conditions(pod, view, settings, read_wishes(pod, request.namespace, view, settings))
     would = _conversion(own, request.of(own.document), view, settings)
     said = [
         replace(finding, severity=Severity.WARN, message=f"would be refused: {finding.message}")
@@ -241,10 +241,10 @@ def _placed(
     from policies.placement.misspelt_selectors import misspelt_selectors  # noqa: PLC0415 - see policies.review
     from policies.placement.place import place  # noqa: PLC0415 - see policies.review
     from policies.placement.resources.findings import node_findings  # noqa: PLC0415 - see policies.review
-    from policies.placement.wishes import wished  # noqa: PLC0415 - see policies.review
+    from policies.placement.wishes import read_wishes  # noqa: PLC0415 - see policies.review
 
     if not _is_converted(pod, request.namespace):
-        asked = wished(pod, request.namespace, view, settings)
+        asked = read_wishes(pod, request.namespace, view, settings)
         yield from place(pod, request.namespace, view, settings, asked, edits)
         yield from node_findings(replace(pod, document=edits.document), request.namespace, view, settings)
         yield from misspelt_selectors(pod, view)
@@ -261,9 +261,9 @@ def _is_converted(pod: Pod, namespace: str) -> bool:
 def _conversion_check(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     from policies.conversion.check import check  # noqa: PLC0415 - see policies.review
     from policies.placement.place import own_conditions  # noqa: PLC0415 - see policies.review
-    from policies.placement.wishes import wished  # noqa: PLC0415 - see policies.review
+    from policies.placement.wishes import read_wishes  # noqa: PLC0415 - see policies.review
 
-    asked = wished(pod, request.namespace, view, settings)
+    asked = read_wishes(pod, request.namespace, view, settings)
     own = own_conditions(pod, view, settings, asked)
     findings = check(pod, request.namespace, view, settings, asked.wish, own)
     return Decision(findings=settings.judge(findings, request.namespace), object=request.object)

@@ -6,8 +6,9 @@ from policies.dra.cel import Device, compile_selector
 from policies.dra.cel.selectors import Selector, _compiled
 from policies.dra.claims.cluster.fleet import Group, Member
 from policies.dra.claims.effort import EACH, MOST_COST_OF_ALL, MOST_TEXT, Effort
-from policies.dra.deviceclasses import TYPES, selected_types
-from policies.dra.selected_types import possible_types
+from policies.dra.deviceclasses import TYPES
+from policies.dra.possible_types import possible_types
+from policies.dra.selected_types import selected_types
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from policies.dra.deviceclasses import extended_resource_name, selected_types
+from policies.dra.deviceclasses import extended_resource_name
+from policies.dra.selected_types import selected_types
 from policies.fleet.known_classes import KnownClasses
 
 # dra-driver-nvidia-gpu deployments/helm/dra-driver-nvidia-gpu/templates/deviceclass-{gpu,mig,vfio}.yaml.

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.decision import Severity
-from policies.placement.wishes import wished
+from policies.placement.wishes import read_wishes
 from policies.placement.wishes.misspelt import misspelt
 from policies.settings import DEFAULTS
 
@@ -18,7 +18,7 @@ def told(pod, cluster):
     def told(text, *parts):
         asking = pod({"nvidia.com/gpu": 1}, annotations={"gpu-admission.io/product": text})
         view = cluster(*parts)
-        found = list(misspelt(view, wished(asking, "team-a", view, DEFAULTS)))
+        found = list(misspelt(view, read_wishes(asking, "team-a", view, DEFAULTS)))
         assert {(finding.rule, finding.severity) for finding in found} <= {("GA405", Severity.WARN)}
         return [finding.text for finding in found]
 

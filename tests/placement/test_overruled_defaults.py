@@ -7,7 +7,7 @@ import pytest
 from policies.decision import Severity
 from policies.patch import Editor
 from policies.placement.place import place
-from policies.placement.wishes import wished
+from policies.placement.wishes import read_wishes
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
 
 GPU = {"nvidia.com/gpu": 1}
@@ -39,7 +39,7 @@ def settled(pod, cluster):
             limits, annotations={f"gpu-admission.io/{word}": text for word, text in (words or {}).items()}, **spec
         )
         view = cluster(*parts)
-        wishes = wished(asking, "team-a", view, settings)
+        wishes = read_wishes(asking, "team-a", view, settings)
         found = place(asking, "team-a", view, settings, wishes, Editor(asking.document))
         return dict(wishes.texts), [finding.text for finding in found if finding.severity is Severity.DENY]
 
@@ -135,4 +135,4 @@ def test_pod_that_places_again_keeps_its_defaults(settled):
 def test_without_defaults_nothing_is_asked_of_the_cluster(pod, monkeypatch, settings):
     monkeypatch.setitem(sys.modules, OVERRULED, None)
     asking = pod(GPU, annotations={"gpu-admission.io/product": "H100*"})
-    assert wished(asking, "team-a", None, settings).wish
+    assert read_wishes(asking, "team-a", None, settings).wish

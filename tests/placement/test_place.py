@@ -6,7 +6,7 @@ from policies.decision import Severity
 from policies.kubernetes.pods import Pod
 from policies.patch import Editor
 from policies.placement.place import place
-from policies.placement.wishes import wished
+from policies.placement.wishes import read_wishes
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
 
 GPU = {"nvidia.com/gpu": 1}
@@ -32,7 +32,7 @@ def placed(pod, cluster, severities):
         asking = pod(limits, annotations={f"gpu-admission.io/{word}": text for word, text in words.items()}, **spec)
         edits = Editor(asking.document)
         view = cluster(*parts)
-        found = list(place(asking, "team-a", view, settings, wished(asking, "team-a", view, settings), edits))
+        found = list(place(asking, "team-a", view, settings, read_wishes(asking, "team-a", view, settings), edits))
         severities[:] = [finding.severity for finding in found]
         given = {key: value for key, value in edits.document["spec"].items() if key != "containers"}
         return given, [(finding.rule, finding.text) for finding in found]
@@ -236,7 +236,7 @@ def test_pod_of_a_daemon_set_is_left_on_its_node(pod, cluster):
     asking, edits = Pod.read(document), Editor(document)
     settings = GPUAdmissionPolicy(placement=Placement(avoid_shared_gpus=True))
     view = cluster("f1")
-    found = place(asking, "team-a", view, settings, wished(asking, "team-a", view, settings), edits)
+    found = place(asking, "team-a", view, settings, read_wishes(asking, "team-a", view, settings), edits)
     assert [(finding.rule, finding.text) for finding in found] == [
         (
             "GA407",
@@ -254,7 +254,7 @@ def test_pod_of_a_daemon_set_is_left_on_its_node(pod, cluster):
 def test_malformed_wish_without_effect_refuses_nothing(pod, cluster, claims):
     asking = pod({"cpu": 1}, annotations={"gpu-admission.io/min-memory": "80GB"}, **claims)
     view = cluster("f1")
-    wishes = wished(asking, "team-a", view, DEFAULTS)
+    wishes = read_wishes(asking, "team-a", view, DEFAULTS)
     found = place(asking, "team-a", view, DEFAULTS, wishes, Editor(asking.document))
     assert [(finding.rule, finding.severity) for finding in found] == [("GA401", Severity.WARN)]
 
@@ -324,7 +324,7 @@ def test_findings_warn_but_where_a_wish_cannot_be(pod, cluster):
     words = {"product": "H10O*", "min-cuda": "x", "zzz": "x"}
     asking = pod(GPU, annotations={f"gpu-admission.io/{word}": text for word, text in words.items()})
     view = cluster("f1")
-    wishes = wished(asking, "team-a", view, DEFAULTS)
+    wishes = read_wishes(asking, "team-a", view, DEFAULTS)
     found = place(asking, "team-a", view, DEFAULTS, wishes, Editor(asking.document))
     assert [(finding.rule, finding.severity) for finding in found] == [
         ("GA401", Severity.DENY),

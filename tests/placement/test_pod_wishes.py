@@ -5,7 +5,7 @@ import pytest
 from policies.decision import Severity
 from policies.kubernetes.pods import Pod
 from policies.nvidia.wishes import WORDS, Wish
-from policies.placement.wishes import wished
+from policies.placement.wishes import read_wishes
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
 
 DEFAULT = " (a default of the GPUAdmissionPolicy, which an annotation replaces)"
@@ -24,7 +24,7 @@ def read(pod, cluster):
     """What is read of a pod with these annotations in the namespace team-a."""
 
     def read(annotations=None, settings=DEFAULTS):
-        return wished(pod(annotations=annotations), "team-a", cluster(), settings)
+        return read_wishes(pod(annotations=annotations), "team-a", cluster(), settings)
 
     return read
 
@@ -66,7 +66,7 @@ def test_word_that_cannot_be_read_is_refused_with_its_remedy(read, word, text, t
 def test_malformed_wish_of_a_daemon_set_refuses_nothing(pod, cluster):
     document = pod(annotations=annotated(min_memory="80GB")).document
     document["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "exporter", "controller": True}]
-    found = wished(Pod.read(document), "team-a", cluster(), DEFAULTS).findings
+    found = read_wishes(Pod.read(document), "team-a", cluster(), DEFAULTS).findings
     assert [(finding.rule, finding.severity) for finding in found] == [("GA401", Severity.WARN)]
 
 

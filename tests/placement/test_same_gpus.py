@@ -14,6 +14,7 @@ from policies.nvidia.labels import Subject
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.resources import parse_resource
 from policies.nvidia.wishes import Wish
+from policies.nvidia.wishes.device_predicate import device_predicate
 from policies.placement.wishes.node_labels import alternatives
 
 MEBI = 1024**2
@@ -134,7 +135,7 @@ def selected_by_labels(gpu, kind, wish, others):
 
 
 def assert_same(gpu, kind, wish, others):
-    by_device = wish.predicate(Subject(kind, gpu.profile)).matches(device(gpu))
+    by_device = device_predicate(wish, Subject(kind, gpu.profile)).matches(device(gpu))
     assert selected_by_labels(gpu, kind, wish, others) == by_device
 
 
@@ -159,4 +160,4 @@ def test_known_product_that_no_node_has_yet_is_selected_too(known, wish):
     node = labels(gpu, "gpu")
     branches = alternatives(wish, parse_resource("nvidia.com/gpu"), {})
     by_labels = any(all(requirement.holds(node) for requirement in branch) for branch in branches)
-    assert by_labels == wish.predicate(Subject("gpu")).matches(device(gpu))
+    assert by_labels == device_predicate(wish, Subject("gpu")).matches(device(gpu))

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.decision import Severity
-from policies.placement.wishes import wish_problems, wished
+from policies.placement.wishes import read_wishes, wish_problems
 from policies.settings import DEFAULTS
 
 GPU = {"nvidia.com/gpu": 1}
@@ -19,7 +19,7 @@ def problems(pod, cluster):
     def problems(words, limits, *parts, settings=DEFAULTS, **spec):
         asking = pod(limits, annotations={f"gpu-admission.io/{word}": text for word, text in words.items()}, **spec)
         view = cluster(*parts)
-        return list(wish_problems(asking, "team-a", view, wished(asking, "team-a", view, settings)))
+        return list(wish_problems(asking, "team-a", view, read_wishes(asking, "team-a", view, settings)))
 
     return problems
 

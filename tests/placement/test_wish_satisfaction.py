@@ -3,7 +3,7 @@
 import pytest
 
 from policies.decision import Severity
-from policies.placement.wishes import wished
+from policies.placement.wishes import read_wishes
 from policies.placement.wishes.asked_gpus import asked_gpus
 from policies.placement.wishes.satisfaction import unsatisfied
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
@@ -23,7 +23,7 @@ def found(pod, cluster):
     def found(words, limits, *parts, settings=DEFAULTS, **spec):
         annotations = {f"gpu-admission.io/{word}": text for word, text in words.items()}
         asking, view = pod(limits, annotations=annotations, **spec), cluster(*parts)
-        wishes = wished(asking, "team-a", view, settings)
+        wishes = read_wishes(asking, "team-a", view, settings)
         return list(unsatisfied(asked_gpus(asking, view), view, wishes, settings))
 
     return found
@@ -334,7 +334,7 @@ def test_default_of_the_settings_is_told_as_such(found):
 def test_thousands_of_nodes_are_read_once(pod, node, cluster):
     nodes = [node("f5", f"t4-{number}") for number in range(2000)]
     view, asking = cluster(*nodes), pod(GPU, annotations={"gpu-admission.io/product": "H100*"})
-    asked, wishes = asked_gpus(asking, view), wished(asking, "team-a", view, DEFAULTS)
+    asked, wishes = asked_gpus(asking, view), read_wishes(asking, "team-a", view, DEFAULTS)
     (first,) = unsatisfied(asked, view, wishes, DEFAULTS)
     nodes.clear()
     view.list = lambda *_: pytest.fail("nodes were read again")

@@ -20,7 +20,8 @@ from policies.settings import DEFAULTS
 from policies.work import Allowance, TooMuchWork, count_work, counted_by
 from tests.quota.counting_things import claim, document, pod
 from webhook.cluster.manifests import ManifestsView
-from webhook.ledger.waiting import Charging, Reading
+from webhook.ledger.documents import Reading
+from webhook.ledger.waiting import Charging
 from webhook.ledger.writer import _judged
 from webhook.server.review_runner import IN_LOOP, LedgerRunner
 

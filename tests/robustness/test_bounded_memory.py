@@ -11,7 +11,7 @@ from policies.dra.cel import CelCompileError, CelRuntimeError, Device, compile_s
 from policies.dra.cel.conjuncts import conjuncts
 from policies.dra.claims.cluster.fleet import Fleet, Group, Member, SliceMembers
 from policies.dra.conditions import condition, reads_of
-from policies.dra.selected_types import possible_types
+from policies.dra.possible_types import possible_types
 from policies.fleet.known_classes import KnownClasses
 from policies.kubernetes.amounts import billionths
 from policies.nvidia.products import Product

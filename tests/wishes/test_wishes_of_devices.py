@@ -10,6 +10,7 @@ from policies.nvidia.labels import Subject
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.predicates import TRUE
 from policies.nvidia.wishes import ProductPatterns, Wish
+from policies.nvidia.wishes.device_predicate import device_predicate
 
 DRIVER = "gpu.nvidia.com"
 LONGEST_EXPRESSION = 10 * 1024
@@ -82,7 +83,7 @@ def read(device):
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(wishes, st.sampled_from(SUBJECTS), st.lists(devices, min_size=1, max_size=5))
 def test_wish_says_of_a_device_what_its_cel_says(wish, subject, found):
-    predicate = wish.predicate(subject)
+    predicate = device_predicate(wish, subject)
     selector = compile_selector(predicate.cel())
     for device in found:
         assert predicate.matches(read(device)) is selector.matches({"driver": DRIVER, **device}), device
@@ -98,9 +99,9 @@ def test_patterns_say_of_labels_what_the_predicate_says_of_devices(entries, name
     wish = Wish(products=patterns)
     gpu = read({"attributes": {"productName": {"string": name}}})
     mig = read({"attributes": {"productName": {"string": name}, "profile": {"string": str(profile)}}})
-    assert wish.predicate(Subject("gpu")).matches(gpu) is patterns.admits(name)
-    assert wish.predicate(Subject("mig-single")).matches(mig) is patterns.admits(name, profile)
-    assert wish.predicate(Subject("mig")).matches(mig) is patterns.admits(name, profile, by_profile=True)
+    assert device_predicate(wish, Subject("gpu")).matches(gpu) is patterns.admits(name)
+    assert device_predicate(wish, Subject("mig-single")).matches(mig) is patterns.admits(name, profile)
+    assert device_predicate(wish, Subject("mig")).matches(mig) is patterns.admits(name, profile, by_profile=True)
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: f"{subject.kind} {subject.profile}")
@@ -119,7 +120,7 @@ def test_patterns_say_of_labels_what_the_predicate_says_of_devices(entries, name
     ids=str,
 )
 def test_device_that_says_nothing_meets_no_wish_and_fails_no_selector(words, subject):
-    predicate = Wish.of(words).predicate(subject)
+    predicate = device_predicate(Wish.of(words), subject)
     nothing = {"attributes": {}, "capacity": {}}
     assert not predicate.matches(read(nothing))
     assert not compile_selector(predicate.cel()).matches({"driver": DRIVER, **nothing})
@@ -140,19 +141,19 @@ def test_longest_wish_is_within_the_limits_of_selectors(pattern, subject):
             "min-cuda": "99.99",
         }
     )
-    expression = wish.predicate(subject).cel()
+    expression = device_predicate(wish, subject).cel()
     assert len(expression.encode()) <= LONGEST_EXPRESSION
     assert compile_selector(expression).max_cost < MOST_COST
 
 
 @pytest.mark.parametrize("sharing", ["exclusive", "shared", "any"])
 def test_sharing_says_nothing_of_a_device(sharing):
-    assert Wish.of({"sharing": sharing}).predicate(Subject("gpu")) == TRUE
+    assert device_predicate(Wish.of({"sharing": sharing}), Subject("gpu")) == TRUE
 
 
 def test_order_and_case_of_patterns_make_no_other_cel():
     one, other = Wish.of({"product": "H100*,a100*,!*MIG*"}), Wish.of({"product": "!*mig*,A100*,NVIDIA-H100*"})
-    assert one.predicate(Subject("mig")).cel() == other.predicate(Subject("mig")).cel()
+    assert device_predicate(one, Subject("mig")).cel() == device_predicate(other, Subject("mig")).cel()
 
 
 @pytest.mark.parametrize(
@@ -172,4 +173,4 @@ def test_order_and_case_of_patterns_make_no_other_cel():
     ids=str,
 )
 def test_wish_is_told_to_people(words, told):
-    assert Wish.of(words).predicate(Subject("gpu")).words() == told
+    assert device_predicate(Wish.of(words), Subject("gpu")).words() == told

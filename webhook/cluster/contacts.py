@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
-    from webhook.cluster.reflector import Reader
+    from webhook.cluster.reader import Reader
 
 __all__ = ["Contact"]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
     from policies.kubernetes.objects import Object
-    from webhook.cluster.reflector import Reader
+    from webhook.cluster.reader import Reader
     from webhook.cluster.resources import Resource
 
 __all__ = ["PAGE", "Page", "list_all", "pages", "raw_pages"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -21,36 +21,18 @@ from webhook.cluster.pace import Pace
 from webhook.cluster.store import is_older
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
+    from webhook.cluster.reader import Reader
     from webhook.cluster.resources import Resource
     from webhook.cluster.store import State, Store
 
-__all__ = ["Reader", "Reflector"]
+__all__ = ["Reflector"]
 
 _MOST_REFUSALS = 3
 _INTERNAL = 500
 
 _logger = logging.getLogger("gpu_admission.cluster")
-
-
-class Reader(Protocol):
-    """The part of `APIClient` that a reflector needs."""
-
-    async def get(self, path: str, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
-        """One JSON document."""
-        ...
-
-    def watch(
-        self,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        *,
-        read_timeout: float,
-        on_open: Callable[[], None] | None = None,
-    ) -> AsyncGenerator[dict[str, Any]]:
-        """The events of one watch."""
-        ...
 
 
 class Reflector:

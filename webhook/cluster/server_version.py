@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import NoReturn
 
-    from webhook.cluster.reflector import Reader
+    from webhook.cluster.reader import Reader
 
 __all__ = ["ServerVersion", "read_version"]
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from webhook.cluster.cache_metrics import CacheMetrics
 from webhook.cluster.collector import PausedCollector
 from webhook.cluster.contacts import Contact
 from webhook.cluster.kinds import watched
@@ -15,38 +13,23 @@ from webhook.cluster.live import LiveView
 from webhook.cluster.pace import Pace
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.server_version import ServerVersion
-from webhook.cluster.store import NOT_LISTED
 from webhook.cluster.sync_words import notes_of, reason_of, unlisted_of
 from webhook.cluster.trimmed import store_of
+from webhook.cluster.watched_caches import Cache, CacheMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from webhook.cluster.kinds import Watched
-    from webhook.cluster.reflector import Reader
-    from webhook.cluster.store import State, Store
+    from webhook.cluster.reader import Reader
+    from webhook.cluster.store import State
 
-__all__ = ["Cache", "Sync"]
+__all__ = ["Sync"]
 
 _GLANCE_SECONDS = 1.0
 _CATCH_UP_SECONDS = 0.02
 
 _logger = logging.getLogger("gpu_admission.cluster")
-
-
-@dataclass(frozen=True, slots=True)
-class Cache:
-    """What is kept of something that is watched, and how it is kept up to date."""
-
-    watched: Watched
-    store: Store
-    contact: Contact
-    task: asyncio.Task[None]
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether nothing is known of it yet, and nobody has said that it cannot be listed."""
-        return self.store.state == "waiting" and self.store.reason == NOT_LISTED
 
 
 class Sync:

@@ -11,7 +11,7 @@ from webhook.cluster.resources import RESOURCES, Resource
 
 if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
-    from webhook.cluster.reflector import Reader
+    from webhook.cluster.reader import Reader
 
 __all__ = ["WORKLOAD_RESOURCES", "workload_resources"]
 

@@ -15,10 +15,10 @@ from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
+    from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
-    from webhook.ledger.waiting import Reading
 
-__all__ = ["Documents", "Swap"]
+__all__ = ["Documents", "Reading", "Swap"]
 
 _RESOURCE = RESOURCES["GPUQuota"]
 _CALL_SECONDS = 5.0
@@ -28,6 +28,17 @@ _logger = logging.getLogger("gpu_admission.ledger")
 
 Swap = bool | None
 """Whether a ledger was written over the version that it rests on; None where nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A GPUQuota as it was read, and when."""
+
+    document: Object
+    quota: Quota
+    ledger: Ledger
+    time: str
+    """In RFC 3339."""
 
 
 @dataclass(slots=True)

@@ -19,9 +19,9 @@ from webhook.cluster.errors import APIError
 
 if TYPE_CHECKING:
     from policies.quota.charges import Amounts, Charge
-    from webhook.ledger.documents import Swap
+    from webhook.ledger.documents import Reading, Swap
 
-__all__ = ["Amending", "Charging", "Covered", "Make", "Reading", "Uncovered", "Waiting"]
+__all__ = ["Amending", "Charging", "Covered", "Make", "Uncovered", "Waiting"]
 
 Make = Callable[[Ledger, Quota, Object], Ledger]
 """A ledger anew, from the one that is stored, the spec of the same GPUQuota, and the GPUQuota itself; the same ledger
@@ -31,17 +31,6 @@ _Answer = TypeVar("_Answer")
 
 _CHARGE_UNITS = 300
 """Units of work for a charge on a ledger with 1,000 open ones. All that wait are judged at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A GPUQuota as it was read, and when."""
-
-    document: Object
-    quota: Quota
-    ledger: Ledger
-    time: str
-    """In RFC 3339."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from policies.quota.ledger.admit import NoQuota
 from policies.quota.limits.quota import parse_quota
 from webhook.cluster.clockwork import Clockwork, rfc3339
-from webhook.ledger.documents import Documents
-from webhook.ledger.waiting import Amending, Charging, Covered, Reading, Uncovered
+from webhook.ledger.documents import Documents, Reading
+from webhook.ledger.waiting import Amending, Charging, Covered, Uncovered
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from webhook.sandbox.attempt import Admission, Attempt, User
     from webhook.sandbox.chores import Chore
     from webhook.sandbox.kinds import Kind, Kinds
-    from webhook.sandbox.store import Entry, Store
+    from webhook.sandbox.store import Store
+    from webhook.sandbox.stored_entries import Entry
 
 __all__ = ["Call", "Cluster", "Unguarded"]
 

@@ -9,7 +9,7 @@ from webhook.sandbox.attempt import Attempt
 from webhook.sandbox.chores import Adopt
 from webhook.sandbox.decoding import decoded, decoded_quietly
 from webhook.sandbox.defaults import with_defaults
-from webhook.sandbox.feature_gates import without_disabled
+from webhook.sandbox.feature_gates import CLAIMS_OF_GROUPS, GROUPS
 from webhook.sandbox.metadata import check_shape, identified, placed, wiped
 from webhook.sandbox.statuses import already_exists, failure, forbidden, not_found
 from webhook.sandbox.store import Place
@@ -23,6 +23,8 @@ __all__ = ["create", "seed"]
 
 _NAMES_TRIED = 8
 _OWN = ("uid", "creationTimestamp", "deletionTimestamp")
+_GATED_FIELDS = {"Pod": (GROUPS, "schedulingGroup"), "PodGroup": (CLAIMS_OF_GROUPS, "resourceClaims")}
+"""By kind, which gates must be on for which field of the spec."""
 
 
 async def create(cluster: Cluster, call: Call, kind: Kind, namespace: str, document: Any) -> Object:
@@ -46,7 +48,7 @@ async def create(cluster: Cluster, call: Call, kind: Kind, namespace: str, docum
     attempt = _attempt(call, kind, namespace, with_defaults(kind.resource, asked))
     mutated = await cluster.admission.mutate(attempt, call.warn)
     decided = decoded_quietly(kind, check_shape(kind, mutated))
-    enabled = without_disabled(kind, wiped(placed(kind, decided, namespace)), cluster.feature_gates)
+    enabled = _without_disabled(kind, wiped(placed(kind, decided, namespace)), cluster.feature_gates)
     ready = strategies.created(kind, enabled)
     written = await _store(cluster, call, kind, ready)
     if written["metadata"].get("ownerReferences") and not call.dry_run:
@@ -111,3 +113,12 @@ def seed(cluster: Cluster, kind: Kind, document: Object) -> Object:
     if cluster.store.get(kind, namespace, name) is not None:
         raise already_exists(kind.resource, name)
     return cluster.commit(kind, seeded)
+
+
+def _without_disabled(kind: Kind, document: Object, feature_gates: frozenset[str]) -> Object:
+    """A new object without the fields of gates that are off, as dropDisabledFields of the API server's strategies does."""
+    needs, field = _GATED_FIELDS.get(kind.resource.kind, (frozenset(), ""))
+    spec = document.get("spec")
+    if needs <= feature_gates or not isinstance(spec, dict) or field not in spec:
+        return document
+    return {**document, "spec": {name: value for name, value in spec.items() if name != field}}

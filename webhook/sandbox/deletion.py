@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.cluster import Call, Cluster
     from webhook.sandbox.kinds import Kind
-    from webhook.sandbox.store import Entry
+    from webhook.sandbox.stored_entries import Entry
 
 __all__ = ["delete", "end_if_final"]
 

@@ -17,7 +17,8 @@ from webhook.sandbox.deletion import delete, end_if_final
 if TYPE_CHECKING:
     from webhook.sandbox.cluster import Cluster
     from webhook.sandbox.kinds import Kind
-    from webhook.sandbox.store import Entry, Place
+    from webhook.sandbox.store import Place
+    from webhook.sandbox.stored_entries import Entry
 
 __all__ = ["collect"]
 

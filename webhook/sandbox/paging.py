@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from webhook.sandbox.statuses import bad_request, expired
 
 if TYPE_CHECKING:
-    from webhook.sandbox.store import Entry
+    from webhook.sandbox.stored_entries import Entry
 
 __all__ = ["Page", "Pages"]
 

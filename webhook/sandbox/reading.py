@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from webhook.sandbox.paging import Page, Pages
     from webhook.sandbox.routing import Target
     from webhook.sandbox.selectors import Selection
-    from webhook.sandbox.store import Entry
+    from webhook.sandbox.stored_entries import Entry
 
 __all__ = ["asked_version", "encode_list", "read_list", "read_one", "selected", "whole_number"]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.label_selectors import Requirement
     from webhook.sandbox.kinds import Kind
-    from webhook.sandbox.store import Entry
+    from webhook.sandbox.stored_entries import Entry
 
 __all__ = ["Selection", "parse_selection"]
 

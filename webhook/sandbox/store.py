@@ -1,4 +1,4 @@
-"""What the server holds: objects as JSON, with what lists select by beside them."""
+"""What the server holds: the entries of every kind, in order, and who owns whom."""
 
 from __future__ import annotations
 
@@ -7,21 +7,15 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import orjson
-
-from policies.kubernetes.paths import lookup
+from webhook.sandbox.stored_entries import make_entry
 from webhook.sandbox.versions import Change, History
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from policies.kubernetes.objects import Object
     from webhook.sandbox.kinds import Kind
+    from webhook.sandbox.stored_entries import Entry, Name
 
-__all__ = ["Collection", "Entry", "Place", "Store"]
-
-Name = tuple[str, str]
-"""Namespace and name."""
+__all__ = ["Collection", "Place", "Store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,31 +24,6 @@ class Place:
 
     kind: tuple[str, str]
     name: Name
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One object in one version. It is kept as JSON, so that nobody changes it and a list costs no encoding."""
-
-    name: Name
-    uid: str
-    version: int
-    labels: Mapping[str, str]
-    fields: Mapping[str, str]
-    """What field selectors ask for."""
-    owners: tuple[str, ...]
-    """The uids of `metadata.ownerReferences`."""
-    tail: bytes
-    """The JSON after `kind` and `apiVersion`, which differ with the version that is asked for."""
-
-    def encode(self, kind: Kind) -> bytes:
-        """The object in one version of its kind."""
-        return kind.head + self.tail
-
-    def decode(self, kind: Kind) -> Object:
-        """The object as a document of the caller's own."""
-        document: Object = orjson.loads(self.encode(kind))
-        return document
 
 
 class Collection:
@@ -113,7 +82,7 @@ class Store:
         written = {"kind": document["kind"], "apiVersion": document["apiVersion"], "metadata": metadata} | {
             key: value for key, value in document.items() if key not in ("kind", "apiVersion", "metadata")
         }
-        entry = _entry(kind, written, self.version)
+        entry = make_entry(kind, written, self.version)
         before = collection.entries.get(entry.name)
         if before is None:
             insort(collection.names, entry.name)
@@ -140,7 +109,7 @@ class Store:
         self.version += 1
         document = before.decode(kind)
         document["metadata"]["resourceVersion"] = str(self.version)
-        entry = _entry(kind, document, self.version)
+        entry = make_entry(kind, document, self.version)
         collection.history.add(Change("DELETED", self.version, entry, before))
         return entry
 
@@ -172,23 +141,3 @@ class Store:
             self._dependents[owner].pop(place, None)
             if not self._dependents[owner]:
                 del self._dependents[owner]
-
-
-def _entry(kind: Kind, document: Object, version: int) -> Entry:
-    metadata = document["metadata"]
-    shown = {key: value for key, value in document.items() if key not in ("kind", "apiVersion")}
-    return Entry(
-        name=(metadata.get("namespace", ""), metadata["name"]),
-        uid=metadata["uid"],
-        version=version,
-        labels=metadata.get("labels") or {},
-        fields={field: _field(document, field) for field in kind.fields},
-        owners=tuple({str(owner["uid"]): None for owner in metadata.get("ownerReferences") or ()}),
-        tail=orjson.dumps(shown)[1:],
-    )
-
-
-def _field(document: Object, field: str) -> str:
-    """The value as field selectors compare it: as text, empty where there is none."""
-    value = lookup(document, field.split("."))
-    return value if isinstance(value, str) else "" if value is None else orjson.dumps(value).decode()

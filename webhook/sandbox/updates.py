@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from webhook.sandbox.cluster import Call, Cluster
     from webhook.sandbox.kinds import Kind
     from webhook.sandbox.routing import Target
-    from webhook.sandbox.store import Entry
+    from webhook.sandbox.stored_entries import Entry
 
 __all__ = ["check_name", "update"]
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from webhook.sandbox.store import Entry
+    from webhook.sandbox.stored_entries import Entry
 
 __all__ = ["Change", "History", "TooOldError"]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from webhook.sandbox.kinds import Kind
     from webhook.sandbox.routing import Target
     from webhook.sandbox.selectors import Selection
-    from webhook.sandbox.store import Entry
+    from webhook.sandbox.stored_entries import Entry
     from webhook.sandbox.versions import Change
 
 __all__ = ["Watch", "parse_watch"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.features import Features
     from policies.dra.allocation.node_selectors import TargetNode
     from policies.dra.allocation.requests import Alternative, Claim
-    from policies.dra.allocation.selectors import AttributeRead
+    from policies.dra.allocation.shapes import AttributeRead
     from policies.dra.allocation.slices import Device
     from policies.dra.allocation.usage import Usage
     from policies.dra.keeping_on import KeepOn

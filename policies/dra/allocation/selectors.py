@@ -14,15 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from policies.dra.allocation.features import Features
-    from policies.dra.allocation.shapes import DeviceShapes
+    from policies.dra.allocation.shapes import AttributeRead, DeviceShapes
     from policies.dra.allocation.slices import Device
     from policies.dra.cel import Selector
     from policies.dra.keeping_on import KeepOn
 
-__all__ = ["AttributeRead", "Selectors", "cel_features"]
-
-AttributeRead = tuple[str, str | None]
-"""A domain, and a name in it; None for all of them."""
+__all__ = ["Selectors", "cel_features"]
 
 
 def cel_features(features: Features) -> CelFeatures:

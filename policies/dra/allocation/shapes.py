@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from policies.dra.allocation.selectors import AttributeRead
     from policies.dra.allocation.slices import Device
 
-__all__ = ["DeviceShapes"]
+__all__ = ["AttributeRead", "DeviceShapes"]
+
+AttributeRead = tuple[str, str | None]
+"""A domain, and a name in it; None for all of them."""
 
 _PLAIN = frozenset({"string", "int", "bool"})
 _DEEPEST = 8

@@ -1,4 +1,7 @@
-"""A wish as a predicate on devices."""
+"""A wish as a predicate on devices.
+
+Not a method of `Wish`: loading predicates takes a while, and settings check wishes at the start.
+"""
 
 from __future__ import annotations
 

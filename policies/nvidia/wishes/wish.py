@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from policies.kubernetes.misspellings import closest
 from policies.nvidia.wishes.amounts import read_least_memory, read_most_memory
-from policies.nvidia.wishes.contradictions import contradictions
 from policies.nvidia.wishes.errors import WishError
-from policies.nvidia.wishes.families import read_families
+from policies.nvidia.wishes.families import FAMILIES, read_families
 from policies.nvidia.wishes.product_patterns import ProductPatterns
 from policies.nvidia.wishes.sharing import Sharing, read_sharing
 from policies.nvidia.wishes.versions import driver_text, pair_text, read_compute_capability, read_cuda, read_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from policies.nvidia.labels import Subject
-    from policies.nvidia.predicates import Predicate
 
 __all__ = ["PREFIX", "WORDS", "Wish"]
 
@@ -108,19 +104,9 @@ class Wish:
         """Whether anything is wished; that sharing does not matter is a wish too."""
         return self != _NOTHING
 
-    def predicate(self, subject: Subject) -> Predicate:
-        """What a device of some kind must be; TRUE where the wish says nothing of devices.
-
-        Sharing is left out, for it is no property of a device.
-        """
-        # Loading predicates takes a while, and settings check wishes at the start.
-        from policies.nvidia.wishes.device_predicate import device_predicate  # noqa: PLC0415
-
-        return device_predicate(self, subject)
-
     def contradictions(self) -> list[tuple[tuple[str, ...], str]]:
         """Why no GPU can ever meet the wish: the words that contradict each other, and a clause without a full stop."""
-        return contradictions(self)
+        return [*_products(self), *_memory(self), *_families(self)]
 
 
 _NOTHING = Wish()
@@ -138,3 +124,33 @@ def _read(words: Mapping[str, str], word: str, read: Callable[[str], _Read]) -> 
 def _unknown(word: str) -> WishError:
     guess = closest(word, WORDS)
     return WishError("is no wish", f'write "{guess}"' if guess else f"write one of {', '.join(WORDS)}")
+
+
+def _products(wish: Wish) -> list[tuple[tuple[str, ...], str]]:
+    if wish.products is None:
+        return []
+    cancelled = wish.products.cancelled()
+    if not cancelled:
+        return []
+    if not wish.products.includes:
+        return [(("product",), f"product excludes every GPU by !{cancelled['*']}")]
+    told = ", ".join(f"{include} by !{exclude}" for include, exclude in cancelled.items())
+    return [(("product",), f"product excludes all that it names: {told}")]
+
+
+def _memory(wish: Wish) -> list[tuple[tuple[str, ...], str]]:
+    if wish.min_memory is None or wish.max_memory is None or wish.min_memory <= wish.max_memory:
+        return []
+    text = f"min-memory is {wish.min_memory}Mi and max-memory only {wish.max_memory}Mi"
+    return [(("min-memory", "max-memory"), text)]
+
+
+def _families(wish: Wish) -> list[tuple[tuple[str, ...], str]]:
+    least = wish.min_compute_capability
+    limits = [FAMILIES.get(family) for family in wish.families]
+    if least is None or not limits or any(limit is None or least < limit for limit in limits):
+        return []
+    told = "the family" if len(wish.families) == 1 else "the families"
+    names = " or ".join(wish.families)
+    text = f"no GPU of {told} {names} has compute capability {pair_text(least)} or newer"
+    return [(("family", "min-compute-capability"), text)]

@@ -1,5 +1,6 @@
 """Wishes: what GPU a pod wants, read from its annotations and kept on the nodes that have it."""
 
-from policies.placement.wishes.wished import Wished, says_anything, wish_problems, wished
+from policies.placement.wishes.annotations import read_wishes, says_anything, wish_problems
+from policies.placement.wishes.pod_wishes import PodWishes
 
-__all__ = ["Wished", "says_anything", "wish_problems", "wished"]
+__all__ = ["PodWishes", "read_wishes", "says_anything", "wish_problems"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from policies.nvidia.wishes import ProductPatterns, Wish
     from policies.placement.affinity import Contradiction
     from policies.placement.wishes.asked_gpus import AskedGPU
-    from policies.placement.wishes.wished import Wished
+    from policies.placement.wishes.pod_wishes import PodWishes
     from policies.view import ClusterView
 
 __all__ = ["conflicts", "node_conflict", "resource_conflicts"]
@@ -51,7 +51,7 @@ class ResourceConflict:
     remedy: str
 
 
-def conflicts(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wishes: Wished) -> Iterator[Finding]:
+def conflicts(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
     """Everything that makes a wish impossible whatever the cluster gets."""
     found = [*_with_itself(wishes), *_with_resources(asked, wishes)]
     yield from found
@@ -88,17 +88,17 @@ def node_conflict(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wish
         return None
 
 
-def _with_itself(wishes: Wished) -> Iterator[Finding]:
+def _with_itself(wishes: PodWishes) -> Iterator[Finding]:
     for words, sentence in wishes.wish.contradictions():
         yield wishes.finding(CONTRADICTORY, words[0], sentence)
 
 
-def _with_resources(asked: tuple[AskedGPU, ...], wishes: Wished) -> Iterator[Finding]:
+def _with_resources(asked: tuple[AskedGPU, ...], wishes: PodWishes) -> Iterator[Finding]:
     for found in resource_conflicts(asked, wishes.wish):
         yield wishes.finding(CONTRADICTORY, found.word, found.sentence, found.remedy)
 
 
-def _with_nodes(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wishes: Wished) -> Iterator[Finding]:
+def _with_nodes(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
     conflict = node_conflict(pod, asked, view, wishes.wish)
     if conflict is not None:
         wish = wishes.said(_word_of(conflict.requirement.key, wishes))
@@ -135,7 +135,7 @@ def _names_another(pattern: str, profile: MIGProfile) -> bool:
     return not any(matching(pattern[start:], (label, f"mig-{label}")) for start in range(named.end()))
 
 
-def _word_of(label: str, wishes: Wished) -> str:
+def _word_of(label: str, wishes: PodWishes) -> str:
     """The word of a wish that became a condition on a label."""
     meant = _WORDS.get(label) or _WORDS_OF_SUFFIX.get(label.rpartition(".")[2], ("product",))
     return next((word for word in meant if word in wishes.texts), next(iter(wishes.texts)))

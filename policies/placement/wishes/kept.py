@@ -10,14 +10,15 @@ from policies.dra.words import compressed, listed, many
 from policies.kubernetes.node_requirements import ALWAYS, both
 from policies.nvidia.labels import Subject
 from policies.nvidia.predicates import TRUE
+from policies.nvidia.wishes.device_predicate import device_predicate
 from policies.placement.affinity import TooManyTermsError, require, without_required
 from policies.placement.rules import BY_NAME, IMPOSSIBLE, NO_EFFECT
 from policies.placement.sharing import avoided, not_shared
+from policies.placement.wishes.annotations import DAEMON_SET, wish_problems
 from policies.placement.wishes.asked_gpus import asked_gpus
 from policies.placement.wishes.node_names import MOST_NAMES
 from policies.placement.wishes.satisfaction import unsatisfied
 from policies.placement.wishes.wanted_nodes import wanted_nodes
-from policies.placement.wishes.wished import DAEMON_SET, wish_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.patch import Editor
     from policies.placement.wishes.asked_gpus import AskedGPU
+    from policies.placement.wishes.pod_wishes import PodWishes
     from policies.placement.wishes.wanted_nodes import WantedNodes
-    from policies.placement.wishes.wished import Wished
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -37,7 +38,7 @@ _SIMPLIFY = "simplify the pod's own node selector and affinity"
 
 
 def keep_wish(
-    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wishes: Wished, edits: Editor
+    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes, edits: Editor
 ) -> Iterator[Finding]:
     """Let a pod onto the nodes only whose GPUs are as it wishes, and off shared GPUs where the settings want that.
 
@@ -55,7 +56,7 @@ def keep_wish(
         yield from _placed(pod, asked, view, settings, wishes, edits)
 
 
-def without_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: Wished) -> Pod:
+def without_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes) -> Pod:
     """The pod without the conditions on nodes that `keep_wish` writes; the pod itself if it has none of them.
 
     Conditions that the pod's author wrote in the same words go as well.
@@ -63,7 +64,7 @@ def without_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy
     return _without(pod, wanted_nodes(pod, asked_gpus(pod, view), view, wishes.wish), settings, wishes)
 
 
-def _without(pod: Pod, wanted: WantedNodes, settings: GPUAdmissionPolicy, wishes: Wished) -> Pod:
+def _without(pod: Pod, wanted: WantedNodes, settings: GPUAdmissionPolicy, wishes: PodWishes) -> Pod:
     unshared = tuple(not_shared(pod, wishes.wish, settings).values())
     spec = without_required(pod.spec, both(wanted.alternatives, (unshared,)))
     return pod if spec == pod.spec else replace(pod, document={**pod.document, "spec": spec})
@@ -74,7 +75,7 @@ def _placed(
     asked: tuple[AskedGPU, ...],
     view: ClusterView,
     settings: GPUAdmissionPolicy,
-    wishes: Wished,
+    wishes: PodWishes,
     edits: Editor,
 ) -> Iterator[Finding]:
     wanted = wanted_nodes(pod, asked, view, wishes.wish)
@@ -91,7 +92,7 @@ def _placed(
     yield from shared
 
 
-def _not_required(error: TooManyTermsError, wanted: WantedNodes, wishes: Wished) -> Finding:
+def _not_required(error: TooManyTermsError, wanted: WantedNodes, wishes: PodWishes) -> Finding:
     """A pod whose wish cannot be required of its node would run on any; one that wishes nothing may."""
     if wanted.alternatives == ALWAYS:
         text = f"{error}, so the pod is not kept off shared GPUs, as spec.placement.avoidSharedGPUs would have it"
@@ -100,14 +101,14 @@ def _not_required(error: TooManyTermsError, wanted: WantedNodes, wishes: Wished)
     return NO_EFFECT.finding(error.path, f"{error}, so {wish} cannot be kept", _SIMPLIFY, severity=Severity.DENY)
 
 
-def _without_gpu(pod: Pod, wishes: Wished) -> Iterator[Finding]:
+def _without_gpu(pod: Pod, wishes: PodWishes) -> Iterator[Finding]:
     """What to say to a pod that wishes, and gets nothing by resource that could be as it wishes."""
     if not wishes.own:
         return
     if not pod.resource_claims:
         yield wishes.no_effect("the pod asks for no GPU")
         return
-    predicate = wishes.wish.predicate(Subject("gpu"))
+    predicate = device_predicate(wishes.wish, Subject("gpu"))
     remedy = (
         f"write into the claim's request selectors: [{{cel: {{expression: '{predicate.cel()}'}}}}]"
         if predicate != TRUE
@@ -116,13 +117,13 @@ def _without_gpu(pod: Pod, wishes: Wished) -> Iterator[Finding]:
     yield wishes.no_effect("the pod brings its own claims", remedy)
 
 
-def _untold(wanted: WantedNodes, wishes: Wished) -> Iterator[Finding]:
+def _untold(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Finding]:
     for gpu in wanted.untold:
         text = f"neither labels of nodes nor ResourceSlices tell which nodes have such a GPU for {gpu.name}"
         yield wishes.no_effect(text, "ask by a claim, and say it there")
 
 
-def _by_name(wanted: WantedNodes, wishes: Wished) -> Iterator[Finding]:
+def _by_name(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Finding]:
     names = wanted.names
     if names:
         limit = f", the most that a pod is given of {MOST_NAMES:,}" if len(names) == MOST_NAMES else ""

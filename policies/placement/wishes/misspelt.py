@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.decision import Finding
-    from policies.placement.wishes.wished import Wished
+    from policies.placement.wishes.pod_wishes import PodWishes
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -32,7 +32,7 @@ _MOST = 5
 """Patterns that are told one by one."""
 
 
-def misspelt(view: ClusterView, wishes: Wished) -> Iterator[Finding]:
+def misspelt(view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
     """Patterns of products that match nothing in the cluster and nothing that is known.
 
     While nodes are unknown only those are told that are near to what is known: the cluster may have the others.

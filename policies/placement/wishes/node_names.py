@@ -15,6 +15,7 @@ from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.nvidia.predicates import TRUE
 from policies.nvidia.products import PRODUCT
+from policies.nvidia.wishes.device_predicate import device_predicate
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def is_as_wished(group: DeviceGroup, wish: Wish, asked: AskedGPU) -> bool:
     """Whether devices are as wished; those that several claims can hold are shared."""
     if wish.sharing in ("exclusive", "shared") and group.device.shareable != (wish.sharing == "shared"):
         return False
-    return asked.devices is not None and wish.predicate(asked.devices).matches(group.device)
+    return asked.devices is not None and device_predicate(wish, asked.devices).matches(group.device)
 
 
 def _gpus(view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
@@ -108,4 +109,4 @@ def _on(hosts: Sequence[_Host] | Unknown, view: ClusterView) -> tuple[Unlabelled
 
 
 def _is_about_sharing(wish: Wish, asked: AskedGPU) -> bool:
-    return asked.devices is not None and wish.predicate(asked.devices) == TRUE
+    return asked.devices is not None and device_predicate(wish, asked.devices) == TRUE

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from policies.decision import Finding
     from policies.placement.wishes.asked_gpus import AskedGPU
-    from policies.placement.wishes.wished import Wished
+    from policies.placement.wishes.pod_wishes import PodWishes
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -41,7 +41,7 @@ _UNNOTICED = (
 
 
 def unsatisfied(
-    asked: tuple[AskedGPU, ...], view: ClusterView, wishes: Wished, settings: GPUAdmissionPolicy
+    asked: tuple[AskedGPU, ...], view: ClusterView, wishes: PodWishes, settings: GPUAdmissionPolicy
 ) -> Iterator[Finding]:
     """The first word of a wish that no node meets, of those that meet the words before it; for each resource.
 
@@ -77,7 +77,7 @@ def _have_no_devices(gpu: AskedGPU, view: ClusterView) -> bool:
     return gpu.devices is None if groups is UNKNOWN else not groups
 
 
-def _missed(gpu: AskedGPU, view: ClusterView, wishes: Wished) -> _Missed | None:
+def _missed(gpu: AskedGPU, view: ClusterView, wishes: PodWishes) -> _Missed | None:
     left = existing = existing_gpus(gpu, view)
     for word, text in wishes.wish.words().items() if existing else ():
         part = Wish.of({word: text})

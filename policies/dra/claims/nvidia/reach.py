@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from policies.dra.claims.limits import MOST
 from policies.dra.claims.nvidia.schemas import TYPE_OF, TYPES_OF_DRIVER
-from policies.dra.deviceclasses import SHIPPED_TYPES, TYPES, selected_types, selector_texts
+from policies.dra.deviceclasses import SHIPPED_TYPES, TYPES, selector_texts
+from policies.dra.selected_types import selected_types
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:

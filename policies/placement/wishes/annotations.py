@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
-from policies.kubernetes.paths import FieldPath
-from policies.kubernetes.printable import printable
 from policies.nvidia.wishes import PREFIX, WORDS, Wish, WishError
-from policies.placement.rules import MALFORMED, NO_EFFECT, NO_WISH
+from policies.placement.rules import MALFORMED, NO_WISH
+from policies.placement.wishes.pod_wishes import ANNOTATIONS, PodWishes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from policies.decision import Finding
     from policies.kubernetes.pods import Pod
-    from policies.rules import Rule
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["ANNOTATIONS", "DAEMON_SET", "Wished", "says_anything", "wish_problems", "wished"]
+__all__ = ["DAEMON_SET", "read_wishes", "says_anything", "wish_problems"]
 
-ANNOTATIONS = FieldPath(["metadata", "annotations"])
 DAEMON_SET = "DaemonSet"
 
 _LABELS = {
@@ -32,7 +27,6 @@ _LABELS = {
     "quota": ("is read as a label of namespaces", "label the namespace"),
     "managed": ("is a label that gpu-admission writes", "remove the annotation"),
 }
-_DEFAULT = " (a default of the GPUAdmissionPolicy, which an annotation replaces)"
 _MADE_FOR_ONE_NODE = (
     "a DaemonSet makes a pod for every node that its template selects, and one that wishes another would wait there for "
     "ever"
@@ -42,55 +36,10 @@ _OTHERS = frozenset({"converted"})
 """Annotations of pods that are no wishes: what conversion records."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wished:
-    """What a pod wishes, and how it says so."""
-
-    wish: Wish = field(default_factory=Wish)
-    texts: Mapping[str, str] = field(default_factory=dict)
-    """The words that count, as they are written, in the order of WORDS."""
-    defaults: frozenset[str] = frozenset()
-    """Those of them that are defaults of the settings."""
-    findings: tuple[Finding, ...] = ()
-    """What of it could not be read."""
-
-    @property
-    def own(self) -> tuple[str, ...]:
-        """The words that the pod says itself; that a default has no effect is nothing its author could change."""
-        return tuple(word for word in self.texts if word not in self.defaults)
-
-    def path(self, word: str) -> FieldPath:
-        """Where a word is written, or would be if it were no default."""
-        return ANNOTATIONS / (PREFIX + word)
-
-    def said(self, word: str) -> str:
-        """A word as it is written, and where if that is in the settings: `gpu-admission.io/product: H100*`."""
-        return f"{PREFIX}{word}: {printable(self.texts[word])}{_DEFAULT if word in self.defaults else ''}"
-
-    def finding(
-        self, rule: Rule, word: str, message: str, remedy: str | None = None, *, severity: Severity | None = None
-    ) -> Finding:
-        """A finding about a word; it says so where that is a default."""
-        told = message + _DEFAULT if word in self.defaults else message
-        return rule.finding(self.path(word), told, remedy, severity=severity)
-
-    def without_effect(self) -> Wished:
-        """The same of a pod that gets nothing by wishing: what cannot be read does it no harm, and is only told."""
-        return replace(self, findings=tuple(replace(found, severity=Severity.WARN) for found in self.findings))
-
-    def no_effect(self, reason: str, remedy: str | None = None) -> Finding:
-        """A finding about all words of a wish that nothing is done about."""
-        words = self.own or tuple(self.texts)
-        if len(words) == 1:
-            return self.finding(NO_EFFECT, words[0], f"has no effect: {reason}", remedy)
-        told = f"{', '.join(PREFIX + word for word in words[:-1])} and {PREFIX}{words[-1]}"
-        return NO_EFFECT.finding(ANNOTATIONS, f"{told} have no effect: {reason}", remedy)
+_NOTHING = PodWishes()
 
 
-_NOTHING = Wished()
-
-
-def wished(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Wished:
+def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> PodWishes:
     """Read the wishes of a pod.
 
     A default gives way to whatever the pod says itself: by an annotation, by what it asks for, by its node selector and
@@ -113,15 +62,15 @@ def wished(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPo
     findings += _unread(pod)
     texts = {word: texts[word] for word in WORDS if word in texts}
     if pod.controller_kind == DAEMON_SET:
-        read = Wished(texts=texts, defaults=frozenset(defaults), findings=tuple(findings))
+        read = PodWishes(texts=texts, defaults=frozenset(defaults), findings=tuple(findings))
         told = (read.no_effect(_MADE_FOR_ONE_NODE, _IN_TEMPLATE),) if read.own else ()
-        return Wished(findings=(*read.without_effect().findings, *told))
+        return PodWishes(findings=(*read.without_effect().findings, *told))
     if defaults:
         # Only here, because most namespaces have none.
         from policies.placement.wishes.overruled import without_overruled  # noqa: PLC0415
 
         texts = without_overruled(pod, view, texts, defaults)
-    return Wished(Wish.of(texts), texts, frozenset(texts.keys() & defaults.keys()), tuple(findings))
+    return PodWishes(Wish.of(texts), texts, frozenset(texts.keys() & defaults.keys()), tuple(findings))
 
 
 def says_anything(pod: Pod) -> bool:
@@ -129,7 +78,7 @@ def says_anything(pod: Pod) -> bool:
     return any(key.startswith(PREFIX) for key in pod.annotations)
 
 
-def wish_problems(pod: Pod, namespace: str, view: ClusterView, wishes: Wished) -> Iterator[Finding]:
+def wish_problems(pod: Pod, namespace: str, view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
     """What is wrong with a wish however its GPUs are handed out: contradictions, and products that do not exist."""
     if wishes.wish:
         # Only here, because most pods wish nothing.

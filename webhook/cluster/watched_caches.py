@@ -1,29 +1,48 @@
-"""Metrics of the caches: what is kept of the cluster, and how fresh it is. Computed when Prometheus asks."""
+"""The caches: what is kept of the cluster, and metrics of how much and how fresh it is."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from webhook.cluster.store import State
+from webhook.cluster.store import NOT_LISTED, State
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable
 
     from prometheus_client.core import Metric
 
-    from webhook.cluster.sync import Cache
+    from webhook.cluster.contacts import Contact
+    from webhook.cluster.kinds import Watched
+    from webhook.cluster.store import Store
 
-__all__ = ["CacheMetrics"]
+__all__ = ["Cache", "CacheMetrics"]
 
 _LABELS = ("resource", "namespace")
 _STATES = get_args(State)
 
 
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """What is kept of something that is watched, and how it is kept up to date."""
+
+    watched: Watched
+    store: Store
+    contact: Contact
+    task: asyncio.Task[None]
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether nothing is known of it yet, and nobody has said that it cannot be listed."""
+        return self.store.state == "waiting" and self.store.reason == NOT_LISTED
+
+
 class CacheMetrics(Collector):
-    """Gauges and counters of everything that is watched; `namespace` is empty where all namespaces are."""
+    """Gauges and counters of everything that is watched, computed at each scrape; `namespace` is empty for all namespaces."""
 
     def __init__(self, caches: Callable[[], Iterable[Cache]], clock: Callable[[], float]) -> None:
         """Args: gives what is watched now; the clock of its stores, in seconds."""

@@ -1,0 +1,68 @@
+"""What a pod wishes of its GPU, and how it says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from policies.decision import Severity
+from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.printable import printable
+from policies.nvidia.wishes import PREFIX, Wish
+from policies.placement.rules import NO_EFFECT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.decision import Finding
+    from policies.rules import Rule
+
+__all__ = ["ANNOTATIONS", "PodWishes"]
+
+ANNOTATIONS = FieldPath(["metadata", "annotations"])
+_DEFAULT = " (a default of the GPUAdmissionPolicy, which an annotation replaces)"
+
+
+@dataclass(frozen=True, slots=True)
+class PodWishes:
+    """What a pod wishes, and how it says so."""
+
+    wish: Wish = field(default_factory=Wish)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """The words that count, as they are written, in the order of WORDS."""
+    defaults: frozenset[str] = frozenset()
+    """Those of them that are defaults of the settings."""
+    findings: tuple[Finding, ...] = ()
+    """What of it could not be read."""
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The words that the pod says itself; that a default has no effect is nothing its author could change."""
+        return tuple(word for word in self.texts if word not in self.defaults)
+
+    def path(self, word: str) -> FieldPath:
+        """Where a word is written, or would be if it were no default."""
+        return ANNOTATIONS / (PREFIX + word)
+
+    def said(self, word: str) -> str:
+        """A word as it is written, and where if that is in the settings: `gpu-admission.io/product: H100*`."""
+        return f"{PREFIX}{word}: {printable(self.texts[word])}{_DEFAULT if word in self.defaults else ''}"
+
+    def finding(
+        self, rule: Rule, word: str, message: str, remedy: str | None = None, *, severity: Severity | None = None
+    ) -> Finding:
+        """A finding about a word; it says so where that is a default."""
+        told = message + _DEFAULT if word in self.defaults else message
+        return rule.finding(self.path(word), told, remedy, severity=severity)
+
+    def without_effect(self) -> PodWishes:
+        """The same of a pod that gets nothing by wishing: what cannot be read does it no harm, and is only told."""
+        return replace(self, findings=tuple(replace(found, severity=Severity.WARN) for found in self.findings))
+
+    def no_effect(self, reason: str, remedy: str | None = None) -> Finding:
+        """A finding about all words of a wish that nothing is done about."""
+        words = self.own or tuple(self.texts)
+        if len(words) == 1:
+            return self.finding(NO_EFFECT, words[0], f"has no effect: {reason}", remedy)
+        told = f"{', '.join(PREFIX + word for word in words[:-1])} and {PREFIX}{words[-1]}"
+        return NO_EFFECT.finding(ANNOTATIONS, f"{told} have no effect: {reason}", remedy)
