@@ -7,8 +7,8 @@ from policies.kubernetes.pods import Pod
 from policies.placement.resources.findings import node_findings
 from policies.request import Request
 from policies.review import review
-from policies.rules import get_rule
 from policies.settings import DEFAULTS
+from webhook.cli.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 NO_CLASSES = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClassList", "items": []}
@@ -361,7 +361,7 @@ def test_mig_devices_of_dra_count_beside_a_device_plugin(pod, cluster):
 @pytest.mark.parametrize("rule", ["GA412", "GA413"])
 @pytest.mark.parametrize("example", ["wrong", "right"])
 def test_examples_of_the_rules_are_true(rule, example):
-    pod, node = yaml.safe_load_all(getattr(get_rule(rule), example))
+    pod, node = yaml.safe_load_all(getattr(read_examples(rule), example))
     view = ManifestsView([{"apiVersion": "v1", **node}, NO_CLASSES])
     found = {finding.rule for finding in node_findings(Pod.read(pod), "team-a", view, DEFAULTS)}
     assert found == ({rule} if example == "wrong" else set())
