@@ -73,7 +73,7 @@ Worth knowing
     What to do: limit the namespace by a GPUQuota and remove the limit from the ResourceQuota, or set spec.extendedResourceName: nvidia.com/gpu on the DeviceClass gpu.nvidia.com (Kubernetes 1.36)
 
 Not reviewed
-  PodTemplates, ReplicationControllers, DaemonSets, ReplicaSets, StatefulSets, Rollouts, CronJobs, Jobs, PodCliqueSets, JobSets, MPIJobs, PyTorchJobs, LeaderWorkerSets, RayClusters, RayJobs, RayServices: what they make is not counted among the workloads of a namespace
+  PodTemplates, ReplicationControllers, DaemonSets, ReplicaSets, StatefulSets, Rollouts, CronJobs, Jobs, PodCliqueSets, JobSets, JAXJobs, MPIJobs, PaddleJobs, PyTorchJobs, TFJobs, XGBoostJobs, Notebooks, LeaderWorkerSets, RayClusters, RayJobs, RayServices: what they make is not counted among the workloads of a namespace
 
 Readiness to convert
 NAMESPACE  MODE     READY  WORKLOADS  CONVERT  REFUSED  LEFT
@@ -84,7 +84,7 @@ team-b:
     spec.schedulerName: "volcano" is not known to allocate claims (known: default-scheduler), so the pod is not converted
     What to do: list the scheduler in conversion.schedulers if it allocates ResourceClaims
 
-4 to be refused, 1 warned about; 1 of 2 namespaces ready to convert; 16 kinds not reviewed
+4 to be refused, 1 warned about; 1 of 2 namespaces ready to convert; 21 kinds not reviewed
 """
     )
 

@@ -7,8 +7,8 @@ import yaml
 
 from policies.request import Request
 from policies.review import review
-from policies.rules import get_rule
 from policies.settings import DEFAULTS
+from webhook.cli.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 
@@ -57,5 +57,5 @@ def test_classes_of_kubernetes_are_left_alone():
 
 @pytest.mark.parametrize("which", ["wrong", "right"])
 def test_example_of_the_rule_is_true(which):
-    example = yaml.safe_load(getattr(get_rule("GA420"), which))
+    example = yaml.safe_load(getattr(read_examples("GA420"), which))
     assert bool(decision(example).findings) is (which == "wrong")

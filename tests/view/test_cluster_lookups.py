@@ -26,7 +26,8 @@ CLUSTER = ManifestsView(
 
 ALL = (
     "there are pod, claim, template, podtemplate, replicationcontroller, daemonset, deployment, replicaset, "
-    "statefulset, rollout, cronjob, job, podcliqueset, jobset, mpijob, pytorchjob, leaderworkerset, raycluster, rayjob, "
+    "statefulset, rollout, cronjob, job, podcliqueset, jobset, jaxjob, mpijob, paddlejob, pytorchjob, tfjob, xgboostjob, "
+    "notebook, leaderworkerset, raycluster, rayjob, "
     "rayservice, inferenceservice, scheduledsparkapplication, sparkapplication, trainjob"
 )
 

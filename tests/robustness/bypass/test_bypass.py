@@ -138,14 +138,21 @@ def test_no_gpu_without_a_charge(pod, namespace, classes, claims, templates, lat
         assert spoken or charged >= given_gpus, (entry, charged, given_gpus)
 
 
+def requests_missing_class(pod):
+    """Whether a container requests a device of a class that never exists, so that the pod never starts."""
+    containers = (*pod["spec"]["initContainers"], *pod["spec"]["containers"])
+    limits = (container.get("resources", {}).get("limits") or {} for container in containers)
+    return any("deviceclass.resource.kubernetes.io/missing" in each for each in limits)
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(pod=PODS, namespace=NAMESPACES, classes=CLASSES, claims=CLAIMS, templates=TEMPLATES, later=KNOWN_LATER)
 def test_no_way_to_a_gpu_without_a_finding(pod, namespace, classes, claims, templates, later):
     world = World(namespace, classes, claims, templates, later)
     answer = create(pod, namespace, world.now, DEFAULTS)
     ways = list(ways_to_gpus(pod, world))
-    if any(later.values()):
-        # Claims and classes that cannot be seen yet count as GPUs, which end what CUDA_VERSION does.
+    if any(later.values()) or requests_missing_class(pod):
+        # Claims and classes that cannot be seen (yet) count as GPUs, which end what CUDA_VERSION does.
         ways = [way for way in ways if "CUDA_VERSION" not in way]
     assert not ways or not answer.allowed or answer.has_finding(ACCESS), ways
 
