@@ -1,6 +1,6 @@
 """Limits on time and memory, as ratios to a control that is measured in the same run.
 
-    python -m benchmarks.check                      every theme, each in a process of its own
+    python -m benchmarks.check                      each theme in its own process
     python -m benchmarks.check crowded_pods         one
 
 A theme is a file in benchmarks/checks with a function `ratios()` that returns a list of `Ratio`. Absolute times depend on

@@ -46,7 +46,7 @@ def once_per_cause(findings: Sequence[Sequence[Finding]], noun: str) -> list[tup
                 mine.append(finding)
             elif cause not in reported:
                 reported.add(cause)
-                mine.append(_counted(finding, counts[cause], noun))
+                mine.append(_with_count(finding, counts[cause], noun))
         kept.append(tuple(mine))
     return kept
 
@@ -91,7 +91,7 @@ def _shared_cause(finding: Finding) -> _Cause | None:
     return finding.rule, finding.severity, _COUNT.sub("", finding.message), finding.remedy
 
 
-def _counted(finding: Finding, count: int, noun: str) -> Finding:
+def _with_count(finding: Finding, count: int, noun: str) -> Finding:
     if count == 1:
         return finding
     return replace(finding, message=f"{_COUNT.sub('', finding.message)} ({count:,} {noun}s)")

@@ -41,7 +41,7 @@ class ClusterView(Protocol):
         """All objects of a kind, of one namespace where one is given."""
         ...
 
-    def reviewed(self, kind: str) -> Sequence[Object]:
+    def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind that are reviewed together: those of the same files, or those that an audit looks at."""
         ...
 
@@ -110,9 +110,9 @@ class PassingView:
         """All objects of a kind, of one namespace where one is given."""
         return self._view.list(kind, namespace)
 
-    def reviewed(self, kind: str) -> Sequence[Object]:
+    def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind that are reviewed together."""
-        return self._view.reviewed(kind)
+        return self._view.objects_under_review(kind)
 
     def server_version(self) -> tuple[int, int] | Unknown:
         """Major and minor version of the API server."""

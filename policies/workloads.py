@@ -80,7 +80,7 @@ def early_words(
     pods = {made.text: made.pod for made in judged}
     answers = {text: review(Request(pod, namespace=request.namespace)) for text, pod in pods.items()}
     told = [
-        [_told(finding, made.template) for finding in answers[made.text].findings if _concerns_pods(finding)]
+        [_early_word(finding, made.template) for finding in answers[made.text].findings if _concerns_pods(finding)]
         for made in judged
     ]
     findings = dict.fromkeys(finding for each in once_per_cause(told, "pod template") for finding in each)
@@ -147,7 +147,7 @@ def _concerns_pods(finding: Finding) -> bool:
     return finding.rule not in (NAMESPACE_UNKNOWN.id, _UNREVIEWED)
 
 
-def _told(finding: Finding, template: PodTemplate) -> Finding:
+def _early_word(finding: Finding, template: PodTemplate) -> Finding:
     told = replace(finding, path=template.home(finding.path))
     if finding.severity is Severity.DENY:
         return replace(told, severity=Severity.WARN, message=f"its pods would be refused: {finding.message}")

@@ -58,18 +58,18 @@ def time_of(name: str, document: dict[str, Any], view: ManifestsView) -> Ratio:
 def crowds() -> dict[str, dict[str, Any]]:
     """Pods by what is crowded in them."""
     templates: dict[str, list[dict[str, str]]] = {
-        "20,000 templates nobody made": [
-            {"name": f"claim-{index}", "resourceClaimTemplateName": f"nobody-made-{index}"} for index in range(CLAIMS)
+        "20,000 missing templates": [
+            {"name": f"claim-{index}", "resourceClaimTemplateName": f"missing-{index}"} for index in range(CLAIMS)
         ],
         "one template 20,000 times": [
-            {"name": f"claim-{index}", "resourceClaimTemplateName": "nobody-made-this"} for index in range(CLAIMS)
+            {"name": f"claim-{index}", "resourceClaimTemplateName": "missing"} for index in range(CLAIMS)
         ],
         "20,000 claims by name": [
-            {"name": f"claim-{index}", "resourceClaimName": f"nobody-made-this-{index}"} for index in range(CLAIMS)
+            {"name": f"claim-{index}", "resourceClaimName": f"missing-{index}"} for index in range(CLAIMS)
         ],
     }
     made = {name: pod(resourceClaims=listed) for name, listed in templates.items()}
-    referred = pod(resourceClaims=templates["20,000 templates nobody made"])
+    referred = pod(resourceClaims=templates["20,000 missing templates"])
     referred["spec"]["containers"][0]["resources"]["claims"] = [{"name": f"claim-{index}"} for index in range(CLAIMS)]
     made["20,000 claims that a container refers to"] = referred
     return made

@@ -67,7 +67,7 @@ def configuration_findings(
 class _Audited(PassingView):
     """The cluster, whose ConfigMaps are all reviewed: what names one with a mistake in it does not repeat the mistake."""
 
-    def reviewed(self, kind: str) -> Sequence[Object]:
+    def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind that are reviewed together."""
         listed = self.list(kind) if kind == "ConfigMap" else UNKNOWN
         return () if listed is UNKNOWN else listed

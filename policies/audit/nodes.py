@@ -34,13 +34,13 @@ def node_findings(namespace: str, view: ClusterView, settings: GPUAdmissionPolic
     for name in nodes_with_both(view):
         if not _is_by_cluster_policy(name, view):
             text = "hands out the same GPUs by device plugin and by DRA; two pods could get one GPU"
-            yield from _judged(TWICE.finding(_ALLOCATABLE, text), name, settings)
+            yield from _audit_findings(TWICE.finding(_ALLOCATABLE, text), name, settings)
     for node, version in old_kubelets(view):
         text = (
             f"is {printable(version)}, which does not read claims of resource.k8s.io/v1; a pod with a claim would not "
             "start here"
         )
-        yield from _judged(OLD_KUBELET.finding(_KUBELET, text), node, settings)
+        yield from _audit_findings(OLD_KUBELET.finding(_KUBELET, text), node, settings)
 
 
 def _is_by_cluster_policy(name: str, view: ClusterView) -> bool:
@@ -49,6 +49,6 @@ def _is_by_cluster_policy(name: str, view: ClusterView) -> bool:
     return isinstance(node, dict) and isinstance(policy, dict) and runs_device_plugin(node, view, policy)
 
 
-def _judged(finding: Finding, node: str, settings: GPUAdmissionPolicy) -> Iterator[AuditFinding]:
+def _audit_findings(finding: Finding, node: str, settings: GPUAdmissionPolicy) -> Iterator[AuditFinding]:
     for found in settings.judge([finding], ""):
         yield AuditFinding(found.rule, found.severity, "Node", "", node, found.path, found.message, found.remedy)

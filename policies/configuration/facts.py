@@ -55,7 +55,7 @@ class Facts:
     def seen(self, kind: str) -> Sequence[Object]:
         """The objects of a kind, where they are known; otherwise those under review, beside which there may be others."""
         found = self.view.list(kind)
-        return self.view.reviewed(kind) if found is UNKNOWN else found
+        return self.view.objects_under_review(kind) if found is UNKNOWN else found
 
     def operator_object(self, kind: str, name: str) -> Object | Unknown | None:
         """A ConfigMap or Secret of the operator's namespace; None only where it is in none of them for certain.
@@ -63,13 +63,15 @@ class Facts:
         A file under review may name no namespace, because `kubectl apply --namespace` names it.
         """
         answers = [self.view.get(kind, name, namespace) for namespace in self.operator_namespaces]
-        applied = (each for each in self.view.reviewed(kind) if name_of(each) == name and not namespace_of(each))
+        applied = (
+            each for each in self.view.objects_under_review(kind) if name_of(each) == name and not namespace_of(each)
+        )
         found = next((answer for answer in (*answers, *applied) if isinstance(answer, dict)), None)
         return found if found is not None else UNKNOWN if UNKNOWN in answers else None
 
     def is_reviewed(self, document: Object) -> bool:
         """True if an object is itself under review, together with what is reviewed here."""
-        return any(each is document for each in self.view.reviewed(str(document.get("kind"))))
+        return any(each is document for each in self.view.objects_under_review(str(document.get("kind"))))
 
     def after(self, document: Object) -> Facts:
         """The facts as they are once an object is stored."""
@@ -119,6 +121,6 @@ class _With(PassingView):
             return listed
         return [*(each for each in listed if name_of(each) != name_of(self._document)), self._document]
 
-    def reviewed(self, kind: str) -> Sequence[Object]:
+    def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind under review; of the kind of this one, no other."""
-        return super().reviewed(kind) if kind != self._document.get("kind") else (self._document,)
+        return super().objects_under_review(kind) if kind != self._document.get("kind") else (self._document,)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change
+    from policies.settings import GPUAdmissionPolicy
 
 __all__ = ["SETTINGS"]
 
@@ -57,12 +58,9 @@ def effective_rules(change: Change) -> Iterator[Problem]:
 
     It is no mistake for certain, because settings can be written before the version that knows the rule is installed.
     """
-    try:
-        settings = parse_settings(change.object)
-    except SettingsError:
-        return  # GA701 has reported it.
-    for path, sentence in without_effect(settings):
-        yield problem(path, sentence)
+    if (settings := _readable(change)) is not None:
+        for path, sentence in without_effect(settings):
+            yield problem(path, sentence)
 
 
 @SETTINGS.rule(
@@ -79,9 +77,14 @@ def effective_settings(change: Change) -> Iterator[Problem]:
     GA609 is found only beside another finding on the same pod. GA411 needs `placement.avoidSharedGPUs`. Of two entries for
     the same thing in the same namespaces the later one wins. An entry for the rule of a setting replaces the setting.
     """
+    if (settings := _readable(change)) is not None:
+        for path, message, remedy in idle_settings(settings):
+            yield problem(path, message, remedy)
+
+
+def _readable(change: Change) -> GPUAdmissionPolicy | None:
+    """The settings; None if they are not readable, which GA701 reports."""
     try:
-        settings = parse_settings(change.object)
+        return parse_settings(change.object)
     except SettingsError:
-        return  # GA701 has reported it.
-    for path, message, remedy in idle_settings(settings):
-        yield problem(path, message, remedy)
+        return None

@@ -31,7 +31,7 @@ def quota_problems(
     """ResourceQuotas that count a resource by name and would no longer count the pod."""
     quotas = view.list("ResourceQuota", namespace)
     if quotas is UNKNOWN:
-        quotas = [quota for quota in view.reviewed("ResourceQuota") if namespace_of(quota) == namespace]
+        quotas = [quota for quota in view.objects_under_review("ResourceQuota") if namespace_of(quota) == namespace]
     severity = Severity(settings.conversion.native_quota)
     for resource, path in places.items():
         for quota in quotas:

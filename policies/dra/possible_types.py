@@ -201,11 +201,11 @@ def _not(operand: _Outcomes) -> _Outcomes:
 
 
 def _and(*operands: _Outcomes) -> _Outcomes:
-    return frozenset(_joined(outcomes, decisive=False) for outcomes in product(*operands))
+    return frozenset(_combined_outcome(outcomes, decisive=False) for outcomes in product(*operands))
 
 
 def _or(*operands: _Outcomes) -> _Outcomes:
-    return frozenset(_joined(outcomes, decisive=True) for outcomes in product(*operands))
+    return frozenset(_combined_outcome(outcomes, decisive=True) for outcomes in product(*operands))
 
 
 def _choice(condition: _Outcomes, yes: _Outcomes, no: _Outcomes) -> _Outcomes:
@@ -213,7 +213,7 @@ def _choice(condition: _Outcomes, yes: _Outcomes, no: _Outcomes) -> _Outcomes:
     return frozenset().union(*(branches[outcome] for outcome in condition))
 
 
-def _joined(outcomes: tuple[_Outcome, ...], *, decisive: bool) -> _Outcome:
+def _combined_outcome(outcomes: tuple[_Outcome, ...], *, decisive: bool) -> _Outcome:
     """What `||` (decided by True) or `&&` (decided by False) makes of its operands: one that decides hides failures."""
     if decisive in outcomes:
         return decisive

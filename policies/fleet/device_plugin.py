@@ -37,7 +37,7 @@ def active_cluster_policy(view: ClusterView) -> Object | Unknown | None:
     """
     policies = view.list("ClusterPolicy")
     if policies is UNKNOWN:
-        reviewed = view.reviewed("ClusterPolicy")
+        reviewed = view.objects_under_review("ClusterPolicy")
         return reviewed[0] if len(reviewed) == 1 else UNKNOWN
     return min(policies, key=_age, default=None)
 

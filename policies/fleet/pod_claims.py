@@ -93,7 +93,9 @@ def pod_claims(pod: Object, namespace: str, view: ClusterView) -> tuple[PodClaim
     template may have been replaced since.
     """
     group = pod_group(pod, namespace, view)
-    return tuple(_read(entry, index, namespace, group, view) for index, entry in islice(_entries(pod), MOST_CLAIMS))
+    return tuple(
+        _pod_claim(entry, index, namespace, group, view) for index, entry in islice(_entries(pod), MOST_CLAIMS)
+    )
 
 
 def template_claims(pod: Object, namespace: str, view: ClusterView) -> tuple[PodClaim, ...]:
@@ -103,7 +105,7 @@ def template_claims(pod: Object, namespace: str, view: ClusterView) -> tuple[Pod
     """
     group = pod_group(pod, namespace, view)
     named = ((index, entry) for index, entry in _entries(pod) if _names_template(entry))
-    return tuple(_read(entry, index, namespace, group, view) for index, entry in islice(named, MOST_CLAIMS))
+    return tuple(_pod_claim(entry, index, namespace, group, view) for index, entry in islice(named, MOST_CLAIMS))
 
 
 def number_of_template_claims(pod: Object) -> int:
@@ -130,7 +132,9 @@ def _names_template(entry: dict[Any, Any]) -> bool:
     return isinstance(name, str) and bool(name)
 
 
-def _read(entry: dict[Any, Any], index: int, namespace: str, group: PodGroup | None, view: ClusterView) -> PodClaim:
+def _pod_claim(
+    entry: dict[Any, Any], index: int, namespace: str, group: PodGroup | None, view: ClusterView
+) -> PodClaim:
     name = entry.get("name")
     named = ((kind, entry.get(field)) for kind, field in _NAMED_BY.items())
     kind, object_name = next(((kind, text) for kind, text in named if isinstance(text, str) and text), (None, ""))

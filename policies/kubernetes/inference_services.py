@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.pod_templates import PodCount, PodTemplate, counted, pod_template
+from policies.kubernetes.pod_templates import PodCount, PodTemplate, pod_count, pod_template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,10 +44,10 @@ def service_templates(service: Object) -> Iterator[PodTemplate]:
 
 def service_count(service: Object, component: FieldPath) -> PodCount:
     """The replicas that a component always has; one is the head of the workers that share a model."""
-    replicas = counted(service, FieldPath((*component[:2], "minReplicas")))
+    replicas = pod_count(service, FieldPath((*component[:2], "minReplicas")))
     if component[-1] != "workerSpec":
         return replicas
-    parallel = counted(service, component / "pipelineParallelSize", 2)
+    parallel = pod_count(service, component / "pipelineParallelSize", 2)
     return PodCount(replicas.pods * max(parallel.pods - 1, 0), parallel.path)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["PodCount", "PodTemplate", "counted", "is_count", "pod_template"]
+__all__ = ["PodCount", "PodTemplate", "is_count", "pod_count", "pod_template"]
 
 _MARKS = ("labels", "annotations")
 
@@ -80,7 +80,7 @@ def pod_template(
     return PodTemplate(path, {"metadata": found, "spec": value}, homes, count)
 
 
-def counted(workload: Object, path: FieldPath, default: int = 1) -> PodCount:
+def pod_count(workload: Object, path: FieldPath, default: int = 1) -> PodCount:
     """The number at a path; `default` if there is none."""
     found = lookup(workload, path)
     return PodCount(found if is_count(found) else default, path)

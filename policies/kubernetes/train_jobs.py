@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.pod_templates import PodCount, PodTemplate, counted, is_count
+from policies.kubernetes.pod_templates import PodCount, PodTemplate, is_count, pod_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ def _is_trainer(replicated_job: Any) -> bool:
 
 def _trainer_count(job: Object, runtime: Object) -> PodCount:
     nodes = lookup(runtime, ("spec", "mlPolicy", "numNodes"))
-    return counted(job, _TRAINER / "numNodes", nodes if is_count(nodes) else 1)
+    return pod_count(job, _TRAINER / "numNodes", nodes if is_count(nodes) else 1)
 
 
 def _job_count(replicated_job: Any) -> PodCount:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.pod_templates import counted, pod_template
+from policies.kubernetes.pod_templates import pod_count, pod_template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ def volcano_templates(job: Object) -> Iterator[PodTemplate]:
         task = FieldPath(["spec", "tasks", index])
         template = lookup(job, task / "template")
         if isinstance(template, dict):
-            yield _of_task(job, pod_template(job, task / "template", template, counted(job, task / "replicas")))
+            yield _of_task(job, pod_template(job, task / "template", template, pod_count(job, task / "replicas")))
 
 
 def _of_task(job: Object, found: PodTemplate) -> PodTemplate:

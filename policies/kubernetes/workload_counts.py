@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.pod_templates import PodCount, counted, is_count
+from policies.kubernetes.pod_templates import PodCount, is_count, pod_count
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
@@ -16,25 +16,25 @@ __all__ = ["clique_count", "job_count", "jobset_count", "lws_count", "ray_count"
 def job_count(workload: Object, template: FieldPath) -> PodCount:
     """Pods of the Job whose spec holds the template: `parallelism`, but at most `completions`. Source: batch/v1."""
     spec = _up(template, 1)
-    parallel = counted(workload, spec / "parallelism")
+    parallel = pod_count(workload, spec / "parallelism")
     completions = lookup(workload, spec / "completions")
     return parallel._replace(pods=min(parallel.pods, completions)) if is_count(completions) else parallel
 
 
 def jobset_count(workload: Object, template: FieldPath) -> PodCount:
     """Replicas of a Job, times its pods. Source: sigs.k8s.io/jobset."""
-    jobs = counted(workload, _up(template, 3) / "replicas")
+    jobs = pod_count(workload, _up(template, 3) / "replicas")
     return PodCount(jobs.pods * job_count(workload, template).pods, jobs.path)
 
 
 def lws_count(workload: Object, template: FieldPath) -> PodCount:
     """One leader in each group; a group without a leader template has a worker as its leader. Source: lws api/."""
-    groups = counted(workload, FieldPath(["spec", "replicas"]))
+    groups = pod_count(workload, FieldPath(["spec", "replicas"]))
     if template[-1] == "leaderTemplate":
         return groups
     together = _up(template, 1)
     has_leader = isinstance(lookup(workload, together / "leaderTemplate"), dict)
-    size = counted(workload, together / "size")
+    size = pod_count(workload, together / "size")
     return PodCount(groups.pods * max(size.pods - has_leader, 0), groups.path)
 
 
@@ -43,8 +43,8 @@ def ray_count(workload: Object, template: FieldPath) -> PodCount:
     if "workerGroupSpecs" not in template:
         return PodCount(1, template)
     group = _up(template, 1)
-    hosts = counted(workload, group / "numOfHosts")
-    replicas = counted(workload, group / "replicas", counted(workload, group / "minReplicas", 0).pods)
+    hosts = pod_count(workload, group / "numOfHosts")
+    replicas = pod_count(workload, group / "replicas", pod_count(workload, group / "minReplicas", 0).pods)
     return PodCount(replicas.pods * hosts.pods, replicas.path)
 
 
@@ -54,15 +54,15 @@ def clique_count(workload: Object, template: FieldPath) -> PodCount:
     Source: grove operator/api/core/v1alpha1: the replicas of a set are 0 by default, all others 1.
     """
     clique = _up(template, 2)
-    own = counted(workload, _up(template, 1) / "replicas")
-    sets = counted(workload, FieldPath(["spec", "replicas"]), 0)
+    own = pod_count(workload, _up(template, 1) / "replicas")
+    sets = pod_count(workload, FieldPath(["spec", "replicas"]), 0)
     name, places = lookup(workload, clique / "name"), FieldPath(["spec", "template", "podCliqueScalingGroups"])
     groups = lookup(workload, places)
     scaled = 1
     for index, group in enumerate(groups if isinstance(groups, list) else ()):
         names = lookup(group, ("cliqueNames",))
         if isinstance(names, list) and name in names:
-            scaled = counted(workload, places / index / "replicas").pods
+            scaled = pod_count(workload, places / index / "replicas").pods
     return PodCount(sets.pods * scaled * own.pods, own.path)
 
 

@@ -165,7 +165,7 @@ def load_document(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Docu
         YAMLError: for the first problem, and at a second document or a duplicate key.
     """
     documents: list[Document] = []
-    for outcome in _read(text, limits, keeps_duplicates=False):
+    for outcome in _documents_and_errors(text, limits, keeps_duplicates=False):
         if isinstance(outcome, YAMLError):
             raise outcome
         if documents:
@@ -190,7 +190,7 @@ def scan_documents(
             them; if not, it is a problem.
     """
     documents, errors = [], []
-    for outcome in _read(text, limits, keeps_duplicates=keeps_duplicates):
+    for outcome in _documents_and_errors(text, limits, keeps_duplicates=keeps_duplicates):
         if isinstance(outcome, YAMLError):
             errors.append(outcome)
         else:
@@ -198,7 +198,9 @@ def scan_documents(
     return documents, errors
 
 
-def _read(text: str | bytes, limits: Limits, *, keeps_duplicates: bool) -> Iterator[Document | YAMLError]:
+def _documents_and_errors(
+    text: str | bytes, limits: Limits, *, keeps_duplicates: bool
+) -> Iterator[Document | YAMLError]:
     try:
         characters = _characters(text, limits.size)
     except YAMLError as error:

@@ -146,15 +146,15 @@ def _workloads(request: Request, view: ClusterView, settings: GPUAdmissionPolicy
 
     answers: dict[str, Decision] = {}
 
-    def reviewed(pod: Request) -> Decision:
+    def decision_on(pod: Request) -> Decision:
         """A pod is reviewed once, though it is spoken of alone and together with others."""
         text = json.dumps(pod.object, sort_keys=True)
         if text not in answers:
             answers[text] = review(pod, view, settings)
         return answers[text]
 
-    words = early_words(request, view, settings, lambda pod: alone(request, reviewed(pod)))
-    together = pods_together(request, view, settings, reviewed)
+    words = early_words(request, view, settings, lambda pod: alone(request, decision_on(pod)))
+    together = pods_together(request, view, settings, decision_on)
     return _joined(words, Decision(findings=tuple(together), object=words.object))
 
 

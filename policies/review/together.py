@@ -59,8 +59,8 @@ def pods_together(
     document = view.get("GPUQuota", QUOTA_NAME, namespace)
     if not isinstance(document, dict) or exemption_in_cluster("quota", namespace, settings):
         return ()
-    counted = _counted(workload, request, view, settings)
-    before = {made.text: count.pods for made, count in _counted(request.old_object, request, view, settings)}
+    counted = _counts_of_pods(workload, request, view, settings)
+    before = {made.text: count.pods for made, count in _counts_of_pods(request.old_object, request, view, settings)}
     if all(count.pods <= before.get(made.text, 0) for made, count in counted):
         return ()
     from policies.quota.charging.together import together  # noqa: PLC0415 - see policies.review
@@ -87,7 +87,7 @@ class _Unclaimed(PassingView):
         return None if kind == "ResourceClaim" else super().get(kind, name, namespace)
 
 
-def _counted(
+def _counts_of_pods(
     document: Object | None, request: Request, view: ClusterView, settings: GPUAdmissionPolicy
 ) -> list[tuple[Made, PodCount]]:
     """The pods of each template and how many there are of them, where the workload says it."""

@@ -78,9 +78,9 @@ def _namespaces(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[t
         for name in excluded - exempt:
             skipped.setdefault((_setting(concern, name, settings), name), []).append(webhook["name"])
     for (path, name), names in sorted(matched.items()):
-        yield path, f"namespace {name} is exempt, but still matched by {_joined(names)}; {_REMEDY}"
+        yield path, f"namespace {name} is exempt, but still matched by {_webhooks(names)}; {_REMEDY}"
     for (path, name), names in sorted(skipped.items()):
-        yield path, f"namespace {name} is not exempt, but the selector of {_joined(names)} excludes it; {_REMEDY}"
+        yield path, f"namespace {name} is not exempt, but the selector of {_webhooks(names)} excludes it; {_REMEDY}"
 
 
 def _config_maps(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
@@ -117,5 +117,5 @@ def _listed(value: Any, field: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _joined(names: list[str]) -> str:
+def _webhooks(names: list[str]) -> str:
     return f"webhook{'s' * (len(names) > 1)} {', '.join(names)}"

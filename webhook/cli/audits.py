@@ -119,7 +119,7 @@ async def _audit_running(
 
 async def _uncovered_in(client: APIClient, policy: GPUAdmissionPolicy) -> list[str]:
     from webhook.cluster.errors import APIError  # noqa: PLC0415 - files need no client
-    from webhook.cluster.resources import RESOURCES  # noqa: PLC0415
+    from webhook.cluster.resources import RESOURCES  # noqa: PLC0415 - as above
 
     stored = []
     for kind, name in CONFIGURATIONS:

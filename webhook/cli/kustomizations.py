@@ -27,7 +27,7 @@ def patch_files(files: Iterable[str]) -> frozenset[str]:
         os.path.abspath(os.path.join(os.path.dirname(file), patch))
         for file in files
         if os.path.basename(file) in _NAMES
-        for patch in _patches(_read(file))
+        for patch in _patches(_kustomization(file))
     )
 
 
@@ -40,7 +40,7 @@ def _patches(kustomization: Any) -> Iterator[str]:
                 yield path
 
 
-def _read(file: str) -> Any:
+def _kustomization(file: str) -> Any:
     try:
         with open(file, encoding="utf-8") as opened:
             return load_document(opened.read()).value

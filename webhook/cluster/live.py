@@ -76,7 +76,7 @@ class LiveView:
         known = self._kinds.get(kind)
         return UNKNOWN if known is None else known.list(namespace)
 
-    def reviewed(self, kind: str) -> Sequence[Object]:
+    def objects_under_review(self, kind: str) -> Sequence[Object]:
         """Nothing: a webhook reviews one object."""
         return ()
 
@@ -149,8 +149,8 @@ class _Reading:
         count_work(0 if found is UNKNOWN else WORK_PER_OBJECT * len(found))
         return found
 
-    def reviewed(self, kind: str) -> Sequence[Object]:
-        return self._view.reviewed(kind)
+    def objects_under_review(self, kind: str) -> Sequence[Object]:
+        return self._view.objects_under_review(kind)
 
     def server_version(self) -> tuple[int, int] | Unknown:
         self._note(_VERSION)

@@ -91,7 +91,7 @@ class ManifestsView:
             return UNKNOWN
         return [item for (where, _), item in self._objects[kind].items() if not namespace or where == namespace]
 
-    def reviewed(self, kind: str) -> Sequence[Object]:
+    def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind under review."""
         return self._reviewed.get(kind, ())
 

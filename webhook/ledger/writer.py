@@ -216,13 +216,13 @@ class LedgerWriter:
 
     async def _try(self, namespace: str, batch: Sequence[Charging | Amending]) -> _Turn:
         reading = self._reading(namespace, self._documents.remembered(namespace))
-        if reading is None or (ledger := await self._judged(namespace, reading, batch)) is reading.ledger:
+        if reading is None or (ledger := await self._ledger_after(namespace, reading, batch)) is reading.ledger:
             reading = self._reading(namespace, await self._documents.read(namespace))
             if reading is None:
                 for each in batch:
                     each.answer_without_quota()
                 return _Turn.READ
-            ledger = await self._judged(namespace, reading, batch)
+            ledger = await self._ledger_after(namespace, reading, batch)
         swap: Swap = True
         if ledger is not reading.ledger:
             swap = await self._documents.swap(namespace, reading, ledger)
@@ -232,7 +232,7 @@ class LedgerWriter:
             return _Turn.READ
         return _Turn.WRITTEN if swap else _Turn.LOST
 
-    async def _judged(self, namespace: str, reading: Reading, batch: Sequence[Charging | Amending]) -> Ledger:
+    async def _ledger_after(self, namespace: str, reading: Reading, batch: Sequence[Charging | Amending]) -> Ledger:
         return await self._run(namespace, partial(_judged, reading, batch))
 
     def _reading(self, namespace: str, document: Object | None) -> Reading | None:

@@ -97,13 +97,13 @@ async def _handle(request: web.Request) -> web.Response:
             if answer is None:
                 raise _FORM.too_large
         else:
-            answer = await _reviewed(request, entry, deadline)
+            answer = await _answer_to(request, entry, deadline)
     except (BadDuration, BadReview) as error:
         raise web.HTTPBadRequest(text=str(error)) from error
     return web.Response(body=answer, content_type=JSON)
 
 
-async def _reviewed(request: web.Request, entry: Entry, deadline: Deadline) -> bytes:
+async def _answer_to(request: web.Request, entry: Entry, deadline: Deadline) -> bytes:
     admission = request.app[ADMISSION]
     is_known = request.app[CALLERS].knows(request.transport)
     address = counted_address(request.remote) if request.remote else ""

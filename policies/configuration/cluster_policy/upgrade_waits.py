@@ -48,26 +48,17 @@ def pods_in_the_way(change: Change) -> Iterator[Problem]:
         if reached and policy.number(step, "timeoutSeconds") == 0:
             text = "is 0, which means to wait without end; one pod that does not go keeps its node cordoned"
             yield problem(policy.at(step, "timeoutSeconds"), text)
-    if change.kind == "ClusterPolicy" and not _allows(policy, "deleteEmptyDir"):
-        yield from _local_storage(policy, change)
-    if change.kind == "ClusterPolicy" and not _allows(policy, "force"):
-        unmanaged = gpu_pods((pod for pod in change.facts.known("Pod") if not _is_managed(pod)), change.facts.view)
-        if unmanaged:
-            blocking = counted(len(unmanaged), "pod", listed(unmanaged))
-            run, have = ("runs", "has") if len(unmanaged) == 1 else ("run", "have")
-            text = f"upgrades stop in upgrade-failed where {blocking} {run}, which {have} no controller"
-            remedy = "write podDeletion.force: true to let upgrades delete them, or end them before an upgrade"
-            yield problem(policy.at("podDeletion", "force"), text, remedy)
-
-
-def _local_storage(policy: UpgradePolicy, change: Change) -> Iterator[Problem]:
-    with_storage = gpu_pods((pod for pod in change.facts.known("Pod") if _has_empty_dir(pod)), change.facts.view)
-    if with_storage:
-        blocking = counted(len(with_storage), "pod", listed(with_storage))
-        run, have = ("runs", "has") if len(with_storage) == 1 else ("run", "have")
-        text = f"upgrades stop in upgrade-failed where {blocking} {run}, which {have} emptyDir volumes"
-        remedy = "write podDeletion.deleteEmptyDir: true to let upgrades delete what is in them, or end the pods before"
-        yield problem(policy.at("podDeletion", "deleteEmptyDir"), text, remedy)
+    if change.kind != "ClusterPolicy":
+        return
+    for field, stops_at, what, remedy in _STOPS:
+        pods = (
+            [] if _allows(policy, field) else gpu_pods(filter(stops_at, change.facts.known("Pod")), change.facts.view)
+        )
+        if pods:
+            blocking = counted(len(pods), "pod", listed(pods))
+            run, have = ("runs", "has") if len(pods) == 1 else ("run", "have")
+            text = f"upgrades stop in upgrade-failed where {blocking} {run}, which {have} {what}"
+            yield problem(policy.at("podDeletion", field), text, remedy)
 
 
 def _has_empty_dir(pod: Object) -> bool:
@@ -81,8 +72,25 @@ def _allows(policy: UpgradePolicy, field: str) -> bool:
     return drains or policy.value("podDeletion", field) is True
 
 
-def _is_managed(pod: Object) -> bool:
-    return controller_of(pod) is not None
+def _has_no_controller(pod: Object) -> bool:
+    return controller_of(pod) is None
+
+
+_STOPS = (
+    (
+        "deleteEmptyDir",
+        _has_empty_dir,
+        "emptyDir volumes",
+        "write podDeletion.deleteEmptyDir: true to let upgrades delete what is in them, or end the pods before",
+    ),
+    (
+        "force",
+        _has_no_controller,
+        "no controller",
+        "write podDeletion.force: true to let upgrades delete them, or end them before an upgrade",
+    ),
+)
+"""The field that lets upgrades delete pods, the pods that they stop at without it, what these have, and what to do."""
 
 
 @COMPONENTS.rule(

@@ -104,7 +104,7 @@ def decision(
         holders: who holds something of the quota, told to who is over it.
         names_holders: whether they are told by name; otherwise how many they are, and how to list them.
     """
-    told = _told(asked, outcome, holders, names_holders=names_holders)
+    told = _answer_for(asked, outcome, holders, names_holders=names_holders)
     findings = [] if told is None else [told.finding]
     if not isinstance(outcome, NoQuota):
         findings += _problems(asked)
@@ -112,7 +112,7 @@ def decision(
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Answer:
     rule: Rule
     admitted: bool
     verdict: Verdict
@@ -127,33 +127,37 @@ class _Told:
         return None if self.admitted else self.verdict.retry_after
 
 
-def _told(asked: Charging, outcome: Outcome, holders: Iterable[Holder], *, names_holders: bool) -> _Told | None:
+def _answer_for(asked: Charging, outcome: Outcome, holders: Iterable[Holder], *, names_holders: bool) -> _Answer | None:
     # What asks for nothing is charged nothing, and need not wait until it could be.
     admitted = not (asked.enforced and asked.is_for_gpus)
     match outcome:
         case Admission(verdict=Exceeded() as found):
             hidden_in = "" if names_holders else asked.namespace
-            return _Told(FITS, outcome.allowed, exceeded(found, holders, admitted=outcome.allowed, hidden_in=hidden_in))
+            return _Answer(
+                FITS, outcome.allowed, exceeded(found, holders, admitted=outcome.allowed, hidden_in=hidden_in)
+            )
         case Admission(verdict=NotPrimed() as found):
-            return _Told(WRITTEN, outcome.allowed, not_primed(found, asked.namespace, admitted=outcome.allowed))
+            return _Answer(WRITTEN, outcome.allowed, not_primed(found, asked.namespace, admitted=outcome.allowed))
         case Admission(verdict=Full() as found):
-            return _Told(WRITTEN, outcome.allowed, full(found, asked.namespace, admitted=outcome.allowed))
+            return _Answer(WRITTEN, outcome.allowed, full(found, asked.namespace, admitted=outcome.allowed))
         case Admission(verdict=ChargedOtherwise() as found):
-            return _Told(WRITTEN, outcome.allowed, charged_otherwise(found, asked.namespace, admitted=outcome.allowed))
+            return _Answer(
+                WRITTEN, outcome.allowed, charged_otherwise(found, asked.namespace, admitted=outcome.allowed)
+            )
         case Admission(verdict=Unstorable() as found):
-            return _Told(WRITTEN, outcome.allowed, unstorable(found, asked.namespace, admitted=outcome.allowed))
+            return _Answer(WRITTEN, outcome.allowed, unstorable(found, asked.namespace, admitted=outcome.allowed))
         case Admission(verdict=Contended()):
-            return _Told(WRITTEN, outcome.allowed, contended(asked.namespace, admitted=outcome.allowed))
+            return _Answer(WRITTEN, outcome.allowed, contended(asked.namespace, admitted=outcome.allowed))
         case Uncountable():
             admitted = outcome.mode == "Warn"
-            return _Told(COUNTABLE, admitted, uncountable(outcome.unknown, admitted=admitted))
+            return _Answer(COUNTABLE, admitted, uncountable(outcome.unknown, admitted=admitted))
         case QuotaError():
-            return _Told(WRITTEN, admitted, unreadable(asked.namespace, str(outcome), admitted=admitted))
+            return _Answer(WRITTEN, admitted, unreadable(asked.namespace, str(outcome), admitted=admitted))
         case TooManyClaims():
-            return _Told(WRITTEN, False, too_many_claims(outcome, asked.namespace))
+            return _Answer(WRITTEN, False, too_many_claims(outcome, asked.namespace))
         case Unavailable():
             verdict = unavailable(asked.namespace, outcome.why, admitted=admitted, is_lasting=outcome.is_lasting)
-            return _Told(WRITTEN, admitted, verdict)
+            return _Answer(WRITTEN, admitted, verdict)
     return None
 
 
