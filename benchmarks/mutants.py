@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[1]
-TREE = ("policies", "webhook", "certs", "tests", "examples", "deploy", "docs", "benchmarks")
+TREE = ("policies", "webhook", "certs", "testbed", "lints", "tests", "examples", "deploy", "docs", "benchmarks")
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,

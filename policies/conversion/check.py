@@ -37,7 +37,7 @@ def check(
         yield from _selects_again(pod)
     if not asks(pod):
         return
-    used = {claim.get("name") for container in pod.all_containers for claim in container.claims}
+    used = pod.used_claims
     uses_ours = earlier is not None or any(
         claim.get("name") in used and is_our_name(claim.get("resourceClaimTemplateName"))
         for claim in pod.resource_claims

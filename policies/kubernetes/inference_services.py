@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["MODELS", "service_count", "service_templates"]
+__all__ = ["MODELS", "service_templates"]
 
 _COMPONENTS = (("predictor",), ("predictor", "workerSpec"), ("transformer",), ("explainer",))
 MODELS = (
@@ -34,7 +34,7 @@ def service_templates(service: Object) -> Iterator[PodTemplate]:
         value = lookup(service, path)
         if not isinstance(value, dict):
             continue
-        count = service_count(service, path)
+        count = _count(service, path)
         model = next((name for name in MODELS if isinstance(lookup(value, (name, "resources")), dict)), None)
         if model is not None:
             yield _with_model(path, value, model, count)
@@ -42,7 +42,7 @@ def service_templates(service: Object) -> Iterator[PodTemplate]:
             yield pod_template(service, path, value, count, labels_above=0)
 
 
-def service_count(service: Object, component: FieldPath) -> PodCount:
+def _count(service: Object, component: FieldPath) -> PodCount:
     """The replicas that a component always has; one is the head of the workers that share a model."""
     replicas = pod_count(service, FieldPath((*component[:2], "minReplicas")))
     if component[-1] != "workerSpec":

@@ -128,6 +128,11 @@ class Pod:
         return self.spec.get("resourceClaims") or []
 
     @property
+    def used_claims(self) -> frozenset[Any]:
+        """The names of the claims that containers refer to."""
+        return frozenset(claim.get("name") for container in self.all_containers for claim in container.claims)
+
+    @property
     def controller_kind(self) -> str:
         """The kind of the controller that owns the pod; empty for a bare pod."""
         owner = controller_of(self.document)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.pod_templates import PodCount, PodTemplate, is_count, pod_count
+from policies.kubernetes.pod_templates import PodTemplate, pod_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.pod_templates import PodCount
 
 __all__ = ["CLUSTER_RUNTIME", "RUNTIME", "TRAIN_JOB", "train_job_templates"]
 
@@ -65,13 +66,12 @@ def _is_trainer(replicated_job: Any) -> bool:
 
 
 def _trainer_count(job: Object, runtime: Object) -> PodCount:
-    nodes = lookup(runtime, ("spec", "mlPolicy", "numNodes"))
-    return pod_count(job, _TRAINER / "numNodes", nodes if is_count(nodes) else 1)
+    nodes = pod_count(runtime, FieldPath(["spec", "mlPolicy", "numNodes"]))
+    return pod_count(job, _TRAINER / "numNodes", nodes.pods)
 
 
 def _job_count(replicated_job: Any) -> PodCount:
-    replicas = lookup(replicated_job, ("replicas",))
-    return PodCount(replicas if is_count(replicas) else 1, _RUNTIME_REF)
+    return pod_count(replicated_job, FieldPath(["replicas"]))._replace(path=_RUNTIME_REF)
 
 
 def _env(container: Object, trainer: Object) -> dict[str, list[Any]]:

@@ -9,7 +9,7 @@ from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.inference_services import service_count, service_templates
+from policies.kubernetes.inference_services import service_templates
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pod_templates import PodCount, PodTemplate, is_count, pod_template
 from policies.kubernetes.volcano_jobs import volcano_templates
@@ -143,7 +143,7 @@ _ALL = (
         "ray.io", "RayJob", (*_below("spec.rayClusterSpec", _RAY), "spec.submitterPodTemplate"), count=ray_count
     ),
     WorkloadKind("ray.io", "RayService", _below("spec.rayClusterConfig", _RAY), count=ray_count),
-    WorkloadKind("serving.kserve.io", "InferenceService", (), count=service_count, find=service_templates),
+    WorkloadKind("serving.kserve.io", "InferenceService", (), find=service_templates),
     WorkloadKind(
         "sparkoperator.k8s.io",
         "ScheduledSparkApplication",

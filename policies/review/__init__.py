@@ -53,7 +53,8 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
     if request.entry:
         return _answer(request.entry, request, view, settings)
     decision = Decision(object=request.object)
-    for entry in entries_called(request, view, settings):
+    called = entries_called(request, view, settings)
+    for entry in called:
         # Only what is charged looks at templates that the answer creates; to all others a cache may lack them as well.
         seen = Templates(view, decision.templates) if _REVIEWS[entry.name] is quota else view
         answer = _answer(entry.name, request.of(decision.object), seen, settings)
@@ -64,7 +65,7 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
         amounts = refused_amounts(request.of(decision.object), view)
         findings = settings.judge([*unknown_namespace(request, view), *amounts], request.namespace)
         decision = _joined(decision, Decision(findings=findings, object=decision.object))
-        if (request.group, request.kind) == ("", "ConfigMap") and not entries_called(request, view, settings):
+        if (request.group, request.kind) == ("", "ConfigMap") and not called:
             # The device plugin reads ConfigMaps of kube-system too, where the API server calls no webhook.
             held = settings_for(request.user, request.namespace, settings)
             decision = _joined(decision, configuration(request, view, held))

@@ -99,8 +99,6 @@ def refused_amounts(request: Request, view: ClusterView) -> Iterable[Finding]:
 
     It asks webhooks before it checks amounts, so only reviews of files, and of what will make pods, need to tell.
     """
-    from policies.conversion.amounts import read_amounts  # noqa: PLC0415 - see policies.review
-
     if not creates_pod(request) or request.namespace in NEVER_MATCHED:
         return
     if mode_of(request.namespace, view) not in (Mode.OFF, Mode.UNKNOWN):
@@ -111,6 +109,8 @@ def refused_amounts(request: Request, view: ClusterView) -> Iterable[Finding]:
         pod = Pod.read(with_defaults(request.object))
     except MalformedPodError:
         return
+    from policies.conversion.amounts import read_amounts  # noqa: PLC0415 - see policies.review
+
     yield from (finding for finding in read_amounts(pod).findings if finding.rule in (AMOUNT.id, UNEQUAL.id))
 
 

@@ -153,7 +153,7 @@ class Reader:
         documents, errors = self._parsed(found.content)
         if found.others is not None:
             documents, errors = found.others.sort(documents, errors)
-        self.problems += [self._broken(found.file, error) for error in errors]
+        self._add_broken(found.file, errors)
         for document in documents:
             for path in document.duplicates:
                 self._add_duplicate(path, found.file, document)
@@ -167,8 +167,11 @@ class Reader:
         message = f"duplicate key {shown(path[-1])}: first given at line {document.duplicates[path][0]}"
         self.problems.append(Problem(_with_source(file, document.text), message, document.key_position(path)))
 
-    def _broken(self, file: str, error: YAMLError) -> Problem:
-        return Problem(_with_source(file, error.text), error.message, Position(error.line, error.column))
+    def _add_broken(self, file: str, errors: Iterable[YAMLError]) -> None:
+        self.problems += [
+            Problem(_with_source(file, error.text), error.message, Position(error.line, error.column))
+            for error in errors
+        ]
 
     def _read_facts(self, found: Content) -> list[Object]:
         known = len(self.problems)

@@ -53,7 +53,7 @@ class RepositoryReader(Reader):
     def _named(self, found: Content) -> Iterator[Manifest]:
         """The objects of a file that should hold nothing else."""
         documents, errors = self._parsed(found.content)
-        self.problems += [self._broken(found.file, error) for error in errors]
+        self._add_broken(found.file, errors)
         if not documents and not errors:
             self.empty.append(Problem(found.file, "holds no Kubernetes objects"))
         for document in documents:
@@ -68,7 +68,7 @@ class RepositoryReader(Reader):
         if others.skips_json(quick_json(found.content, LIMITS)):
             return
         documents, errors = others.sort(*self._parsed(found.content))
-        self.problems += [self._broken(found.file, error) for error in errors]
+        self._add_broken(found.file, errors)
         for document in documents:
             yield from self._written(found.file, document)
 

@@ -109,8 +109,9 @@ class Store:
     def counts(self, function: Callable[[Object], H | None]) -> Mapping[H, int]:
         """For how many objects `function` gives the same; None is left out. Of functions that are tallied it is known."""
         known = self.tallies.of(function)
-        values = map(function, self.list()) if known is None else ()
-        return Counter(value for value in values if value is not None) if known is None else known
+        if known is not None:
+            return known
+        return Counter(value for value in map(function, self.list()) if value is not None)
 
     def listing(self) -> Listing:
         """Begin to take a list page by page. The store keeps what it has until the list is finished."""

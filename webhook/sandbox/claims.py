@@ -43,7 +43,6 @@ _LONGEST_BASE = 57
 """Of what names are generated from; with five random characters they stay below the 63 of a label."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.005, 1000.0
 """Seconds between two tries, doubled each time, as client-go's work queue does."""
-_FINISHED = frozenset({"Succeeded", "Failed"})
 
 Key = tuple[str, str, str]
 """Kind, namespace and name of a pod or a PodGroup."""

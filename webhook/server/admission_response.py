@@ -91,7 +91,7 @@ def encode_busy(request: Request) -> dict[str, Any]:
         f"too many requests: this one was not reviewed in time, because others that take long came first; try again in "
         f"{_BUSY_SECONDS} s"
     )
-    return _review({"uid": request.uid, "allowed": False, "status": _later(message, _BUSY_SECONDS)})
+    return _refusal_with(request, _later(message, _BUSY_SECONDS))
 
 
 def encode_too_large(request: Request, why: str) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def encode_too_large(request: Request, why: str) -> dict[str, Any]:
     """
     message = f"the object is too large to be reviewed: its AdmissionReview {why}; make the object smaller"
     status = {"status": "Failure", "code": 413, "reason": "RequestEntityTooLarge", "message": message}
-    return _review({"uid": request.uid, "allowed": False, "status": status})
+    return _refusal_with(request, status)
 
 
 def encode_refused_template(request: Request, refused: RefusedTemplate) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def encode_refused_template(request: Request, refused: RefusedTemplate) -> dict[
             "try again when that is put right, or ask your administrator to"
         )
         status = {"status": "Failure", "code": 403, "reason": "Forbidden", "message": message}
-    return _review({"uid": request.uid, "allowed": False, "status": status})
+    return _refusal_with(request, status)
 
 
 def encode_limited_template(request: Request, limited: TooManyTemplates) -> dict[str, Any]:
@@ -136,7 +136,11 @@ def encode_limited_template(request: Request, limited: TooManyTemplates) -> dict
         f'the pod needs the ResourceClaimTemplate "{limited.template.name}", which does not exist, and {limited}; try '
         f"again in {limited.seconds} s; pods with the same container names and GPU requests share a template"
     )
-    return _review({"uid": request.uid, "allowed": False, "status": _later(message, limited.seconds)})
+    return _refusal_with(request, _later(message, limited.seconds))
+
+
+def _refusal_with(request: Request, status: dict[str, Any]) -> dict[str, Any]:
+    return _review({"uid": request.uid, "allowed": False, "status": status})
 
 
 def _review(response: dict[str, Any]) -> dict[str, Any]:

@@ -33,11 +33,11 @@ UNUSED_CLAIM = rule(
 def unused_claims(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
     """Warn about each claim for GPUs that no container refers to; claims for other devices may need no container."""
     claims = pod.resource_claims
-    referred = {reference.get("name") for container in pod.all_containers for reference in container.claims}
-    if all(claim.get("name") in referred for claim in claims):
+    used = pod.used_claims
+    if all(claim.get("name") in used for claim in claims):
         return
     for request in gpu_requests(pod.document, namespace, view):
-        if request.kind is RequestKind.CLAIM and request.name not in referred and request.is_probable:
+        if request.kind is RequestKind.CLAIM and request.name not in used and request.is_probable:
             message = f"no container refers to claim {shown(request.name)}: the pod holds its devices, and no container gets them"
             remedy = f"write resources: {{claims: [{{name: {request.name}}}]}} in the container that uses the GPU"
             yield UNUSED_CLAIM.finding(request.path, message, remedy)

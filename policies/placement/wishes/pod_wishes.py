@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from policies.decision import Severity
+from policies.dra.words import listed
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.printable import printable
 from policies.nvidia.wishes import PREFIX, Wish
@@ -64,5 +65,5 @@ class PodWishes:
         words = self.own or tuple(self.texts)
         if len(words) == 1:
             return self.finding(NO_EFFECT, words[0], f"has no effect: {reason}", remedy)
-        told = f"{', '.join(PREFIX + word for word in words[:-1])} and {PREFIX}{words[-1]}"
-        return NO_EFFECT.finding(ANNOTATIONS, f"{told} have no effect: {reason}", remedy)
+        annotations = listed([PREFIX + word for word in words], len(words))
+        return NO_EFFECT.finding(ANNOTATIONS, f"{annotations} have no effect: {reason}", remedy)

@@ -14,7 +14,7 @@ from policies.kubernetes.paths import lookup
 from policies.quota.charges import Bill
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.reservations import Reservations
-from policies.quota.limits.amounts import spoken
+from policies.quota.limits.amounts import bare_amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,12 +141,8 @@ def limit_status(limit: Limit, count: Count, reserved: Fraction) -> Object:
 
 def summary(limit: Limit, used: Fraction | None, reserved: Fraction) -> str:
     """The part of `status.summary` for a limit: `h100 6/8`; `?` if it was not counted yet."""
-    taken = "?" if used is None else _short(limit, used + reserved)
-    return f"{limit.name} {taken}/{_short(limit, limit.hard)}"
-
-
-def _short(limit: Limit, amount: Fraction) -> str:
-    return spoken(limit.unit, amount) if limit.unit == "memory" else str(amount)
+    taken = "?" if used is None else bare_amount(limit.unit, used + reserved)
+    return f"{limit.name} {taken}/{bare_amount(limit.unit, limit.hard)}"
 
 
 def _each(status: Any, field: str, read: Callable[[Any], _Item]) -> list[_Item]:

@@ -57,7 +57,7 @@ class _There:
     """What the cluster shows."""
 
     kinds: frozenset[DeviceKind]
-    """None where nobody knows, or there is no GPU."""
+    """Empty where nobody knows, or there is no GPU."""
     names: dict[str, tuple[str, ...]]
     """By the lists of a selector what their globs can match; a list of which nobody knows that is not there."""
 
