@@ -18,6 +18,7 @@ lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m lints.plain_sentences
 
 storm: .venv/installed-dev
 	STORM=full $(BIN)/pytest -n 0 -s tests/storm

@@ -37,7 +37,10 @@ class AcyclicModulesContract(Contract):
 
 
 def import_circles(imports: Mapping[str, set[str]]) -> list[list[str]]:
-    """Circles of modules, each beginning and ending with the same one; without one import of each, none is left."""
+    """Circles of modules, each beginning and ending with the same one.
+
+    Without one import of each, no circle is left.
+    """
     left = {importer: set(imports[importer]) for importer in sorted(imports)}
     circles: list[list[str]] = []
     while True:
