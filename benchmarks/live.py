@@ -27,8 +27,7 @@ from large_cluster import GPU_PODS, MADE, NODES, VERSION, node
 
 from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.inventory import inventory
-from policies.explanation.cluster import read_cluster, used_amounts
-from policies.explanation.taken import Taken
+from policies.explanation.cluster import Taken, read_cluster, used_amounts
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.review import load_rooms
 from policies.settings import DEFAULTS

@@ -7,8 +7,7 @@ them is for who asks. Facts come from a ClusterView, which may not know all: wha
 from __future__ import annotations
 
 from policies.explanation.explain import explain
-from policies.explanation.obstacles import Obstacle, ObstacleKind
-from policies.explanation.question import NamedClaim, Question
+from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.explanation.questions import questions
 from policies.explanation.report import Change, Explanation, NodeGroup, Reason, ReasonKind, Suggestion, Verdict
 

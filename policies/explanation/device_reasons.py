@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from policies.dra.allocation.constraints import attribute_of
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.pools import PoolState
 from policies.dra.allocation.rejections import Reason as Check
-from policies.dra.words import listed, many
+from policies.dra.words import compressed, listed, many, short
 from policies.explanation.changes import without_constraint
-from policies.explanation.constraint_words import constraint_reason
 from policies.explanation.rejected_devices import Tallies, Tally
 from policies.explanation.report import Reason, ReasonKind
 from policies.explanation.solver import Solver, State
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from policies.dra.allocation.slices import Device
     from policies.dra.allocation.usage import Usage
     from policies.dra.allocator import Allocator
-    from policies.explanation.solver import Ask
+    from policies.explanation.problem import AllocationProblem
+    from policies.explanation.rejected_devices import Tally
 
-__all__ = ["DeviceMiss", "DeviceReasons"]
+__all__ = ["DeviceMiss", "DeviceReasons", "constraint_reason", "constraint_words"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,9 @@ class DeviceMiss:
 class DeviceReasons:
     """Says why claims do not fit, for nodes of which the solver has said that they do not."""
 
-    def __init__(self, ask: Ask, solver: Solver, usage: Usage, holders: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self, ask: AllocationProblem, solver: Solver, usage: Usage, holders: Mapping[str, tuple[str, ...]]
+    ) -> None:
         self._ask = ask
         self._solver = solver
         self._usage = usage
@@ -222,3 +225,56 @@ def _usable(constraint: ConstraintSpec, tallies: Sequence[Sequence[Tally]]) -> l
         for found in alternatives
         if constraint.covers(found.alternative) and not found.short
     ]
+
+
+_MOST_VALUES = 4
+_NONE = ""
+
+
+def constraint_words(constraint: ConstraintSpec) -> str:
+    """The constraint in short: `the same resource.kubernetes.io/pcieRoot`."""
+    return f"the same {constraint.match}" if constraint.match is not None else f"different {constraint.distinct}"
+
+
+def constraint_reason(claim: Claim, position: int, tallies: Sequence[Tally]) -> Reason:
+    """Say what the devices that could serve have in place of one common value, or of different ones.
+
+    Args:
+        claim: whose constraint it is.
+        position: of the constraint in the claim.
+        tallies: what the requests found that the constraint is about.
+    """
+    constraint = claim.constraints[position]
+    name = constraint.match or constraint.distinct or ""
+    devices = {device.id: device for found in tallies for device in found.usable}
+    by_value = _by_value(list(devices.values()), name)
+    asked = sum({found.alternative.request_name: found.asked for found in tallies}.values())
+    start = f"{many(asked, 'device')} with {constraint_words(constraint)} asked"
+    told = sorted(by_value.items(), key=lambda item: -len(item[1]))
+    known = [names for value, names in told if value != _NONE]
+    if constraint.match is not None:
+        most = max(map(len, known), default=0)
+        sentence = f"{start}; of the {len(devices)} that can serve, at most {most} have one in common"
+    else:
+        sentence = f"{start}; the {len(devices)} that can serve have {many(len(known), 'value')} of it"
+    details = [
+        f"{compressed(names)} {'have' if len(names) > 1 else 'has'} {f'{name} {short(value)}' if value else f'no {name}'}"
+        for value, names in told[:_MOST_VALUES]
+    ]
+    rest = len(told) - _MOST_VALUES
+    if rest > 0:
+        details.append(f"the others have {many(rest, 'more value')}")
+    return Reason(ReasonKind.CONSTRAINT, sentence, tuple(details), {"claim": claim.name, "constraint": name})
+
+
+def _by_value(devices: Sequence[Device], name: str) -> dict[str, list[str]]:
+    by_value: dict[str, list[str]] = {}
+    for device in devices:
+        attribute = attribute_of(device, name)
+        value = _NONE if attribute is None else ", ".join(_text(each) for each in attribute.values())
+        by_value.setdefault(value, []).append(device.name)
+    return by_value
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,21 +9,18 @@ from policies.dra.allocation.errors import AllocationError
 from policies.dra.claims.facts import Facts as ClaimFacts
 from policies.dra.keeping_on import KeepOn, for_ever
 from policies.explanation import headlines
-from policies.explanation.asks import ask_of
-from policies.explanation.cluster import read_cluster
-from policies.explanation.costly_selectors import costly_selectors
-from policies.explanation.failures import failure_obstacle
-from policies.explanation.groups import grouped
+from policies.explanation.cluster import Taken, read_cluster
+from policies.explanation.node_groups import grouped
 from policies.explanation.nodes import NodeChecks
-from policies.explanation.obstacles import Obstacle, ObstacleKind
+from policies.explanation.problem import allocation_problem
+from policies.explanation.question import Obstacle, ObstacleKind
 from policies.explanation.remarks import remarks, unaided
 from policies.explanation.replicas import replicas
 from policies.explanation.report import Explanation, Verdict
+from policies.explanation.selector_failures import costly_selectors, failure_obstacle
 from policies.explanation.solver import Solver
-from policies.explanation.suggestion_facts import Facts
 from policies.explanation.suggestions import suggestions
-from policies.explanation.survey import survey
-from policies.explanation.taken import Taken
+from policies.explanation.survey import Facts, survey
 
 if TYPE_CHECKING:
     from policies.explanation.cluster import Cluster
@@ -81,7 +78,7 @@ def _surveyed(
 ) -> Explanation:
     keep_on()
     taken = Taken(view)
-    ask = ask_of(question, cluster, view, settings, keep_on)
+    ask = allocation_problem(question, cluster, view, settings, keep_on)
     checks = NodeChecks(ask.question, cluster.nodes, taken, ask.by_resource)
     try:
         if costly := costly_selectors(ask):

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.words import listed, many
-from policies.explanation.groups import device_names
-from policies.explanation.obstacles import ObstacleKind
+from policies.explanation.node_groups import device_names
+from policies.explanation.question import ObstacleKind
 from policies.explanation.report import Verdict
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.explanation.obstacles import Obstacle
-    from policies.explanation.question import Question
+    from policies.explanation.question import Obstacle, Question
     from policies.explanation.replicas import Replicas
     from policies.explanation.survey import Survey
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.slices import NodeSelection
-from policies.explanation.extended_resources import NO_RESOURCES
+from policies.explanation.problem import NO_RESOURCES
 from policies.explanation.report import ReasonKind
 from policies.kubernetes.amounts import billionths
 from policies.kubernetes.nodes import NodeIndex, labels_of
@@ -19,8 +19,8 @@ from policies.kubernetes.tolerations import tolerates_taint
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
+    from policies.explanation.cluster import Taken
     from policies.explanation.question import Question
-    from policies.explanation.taken import Taken
     from policies.kubernetes.objects import Object
 
 __all__ = ["Miss", "NodeChecks", "Shortage", "Taint"]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from policies.explanation.cluster import Holding
-    from policies.explanation.suggestion_facts import Facts
+    from policies.explanation.survey import Facts
 
 __all__ = ["pods_to_end"]
 

@@ -1,4 +1,4 @@
-"""Devices of one node, asked one by one whether they could serve a request, and if not why."""
+"""Devices of one node that can or cannot serve a request, and the reason for each that cannot."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from policies.dra.allocation.amounts import Amount
+from policies.dra.allocation.constraints import attribute_of
 from policies.dra.allocation.counters import CounterLedger
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.pools import PoolState
@@ -13,7 +14,6 @@ from policies.dra.allocation.rejections import Reason as Check
 from policies.dra.allocation.rejections import Rejection
 from policies.dra.lacks import failing_conjunct, lack
 from policies.dra.words import compressed, listed, predicate, short
-from policies.explanation.device_values import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from policies.dra.allocation.requests import Alternative, Claim
     from policies.dra.allocation.slices import Device
     from policies.dra.cel.conjuncts import Conjunct
+    from policies.dra.cel.reads import Read
     from policies.dra.lacks import Lack
 
-__all__ = ["OF_CAPACITY", "Tallies", "Tally", "Why"]
+__all__ = ["OF_CAPACITY", "Tallies", "Tally", "Why", "value_of"]
 
 OF_CAPACITY = (Check.CAPACITY, Check.CAPACITY_POLICY, Check.NO_SUCH_CAPACITY)
 """The reasons that are about the capacity that is asked for."""
@@ -238,3 +239,31 @@ def _spoken(rejected: Mapping[Why, list[Device]]) -> list[tuple[str, list[str]]]
 def _name(device: Device) -> str:
     """The name of a device; with that of its pool where that is no node's own."""
     return device.name if device.slice.selection.node_name else f"{device.slice.pool}/{device.name}"
+
+
+def value_of(device: Device, read: Read) -> str | None:
+    """What a device has, as text; None where it has nothing there."""
+    match read.part:
+        case "driver":
+            return device.slice.driver
+        case "allowMultipleAllocations":
+            return "true" if device.shareable else "false"
+        case "attributes":
+            attribute = attribute_of(device, f"{read.domain}/{read.name}")
+            return None if attribute is None else _scalar(attribute)
+    capacity = device.document.get("capacity") or {}
+    found = capacity.get(f"{read.domain}/{read.name}")
+    if found is None and read.domain == device.slice.driver:
+        found = capacity.get(read.name)
+    return str(found.get("value")) if isinstance(found, dict) else None
+
+
+def _scalar(attribute: Any) -> str | None:
+    for value in attribute.values():
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, str | int):
+            return str(value)
+        if isinstance(value, list):
+            return listed([str(each) for each in value])
+    return None

@@ -14,9 +14,8 @@ from policies.dra.cel.libraries.semvers import Semver
 from policies.dra.conditions import condition
 from policies.dra.words import many, short
 from policies.explanation.changes import with_capacity, with_count, with_selector, with_toleration, without_constraint
-from policies.explanation.constraint_words import constraint_words
-from policies.explanation.device_values import value_of
-from policies.explanation.rejected_devices import OF_CAPACITY
+from policies.explanation.device_reasons import constraint_words
+from policies.explanation.rejected_devices import OF_CAPACITY, value_of
 from policies.explanation.report import Change
 from policies.kubernetes.amounts import billionths
 from policies.kubernetes.misspellings import closest

@@ -14,10 +14,9 @@ from policies.nvidia.resources import parse_resource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.explanation.cluster import Cluster
+    from policies.explanation.cluster import Cluster, Taken
     from policies.explanation.question import Question
     from policies.explanation.report import Suggestion
-    from policies.explanation.taken import Taken
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView
 

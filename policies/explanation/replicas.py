@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import Usage
-from policies.explanation.claims_of_pods import MOST_PODS, reservations
+from policies.explanation.claims import MOST_PODS, reservations
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from policies.dra.allocator import Allocator
     from policies.explanation.nodes import NodeChecks
-    from policies.explanation.solver import Ask
+    from policies.explanation.problem import AllocationProblem
     from policies.explanation.survey import Like, Survey
     from policies.kubernetes.objects import Object
 
@@ -73,7 +73,7 @@ class _Stand:
         return sum(self.replicas if room is None else min(self.replicas, room) for room in self.rooms)
 
 
-def replicas(ask: Ask, checks: NodeChecks, survey: Survey, usage: Usage) -> Replicas:
+def replicas(ask: AllocationProblem, checks: NodeChecks, survey: Survey, usage: Usage) -> Replicas:
     """Place replicas as long as there is room on nodes that fit now.
 
     Nodes whose devices are their own are filled in step, one standing for all that are like it. Devices that several
@@ -97,7 +97,9 @@ def replicas(ask: Ask, checks: NodeChecks, survey: Survey, usage: Usage) -> Repl
     return _limited(Replicas(count, books.stopped), limit)
 
 
-def _fill_in_step(ask: Ask, checks: NodeChecks, likes: Iterable[Like], books: _Books) -> tuple[int, list[Like]]:
+def _fill_in_step(
+    ask: AllocationProblem, checks: NodeChecks, likes: Iterable[Like], books: _Books
+) -> tuple[int, list[Like]]:
     """Give every stand another replica, as long as one gets any; and the nodes whose devices others can reach too."""
     stands = [_Stand(like, [checks.room(position) for position in like.positions]) for like in likes]
     alive = [stand for stand in stands if ask.claims or stand.like.resources]
@@ -125,7 +127,7 @@ def _fill_in_step(ask: Ask, checks: NodeChecks, likes: Iterable[Like], books: _B
     return sum(stand.count for stand in (*filled, *alive)), one_by_one
 
 
-def _fill(ask: Ask, checks: NodeChecks, position: int, resources: frozenset[str], books: _Books) -> int:
+def _fill(ask: AllocationProblem, checks: NodeChecks, position: int, resources: frozenset[str], books: _Books) -> int:
     """Fill one node."""
     room = checks.room(position)
     count = 0
@@ -138,7 +140,7 @@ def _fill(ask: Ask, checks: NodeChecks, position: int, resources: frozenset[str]
     return count
 
 
-def _sharing(ask: Ask, checks: NodeChecks, likes: Sequence[Like]) -> Replicas:
+def _sharing(ask: AllocationProblem, checks: NodeChecks, likes: Sequence[Like]) -> Replicas:
     """Replicas of a claim that they share: all on the best node, unless its devices can be reached from others too."""
     if not likes:
         return Replicas(0)
@@ -156,7 +158,7 @@ def _tied(allocation: Object) -> bool:
     return bool(lookup(allocation, ("nodeSelector", "nodeSelectorTerms", 0, "matchFields")))
 
 
-def _place(ask: Ask, position: int, resources: frozenset[str], books: _Books) -> list[Object] | None:
+def _place(ask: AllocationProblem, position: int, resources: frozenset[str], books: _Books) -> list[Object] | None:
     """One more replica on a node; None where there is no room for it."""
     node = ask.nodes[position]
     try:
@@ -176,7 +178,7 @@ def _place(ask: Ask, position: int, resources: frozenset[str], books: _Books) ->
     return allocations
 
 
-def _reachable_elsewhere(allocations: Iterable[Object], ask: Ask, like: Like) -> bool:
+def _reachable_elsewhere(allocations: Iterable[Object], ask: AllocationProblem, like: Like) -> bool:
     """Whether any of the devices is not the node's own."""
     own = {found.pool_id for found in ask.index.of_node(_name(ask.nodes[like.positions[0]]))}
     return any(
@@ -190,7 +192,7 @@ def _name(node: Object) -> str:
     return str(lookup(node, ("metadata", "name")))
 
 
-def _limit(ask: Ask) -> int | None:
+def _limit(ask: AllocationProblem) -> int | None:
     """For how many more pods the claims that all replicas share can be reserved; None where they share none.
 
     A claim of a PodGroup is reserved for the group, whatever number of pods it has.

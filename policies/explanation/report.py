@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.decision import Finding
-    from policies.explanation.obstacles import Obstacle
+    from policies.explanation.question import Obstacle
 
 __all__ = ["Change", "Explanation", "NodeGroup", "Reason", "ReasonKind", "Suggestion", "Verdict"]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import NONE
 from policies.dra.words import short
-from policies.explanation.asks import ask_of
 from policies.explanation.nodes import NodeChecks, Taint
 from policies.explanation.preemption import pods_to_end
+from policies.explanation.problem import allocation_problem
 from policies.explanation.relaxations import Relaxation, relaxations
 from policies.explanation.report import Change, ReasonKind, Suggestion
 from policies.explanation.solver import Solver, State
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.dra.allocation.usage import Usage
+    from policies.explanation.problem import AllocationProblem
     from policies.explanation.question import Question
-    from policies.explanation.solver import Ask
-    from policies.explanation.suggestion_facts import Facts
-    from policies.explanation.survey import Like, Survey
+    from policies.explanation.survey import Facts, Like, Survey
 
 __all__ = ["suggestions"]
 
@@ -180,14 +179,20 @@ def _of_wishes(facts: Facts, wishes: tuple[WishChange, ...], *, only_if_empty: b
     for wish in wishes:
         if wish.word in helped:
             continue
-        ask = ask_of(wish.question, facts.cluster, facts.view, facts.settings, facts.ask.keep_on)
+        ask = allocation_problem(wish.question, facts.cluster, facts.view, facts.settings, facts.ask.keep_on)
         for suggestion in _if_it_helps(facts, Change.WISH, wish.sentence, ask, likes, only_if_empty=only_if_empty):
             helped.add(wish.word)
             yield suggestion
 
 
 def _if_it_helps(
-    facts: Facts, change: Change, sentence: str, ask: Ask, likes: list[Like], *, only_if_empty: bool = False
+    facts: Facts,
+    change: Change,
+    sentence: str,
+    ask: AllocationProblem,
+    likes: list[Like],
+    *,
+    only_if_empty: bool = False,
 ) -> Iterator[Suggestion]:
     """The suggestion of another ask, if it fits on nodes that these stand for."""
     checks = NodeChecks(ask.question, ask.nodes, None if only_if_empty else facts.taken, ask.by_resource)

@@ -1,4 +1,4 @@
-"""The survey: every node asked whether the question fits there, now and if nothing were in use."""
+"""The survey: whether the question fits on each node, now and if nothing were in use."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from policies.explanation.solver import Outcome, Solver, State
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from policies.explanation.cluster import Cluster
+    from policies.explanation.cluster import Cluster, Taken
     from policies.explanation.nodes import Miss, NodeChecks
-    from policies.explanation.solver import Ask
+    from policies.explanation.problem import AllocationProblem
+    from policies.explanation.question import Question
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
 
-__all__ = ["Failure", "Like", "Survey", "survey"]
+__all__ = ["Facts", "Failure", "Like", "Survey", "survey"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class Survey:
         return sum(len(like.positions) for like in gave_up)
 
 
-def survey(ask: Ask, checks: NodeChecks, cluster: Cluster) -> Survey:
+def survey(ask: AllocationProblem, checks: NodeChecks, cluster: Cluster) -> Survey:
     """Ask every node, those of one shape once. It ends with the first error that stops the scheduler."""
     found = Survey()
     by_key: dict[Hashable, Like] = {}
@@ -124,3 +127,16 @@ def _fits_if_empty(position: int, resources: frozenset[str], empty: Solver) -> b
         return empty.outcome(position, resources).state is State.FITS
     except AllocationError:
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A question that does not fit everywhere, what was found out about it, and the cluster."""
+
+    question: Question
+    ask: AllocationProblem
+    survey: Survey
+    cluster: Cluster
+    taken: Taken
+    view: ClusterView
+    settings: GPUAdmissionPolicy

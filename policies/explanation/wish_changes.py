@@ -1,17 +1,19 @@
-"""Changes of a pod's wish, one word at a time: a bound moved to what GPUs have, or the word dropped."""
+"""Changes of a pod wish, one word at a time: a bound moved to what GPUs have, or the word dropped."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from policies.dra.allocation.requests import read_claim
 from policies.dra.cel.conjuncts import conjuncts
-from policies.explanation.pod_questions import pod_question
-from policies.explanation.wish_bounds import nearest_bounds
+from policies.explanation.questions import pod_question
 from policies.kubernetes.pods import Pod
-from policies.nvidia.wishes import PREFIX
+from policies.nvidia.labels import Subject
+from policies.nvidia.wishes import PREFIX, Wish, WishError
 from policies.placement.wishes import read_wishes
+from policies.placement.wishes.asked_gpus import asked_gpus
+from policies.placement.wishes.existing_gpus import existing_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
     from policies.explanation.question import Question
     from policies.kubernetes.objects import Object
     from policies.placement.wishes import PodWishes
+    from policies.placement.wishes.asked_gpus import AskedGPU
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["WishChange", "wish_changes"]
+__all__ = ["WishChange", "nearest_bounds", "wish_changes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +120,52 @@ def _conditions(question: Question) -> frozenset[str]:
         if selector is not None
         for conjunct in conjuncts(selector)
     )
+
+
+_MOST = 2
+"""Bounds that are tried for one word: the nearest to what is wished, and the next."""
+_FACTS = {
+    "min-memory": "memory",
+    "max-memory": "memory",
+    "min-compute-capability": "compute_capability",
+    "min-driver": "driver",
+    "min-cuda": "cuda",
+}
+"""The words that are bounds, and the attribute of `ExistingGPU` that each is about."""
+
+
+def nearest_bounds(word: str, wish: Wish, pod: Pod, view: ClusterView) -> list[str]:
+    """What some GPU has that a bound turns away, nearest first, as it is written in a wish; nothing for other words."""
+    if word not in _FACTS:
+        return []
+    least, asked = word.startswith("min-"), _bound(word, wish)
+    facts = {
+        getattr(existing, _FACTS[word])
+        for resource in asked_gpus(pod, view)
+        for existing in existing_gpus(_by_claims_too(resource), view)
+    }
+    found = {_bound(word, has): has.words()[word] for has in _read(word, facts)}
+    nearest = sorted((bound for bound in found if (bound < asked if least else bound > asked)), reverse=least)
+    return [found[bound] for bound in nearest[:_MOST]]
+
+
+def _by_claims_too(resource: AskedGPU) -> AskedGPU:
+    """The same with the devices that conversion would claim for it, whether or not a DeviceClass hands it out."""
+    if resource.devices is not None or resource.labels is None:
+        return resource
+    kind: Literal["gpu", "mig"] = "mig" if resource.labels.mig else "gpu"
+    return replace(resource, devices=Subject(kind, resource.labels.profile))
+
+
+def _bound(word: str, wish: Wish) -> Any:
+    """A number, or a version as numbers."""
+    return getattr(wish, word.replace("-", "_"))
+
+
+def _read(word: str, facts: set[str]) -> Iterator[Wish]:
+    """The wishes for what GPUs have; labels may hold what is no such thing."""
+    for fact in sorted(facts):
+        try:
+            yield Wish.of({word: fact})
+        except WishError:
+            continue

@@ -1,23 +1,32 @@
-"""Failures: errors with which the scheduler stops looking for a node at all, told with what to do."""
+"""Selectors that stop the scheduler for every node: they fail on a device, do not compile, or cost too much."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from policies.dra.allocation.classes import read_classes
 from policies.dra.allocation.errors import AllocationError
+from policies.dra.allocation.requests import read_claim
+from policies.dra.allocation.selectors import cel_features
+from policies.dra.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, compile_selector
 from policies.dra.cel.conjuncts import conjuncts
-from policies.dra.claims.cluster.wording import path_of
+from policies.dra.claims.cluster.domains import domains
+from policies.dra.claims.cluster.missing import missing_reads
+from policies.dra.claims.cluster.removed import removed_attributes
+from policies.dra.claims.cluster.unguarded import unguarded_reads
+from policies.dra.claims.cluster.wording import path_of, text_place
+from policies.dra.claims.subject import Subject
 from policies.dra.conditions import reads_of
 from policies.dra.words import short
-from policies.explanation.device_values import value_of
-from policies.explanation.obstacles import Obstacle, ObstacleKind
-from policies.explanation.selector_remedies import remedy_by_rules
-from policies.kubernetes.objects import name_of
+from policies.explanation.question import Obstacle, ObstacleKind
+from policies.explanation.rejected_devices import value_of
+from policies.kubernetes.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from policies.dra.allocation.checks import Checks
     from policies.dra.allocation.question import Question
@@ -25,11 +34,12 @@ if TYPE_CHECKING:
     from policies.dra.allocation.slices import Device
     from policies.dra.cel.reads import Read
     from policies.dra.claims.facts import Facts
-    from policies.explanation.solver import Ask, Solver
+    from policies.explanation.problem import AllocationProblem
+    from policies.explanation.solver import Solver
     from policies.explanation.survey import Failure
     from policies.kubernetes.objects import Object
 
-__all__ = ["failure_obstacle"]
+__all__ = ["costly_selectors", "failure_obstacle", "remedy_by_rules"]
 
 _RUNTIME = "CEL runtime error: "
 _COMPILE = "CEL compile error: "
@@ -46,7 +56,9 @@ class _Culprit:
     """The claim or class that it stands in."""
 
 
-def failure_obstacle(failure: Failure, ask: Ask, solver: Solver, resources: frozenset[str], facts: Facts) -> Obstacle:
+def failure_obstacle(
+    failure: Failure, ask: AllocationProblem, solver: Solver, resources: frozenset[str], facts: Facts
+) -> Obstacle:
     """The obstacle that an error is: what fails, on which device, and how to write it instead."""
     if _RUNTIME not in failure.message:
         cause = "a selector does not compile" if _COMPILE in failure.message else "Kubernetes' scheduler fails"
@@ -71,7 +83,7 @@ def _first_line(text: str) -> str:
     return f"{first} ..." if others else first
 
 
-def _culprit(failure: Failure, ask: Ask, solver: Solver, resources: frozenset[str]) -> _Culprit | None:
+def _culprit(failure: Failure, ask: AllocationProblem, solver: Solver, resources: frozenset[str]) -> _Culprit | None:
     """The first device that a selector fails on, and the selector."""
     allocator = solver.allocator(resources)
     question = allocator.question
@@ -127,3 +139,69 @@ def _remedy(found: _Culprit, error: str, checks: Checks, facts: Facts) -> str:
 def _guarded(read: Read, failing: str) -> str:
     quoted = (read.name or "").replace('"', '\\"')
     return f'write "{quoted}" in {path_of(read.part, read.domain or "")} && {short(failing)}'
+
+
+_REMEDY = "avoid loops in loops: all, exists, filter and map over what may be long"
+
+
+def costly_selectors(ask: AllocationProblem) -> tuple[Obstacle, ...]:
+    """The selectors whose estimated cost for one device exceeds Kubernetes' limit.
+
+    The API server refuses them, so they are in manifests only, or were stored by a version that estimated otherwise.
+
+    Raises:
+        AllocationError: a field of a claim or a class is of the wrong type.
+    """
+    features = cel_features(ask.features)
+    found: list[Obstacle] = []
+    for owner, text in _selectors(ask):
+        ask.keep_on()
+        try:
+            cost = compile_selector(text, features).max_cost
+        except CelCompileError:
+            continue  # the scheduler fails with it, and that is said where it does
+        if cost > MOST_COST:
+            estimate = "has no bound" if cost >= UNBOUNDED_COST else f"is {cost:,}"
+            sentence = (
+                f"the API server refuses a selector of {owner} as too costly: the estimate for one device {estimate}, "
+                f"and the limit is {MOST_COST:,}: {short(text)}"
+            )
+            found.append(Obstacle(ObstacleKind.TOO_COSTLY, sentence, _REMEDY))
+    return tuple(found)
+
+
+def _selectors(ask: AllocationProblem) -> Iterator[tuple[str, str]]:
+    """Whose selector it is, and the selector."""
+    for device_class in read_classes(ask.classes).values():
+        for text in device_class.selectors:
+            if text is not None:
+                yield f"DeviceClass {device_class.name}", text
+    for named in ask.claims:
+        for request in read_claim(named.claim).requests:
+            for alternative in request.alternatives:
+                for text in alternative.selectors:
+                    if text is not None:
+                        yield f"request {alternative.full_name} of {named.source}", text
+
+
+def remedy_by_rules(document: Object, selector: str, read: Read, facts: Facts) -> str:
+    """The remedy of the rule that tells of the read; empty where none does.
+
+    Args:
+        document: the ResourceClaim or DeviceClass of the selector, in the shape of resource.k8s.io/v1.
+        selector: its text.
+        read: what a device lacks.
+        facts: the cluster, as rules see it.
+    """
+    kind = "DeviceClass" if document.get("kind") == "DeviceClass" else "ResourceClaim"
+    subject = Subject({**document, "kind": kind}, None, kind, "v1", namespace_of(document), facts)
+    place = (read.part, read.domain, read.name)
+    missing = [each for each in missing_reads(subject) if each.selector.text == selector]
+    found = next((each for each in missing if each.place == place), None)
+    if found is None:
+        return ""
+    if found.reason == "domain":  # told once for all that is read of the domain
+        found = next(each for each in missing if (each.reason, *each.place[:2]) == ("domain", *place[:2]))
+    where = text_place(found.selector, found.offset)
+    told = chain(domains(subject), removed_attributes(subject), unguarded_reads(subject))
+    return next((each.remedy for each in told if each.place == where and each.remedy), "")
