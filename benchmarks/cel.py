@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import timeit
 
-from policies.dra.cel import Device, Features, compile_selector, selectors
+from policies.dra.cel import CelDevice, Features, compile_selector, selectors
 
 FOUR_CLAUSES = (
     'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type == "gpu"'
@@ -56,8 +56,8 @@ def main() -> None:
     print(f"compile four clauses     {best(lambda: fresh(FOUR_CLAUSES, Features()), 20) * 1e3:8.2f} ms")
     selector = compile_selector(FOUR_CLAUSES)
     sources = [device(number) for number in range(40_000)]
-    print(f"read 1,000 devices       {best(lambda: list(map(Device.read, sources[:1000]))) * 1e3:8.2f} ms")
-    devices = list(map(Device.read, sources))
+    print(f"read 1,000 devices       {best(lambda: list(map(CelDevice.read, sources[:1000]))) * 1e3:8.2f} ms")
+    devices = list(map(CelDevice.read, sources))
     print(f"match 1,000, read before {best(lambda: list(map(selector.matches, devices[:1000]))) * 1e3:8.2f} ms")
     print(f"cost of 1,000, exactly   {best(lambda: list(map(selector.actual_cost, devices[:1000]))) * 1e3:8.2f} ms")
     one_by_one = best(lambda: list(map(selector.matches, sources)))

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from benchmarks.check import Ratio
-from policies.dra.cel import Device, compile_selector
+from policies.dra.cel import CelDevice, compile_selector
 from policies.entries import ENTRIES
 from policies.review import load_rooms, review
 from policies.settings import DEFAULTS
@@ -71,7 +71,7 @@ def least(entry: str, sent: bytes) -> float:
 
 def mebibytes_of_selectors() -> float:
     """What the selectors leave in memory once they were compiled and evaluated."""
-    device = Device.read({"driver": "gpu.nvidia.com"})
+    device = CelDevice.read({"driver": "gpu.nvidia.com"})
     compile_selector("true").matches(device)
     before = resident()
     for number in range(SELECTORS):

@@ -11,7 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from policies.caches import remember
-from policies.dra.cel import CelCompileError, CelRuntimeError, Device, Features, Selector, compile_selector
+from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, Features, Selector, compile_selector
 from policies.dra.cel.environment import environment
 from policies.dra.cel.interpreter.planner import InstantiationError, plan_expression
 from policies.dra.cel.reads import Read
@@ -57,7 +57,7 @@ class _Model:
     """A device of which little is known."""
 
     driver: str
-    device: Device
+    device: CelDevice
     absent: frozenset[str] = frozenset()
     """Attributes of its driver that it does not have."""
 
@@ -75,7 +75,7 @@ class _Model:
 
 
 def _model(driver: str, type_: str, absent: frozenset[str] = frozenset()) -> _Model:
-    return _Model(driver, Device.read({"driver": driver, "attributes": {"type": {"string": type_}}}), absent)
+    return _Model(driver, CelDevice.read({"driver": driver, "attributes": {"type": {"string": type_}}}), absent)
 
 
 _MODELS = {
@@ -84,7 +84,7 @@ _MODELS = {
     "vfio": _model(DRIVER, "vfio", _OF_SLICES),
     "channel": _model(COMPUTE_DOMAIN_DRIVER, "channel"),
     "daemon": _model(COMPUTE_DOMAIN_DRIVER, "daemon"),
-    "other": _Model(_OTHER_DRIVER, Device.read({"driver": _OTHER_DRIVER})),
+    "other": _Model(_OTHER_DRIVER, CelDevice.read({"driver": _OTHER_DRIVER})),
 }
 
 
@@ -150,10 +150,10 @@ class _Analysis:
         if named is None or len(named) > _MOST_DRIVERS or selector.max_cost * len(named) > self._cost_left:
             return _ANY
         self._cost_left -= selector.max_cost * len(named)
-        devices = (model.device, *(Device.read({"driver": driver}) for driver in sorted(named)))
+        devices = (model.device, *(CelDevice.read({"driver": driver}) for driver in sorted(named)))
         return frozenset[_Outcome]().union(*(self._on(selector, device) for device in devices))
 
-    def _on(self, selector: Selector, device: Device) -> _Outcomes:
+    def _on(self, selector: Selector, device: CelDevice) -> _Outcomes:
         if self._steps_left < 0:
             return _ANY
         begin()

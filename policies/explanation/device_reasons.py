@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.pools import Pool
     from policies.dra.allocation.question import Question
     from policies.dra.allocation.requests import Claim, ConstraintSpec
-    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.allocation.usage import Usage
     from policies.dra.allocator import Allocator
     from policies.explanation.problem import AllocationProblem
@@ -174,7 +174,7 @@ def _unusable_pool(
     return None
 
 
-def _is_of_class(question: Question, found: Tally, device: Device) -> bool:
+def _is_of_class(question: Question, found: Tally, device: AllocatableDevice) -> bool:
     question.keep_on()
     try:
         rejection = question.checks.selectors(found.claim, found.alternative, device)
@@ -267,7 +267,7 @@ def constraint_reason(claim: Claim, position: int, tallies: Sequence[Tally]) -> 
     return Reason(ReasonKind.CONSTRAINT, sentence, tuple(details), {"claim": claim.name, "constraint": name})
 
 
-def _by_value(devices: Sequence[Device], name: str) -> dict[str, list[str]]:
+def _by_value(devices: Sequence[AllocatableDevice], name: str) -> dict[str, list[str]]:
     by_value: dict[str, list[str]] = {}
     for device in devices:
         attribute = attribute_of(device, name)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.pools import Pool
     from policies.dra.allocation.question import Question
     from policies.dra.allocation.requests import Alternative, Claim
-    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel.conjuncts import Conjunct
     from policies.dra.cel.reads import Read
     from policies.dra.lacks import Lack
@@ -69,8 +69,8 @@ class Tally:
 
     claim: Claim
     alternative: Alternative
-    usable: list[Device] = field(default_factory=list)
-    rejected: dict[Why, list[Device]] = field(default_factory=dict)
+    usable: list[AllocatableDevice] = field(default_factory=list)
+    rejected: dict[Why, list[AllocatableDevice]] = field(default_factory=dict)
 
     @property
     def asked(self) -> int:
@@ -144,7 +144,7 @@ class Tallies:
                     found.rejected.setdefault(why, []).append(device)
         return found
 
-    def _why(self, claim: Claim, alternative: Alternative, device: Device, node: TargetNode) -> Why | None:
+    def _why(self, claim: Claim, alternative: Alternative, device: AllocatableDevice, node: TargetNode) -> Why | None:
         """The first reason; whether the device is in use is asked after whether it would do."""
         checks = self._question.checks
         try:
@@ -160,7 +160,7 @@ class Tallies:
         )
         return None if rejection is None else self._worded(rejection, alternative, device)
 
-    def _worded(self, rejection: Rejection, alternative: Alternative, device: Device) -> Why:
+    def _worded(self, rejection: Rejection, alternative: Alternative, device: AllocatableDevice) -> Why:
         reason, name = rejection.reason, rejection.name
         if reason is Check.CLASS_SELECTOR:
             why, failing = self._lack(name, device)
@@ -177,7 +177,7 @@ class Tallies:
         capacity = (rejection.name, rejection.asked, rejection.left) if reason in OF_CAPACITY else ("", 0, 0)
         return Why(reason, text, gist, capacity=capacity)
 
-    def _lack(self, selector: str, device: Device) -> tuple[Lack, Conjunct | None]:
+    def _lack(self, selector: str, device: AllocatableDevice) -> tuple[Lack, Conjunct | None]:
         checks = self._question.checks
         key = (selector, checks.shapes.of(device))
         if key not in self._lacks:
@@ -204,7 +204,7 @@ def _amount_words(rejection: Rejection) -> tuple[str, str]:
     return text, text
 
 
-def _counted_out(ledger: CounterLedger, device: Device, pool: Pool) -> Why | None:
+def _counted_out(ledger: CounterLedger, device: AllocatableDevice, pool: Pool) -> Why | None:
     if not device.counter_sets:
         return None
     rejection = ledger.take(device, pool)
@@ -224,7 +224,7 @@ def _tainted(rejection: Rejection) -> Why:
     return Why(rejection.reason, text, text, taint=(key, value, effect))
 
 
-def _spoken(rejected: Mapping[Why, list[Device]]) -> list[tuple[str, list[str]]]:
+def _spoken(rejected: Mapping[Why, list[AllocatableDevice]]) -> list[tuple[str, list[str]]]:
     """Predicates with the devices that they are true of, the most first; many values of one thing are told as one."""
     spread: dict[str, int] = {}
     for why in rejected:
@@ -236,12 +236,12 @@ def _spoken(rejected: Mapping[Why, list[Device]]) -> list[tuple[str, list[str]]]
     return sorted(told.items(), key=lambda item: -len(item[1]))
 
 
-def _name(device: Device) -> str:
+def _name(device: AllocatableDevice) -> str:
     """The name of a device; with that of its pool where that is no node's own."""
     return device.name if device.slice.selection.node_name else f"{device.slice.pool}/{device.name}"
 
 
-def value_of(device: Device, read: Read) -> str | None:
+def value_of(device: AllocatableDevice, read: Read) -> str | None:
     """What a device has, as text; None where it has nothing there."""
     match read.part:
         case "driver":

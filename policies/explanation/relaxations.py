@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.dra.allocation.requests import Claim
-    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel.conjuncts import Conjunct
     from policies.dra.conditions import Condition
     from policies.explanation.device_reasons import DeviceMiss
@@ -124,13 +124,13 @@ def _of_capacity(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relax
                     yield Relaxation(Change.CAPACITY, sentence, number, changed, request, topic, (-amount,))
 
 
-def _near_capacity(name: str, devices: Iterable[Device]) -> str | None:
+def _near_capacity(name: str, devices: Iterable[AllocatableDevice]) -> str | None:
     known = sorted({each for device in devices for each in device.document.get("capacity") or {}})
     own = name.rpartition("/")[2]
     return next((each for each in known if each.rpartition("/")[2] == own), None) or closest(name, known)
 
 
-def _amounts(name: str, devices: Iterable[Device], left: int) -> set[int]:
+def _amounts(name: str, devices: Iterable[AllocatableDevice], left: int) -> set[int]:
     """In billionths: what is left, what devices have in all, and the most that they hand out at once."""
     found = {left}
     for device in devices:
@@ -159,12 +159,12 @@ class _Failing:
     index: int
     conjunct: Conjunct
     selector: str
-    devices: list[Device]
+    devices: list[AllocatableDevice]
 
 
-def _failing(found: Tally) -> dict[tuple[int, Conjunct, str], list[Device]]:
+def _failing(found: Tally) -> dict[tuple[int, Conjunct, str], list[AllocatableDevice]]:
     """The conditions that turn devices away, with these; whoever fails in one way is asked once."""
-    devices_of: dict[tuple[int, Conjunct, str], list[Device]] = {}
+    devices_of: dict[tuple[int, Conjunct, str], list[AllocatableDevice]] = {}
     for why, devices in found.rejected.items():
         if why.check is Check.REQUEST_SELECTOR and why.conjunct is not None:
             devices_of.setdefault((why.index, why.conjunct, why.selector), []).extend(devices)
@@ -185,7 +185,7 @@ def _selecting(number: int, claim: NamedClaim, found: Tally, failing: _Failing) 
     yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (1,), conjunct.text)
 
 
-def _bounds(failing: Conjunct, devices: Iterable[Device]) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+def _bounds(failing: Conjunct, devices: Iterable[AllocatableDevice]) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     """The condition with values that devices have in the place of its bound, the nearest first; in words; and its loss."""
     asked = condition(failing.text)
     if asked is None or asked.operator not in (">=", "<="):

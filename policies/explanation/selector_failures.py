@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.checks import Checks
     from policies.dra.allocation.question import Question
     from policies.dra.allocation.requests import Alternative, Claim
-    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel.reads import Read
     from policies.dra.claims.facts import Facts
     from policies.explanation.problem import AllocationProblem
@@ -50,7 +50,7 @@ _NO_KEY = re.compile(r"no such key: (.+)")
 class _Culprit:
     """A selector that fails, and the first device that it fails on."""
 
-    device: Device
+    device: AllocatableDevice
     selector: str
     owner: Object
     """The claim or class that it stands in."""
@@ -100,7 +100,7 @@ def _culprit(failure: Failure, ask: AllocationProblem, solver: Solver, resources
     return None
 
 
-def _fails(checks: Checks, claim: Claim, alternative: Alternative, device: Device) -> bool:
+def _fails(checks: Checks, claim: Claim, alternative: Alternative, device: AllocatableDevice) -> bool:
     try:
         checks.selectors(claim, alternative, device)
     except AllocationError:
@@ -109,7 +109,7 @@ def _fails(checks: Checks, claim: Claim, alternative: Alternative, device: Devic
 
 
 def _at_fault(
-    alternative: Alternative, device: Device, question: Question, claim: Object, classes: Iterable[Object]
+    alternative: Alternative, device: AllocatableDevice, question: Question, claim: Object, classes: Iterable[Object]
 ) -> _Culprit:
     of_class = _failing(question.classes[alternative.class_name].selectors, device, question.checks)
     if of_class:
@@ -118,7 +118,7 @@ def _at_fault(
     return _Culprit(device, _failing(alternative.selectors, device, question.checks), claim)
 
 
-def _failing(selectors: Iterable[str | None], device: Device, checks: Checks) -> str:
+def _failing(selectors: Iterable[str | None], device: AllocatableDevice, checks: Checks) -> str:
     return next((each for each in selectors if each is not None and checks.matches(each, device) is None), "")
 
 

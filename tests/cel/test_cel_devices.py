@@ -2,14 +2,14 @@
 
 import pytest
 
-from policies.dra.cel import CelRuntimeError, Device, Features, compile_selector
+from policies.dra.cel import CelDevice, CelRuntimeError, Features, compile_selector
 
 TRUE = compile_selector("true")
 WITHOUT_LISTS = compile_selector("true", Features(list_type_attributes=False))
 
 
 def test_names_without_domain_are_in_that_of_the_driver():
-    device = Device.read({"driver": "d", "attributes": {"a": {"int": 1}, "e/a": {"int": 2}}})
+    device = CelDevice.read({"driver": "d", "attributes": {"a": {"int": 1}, "e/a": {"int": 2}}})
 
     assert device.attributes == {"d": {"a": 1}, "e": {"a": 2}}
 
@@ -50,7 +50,7 @@ def test_problem_names_the_attribute_as_it_is_written():
 
 @pytest.mark.parametrize("kind", ["ints", "bools", "strings", "versions"])
 def test_list_needs_the_feature(kind):
-    device = Device.read({"driver": "d", "attributes": {"a": {kind: []}}})
+    device = CelDevice.read({"driver": "d", "attributes": {"a": {kind: []}}})
 
     assert TRUE.matches(device)
     with pytest.raises(CelRuntimeError, match=r"^attribute a: unsupported attribute value$"):
@@ -71,7 +71,7 @@ def test_list_needs_the_feature(kind):
     ids=["ordinary", "driver", "longest-text", "text", "name", "list", "number"],
 )
 def test_limits_of_the_api_are_noticed(changed, keeps):
-    assert Device.read({"driver": "d", **changed}).keeps_limits is keeps
+    assert CelDevice.read({"driver": "d", **changed}).keeps_limits is keeps
 
 
 @pytest.mark.parametrize("device", [None, [], "gpu-0", 1])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from policies.dra.cel import CelRuntimeError, Device, compile_selector
+from policies.dra.cel import CelDevice, CelRuntimeError, compile_selector
 
-DEVICE = Device.read({"driver": "d", "attributes": {"flags": {"bools": [True, False]}, "ints": {"ints": [1, 2]}}})
+DEVICE = CelDevice.read({"driver": "d", "attributes": {"flags": {"bools": [True, False]}, "ints": {"ints": [1, 2]}}})
 A = 'device.attributes["d"]'
 
 OUTCOMES = [
@@ -50,7 +50,7 @@ def test_call_looks_again_at_every_device():
     """The overload is not remembered by the kind of argument alone."""
     selector = compile_selector(f"{A}.list.distinct().isSorted()")
     ints, texts = (
-        Device.read({"driver": "d", "attributes": {"list": value}}) for value in ({"ints": [1]}, {"strings": ["a"]})
+        CelDevice.read({"driver": "d", "attributes": {"list": value}}) for value in ({"ints": [1]}, {"strings": ["a"]})
     )
 
     assert selector.matches(ints)

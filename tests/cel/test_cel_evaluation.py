@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.dra.cel import CelRuntimeError, Device, compile_selector
+from policies.dra.cel import CelDevice, CelRuntimeError, compile_selector
 
 ATTRIBUTES = {
     "s": {"string": "abc"},
@@ -14,8 +14,8 @@ ATTRIBUTES = {
     "other.com/x": {"string": "y"},
 }
 CAPACITY = {"memory": {"value": "40Gi"}}
-ORDINARY = Device.read({"driver": "d", "attributes": ATTRIBUTES, "capacity": CAPACITY})
-BEYOND_LIMITS = Device.read(
+ORDINARY = CelDevice.read({"driver": "d", "attributes": ATTRIBUTES, "capacity": CAPACITY})
+BEYOND_LIMITS = CelDevice.read(
     {"driver": "d", "attributes": {**ATTRIBUTES, "other.com/long": {"string": "x" * 65}}, "capacity": CAPACITY}
 )
 """The same, but static costs do not hold for it, so that it is evaluated in the exact way."""

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from policies.dra.cel import CelRuntimeError, Device, compile_selector
+from policies.dra.cel import CelDevice, CelRuntimeError, compile_selector
 
-DEVICE = Device.read({"driver": "d", "attributes": {"s": {"string": "abc"}}})
+DEVICE = CelDevice.read({"driver": "d", "attributes": {"s": {"string": "abc"}}})
 LIMIT = "operation cancelled: actual cost limit exceeded"
 
 

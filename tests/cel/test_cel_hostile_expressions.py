@@ -10,11 +10,11 @@ import threading
 
 import pytest
 
-from policies.dra.cel import CelCompileError, CelRuntimeError, Device, compile_selector, work
+from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, work
 from policies.dra.cel.interpreter.machine import COST_LIMIT
 from policies.dra.selector_limits import LONGEST_TEXT
 
-DEVICE = Device.read({"driver": "d", "attributes": {"s": {"string": "x" * 64}, "ints": {"ints": [1] * 64}}})
+DEVICE = CelDevice.read({"driver": "d", "attributes": {"s": {"string": "x" * 64}, "ints": {"ints": [1] * 64}}})
 LIMIT = "operation cancelled: actual cost limit exceeded"
 REFUSED = "refused"
 LARGEST_CHARGE = 1_000_000

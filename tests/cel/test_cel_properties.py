@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from policies.dra.cel import CelCompileError, CelRuntimeError, Device, Features, compile_selector, types
+from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, Features, compile_selector, types
 from policies.dra.cel.interpreter.machine import COST_LIMIT
 from policies.dra.cel.selectors import _UNCOUNTED_COST, _compile
 from policies.dra.cel.types import list_of
@@ -126,7 +126,7 @@ def test_both_evaluators_agree(text, on):
 @many
 @given(texts(), DEVICES)
 def test_device_read_before_is_the_device(text, on):
-    assert outcome(text, Device.read(on)) == outcome(text, on)
+    assert outcome(text, CelDevice.read(on)) == outcome(text, on)
 
 
 @many

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from policies.dra.cel import CelCompileError, CelRuntimeError, Device, Features, compile_selector
+from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, Features, compile_selector
 from policies.dra.cel.reads import Read
 
 FOUR_CLAUSES = (
@@ -146,7 +146,7 @@ def test_matches_all_keeps_errors_as_answers():
 
 def test_selector_can_be_shared_between_threads():
     selector = compile_selector("lists.range(50).map(x, x * 2).filter(x, x > 10).size() == 44")
-    device = Device.read({"driver": "d"})
+    device = CelDevice.read({"driver": "d"})
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(lambda _: selector.matches(device), range(200)))

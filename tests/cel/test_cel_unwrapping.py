@@ -2,11 +2,11 @@
 
 import pytest
 
-from policies.dra.cel import CelRuntimeError, Device, compile_selector
+from policies.dra.cel import CelDevice, CelRuntimeError, compile_selector
 from policies.dra.cel.selectors import _compile
 
 ATTRIBUTES = {"version": {"version": "1.2.3-rc.1+b"}, "index": {"int": 1}}
-DEVICE = Device.read({"driver": "d", "attributes": ATTRIBUTES, "capacity": {"memory": {"value": "1.5Gi"}}})
+DEVICE = CelDevice.read({"driver": "d", "attributes": ATTRIBUTES, "capacity": {"memory": {"value": "1.5Gi"}}})
 LOST = "unsupported conversion to ref.Val: "
 ADDRESS = f"{LOST}(netip.Addr)::1"
 VERSION = f"{LOST}(semver.Version)1.2.3-rc.1+b"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.dra.cel import Device, compile_selector
+from policies.dra.cel import CelDevice, compile_selector
 from policies.dra.cel.selectors import Selector, _compiled
 from policies.dra.claims.cluster.fleet import Group, Member
 from policies.dra.claims.effort import EACH, MOST_COST_OF_ALL, MOST_TEXT, Effort
@@ -94,7 +94,7 @@ def evaluated(monkeypatch):
     costs = []
     value = Selector._value
 
-    def counted(self, device: Device):
+    def counted(self, device: CelDevice):
         costs.append(self.max_cost)
         return value(self, device)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.dra.cel import CelCompileError, CelRuntimeError, Device, compile_selector, selectors
+from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, selectors
 from policies.dra.cel.conjuncts import conjuncts
 from policies.dra.claims.cluster.fleet import Fleet, Group, Member, SliceMembers
 from policies.dra.conditions import condition, reads_of
@@ -53,7 +53,7 @@ def test_compiled_selectors_are_bounded_in_nodes(shape):
 
 
 def test_node_takes_no_more_memory_than_the_bound_counts_on():
-    device = Device.read({"driver": "gpu.nvidia.com"})
+    device = CelDevice.read({"driver": "gpu.nvidia.com"})
     compile_selector(SHAPES["macros"](1)).matches(device)
     gc.collect()
     tracemalloc.start()
@@ -87,7 +87,7 @@ def test_types_are_bounded_in_bytes():
 
 
 def test_verdicts_of_all_selectors_are_bounded_together():
-    devices = [Device.read({"driver": "d", "attributes": {"uuid": {"string": f"{index}"}}}) for index in range(500)]
+    devices = [CelDevice.read({"driver": "d", "attributes": {"uuid": {"string": f"{index}"}}}) for index in range(500)]
     for number in range(60):
         compile_selector(f'device.attributes["d"].uuid == "{number}"').matches_all(devices)
     cache = selectors._VERDICTS
@@ -96,7 +96,7 @@ def test_verdicts_of_all_selectors_are_bounded_together():
 
 
 def test_long_messages_weigh_more():
-    devices = [Device.read({"driver": f"d{index}"}) for index in range(20)]
+    devices = [CelDevice.read({"driver": f"d{index}"}) for index in range(20)]
     selector = compile_selector(f"device.attributes[device.driver].{'x' * 6000} == 1")
     assert all(isinstance(each, CelRuntimeError) for each in selector.matches_all(devices))
     assert selectors._VERDICTS.weight > 20 * 100

@@ -13,7 +13,7 @@ from policies.dra.allocation.rejections import Reason, Rejection
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.slices import AllocatableDevice
 
 __all__ = ["Demand", "demand"]
 
@@ -36,7 +36,7 @@ class Demand:
         return None
 
 
-def demand(device: Device, requested: Mapping[str, Amount] | None) -> Demand | Rejection:
+def demand(device: AllocatableDevice, requested: Mapping[str, Amount] | None) -> Demand | Rejection:
     """What a request takes of a device.
 
     That is what it names, rounded up as the device's policies say, and for the rest their defaults, or all of it.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.node_selectors import TargetNode
     from policies.dra.allocation.requests import Alternative, Claim
     from policies.dra.allocation.shapes import AttributeRead
-    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.allocation.usage import Usage
     from policies.dra.keeping_on import KeepOn
 
@@ -69,16 +69,16 @@ class Checks:
         """The same checks where other claims hold something else; answers that do not depend on it are shared."""
         return replace(self, _usage=usage)
 
-    def in_use(self, alternative: Alternative, device: Device) -> Rejection | None:
+    def in_use(self, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
         """Whether a claim holds the device alone already; admin access does not mind."""
         return _IN_USE if device.id in self._usage.devices and not alternative.admin_access else None
 
-    def binding_conditions(self, device: Device) -> Rejection | None:
+    def binding_conditions(self, device: AllocatableDevice) -> Rejection | None:
         """Whether the device has conditions that this cluster does not know how to wait for."""
         known = self._features.binding_conditions or not device.binding_conditions
         return None if known else _BINDING_CONDITIONS_OFF
 
-    def selectors(self, claim: Claim, alternative: Alternative, device: Device) -> Rejection | None:
+    def selectors(self, claim: Claim, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
         """The first selector that does not match: those of the class come first, then the request's own.
 
         Raises:
@@ -89,7 +89,7 @@ class Checks:
             self._selected[key] = self._unselected(claim, alternative, device)
         return self._selected[key]
 
-    def _unselected(self, claim: Claim, alternative: Alternative, device: Device) -> Rejection | None:
+    def _unselected(self, claim: Claim, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
         of_class = self._classes[alternative.class_name].selectors
         for reason, owner, expressions in (
             (Reason.CLASS_SELECTOR, f"class {alternative.class_name}", of_class),
@@ -100,14 +100,14 @@ class Checks:
                 return Rejection(reason, index=position, name=expressions[position] or "")
         return None
 
-    def matches(self, expression: str, device: Device) -> bool | None:
+    def matches(self, expression: str, device: AllocatableDevice) -> bool | None:
         """Whether a selector of the claims or classes, or a part of one, is true of a device; None where it fails."""
         try:
             return self._selectors.matches(expression, device, self.shapes)
         except (CelCompileError, CelRuntimeError):
             return None
 
-    def node(self, device: Device, node: TargetNode) -> Rejection | None:
+    def node(self, device: AllocatableDevice, node: TargetNode) -> Rejection | None:
         """Whether the device is for this node, where the devices of its slice differ in that.
 
         Raises:
@@ -117,7 +117,7 @@ class Checks:
             return None
         return None if node.matches(device.slice.selection_of(device)) else _OTHER_NODE
 
-    def demand(self, alternative: Alternative, device: Device) -> Demand | Rejection:
+    def demand(self, alternative: Alternative, device: AllocatableDevice) -> Demand | Rejection:
         """What the request would take of the device's capacity, or why the device cannot give it even when unused.
 
         Raises:
@@ -128,7 +128,9 @@ class Checks:
             self._demands[key] = demand(device, alternative.capacity)
         return self._demands[key]
 
-    def capacity(self, alternative: Alternative, device: Device, picked: Mapping[str, int]) -> Rejection | None:
+    def capacity(
+        self, alternative: Alternative, device: AllocatableDevice, picked: Mapping[str, int]
+    ) -> Rejection | None:
         """Whether other claims, and this search with what it has picked so far, leave enough capacity.
 
         Raises:
@@ -141,11 +143,11 @@ class Checks:
             return needed
         return needed.exceeds(self._usage.taken(device.id) or {}, picked)
 
-    def counters(self, device: Device) -> Rejection | None:
+    def counters(self, device: AllocatableDevice) -> Rejection | None:
         """Whether the device consumes counters that this cluster does not know."""
         return _COUNTERS_OFF if device.counter_sets and not self._features.partitionable_devices else None
 
-    def taints(self, alternative: Alternative, device: Device) -> Rejection | None:
+    def taints(self, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
         """The first taint that keeps the device from the request."""
         if not self._features.device_taints or not device.taints:
             return None
@@ -155,11 +157,11 @@ class Checks:
             self._tainted[key] = None if taint is None else Rejection(Reason.TAINT, taint=taint)
         return self._tainted[key]
 
-    def shareable(self, device: Device) -> bool:
+    def shareable(self, device: AllocatableDevice) -> bool:
         """Whether several claims can hold the device at once in this cluster."""
         return self._features.consumable_capacity and device.shareable
 
-    def holdings(self, device: Device) -> tuple[object, ...]:
+    def holdings(self, device: AllocatableDevice) -> tuple[object, ...]:
         """What other claims hold of the device; devices of one shape may differ in it."""
         taken = self._usage.taken(device.id)
         return (
@@ -168,7 +170,9 @@ class Checks:
             None if taken is None else frozenset(taken.items()),
         )
 
-    def selectable(self, claim: Claim, alternative: Alternative, device: Device, node: TargetNode) -> Rejection | None:
+    def selectable(
+        self, claim: Claim, alternative: Alternative, device: AllocatableDevice, node: TargetNode
+    ) -> Rejection | None:
         """The checks whose answer nothing that is picked can change, in Kubernetes' order.
 
         Raises:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from policies.dra.allocation.features import Features
     from policies.dra.allocation.requests import Alternative, Claim, ConstraintSpec
-    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.slices import AllocatableDevice
 
 __all__ = ["Constraint", "attribute_of", "constraints_of"]
 
@@ -31,7 +31,7 @@ class Constraint(Protocol):
 
     spec: ConstraintSpec
 
-    def add(self, alternative: Alternative, device: Device) -> bool:
+    def add(self, alternative: Alternative, device: AllocatableDevice) -> bool:
         """Whether the device satisfies it beside those added before; if so it is added."""
         ...
 
@@ -53,7 +53,7 @@ def constraints_of(claim: Claim, features: Features) -> list[Constraint]:
     return [_constraint(claim, position, features) for position in range(len(claim.constraints))]
 
 
-def attribute_of(device: Device, name: str) -> Mapping[str, Any] | None:
+def attribute_of(device: AllocatableDevice, name: str) -> Mapping[str, Any] | None:
     """A device's attribute by its full name; what a driver publishes without a domain is in the driver's own.
 
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating lookupAttribute.
@@ -82,9 +82,9 @@ class _Values:
     def __init__(self, attribute: str, read: Callable[[Mapping[str, Any]], frozenset[_Value]]) -> None:
         self._attribute = attribute
         self._read = read
-        self._known: dict[Device, frozenset[_Value] | None] = {}
+        self._known: dict[AllocatableDevice, frozenset[_Value] | None] = {}
 
-    def of(self, device: Device) -> frozenset[_Value] | None:
+    def of(self, device: AllocatableDevice) -> frozenset[_Value] | None:
         if device not in self._known:
             attribute = attribute_of(device, self._attribute)
             self._known[device] = None if attribute is None else self._read(attribute)
@@ -100,7 +100,7 @@ class _Same:
         self._count = 0
         self._first: frozenset[_Value] = frozenset()
 
-    def add(self, alternative: Alternative, device: Device) -> bool:
+    def add(self, alternative: Alternative, device: AllocatableDevice) -> bool:
         if not self.spec.covers(alternative):
             return True
         value = self._values.of(device)
@@ -130,7 +130,7 @@ class _SameInLists:
         self._count = 0
         self._common: frozenset[_Value] = frozenset()
 
-    def add(self, alternative: Alternative, device: Device) -> bool:
+    def add(self, alternative: Alternative, device: AllocatableDevice) -> bool:
         if not self.spec.covers(alternative):
             return True
         values = self._values.of(device) or frozenset()
@@ -164,7 +164,7 @@ class _Distinct:
         self._count = 0
         self._by_request: dict[str, frozenset[_Value]] = {}
 
-    def add(self, alternative: Alternative, device: Device) -> bool:
+    def add(self, alternative: Alternative, device: AllocatableDevice) -> bool:
         if not self.spec.covers(alternative):
             return True
         values = self._values.of(device)

@@ -8,7 +8,7 @@ from policies.dra.allocation.rejections import Reason, Rejection
 
 if TYPE_CHECKING:
     from policies.dra.allocation.pools import Pool
-    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.allocation.usage import Usage
 
 __all__ = ["CounterLedger"]
@@ -32,7 +32,7 @@ class CounterLedger:
         self._taken: dict[str, dict[_Key, int]] = {}
         self._overdrawn: dict[str, set[_Key]] = {}
 
-    def take(self, device: Device, pool: Pool) -> Rejection | None:
+    def take(self, device: AllocatableDevice, pool: Pool) -> Rejection | None:
         """Take what the device consumes, or say which counter of its pool does not suffice and take nothing.
 
         A counter of the pool that is overdrawn already keeps back every device that consumes any.
@@ -49,11 +49,11 @@ class CounterLedger:
         self._book(name, device, -1)
         return Rejection(Reason.COUNTERS, name="/".join(short), asked=asked, left=left)
 
-    def give_back(self, device: Device, pool: Pool) -> None:
+    def give_back(self, device: AllocatableDevice, pool: Pool) -> None:
         """Undo taking."""
         self._book(pool.id[1], device, -1)
 
-    def footprint(self, device: Device, pool: Pool) -> tuple[int, ...]:
+    def footprint(self, device: AllocatableDevice, pool: Pool) -> tuple[int, ...]:
         """What is taken of the counters that the device consumes; equal before and after if nothing happened."""
         taken = self._taken.get(pool.id[1], {})
         return tuple(taken.get((counter_set, counter), 0) for counter_set, counter, _ in device.counters)
@@ -74,7 +74,7 @@ class CounterLedger:
         taken = self._taken.setdefault(name, {})
         self._overdrawn[name] = {key for key, amount in available.items() if amount < taken.get(key, 0)}
 
-    def _book(self, name: str, device: Device, sign: int) -> None:
+    def _book(self, name: str, device: AllocatableDevice, sign: int) -> None:
         taken = self._taken.setdefault(name, {})
         available, overdrawn = self._available.get(name, {}), self._overdrawn.setdefault(name, set())
         for counter_set, counter, amount in device.counters:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.pools import Pool
     from policies.dra.allocation.question import Question
     from policies.dra.allocation.requests import Alternative, Claim, Request
-    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.slices import AllocatableDevice
 
 __all__ = ["MOST_RESULTS", "Candidate", "Need", "Needs"]
 
@@ -29,7 +29,7 @@ _LARGEST_INT = 2**63 - 1
 class Candidate(NamedTuple):
     """A device, and what the node sees of its pool."""
 
-    device: Device
+    device: AllocatableDevice
     pool: Pool
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.constraints import Constraint
     from policies.dra.allocation.needs import Candidate
     from policies.dra.allocation.requests import Alternative
-    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.allocation.usage import Usage
 
 __all__ = ["Pick", "Picks"]
@@ -58,18 +58,18 @@ class Picks:
         """The picks of each claim."""
         self.residue = 0
 
-    def free(self, claim: int, alternative: Alternative, device: Device) -> Rejection | None:
+    def free(self, claim: int, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
         """Whether the device can be had by the claim as far as other claims, and picks so far, let it."""
         holders = self._holders.get(device.id)
         if alternative.admin_access:
             return _IN_USE_BY_CLAIM if holders and claim in holders else None
         return _IN_USE if holders else self._checks.in_use(alternative, device)
 
-    def capacity(self, alternative: Alternative, device: Device) -> Rejection | None:
+    def capacity(self, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
         """Whether the device has capacity left for the request."""
         return self._checks.capacity(alternative, device, self._shares.get(device.id, {}))
 
-    def likeness(self, device: Device) -> Hashable:
+    def likeness(self, device: AllocatableDevice) -> Hashable:
         """What the picks so far make of the device; devices that are alike otherwise may differ in it."""
         return frozenset(self._holders.get(device.id, ())), self._shares_of(device)
 
@@ -120,7 +120,7 @@ class Picks:
         shared = shareable and (self._usage.taken(device.id) is not None or device.id in self._shares)
         return self._ledger.take(device, pool) if device.counter_sets and not shared else None
 
-    def _constrain(self, claim: int, alternative: Alternative, device: Device) -> Rejection | None:
+    def _constrain(self, claim: int, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
         constraints = self._constraints[claim]
         for position, constraint in enumerate(constraints):
             if not constraint.add(alternative, device):
@@ -129,7 +129,7 @@ class Picks:
                 return Rejection(Reason.CONSTRAINT, index=position)
         return None
 
-    def _take_share(self, alternative: Alternative, device: Device) -> Mapping[str, Amount]:
+    def _take_share(self, alternative: Alternative, device: AllocatableDevice) -> Mapping[str, Amount]:
         needed: Demand | Rejection = self._checks.demand(alternative, device)
         amounts = {} if isinstance(needed, Rejection) else needed.amounts
         shares = self._shares.setdefault(device.id, {})
@@ -137,7 +137,7 @@ class Picks:
             shares[name] = shares.get(name, 0) + amount.nanos
         return amounts
 
-    def _return_share(self, device: Device, consumed: Mapping[str, Amount]) -> None:
+    def _return_share(self, device: AllocatableDevice, consumed: Mapping[str, Amount]) -> None:
         """A share of nothing is never returned; with the last of something, shares of nothing are gone too."""
         shares = self._shares.get(device.id)
         if not consumed or shares is None:
@@ -160,7 +160,7 @@ class Picks:
             self._shares_of(device),
         )
 
-    def _shares_of(self, device: Device) -> Hashable:
+    def _shares_of(self, device: AllocatableDevice) -> Hashable:
         """What is taken of the device; that shares of nothing are there means something for its counters only."""
         shares = self._shares.get(device.id, {})
         there = bool(device.counter_sets) and device.id in self._shares

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.features import Features
     from policies.dra.allocation.index import SliceIndex
     from policies.dra.allocation.node_selectors import TargetNode
-    from policies.dra.allocation.slices import Device, PoolId, Slice
+    from policies.dra.allocation.slices import AllocatableDevice, PoolId, Slice
     from policies.dra.keeping_on import KeepOn
 
 __all__ = ["Pool", "PoolGatherer", "PoolState"]
@@ -59,7 +59,7 @@ class Pool:
         """`driver/pool`."""
         return "/".join(self.id)
 
-    def devices(self, keep_on: KeepOn) -> Iterator[Device]:
+    def devices(self, keep_on: KeepOn) -> Iterator[AllocatableDevice]:
         """Its devices in the order in which they are searched, for what asks each of them something."""
         for found in self.slices:
             keep_on()
@@ -217,7 +217,7 @@ def _newest(slices: Iterable[Slice]) -> dict[PoolId, list[Slice]]:
     return pools
 
 
-def _device_matches(device: Device, node: TargetNode) -> bool:
+def _device_matches(device: AllocatableDevice, node: TargetNode) -> bool:
     try:
         return node.matches(device.slice.selection_of(device))
     except AllocationError as error:

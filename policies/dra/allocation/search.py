@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.pools import Pool
     from policies.dra.allocation.question import Question
     from policies.dra.allocation.requests import Alternative
-    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.slices import AllocatableDevice
 
 __all__ = ["Search"]
 
@@ -88,7 +88,7 @@ class Search:
         self._twins = Twins(question.checks)
         self._can_swap = can_swap(question, needs, self._candidates)
         self._tries_every_order = not self._can_swap and question.features.implementation is Implementation.STABLE
-        self._numbers: dict[Device, int] = {}
+        self._numbers: dict[AllocatableDevice, int] = {}
         self._selectable: dict[Alternative, set[int]] = {alternative: set() for alternative in needs}
         self._unselectable: dict[Alternative, set[int]] = {alternative: set() for alternative in needs}
         self._steps = 0

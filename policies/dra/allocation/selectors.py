@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.features import Implementation
-from policies.dra.cel import CelCompileError, CelRuntimeError, compile_selector
-from policies.dra.cel import Device as CelDevice
+from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector
 from policies.dra.cel import Features as CelFeatures
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from policies.dra.allocation.features import Features
     from policies.dra.allocation.shapes import AttributeRead, DeviceShapes
-    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel import Selector
     from policies.dra.keeping_on import KeepOn
 
@@ -41,7 +40,7 @@ class Selectors:
         self._tells_sharing = features.implementation is not Implementation.STABLE
         self._compiled: dict[str, Selector | CelCompileError] = {}
         self._verdicts: dict[tuple[str, int], bool] = {}
-        self._seen: tuple[Device, CelDevice] | None = None
+        self._seen: tuple[AllocatableDevice, CelDevice] | None = None
 
     def reads(self, expressions: Iterable[str]) -> frozenset[AttributeRead] | None:
         """The attributes that selectors read, by name or whole domains; None where one may read any."""
@@ -60,7 +59,7 @@ class Selectors:
         return frozenset(found)
 
     def first_unmatched(
-        self, owner: str, expressions: Sequence[str | None], device: Device, shapes: DeviceShapes
+        self, owner: str, expressions: Sequence[str | None], device: AllocatableDevice, shapes: DeviceShapes
     ) -> int | None:
         """The index of the first selector that does not match the device; those after it are not evaluated.
 
@@ -80,7 +79,7 @@ class Selectors:
                 raise AllocationError(f"{where}: CEL runtime error: {error}") from error
         return None
 
-    def matches(self, expression: str, device: Device, shapes: DeviceShapes) -> bool:
+    def matches(self, expression: str, device: AllocatableDevice, shapes: DeviceShapes) -> bool:
         """Whether an expression is true of a device.
 
         Args:
@@ -101,7 +100,7 @@ class Selectors:
             self._verdicts[key] = compiled.matches(self._as_seen(device, shapes))
         return self._verdicts[key]
 
-    def _as_seen(self, device: Device, shapes: DeviceShapes) -> CelDevice:
+    def _as_seen(self, device: AllocatableDevice, shapes: DeviceShapes) -> CelDevice:
         """The device as selectors see it, without attributes that none of them reads; the last one is kept."""
         if self._seen is None or self._seen[0] is not device:
             seen = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from policies.dra.allocation.slices import Device
+    from policies.dra.allocation.slices import AllocatableDevice
 
 __all__ = ["AttributeRead", "DeviceShapes"]
 
@@ -29,9 +29,9 @@ class DeviceShapes:
         self._read = None if read is None else tuple(read)
         self._read_of_driver: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
         self._numbers: dict[Hashable, int] = {}
-        self._of_device: dict[Device, int] = {}
+        self._of_device: dict[AllocatableDevice, int] = {}
 
-    def of(self, device: Device) -> int:
+    def of(self, device: AllocatableDevice) -> int:
         """The number of the device's shape."""
         number = self._of_device.get(device)
         if number is None:
@@ -39,7 +39,7 @@ class DeviceShapes:
             self._of_device[device] = number
         return number
 
-    def attributes(self, device: Device) -> Mapping[str, Any]:
+    def attributes(self, device: AllocatableDevice) -> Mapping[str, Any]:
         """The attributes that tell the device apart: those that are read, and those on which any selector can fail."""
         if self._read is None:
             return device.attributes
@@ -50,7 +50,7 @@ class DeviceShapes:
             if name in names or not _is_plain(value) or (domains and _domain(name) in domains)
         }
 
-    def _shape(self, device: Device) -> Hashable:
+    def _shape(self, device: AllocatableDevice) -> Hashable:
         document = device.document
         return (
             device.slice.driver,

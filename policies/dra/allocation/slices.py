@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Device", "NodeSelection", "PoolId", "Slice"]
+__all__ = ["AllocatableDevice", "NodeSelection", "PoolId", "Slice"]
 
 PoolId = tuple[str, str]
 """Driver and pool name; in their order pools are searched."""
@@ -46,8 +46,8 @@ class NodeSelection:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Device:
-    """A device, as far as every question reads it; devices are equal only to themselves."""
+class AllocatableDevice:
+    """A published device with what the allocator reads: counters, taints, conditions. Equal only to itself."""
 
     id: str
     """`driver/pool/device`."""
@@ -65,7 +65,7 @@ class Device:
     binding_conditions: tuple[str, ...]
 
     @classmethod
-    def read(cls, document: Mapping[str, Any], owner: Slice) -> Device:
+    def read(cls, document: Mapping[str, Any], owner: Slice) -> AllocatableDevice:
         """Read one entry of `spec.devices`."""
         name = text(document, "name", owner.where)
         where = f"{owner.where}, device {name}"
@@ -113,9 +113,9 @@ class Slice:
         return self.driver, self.pool
 
     @cached_property
-    def devices(self) -> tuple[Device, ...]:
+    def devices(self) -> tuple[AllocatableDevice, ...]:
         """Its devices in their order."""
-        return tuple(Device.read(device, self) for device in objects(self._spec, "devices", self.where))
+        return tuple(AllocatableDevice.read(device, self) for device in objects(self._spec, "devices", self.where))
 
     @cached_property
     def counter_sets(self) -> tuple[tuple[str, Mapping[str, int]], ...]:
@@ -125,7 +125,7 @@ class Slice:
             for counter_set in objects(self._spec, "sharedCounters", self.where)
         )
 
-    def selection_of(self, device: Device) -> NodeSelection:
+    def selection_of(self, device: AllocatableDevice) -> NodeSelection:
         """From which nodes one of its devices can be reached."""
         return NodeSelection.read(device.document, device.where) if self.selects_per_device else self.selection
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from policies.dra.cel.devices import Device
+from policies.dra.cel.devices import CelDevice
 from policies.dra.cel.environment import Features
 from policies.dra.cel.errors import CelCompileError, CelRuntimeError
 from policies.dra.cel.selectors import MOST_COST, UNBOUNDED_COST, Selector, compile_selector
@@ -14,8 +14,8 @@ __all__ = [
     "MOST_COST",
     "UNBOUNDED_COST",
     "CelCompileError",
+    "CelDevice",
     "CelRuntimeError",
-    "Device",
     "Features",
     "Selector",
     "compile_selector",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from policies.dra.cel.values import Value
 
-__all__ = ["CONDITION", "WHOLE", "Device", "DeviceMap", "DomainMap", "StringMap", "Visible"]
+__all__ = ["CONDITION", "WHOLE", "CelDevice", "DeviceMap", "DomainMap", "StringMap", "Visible"]
 
 _KEPT_TEXTS = 1024
 """Versions and quantities that are not read again: a cluster has thousands of devices, and few kinds of them."""
@@ -94,8 +94,8 @@ class Visible(dict[str, object]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Device:
-    """A device ready for evaluation; reading one costs more than matching it, so read it once."""
+class CelDevice:
+    """A device as selectors see it. Reading one costs more than matching it, so read it once."""
 
     value: DeviceMap
     """What the variable `device` is."""
@@ -113,7 +113,7 @@ class Device:
     """The same for a cluster whose attributes cannot be lists."""
 
     @staticmethod
-    def read(device: Mapping[str, object]) -> Device:
+    def read(device: Mapping[str, object]) -> CelDevice:
         """Read a device in the JSON form of a ResourceSlice, with its `driver` added.
 
         What the API server would not have stored is kept as a problem, which evaluation raises.
@@ -141,7 +141,7 @@ class _Reader:
         self.problem: str | None = None
         self.lists_problem: str | None = None
 
-    def read(self, device: Mapping[str, object]) -> Device:
+    def read(self, device: Mapping[str, object]) -> CelDevice:
         attributes = self._by_domain(_mapping(device.get("attributes")), self._attribute, "attributes")
         capacity = self._by_domain(_mapping(device.get("capacity")), self._capacity, "capacity")
         if sum(map(len, attributes.values())) + sum(map(len, capacity.values())) > _MOST_ITEMS:
@@ -159,7 +159,7 @@ class _Reader:
         self.visible[CONDITION] = None if is_usual else (self.keeps_limits, self.problem, lists_problem)
         self.visible["driver"] = self.driver
         self.visible["allowMultipleAllocations"] = device.get("allowMultipleAllocations") is True
-        return Device(
+        return CelDevice(
             value, self.driver, attributes, capacity, self.visible, self.keeps_limits, self.problem, lists_problem
         )
 

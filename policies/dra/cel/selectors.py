@@ -12,7 +12,7 @@ from policies.caches import BoundedCache, remember
 from policies.dra.cel import spelling, types
 from policies.dra.cel.checker.checker import check
 from policies.dra.cel.cost.cost_estimate import estimate
-from policies.dra.cel.devices import CONDITION, WHOLE, Device
+from policies.dra.cel.devices import CONDITION, WHOLE, CelDevice
 from policies.dra.cel.environment import Features, environment
 from policies.dra.cel.errors import CelCompileError, CelRuntimeError, EvaluationAborted, Issue
 from policies.dra.cel.interpreter.assembler import assemble
@@ -91,7 +91,7 @@ class Selector:
         """The parts of a device that it can look at; None for any."""
         return reads(self._program)
 
-    def matches(self, device: Device | Mapping[str, object]) -> bool:
+    def matches(self, device: CelDevice | Mapping[str, object]) -> bool:
         """Whether a device matches.
 
         Args:
@@ -106,12 +106,12 @@ class Selector:
         except EvaluationAborted as stopped:
             raise CelRuntimeError(stopped.message) from None
 
-    def matches_all(self, devices: Iterable[Device | Mapping[str, object]]) -> list[bool | CelRuntimeError]:
+    def matches_all(self, devices: Iterable[CelDevice | Mapping[str, object]]) -> list[bool | CelRuntimeError]:
         """The verdicts on many devices; those that agree in all that the selector looks at are evaluated once."""
         look = self._seen
         answers: list[bool | CelRuntimeError] = []
         for device in devices:
-            ready = device if isinstance(device, Device) else Device.read(device)
+            ready = device if isinstance(device, CelDevice) else CelDevice.read(device)
             seen = self._number, look(ready.visible)
             answer = _VERDICTS.get(seen)
             if answer is None:
@@ -119,7 +119,7 @@ class Selector:
             answers.append(answer if isinstance(answer, bool) else CelRuntimeError(answer))
         return answers
 
-    def actual_cost(self, device: Device | Mapping[str, object]) -> int:
+    def actual_cost(self, device: CelDevice | Mapping[str, object]) -> int:
         """What evaluating it on a device costs in Kubernetes, whether it succeeds or not; raises for a bad device."""
         machine = Machine(self._frame(self._ready(device)))
         begin()
@@ -127,14 +127,14 @@ class Selector:
             machine.run(self._routine)
         return machine.cost
 
-    def _ready(self, device: Device | Mapping[str, object]) -> Device:
-        ready = device if isinstance(device, Device) else Device.read(device)
+    def _ready(self, device: CelDevice | Mapping[str, object]) -> CelDevice:
+        ready = device if isinstance(device, CelDevice) else CelDevice.read(device)
         problem = ready.problem if self._has_lists else ready.lists_problem
         if problem is not None:
             raise CelRuntimeError(problem)
         return ready
 
-    def _value(self, device: Device) -> Value:
+    def _value(self, device: CelDevice) -> Value:
         """The expression's value; raises CelRuntimeError and EvaluationAborted."""
         begin()
         if self._code is not None and device.keeps_limits:
@@ -147,7 +147,7 @@ class Selector:
             raise outcome
         return outcome
 
-    def _frame(self, device: Device) -> list[object]:
+    def _frame(self, device: CelDevice) -> list[object]:
         return [device, *self._variables]
 
     @cached_property
@@ -168,7 +168,7 @@ class Selector:
         names = {WHOLE} if self.reads is None else set(map(_visible_name, self.reads))
         return itemgetter(CONDITION, *sorted(names))
 
-    def _remember(self, seen: _Seen, device: Device) -> bool | str:
+    def _remember(self, seen: _Seen, device: CelDevice) -> bool | str:
         """Evaluate, and keep the verdict, or the message of the error, for all devices that look the same."""
         answer: bool | str
         count_work(20 + min(self.max_cost, MOST_COST))

@@ -16,7 +16,7 @@ from policies.dra.cel.values import Absent, Accumulation, Concatenation, Growing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policies.dra.cel.devices import Device
+    from policies.dra.cel.devices import CelDevice
     from policies.dra.cel.values import Value
 
     Frame = list[object]
@@ -129,7 +129,7 @@ def _device_item(part: str, domain: str, name: str) -> Code:
     if part == "attributes":
 
         def read_attribute(frame: Frame) -> Value:
-            device: Device = frame[0]  # type: ignore[assignment]  # always
+            device: CelDevice = frame[0]  # type: ignore[assignment]  # always
             try:
                 return device.attributes[domain][name]
             except KeyError:
@@ -138,7 +138,7 @@ def _device_item(part: str, domain: str, name: str) -> Code:
         return read_attribute
 
     def read_capacity(frame: Frame) -> Value:
-        device: Device = frame[0]  # type: ignore[assignment]  # always
+        device: CelDevice = frame[0]  # type: ignore[assignment]  # always
         try:
             return device.capacity[domain][name]
         except KeyError:

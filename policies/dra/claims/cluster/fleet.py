@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.caches import BoundedCache
-from policies.dra.cel import Device
+from policies.dra.cel import CelDevice
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.resourceslices import PoolPart, newest
 from policies.view import UNKNOWN, ClusterView, Unknown
@@ -69,9 +69,9 @@ class Group:
         return self.members[0]
 
     @cached_property
-    def sample(self) -> Device:
+    def sample(self) -> CelDevice:
         """The first, as selectors see it."""
-        return Device.read({"driver": self.first.driver, **self.first.body})
+        return CelDevice.read({"driver": self.first.driver, **self.first.body})
 
     @cached_property
     def on_node(self) -> Mapping[str, Sequence[Member]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policies.dra.cel import Selector
     from policies.dra.claims.cluster.abstract import Place
     from policies.dra.claims.cluster.fleet import Fleet, Group
-    from policies.dra.claims.cluster.nvidia_devices import DeviceKind
+    from policies.dra.claims.cluster.nvidia_devices import DeviceSchema
     from policies.dra.claims.effort import Effort
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import SelectorText, Subject
@@ -49,7 +49,7 @@ class Missing:
     """The devices that it fails on; none where no ResourceSlice tells."""
     candidates: tuple[Group, ...] = ()
     """All devices that the selector is asked about."""
-    kinds: tuple[DeviceKind, ...] = ()
+    kinds: tuple[DeviceSchema, ...] = ()
     """Where no ResourceSlice tells: the kinds of NVIDIA's devices that it fails on."""
 
 
@@ -154,7 +154,7 @@ def _on_kinds(facts: Facts, wanted: Wanted, asked: Asked | None) -> Iterator[Mis
     release = facts.driver_version()
     for text, selector in wanted:
         for place in _places(selector):
-            found: dict[Reason, list[tuple[DeviceKind, int]]] = {}
+            found: dict[Reason, list[tuple[DeviceSchema, int]]] = {}
             for kind in kinds:
                 reason = _reason_of_kind(place, kind, None if release is UNKNOWN else release)
                 if reason is None or (reason == "domain" and asked is None):
@@ -168,12 +168,12 @@ def _on_kinds(facts: Facts, wanted: Wanted, asked: Asked | None) -> Iterator[Mis
                 yield Missing(text, place, told[0][1], reason, name, kinds=tuple(kind for kind, _ in told))
 
 
-def kinds_of(facts: Facts, name: str) -> tuple[DeviceKind, ...]:
+def kinds_of(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
     """The kinds of NVIDIA's devices that a class may select; none where that is not known."""
     return facts.effort.once((kinds_of, name), lambda: _kinds_of(facts, name))
 
 
-def _kinds_of(facts: Facts, name: str) -> tuple[DeviceKind, ...]:
+def _kinds_of(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
     selectors = class_selectors(facts, name)
     if selectors is UNKNOWN:
         return _of_shipped(facts, name)
@@ -187,17 +187,17 @@ def _kinds_of(facts: Facts, name: str) -> tuple[DeviceKind, ...]:
     return tuple(kind for kind in found if kind.type in _USUAL or not cut)
 
 
-def _of_the_driver() -> tuple[DeviceKind, ...]:
+def _of_the_driver() -> tuple[DeviceSchema, ...]:
     """The kinds that a class under review is asked about wherever NVIDIA's driver is."""
     return tuple(kind for kind in KINDS if kind.type in _USUAL)
 
 
-def _of_shipped(facts: Facts, name: str) -> tuple[DeviceKind, ...]:
+def _of_shipped(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
     """The kind of one of NVIDIA's own classes; none where the class certainly does not exist."""
     return () if facts.device_class(name) is None else kinds_of_shipped(name)
 
 
-def _reason_of_kind(place: Place, kind: DeviceKind, release: str | None) -> Reason | None:
+def _reason_of_kind(place: Place, kind: DeviceSchema, release: str | None) -> Reason | None:
     """Why devices of a kind may lack something; None where they have it."""
     if place in kind.always:
         return "release" if release is not None and not is_published(place, release) else None

@@ -24,7 +24,7 @@ __all__ = [
     "REMOVED",
     "SINCE",
     "STANDARD",
-    "DeviceKind",
+    "DeviceSchema",
     "Removal",
     "class_with",
     "is_published",
@@ -61,8 +61,8 @@ _SHARES: Mapping[Place, str] = {("capacity", DRIVER, "shares"): "with its featur
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceKind:
-    """A kind of device of one of NVIDIA's drivers."""
+class DeviceSchema:
+    """The attributes and capacities that devices of one type of a driver of NVIDIA's have."""
 
     driver: str
     type: str
@@ -87,7 +87,7 @@ def _places(part: str, driver: str, *names: str) -> frozenset[Place]:
 
 
 KINDS = (
-    DeviceKind(
+    DeviceSchema(
         DRIVER,
         "gpu",
         # Only GPUs that share the memory of the CPU have no memory of their own to publish.
@@ -100,7 +100,7 @@ KINDS = (
             **dict.fromkeys(_places("capacity", DRIVER, *_ENGINES), "with its feature gate DynamicMIG"),
         },
     ),
-    DeviceKind(
+    DeviceSchema(
         DRIVER,
         "mig",
         _places("attributes", DRIVER, *_COMMON, "parentUUID", "profile")
@@ -114,7 +114,7 @@ KINDS = (
             **{("capacity", DRIVER, f"memorySlice{number}"): "for slices that lie there" for number in range(8)},
         },
     ),
-    DeviceKind(
+    DeviceSchema(
         DRIVER,
         "vfio",
         _places("attributes", DRIVER, "type", "uuid", "deviceID", "vendorID", "productName")
@@ -122,8 +122,8 @@ KINDS = (
         | {_BUS_ID},
         {**_MEASURED, **_PARTITIONS, ("attributes", DRIVER, "iommuFDEnabled"): "from release 0.4.0 on"},
     ),
-    DeviceKind(COMPUTE_DOMAIN_DRIVER, "channel", _places("attributes", COMPUTE_DOMAIN_DRIVER, "type", "id"), {}),
-    DeviceKind(COMPUTE_DOMAIN_DRIVER, "daemon", _places("attributes", COMPUTE_DOMAIN_DRIVER, "type", "id"), {}),
+    DeviceSchema(COMPUTE_DOMAIN_DRIVER, "channel", _places("attributes", COMPUTE_DOMAIN_DRIVER, "type", "id"), {}),
+    DeviceSchema(COMPUTE_DOMAIN_DRIVER, "daemon", _places("attributes", COMPUTE_DOMAIN_DRIVER, "type", "id"), {}),
 )
 
 
@@ -160,7 +160,7 @@ SINCE: Mapping[Place, str] = {
 """The first release that publishes what came later than the first releases."""
 
 
-def of_class(name: str) -> tuple[DeviceKind, ...]:
+def of_class(name: str) -> tuple[DeviceSchema, ...]:
     """The kind of device that one of NVIDIA's own classes selects, going by its name; nothing for other classes."""
     return tuple(kind for kind in KINDS if kind.type == SHIPPED_TYPES.get(name))
 
