@@ -1,4 +1,4 @@
-"""What predicting allocations costs: one claim asked of 5,000 nodes of 8 GPUs, and searches that find nothing.
+"""Predicting allocations: one claim on 5,000 nodes of 8 GPUs, and searches that find nothing.
 
 Run it with `.venv/bin/python benchmarks/allocation.py`; the aim is a few seconds for all nodes.
 """
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def hopeless() -> None:
-    """Print what it costs to give up: 20 of 64 devices that the claim tells apart, and one more that is not there."""
+    """Print what giving up costs: 20 of 64 devices that the claim tells apart, and one that is missing."""
     shared = gpu_slice(0)
     shared["spec"]["devices"] = [{**gpu(0, number), "attributes": {"rank": {"int": number}}} for number in range(64)]
     asked = claim(20, f'device.attributes["{DRIVER}"].rank >= 0')

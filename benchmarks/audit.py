@@ -1,7 +1,7 @@
 """What an audit of a large cluster costs: seconds of the processor, and MiB.
 
-5,000 nodes with 40,000 GPUs in slices; 100,000 pods of which 20,000 ask for GPUs, in ReplicaSets of 20; a Deployment for
-each ReplicaSet of these; 20,000 claims. Surveying is told in the time that digesting the pages takes; the API server's
+5,000 nodes with 40,000 GPUs in slices; 100,000 pods of which 20,000 request GPUs, in ReplicaSets of 20; a Deployment for
+each ReplicaSet of these; 20,000 claims. Surveying is printed as a multiple of what digesting the pages takes; the API server's
 time and the network's come on top.
 
 Run it with `.venv/bin/python benchmarks/audit.py`.
@@ -51,8 +51,8 @@ def read(kind: str, made: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": RESOURCES[kind].api_version, "kind": kind, **item}
 
 
-def listed(kind: str, items: list[dict[str, Any]]) -> dict[str, Any]:
-    """All objects of a kind."""
+def object_list(kind: str, items: list[dict[str, Any]]) -> dict[str, Any]:
+    """The objects as the API server lists a kind."""
     return {"apiVersion": RESOURCES[kind].api_version, "kind": f"{kind}List", "items": items}
 
 
@@ -77,11 +77,13 @@ def deployments() -> list[dict[str, Any]]:
 def view() -> ManifestsView:
     """The cluster without its pods."""
     known = [
-        listed(kind, [read(kind, make(number)) for number in range(count)])
+        object_list(kind, [read(kind, make(number)) for number in range(count)])
         for kind, (make, count) in MADE.items()
         if kind != "Pod"
     ]
-    return ManifestsView([*known, listed("DeviceClass", [DEVICE_CLASS]), *(listed(kind, []) for kind in ABSENT)])
+    return ManifestsView(
+        [*known, object_list("DeviceClass", [DEVICE_CLASS]), *(object_list(kind, []) for kind in ABSENT)]
+    )
 
 
 class Steps:

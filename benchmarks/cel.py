@@ -1,4 +1,4 @@
-"""What device selectors cost, in process: compiling one, matching 1,000 devices, and asking about 40,000 at once.
+"""Device selectors, in process: compile one, match 1,000 devices, and match 40,000 at once.
 
 Run it with `.venv/bin/python benchmarks/cel.py`; the aims are below 5 ms for 1,000 devices that have been read, and for
 40,000 devices of six kinds a twentieth of what asking about them one by one takes.

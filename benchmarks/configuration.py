@@ -1,4 +1,4 @@
-"""What reviewing a full ClusterPolicy costs, in process: the one that the Helm chart renders with its defaults.
+"""Reviewing a full ClusterPolicy, in process: the one that the Helm chart renders with its defaults.
 
 Run it with `.venv/bin/python benchmarks/configuration.py`; the aim is below 2 ms.
 """

@@ -1,4 +1,4 @@
-"""What one change costs the next review in a large cluster: digests of the view, and whole reviews, after each change.
+"""What one change costs the next review in a large cluster: digests of the view, and whole reviews.
 
 5,000 nodes with 40,000 GPUs in slices, 20,000 pods with GPUs and their claims, in the stores that watches fill. Kubelets
 and drivers update their objects all day, and the event loop waits for what is made of them.
@@ -92,7 +92,7 @@ class Cluster:
         self.view.set_server_version((1, 36))
         for kind, store in self.stores.items():
             listing = store.listing()
-            listing.add(_listed(kind))
+            listing.add(_objects(kind))
             listing.finish("1")
         self._version = 4_000_000_001
 
@@ -107,7 +107,7 @@ class Cluster:
             raise AssertionError(f"{kind} did not change")
 
 
-def _listed(kind: str) -> Iterator[dict[str, Any]]:
+def _objects(kind: str) -> Iterator[dict[str, Any]]:
     if kind == "DeviceClass":
         yield from next(yaml.safe_load_all(DEVICE_CLASSES.open()))["items"]
     make, count = MADE.get(kind, (node, 0))
@@ -148,7 +148,7 @@ CHANGES = {"slice": changed_slice, "node": changed_node, "claim": changed_claim,
 
 
 def asking_pod(wishes: dict[str, str] | None = None, **spec: object) -> dict[str, Any]:
-    """A pod that asks for a GPU."""
+    """A pod that requests a GPU."""
     annotations = {f"gpu-admission.io/{name}": value for name, value in (wishes or {}).items()}
     container = {"name": "main", "image": "x", "resources": {"limits": ONE_GPU, "requests": ONE_GPU}}
     metadata = {"name": "train", "annotations": annotations}

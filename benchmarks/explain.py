@@ -1,4 +1,4 @@
-"""What an explanation costs, in process: 5,000 nodes of 8 GPUs, half of them in use, and a pod that fits nowhere.
+"""Explanations, in process: 5,000 nodes of 8 GPUs, half of them in use, and a pod that fits nowhere.
 
 Run it with `.venv/bin/python benchmarks/explain.py`; the aim is a few seconds for each question, the cluster's digest, which
 is made once, not counted.
@@ -104,7 +104,7 @@ def objects() -> Iterator[dict[str, Any]]:
 
 
 def template(count: int, memory: str, **devices: Any) -> dict[str, Any]:
-    """A template that asks for GPUs with so much memory."""
+    """A template that requests GPUs with so much memory."""
     exactly = {
         "deviceClassName": "gpu.nvidia.com",
         "count": count,

@@ -1,4 +1,4 @@
-"""A large cluster for benchmarks: objects as big as real ones, a node 16 kB, a pod 6 kB, a slice 11 kB."""
+"""A large cluster with objects as big as real ones: a node 16 kB, a pod 6 kB, a slice 11 kB."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the caches of a large cluster cost: memory, time until the first sync is complete, and what changes cost then.
+"""The caches of a large cluster: memory, time until the first complete sync, and the cost of changes.
 
-5,000 nodes with 40,000 GPUs in slices, 100,000 pods of which 20,000 ask for GPUs, each of these with an allocated claim. A
+5,000 nodes with 40,000 GPUs in slices, 100,000 pods of which 20,000 request GPUs, each of these with an allocated claim. A
 process of its own plays the API server and writes objects as big as real ones: a node 16 kB, a pod 6 kB, a slice 11 kB.
 Both share the machine, so the time is what server and caches take together where there are fewer than two free cores.
 
@@ -48,7 +48,7 @@ MIB = 1024 * 1024
 
 
 class Server:
-    """Lists, and watches in which nodes tell of their health and pods come and go once `/steady` was asked for."""
+    """Lists and watches: after a GET of `/steady`, nodes report their health and pods come and go."""
 
     def __init__(self) -> None:
         self._steady = asyncio.Event()

@@ -1,4 +1,4 @@
-"""What reading the manifests of a cluster costs: 5,000 nodes of 8 GPUs, as `kubectl get -o json` and `-o yaml` print them.
+"""Reading the manifests of a cluster: 5,000 nodes of 8 GPUs, as `kubectl get -o json` and `-o yaml` print.
 
 Run it with `.venv/bin/python benchmarks/manifests.py`. Processor time of one reading each.
 """

@@ -1,4 +1,4 @@
-"""Mutation testing: seeded small mistakes in a package, each tried against tests that should notice it.
+"""Mutation testing: seeded small mistakes in a package, each tried against the package's tests.
 
     python -m benchmarks.mutants policies/fleet tests/fleet --count 300 --seed 1
 

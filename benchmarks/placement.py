@@ -1,4 +1,4 @@
-"""What placement, access and early words cost, in process: per review once the cluster is digested, and the first one.
+"""Placement, access and early warnings, in process: the first review, and those after it.
 
 Run it with `.venv/bin/python benchmarks/placement.py`. Machines differ; compare the ratios, which are to `Pod.read` of the
 same pod. The aims: a pod without a GPU costs `placement` a few microseconds more than that and `access` 10 more, however
@@ -32,13 +32,13 @@ CLAIM = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
 MISSPELT = ("H10O", "A10O-80GB", "TeslaT-4", "L40-S8", "RTX-A60000", "Hoper", "B20O", "V10O-32GB", "GH20O", "Blackwel")
 
 
-def wishing(document: dict[str, Any], **words: str) -> dict[str, Any]:
+def pod_with_wishes(document: dict[str, Any], **words: str) -> dict[str, Any]:
     """The pod with annotations, whose names are the words of a wish with `_` for `-`."""
     annotations = {f"gpu-admission.io/{word.replace('_', '-')}": text for word, text in words.items()}
     return {**document, "metadata": {**document["metadata"], "annotations": annotations}}
 
 
-def taking() -> dict[str, Any]:
+def pod_with_every_access() -> dict[str, Any]:
     """A pod that takes GPUs in every way that there is."""
     folders = ("/dev", "/dev/nvidia0", "/usr/local/nvidia", "/var/lib/kubelet/device-plugins", "/etc/cdi", "/")
     document = pod({"cpu": "1"}, 4, runtimeClassName="nvidia", hostPID=True)
@@ -62,19 +62,23 @@ PODS: dict[str, dict[str, Any]] = {
     "no GPU": pod({"cpu": "1"}),
     "no wish": pod(GPU),
     "no wish, 4 GPUs": pod({**GPU, "nvidia.com/gpu": "4"}),
-    "one product": wishing(pod(GPU), product="A100-SXM4-40GB"),
-    "globs, versions, 3 terms": wishing(
+    "one product": pod_with_wishes(pod(GPU), product="A100-SXM4-40GB"),
+    "globs, versions, 3 terms": pod_with_wishes(
         pod(GPU, affinity=TERMS), product="H100*,A100*,!*MIG*", min_compute_capability="8.6", min_cuda="12.4"
     ),
-    "20 misspelt products": wishing(
+    "20 misspelt products": pod_with_wishes(
         pod(GPU), product=",".join([*MISSPELT, *(f"*{pattern.lower()}-x*" for pattern in MISSPELT)])
     ),
-    "own claims": wishing(
+    "own claims": pod_with_wishes(
         pod({"cpu": "1"}, resourceClaims=[CLAIM]), product="H100*,!*MIG*", min_compute_capability="8.6"
     ),
 }
 OTHERS = {
-    "access": {"no GPU": pod({"cpu": "1"}), "no GPU, 4 containers": pod({"cpu": "1"}, 4), "everything": taking()},
+    "access": {
+        "no GPU": pod({"cpu": "1"}),
+        "no GPU, 4 containers": pod({"cpu": "1"}, 4),
+        "everything": pod_with_every_access(),
+    },
     "workloads": {"Deployment, no GPU": pod({"cpu": "1"}), "Deployment, 1 GPU": pod(GPU)},
 }
 

@@ -3,8 +3,8 @@
     python benchmarks/quota.py                                    with the sandbox as API server
     KUBEBUILDER_ASSETS=FOLDER python benchmarks/quota.py          with a real one, and Kubernetes' own ResourceQuota too
 
-Pods that ask for one GPU are created by 32 clients in one namespace, or spread over 100, each with a quota that they all
-fit into. In `no quota` everything else of gpu-admission is asked, and the two quota entries are taken out of the webhook
+Pods that request one GPU are created by 32 clients in one namespace, or spread over 100, each with a quota that they all
+fit into. In `no quota` all other entries of gpu-admission are called, and the two quota entries are taken out of the webhook
 configuration; `ResourceQuota` has one of Kubernetes' own instead. `writes` counts all writes of ledgers while pods are
 created, the reconciler's too. Every round measures all of them one after the other, so that they share whatever else the
 machine does; what is printed is the median of the rounds. API server, replicas and clients share the machine.
@@ -141,7 +141,7 @@ async def measure(cluster: ReplicatedCluster, cases: Sequence[Case]) -> dict[str
     """All rounds of all cases, after one that is not counted."""
     client = await cluster.client(relayed=False)
     with_quotas = await client.get(CONFIGURATION)
-    await until_right(lambda: uncounted(client, cases), _SECONDS)
+    await until_right(lambda: quotas_without_count(client, cases), _SECONDS)
     rounds: dict[str, list[Round]] = {case.name: [] for case in cases}
     for number in range(ROUNDS + 1):
         for case in cases:
@@ -153,8 +153,8 @@ async def measure(cluster: ReplicatedCluster, cases: Sequence[Case]) -> dict[str
     return rounds
 
 
-async def uncounted(client: APIClient, cases: Sequence[Case]) -> str:
-    """Which quota does not know yet what is used."""
+async def quotas_without_count(client: APIClient, cases: Sequence[Case]) -> str:
+    """The quotas of the cases that have no count of what is used yet."""
     wanted = {namespace for case in cases if case.asks for namespace in case.namespaces}
     for quota in (await client.get(RESOURCES["GPUQuota"].path()))["items"]:
         limits = (quota.get("status") or {}).get("limits") or []
@@ -164,7 +164,7 @@ async def uncounted(client: APIClient, cases: Sequence[Case]) -> str:
 
 
 async def ask_quotas(client: APIClient, webhooks: Sequence[Document], *, asks: bool) -> None:
-    """Put the quota entries into the webhook configuration, or take them out, and wait until the API server knows."""
+    """Add or remove the quota entries of the webhook configuration, and wait until the API server knows."""
     stored = await client.get(CONFIGURATION)
     bundles = {webhook["name"]: webhook["clientConfig"] for webhook in [*webhooks, *stored["webhooks"]]}
     wanted = [
@@ -236,10 +236,10 @@ async def clear(client: APIClient, case: Case) -> None:
         for begin in range(0, len(names), CLIENTS):
             batch = names[begin : begin + CLIENTS]
             await asyncio.gather(*(client.delete(f"{path}/{name}", {"gracePeriodSeconds": 0}) for name in batch))
-    await until_right(lambda: charged(client, case), _SECONDS)
+    await until_right(lambda: remaining_charges(client, case), _SECONDS)
 
 
-async def charged(client: APIClient, case: Case) -> str:
+async def remaining_charges(client: APIClient, case: Case) -> str:
     """What the ledgers of a case still hold."""
     items = (await client.get(RESOURCES["GPUQuota"].path()))["items"]
     left = [item for item in items if item["metadata"]["namespace"] in case.namespaces and not is_empty(item)]

@@ -1,4 +1,4 @@
-"""What one decision costs, in process: microseconds per review, against reading the same pod from JSON.
+"""One decision, in process: microseconds per review, beside reading the same pod from JSON.
 
 Run it with `.venv/bin/python benchmarks/review.py`. Machines differ; compare the ratios.
 """

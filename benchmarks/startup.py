@@ -1,4 +1,4 @@
-"""What offline commands cost to start, against importing every dependency of pyproject.toml; the aim is below half.
+"""Start of offline commands, beside importing every dependency of pyproject.toml; aim: below half.
 
 Run it with `.venv/bin/python benchmarks/startup.py`. Processor time of the best of several runs.
 """

@@ -1,4 +1,4 @@
-"""How fast the webhook answers: its own process, real AdmissionReviews over TLS, connections kept alive.
+"""Latency of the webhook: its own process, real AdmissionReviews over TLS, connections kept alive.
 
     python benchmarks/webhook_latency.py
 
@@ -165,7 +165,7 @@ async def check(port: int, context: ssl.SSLContext, call: bytes, *, converted: b
 
 
 async def load(port: int, context: ssl.SSLContext, call: bytes, connections: int) -> tuple[float, float, float]:
-    """Keep connections busy; gives the median, the 99th percentile (both in microseconds) and calls per second."""
+    """Keep connections busy; return the median, the 99th percentile (both in us) and calls per second."""
     opened = [await asyncio.open_connection("localhost", port, ssl=context) for _ in range(connections)]
     await asyncio.gather(*(repeat(*streams, call, WARM_UP // connections) for streams in opened))
     begin = time.perf_counter()

@@ -42,7 +42,7 @@ _USAGE = "usage: python deploy/render.py [--check | --settings FILE]\n"
 
 
 class CannotRender(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
-    """A kustomization does more than to list files, or settings are invalid. Its text is one plain sentence."""
+    """Raised if a kustomization does more than list files, or settings are invalid."""
 
 
 def render(overlay: Path) -> str:
@@ -57,7 +57,7 @@ def render(overlay: Path) -> str:
 def with_settings(text: str, settings: GPUAdmissionPolicy) -> str:
     """Rendered manifests with what settings add to webhooks and RBAC."""
     head, *documents = text.split(f"\n{_SEPARATOR}")
-    changed = [_changed(document, settings) for document in documents]
+    changed = [_with_settings(document, settings) for document in documents]
     # Before the webhooks, which come last.
     first = next(
         index for index, document in enumerate(changed) if "\nkind: MutatingWebhookConfiguration\n" in document
@@ -66,7 +66,7 @@ def with_settings(text: str, settings: GPUAdmissionPolicy) -> str:
     return f"\n{_SEPARATOR}".join([head, *changed[:first], *bindings, *changed[first:]])
 
 
-def _changed(text: str, settings: GPUAdmissionPolicy) -> str:
+def _with_settings(text: str, settings: GPUAdmissionPolicy) -> str:
     """A document as settings have it; the very text if they change nothing."""
     before = yaml.safe_load(text)
     after = copy.deepcopy(before)
@@ -83,7 +83,7 @@ def _changed(text: str, settings: GPUAdmissionPolicy) -> str:
         case "ValidatingAdmissionPolicy", "admin-access.gpu-admission.io":
             for condition in after["spec"]["matchConditions"]:
                 _change_operators(condition, settings)
-    return text if after == before else _dumped(after)
+    return text if after == before else _dump(after)
 
 
 def _change_webhook(webhook: dict[str, Any], settings: GPUAdmissionPolicy) -> None:
@@ -143,10 +143,10 @@ def _binding(namespace: str) -> str:
     """What lets the service read what the GPU Operator reads in a namespace."""
     binding = yaml.safe_load((_DEPLOY / "components" / "gpu-operator" / "role-binding.yaml").read_text())
     binding["metadata"]["namespace"] = namespace
-    return _dumped(binding)
+    return _dump(binding)
 
 
-def _dumped(document: Any) -> str:
+def _dump(document: Any) -> str:
     text: str = yaml.safe_dump(document, sort_keys=False, width=120, allow_unicode=True)
     return text.strip()
 
@@ -174,7 +174,7 @@ def _settings(file: str) -> GPUAdmissionPolicy:
 
 
 def main(arguments: list[str]) -> int:
-    """Write deploy/install.yaml, with `--check` compare it, or with `--settings FILE` print it for these settings."""
+    """Write deploy/install.yaml, compare it (`--check`), or print it for settings (`--settings FILE`)."""
     try:
         text = render(_DEPLOY / "overlays" / "default")
         match arguments:

@@ -22,11 +22,10 @@ CHECKED = ("policies", "webhook", "certs", "testbed", "lints", "deploy", "benchm
 LONGEST_FIRST_LINE = 100
 # Older than this check. Take a line out once what it names is clean; a folder covers what is below it.
 NOT_YET = (
-    "benchmarks",
     "certs",
     "README.md",
-    "docs",
-    "deploy",
+    "docs/rules.md",
+    "docs/troubleshooting.md",
     "policies/access",
     "policies/audit",
     "policies/caches.py",
@@ -87,7 +86,18 @@ UNWANTED = {re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE): instead for patter
 IRREGULAR = {"held", "kept", "known", "made", "meant", "sent", "seen", "shown", "spoken", "taken", "told", "written"}
 ADVERBS = {"alone", "apart", "aside", "away", "before", "elsewhere", "once", "there", "together"}
 NOT_PARTICIPLES = {"embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed"}
-NOUNS_IN_ING = {"encoding", "mapping", "meaning", "padding", "setting", "spelling", "string", "timing", "warning"}
+NOUNS_IN_ING = {
+    "binding",
+    "encoding",
+    "mapping",
+    "meaning",
+    "padding",
+    "setting",
+    "spelling",
+    "string",
+    "timing",
+    "warning",
+}
 # What other libraries call: the names are theirs.
 GIVEN_NAMES = frozenset({"connection_made", "connection_lost", "data_received", "eof_received"})
 

@@ -1,4 +1,4 @@
-"""Pods with 20,000 claims, beside pods of the same size with as many variables: time of all reviews, memory of a replica.
+"""Pods with 20,000 claims beside pods with as many variables: time of reviews, memory of a replica.
 
 Time is CPU time of one process: what all entries need that a pod with claims in a namespace with an enforced GPUQuota
 meets, the least of some rounds. Memory is the most that a replica held while it answered three such pods at once, with

@@ -1,4 +1,4 @@
-"""Large and hostile objects: CPU time beside a small ConfigMap, memory of selectors, and how late the event loop gets.
+"""Large and hostile objects: CPU time, memory of selectors, and the lag of the event loop.
 
 Time is what reading, reviewing and answering one call takes, the least of some rounds. Memory is what 300 different
 selectors of 8 KB leave behind. Lateness is the 99th percentile of what the event loop is behind while it answers hostile

@@ -72,7 +72,7 @@ def main() -> None:
 
 
 async def run_server() -> None:
-    """Serve the cluster of the examples with what the hostile namespace made there, and tell where on stdout."""
+    """Serve the examples' cluster and the hostile namespace's objects; print the port on stdout."""
 
     def tell(ready: Ready) -> None:
         print(json.dumps({"port": ready.port, "ca": (ready.ca_pem or b"").decode()}), flush=True)
@@ -83,7 +83,7 @@ async def run_server() -> None:
 
 
 async def measure(kind: str) -> tuple[tuple[float, float], tuple[float, float], int]:
-    """The median and the 99th percentile in milliseconds, alone and beside hostile clients; and what these got."""
+    """Median and 99th percentile (ms) alone and beside hostile clients, and the hostile clients' answers."""
     script = [sys.executable, "-m", "benchmarks.checks.neighbours"]
     pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     server = await asyncio.create_subprocess_exec(*script, "serve", stdout=pipe, stderr=null)
@@ -96,14 +96,14 @@ async def measure(kind: str) -> tuple[tuple[float, float], tuple[float, float], 
         call = call_for(review_of(pod(2)))
         for _ in range(WARM_UP):
             await ask(*streams, call)
-        alone = [await _timed(streams, call) for _ in range(IDLE_CALLS)]
+        alone = [await _call_seconds(streams, call) for _ in range(IDLE_CALLS)]
         hostile = await asyncio.create_subprocess_exec(
             *script, "hostile", kind, str(told["port"]), stdin=pipe, stdout=pipe
         )
         await told_by(hostile)
         beside, end = [], time.perf_counter() + LOADED_SECONDS
         while time.perf_counter() < end:
-            beside.append(await _timed(streams, call))
+            beside.append(await _call_seconds(streams, call))
             await asyncio.sleep(0.005)
         answered, _ = await hostile.communicate(b"stop\n")
         streams[1].close()
@@ -115,7 +115,7 @@ async def measure(kind: str) -> tuple[tuple[float, float], tuple[float, float], 
                 await process.wait()
 
 
-async def _timed(streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], call: bytes) -> float:
+async def _call_seconds(streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], call: bytes) -> float:
     begin = time.perf_counter()
     await ask(*streams, call)
     return time.perf_counter() - begin

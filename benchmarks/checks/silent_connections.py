@@ -17,7 +17,7 @@ MOST_MEBIBYTES = 60
 
 
 def ratios() -> list[Ratio]:
-    """Memory of connections that are silent from the beginning, and of those that are after their TLS handshake."""
+    """Memory of connections that are silent from the beginning, or after their TLS handshake."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return [
