@@ -1,4 +1,4 @@
-"""Reading the manifests of a cluster: 5,000 nodes of 8 GPUs, as `kubectl get -o json` and `-o yaml` print.
+"""Reading the manifests of a cluster: 5,000 nodes of 8 GPUs, as `kubectl get -o json|yaml` prints.
 
 Run it with `.venv/bin/python benchmarks/manifests.py`. Processor time of one reading each.
 """
