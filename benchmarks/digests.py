@@ -33,9 +33,9 @@ from policies.placement.wishes.product_labels import seen_products
 from policies.request import Request
 from policies.review import load_rooms, review
 from policies.settings import DEFAULTS
-from webhook.cluster.kinds import watched
 from webhook.cluster.live import LiveView
 from webhook.cluster.trimmed import store_of
+from webhook.cluster.watched_kinds import watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from testbed.api import Headers
     from testbed.background import Background
-    from webhook.sandbox.records import Request
+    from webhook.sandbox.routing import Request
 
 __all__ = ["SandboxCluster"]
 

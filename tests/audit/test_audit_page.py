@@ -11,7 +11,7 @@ from policies.audit import MOST_FINDINGS
 from policies.audit.karpenter import KARPENTER
 from policies.audit.pods import TEMPLATE_MISSING
 from policies.rules import get_rule
-from webhook.controllers.audit_metrics import AuditMetrics
+from webhook.controllers.audit import AuditMetrics
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
 

@@ -10,8 +10,7 @@ import yaml
 from aiohttp import web
 
 from webhook.cluster.client import APIClient
-from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.pace import Pace
+from webhook.cluster.clockwork import Clockwork, Pace
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import Store

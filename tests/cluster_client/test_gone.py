@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.cluster.gone import Gone
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import Store
+from webhook.cluster.store_counts import Gone
 
 
 def pod(name, uid, version="1"):

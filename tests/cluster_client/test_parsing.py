@@ -5,7 +5,7 @@ import gc
 import orjson
 import pytest
 
-from webhook.cluster.parsing import parse_json
+from webhook.cluster.answers import parse_json
 
 
 @pytest.fixture

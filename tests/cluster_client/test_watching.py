@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from webhook.cluster.answers import Lines, LineTooLong
 from webhook.cluster.errors import APIError, BadAnswer, Unreachable
-from webhook.cluster.lines import Lines, LineTooLong
 
 
 async def watched(client, **options):

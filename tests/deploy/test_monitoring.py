@@ -14,7 +14,7 @@ from webhook.cluster.client import APIClient
 from webhook.cluster.store import State
 from webhook.replica.config import ReplicaConfig
 from webhook.replica.replica import Replica
-from webhook.sandbox.kubeconfig import kubeconfig
+from webhook.sandbox.users import kubeconfig
 from webhook.server.metrics import TEMPLATES, VERDICTS
 
 API_SERVERS = {

@@ -14,7 +14,7 @@ from policies.quota.limits.quota import API_VERSION, NAME, QuotaError, parse_quo
 from policies.quota.limits.spec import MOST_GLOBS, MOST_LIMITS, UNITS
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.crds import definition_problems, schema_problems
-from webhook.sandbox.structural import pruned
+from webhook.sandbox.decoding import pruned
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,9 @@ import yaml
 
 from policies.settings import DEFAULTS
 from tests.deploy.grants import SUBJECT, USER, grants_of
-from webhook.cluster.kinds import watched
-from webhook.cluster.resources import RESOURCES
-from webhook.cluster.workload_resources import WORKLOAD_RESOURCES
-from webhook.sandbox.records import Request
+from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
+from webhook.cluster.watched_kinds import watched
+from webhook.sandbox.routing import Request
 from webhook.server.delegated_gate import CLUSTER_ROLE
 from webhook.server.explain_gate import PATH
 

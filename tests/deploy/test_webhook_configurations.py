@@ -11,8 +11,7 @@ from policies.entries import CLAIM_KINDS, ENTRIES
 from policies.quota.opt_in import ENFORCED, OPT_IN
 from policies.settings import DEFAULTS
 from policies.settings.exempt_namespaces import exempt_by_default
-from webhook.cluster.resources import RESOURCES
-from webhook.cluster.workload_resources import WORKLOAD_RESOURCES
+from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.server.deadlines import Deadline
 
 DEFAULTED = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from webhook.cluster.kinds import DRA_SERVED_SINCE
+from webhook.cluster.watched_kinds import DRA_SERVED_SINCE
 
 ROOT = Path(__file__).parents[2]
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()

@@ -10,13 +10,13 @@ from aiohttp import web
 
 from policies.settings import DEFAULTS
 from webhook.cluster.client import APIClient
-from webhook.cluster.kinds import watched
+from webhook.cluster.clockwork import Pace
 from webhook.cluster.live import LiveView
 from webhook.cluster.manifests import ManifestsView
-from webhook.cluster.pace import Pace
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sync import Sync
 from webhook.cluster.trimmed import store_of
+from webhook.cluster.watched_kinds import watched
 
 OPERATOR_NAMESPACES = DEFAULTS.configuration.operator_namespaces
 

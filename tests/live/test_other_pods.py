@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from policies.kubernetes.amounts import ONE, taken_by
 from policies.view import UNKNOWN
-from webhook.cluster.kinds import watched
 from webhook.cluster.live import LiveView
 from webhook.cluster.trimmed import store_of
+from webhook.cluster.watched_kinds import watched
 
 GIBI = 1024**3 * ONE
 (PODS,) = [each for each in watched(()) if each.kind == "Pod"]

@@ -17,10 +17,10 @@ from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.wishes.gpu_kinds import gpu_kinds
 from policies.placement.wishes.product_labels import seen_products
 from policies.view import UNKNOWN
-from webhook.cluster.kinds import watched
 from webhook.cluster.live import LiveView
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.trimmed import store_of
+from webhook.cluster.watched_kinds import watched
 
 KINDS = ("Node", "ResourceSlice", "ResourceClaim", "Pod")
 

@@ -8,10 +8,10 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from policies.view import UNKNOWN
+from webhook.cluster.caches import notes_of, reason_of
 from webhook.cluster.known import TRUSTED_SECONDS
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.server_version import read_version
-from webhook.cluster.sync_words import notes_of, reason_of
 
 DRA = [RESOURCES[kind].path() for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate")]
 OPERATORS = [RESOURCES[kind].path() for kind in ("ClusterPolicy", "NVIDIADriver", "GPUCluster")]

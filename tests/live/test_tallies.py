@@ -10,10 +10,10 @@ from policies.conversion.preemption import gpu_holding
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.view import UNKNOWN
-from webhook.cluster.kinds import watched
 from webhook.cluster.live import LiveView
 from webhook.cluster.store import Store
 from webhook.cluster.trimmed import store_of
+from webhook.cluster.watched_kinds import watched
 
 (PODS,) = [each for each in watched(()) if each.kind == "Pod"]
 GPU = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]

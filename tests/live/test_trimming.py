@@ -3,10 +3,10 @@
 import orjson
 import pytest
 
-from webhook.cluster.kinds import watched
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sharing import Sharing
 from webhook.cluster.trimmed import trim_for
+from webhook.cluster.watched_kinds import watched
 
 METADATA = {
     "name": "any",

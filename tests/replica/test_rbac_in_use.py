@@ -22,13 +22,11 @@ from policies.request import Request, UserInfo
 from policies.settings import DEFAULTS
 from tests.deploy.grants import USER, grants_of
 from webhook.cluster.manifests import ManifestsView
-from webhook.cluster.resources import RESOURCES
-from webhook.cluster.workload_resources import WORKLOAD_RESOURCES
+from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.controllers.certificate_secret import ROTATE_ANNOTATION
 from webhook.controllers.quota_expiry import Expiry
 from webhook.ledger.writer import LedgerWriter
-from webhook.sandbox.records import record_of
-from webhook.sandbox.routing import parse_path
+from webhook.sandbox.routing import parse_path, record_of
 from webhook.sandbox.users import user_of
 from webhook.server.deadlines import Deadline
 from webhook.server.effects import TemplateKeeper

@@ -15,8 +15,8 @@ from policies.kubernetes.yaml import load_document
 from policies.review import load_rooms, review
 from policies.settings import DEFAULTS
 from policies.work import Allowance, TooMuchWork, count_work, counted_by
+from webhook.cluster.live import Parts
 from webhook.cluster.manifests import ManifestsView
-from webhook.cluster.parts import Parts
 from webhook.server.admission import Admission
 from webhook.server.admission_response import encode
 from webhook.server.admission_review import decode

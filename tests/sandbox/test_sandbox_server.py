@@ -10,7 +10,7 @@ import yaml
 from certs import issue_serving, make_authority
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.attempt import Refused
-from webhook.sandbox.records import Request
+from webhook.sandbox.routing import Request
 from webhook.sandbox.server import Sandbox
 
 SUBJECT_ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

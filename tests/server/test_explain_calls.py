@@ -291,9 +291,9 @@ async def test_object_of_a_kind_that_the_server_does_not_know_is_not_said_to_be_
 async def test_pod_that_a_running_cluster_may_have_is_to_be_posted(
     start_webhook, client_of, client_context, name, hint
 ):
-    from webhook.cluster.kinds import watched
     from webhook.cluster.live import LiveView
     from webhook.cluster.store import Store
+    from webhook.cluster.watched_kinds import watched
 
     (pods,) = [each for each in watched(()) if each.kind == "Pod"]
     store = Store(pods.resource)

@@ -14,11 +14,10 @@ from cryptography.x509.oid import NameOID
 
 from certs import issue_serving
 from tests.sandbox.faults import FaultySandbox, dropped, failing, html, too_many
-from webhook.cluster.access_reviews import SubjectAccess
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
+from webhook.cluster.reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.shared_reviews import MOST_UNDER_WAY
-from webhook.cluster.token_reviews import TokenAuthenticator
 from webhook.server.bearer_tokens import LARGEST_TOKEN
 from webhook.server.delegated_gate import DelegatedGate
 

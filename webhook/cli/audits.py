@@ -102,7 +102,7 @@ def as_json(audited: Audited) -> str:
 async def _audit_running(
     kubeconfig: str | None, context: str | None, namespace: str, chosen: GPUAdmissionPolicy | None
 ) -> Audited:
-    from webhook.controllers.surveying import survey_cluster  # noqa: PLC0415 - files need no client
+    from webhook.controllers.audit import survey_cluster  # noqa: PLC0415 - files need no client
 
     async with connected(kubeconfig, context) as cluster:
         check_exists(cluster.view, namespace)

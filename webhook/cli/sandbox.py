@@ -82,7 +82,7 @@ def _check_kubeconfig(file: Path) -> None:
 
 
 def _is_ours(file: Path) -> bool:
-    from webhook.sandbox.kubeconfig import is_of_a_sandbox  # noqa: PLC0415
+    from webhook.sandbox.users import is_of_a_sandbox  # noqa: PLC0415
 
     try:
         text = file.read_text()

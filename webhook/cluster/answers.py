@@ -1,19 +1,19 @@
-"""Reading what the API server answers, and telling it from what something in front of it answers."""
+"""Reading the API server's answers: JSON documents, lines of watches, and errors."""
 
 from __future__ import annotations
 
+import gc
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from webhook.cluster.errors import APIError, BadAnswer, ClusterError, Unreachable
-from webhook.cluster.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["error_of", "read_json", "status_error"]
+__all__ = ["LineTooLong", "Lines", "error_of", "parse_json", "read_json", "status_error"]
 
 _NOT_SERVED = "404 page not found"
 """The whole answer of an API server to a path of a group or version that it does not serve: net/http, NotFound."""
@@ -113,3 +113,54 @@ def _quoted(body: bytes, content_type: str) -> str:
 
 def _text(body: bytes) -> str:
     return " ".join(body[: 4 * _LONGEST_QUOTE].decode(errors="replace").split())
+
+
+def parse_json(body: bytes) -> Any:
+    """The document of a body.
+
+    A page of a list becomes 100,000 Python objects. While they are created, the garbage collector would traverse all
+    objects of the process several times, for 100 ms each, while no other thread runs. None of them is garbage.
+
+    Raises:
+        orjson.JSONDecodeError: The body is not JSON.
+    """
+    if not gc.isenabled():
+        return orjson.loads(body)
+    gc.disable()
+    try:
+        return orjson.loads(body)
+    finally:
+        gc.enable()
+
+
+_LONGEST = 16 * 2**20
+"""Bytes. etcd takes objects up to 1.5 MiB; this is what memory is risked for, not what is to be expected."""
+
+
+class LineTooLong(ValueError):  # noqa: N818 - it says what is
+    """A line goes on and on. Its text says so."""
+
+
+class Lines:
+    """Takes bytes as they come and gives whole lines. A line may be long, and may come in many pieces."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._length = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that end in `chunk`, without their ends and without empty ones.
+
+        Raises:
+            LineTooLong: a line has more than 16 MiB.
+        """
+        *ended, rest = chunk.split(b"\n")
+        lines = []
+        for piece in ended:
+            lines.append(b"".join([*self._pieces, piece]).strip())
+            self._pieces, self._length = [], 0
+        self._pieces.append(rest)
+        self._length += len(rest)
+        if self._length > _LONGEST:
+            raise LineTooLong(f"a line has more than {_LONGEST} bytes")
+        return [line for line in lines if line]

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from webhook.cluster.answers import error_of, read_json
+from webhook.cluster.answers import Lines, LineTooLong, error_of, read_json
 from webhook.cluster.credentials import SERVICE_ACCOUNT, Credentials, find_credentials
 from webhook.cluster.errors import APIError, BadAnswer, ClusterError, NoCluster, Unreachable, Untrusted
-from webhook.cluster.lines import Lines, LineTooLong
 from webhook.cluster.transport import Transport
 
 if TYPE_CHECKING:

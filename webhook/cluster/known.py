@@ -7,14 +7,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from policies.view import UNKNOWN, Unknown
-from webhook.cluster.kinds import DRA_SERVED_SINCE
+from webhook.cluster.watched_kinds import DRA_SERVED_SINCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from webhook.cluster.kinds import Watched
     from webhook.cluster.store import Store
+    from webhook.cluster.watched_kinds import Watched
 
 __all__ = ["TRUSTED_SECONDS", "KnownKind"]
 

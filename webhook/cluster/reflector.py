@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from webhook.cluster.answers import status_error
+from webhook.cluster.clockwork import Pace
 from webhook.cluster.errors import APIError, BadAnswer, ClusterError
 from webhook.cluster.lists import PAGE, raw_pages
-from webhook.cluster.pace import Pace
 from webhook.cluster.store import is_older
 
 if TYPE_CHECKING:

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from webhook.cluster.other_pods import OtherPods
-from webhook.cluster.tallies import Tallies
+from webhook.cluster.store_counts import OtherPods, Tallies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from webhook.cluster.gone import Gone
     from webhook.cluster.resources import Resource
+    from webhook.cluster.store_counts import Gone
 
 __all__ = ["NOT_LISTED", "Listing", "State", "Store", "is_older"]
 

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from typing import TYPE_CHECKING
 
-from webhook.cluster.collector import PausedCollector
-from webhook.cluster.contacts import Contact
-from webhook.cluster.kinds import watched
+from webhook.cluster.caches import Cache, CacheMetrics, notes_of, reason_of, unlisted_of
+from webhook.cluster.clockwork import Pace
 from webhook.cluster.live import LiveView
-from webhook.cluster.pace import Pace
+from webhook.cluster.reader import Contact
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.server_version import ServerVersion
-from webhook.cluster.sync_words import notes_of, reason_of, unlisted_of
 from webhook.cluster.trimmed import store_of
-from webhook.cluster.watched_caches import Cache, CacheMetrics
+from webhook.cluster.watched_kinds import watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from webhook.cluster.kinds import Watched
     from webhook.cluster.reader import Reader
     from webhook.cluster.store import State
+    from webhook.cluster.watched_kinds import Watched
 
-__all__ = ["Sync"]
+__all__ = ["PausedCollector", "Sync"]
 
 _GLANCE_SECONDS = 1.0
 _CATCH_UP_SECONDS = 0.02
@@ -167,3 +166,36 @@ async def _for_ever(reflector: Reflector) -> None:
 def _log_end(task: asyncio.Task[None]) -> None:
     if not task.cancelled():
         _logger.critical("a kind is no longer watched", exc_info=task.exception())
+
+
+_LONGEST_SECONDS = 60.0
+
+
+class PausedCollector:
+    """Keeps the collector from looking at a cluster again and again while it is read, which takes longer than reading.
+
+    What is read is JSON, which has no cycles. So that cycles of other origin are collected if there is no API server for
+    hours, the pause ends after a minute at the latest.
+    """
+
+    def __init__(self) -> None:
+        self._ends: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Pause, in the loop that runs."""
+        gc.disable()
+        self._ends = asyncio.get_running_loop().call_later(_LONGEST_SECONDS, gc.enable)
+
+    def end(self, *, keep: bool) -> None:
+        """Go on collecting.
+
+        Args:
+            keep: Whether what there is now stays, and is never looked at again.
+        """
+        if self._ends is None:
+            return
+        self._ends.cancel()
+        self._ends = None
+        gc.enable()
+        if keep:
+            gc.freeze()

@@ -16,17 +16,16 @@ from policies.conversion.preemption import gpu_holding
 from policies.fleet import may_request_gpu
 from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import lookup
-from webhook.cluster.gone import Gone
-from webhook.cluster.other_pods import OtherPods
 from webhook.cluster.sharing import Sharing
 from webhook.cluster.store import Store
+from webhook.cluster.store_counts import Gone, OtherPods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policies.kubernetes.objects import Object
-    from webhook.cluster.kinds import Watched
     from webhook.cluster.resources import Resource
+    from webhook.cluster.watched_kinds import Watched
 
 __all__ = ["store_of", "trim_for"]
 

@@ -1,27 +1,36 @@
-"""The audit by the leader: again and again, aside from the reviews."""
+"""The periodic audit by the leader: what it reads, and the metrics of its last report."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from policies.audit import Survey, audit
 from webhook.cluster.clockwork import Clockwork, rfc3339
-from webhook.controllers.audit_metrics import AuditMetrics
-from webhook.controllers.surveying import survey_cluster
+from webhook.cluster.errors import APIError
+from webhook.cluster.lists import pages
+from webhook.cluster.resources import RESOURCES, workload_resources
 from webhook.server.aside import run_aside
 from webhook.server.pacing import Pacer, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from datetime import datetime
 
+    from prometheus_client.core import Metric
+
     from policies.audit import AuditReport
+    from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.cluster.client import APIClient
+    from webhook.cluster.resources import Resource
 
-__all__ = ["AuditRound"]
+__all__ = ["AuditMetrics", "AuditRound", "survey_cluster"]
 
 T = TypeVar("T")
 
@@ -90,3 +99,105 @@ class AuditRound:
 
 async def _aside(work: Callable[[], T], pacer: Pacer) -> T:
     return await run_aside(lambda: spread(work, pacer), _SECONDS, lambda: None)
+
+
+_LAST = "gpu_admission_audit_last_timestamp_seconds"
+
+
+class AuditMetrics(Collector):
+    """Gauges of the last report; none before the first.
+
+    Labels take only values that the program itself chooses. Which namespaces are not ready, `gpu-admission audit` tells.
+    """
+
+    def __init__(self, last: Callable[[], tuple[AuditReport, datetime] | None]) -> None:
+        """Args: gives the last report, and when it was made."""
+        self._last = last
+
+    def collect(self) -> Iterable[Metric]:
+        """What the last audit found."""
+        findings = GaugeMetricFamily(
+            "gpu_admission_audit_findings",
+            "Objects about which the last audit found something, by rule and severity.",
+            None,
+            ("rule", "severity"),
+        )
+        namespaces = GaugeMetricFamily(
+            "gpu_admission_audit_namespaces",
+            "Namespaces that have workloads which ask for GPUs, or that opted in, by their mode and whether all convert.",
+            None,
+            ("mode", "ready"),
+        )
+        workloads = GaugeMetricFamily(
+            "gpu_admission_audit_workloads",
+            "Workloads that ask for GPUs, by the mode of their namespace and what conversion makes of them.",
+            None,
+            ("mode", "outcome"),
+        )
+        unknown = GaugeMetricFamily(
+            "gpu_admission_audit_kinds_not_reviewed", "Kinds of objects that the last audit could not read."
+        )
+        moment = GaugeMetricFamily(_LAST, "When the last audit was done.")
+        if (last := self._last()) is not None:
+            report, now = last
+            _fill(findings, {(rule, str(severity)): count for (rule, severity), count in report.found.items()})
+            _fill(namespaces, Counter((each.mode.value, str(each.ready).lower()) for each in report.readiness))
+            _fill(workloads, _outcomes(report))
+            unknown.add_metric((), report.counts["kindsNotReviewed"])
+            moment.add_metric((), now.timestamp())
+        return (findings, namespaces, workloads, unknown, moment)
+
+
+def _outcomes(report: AuditReport) -> Counter[tuple[str, str]]:
+    outcomes: Counter[tuple[str, str]] = Counter()
+    for each in report.readiness:
+        outcomes[each.mode.value, "converts"] += each.converts
+        outcomes[each.mode.value, "refused"] += each.refused
+        outcomes[each.mode.value, "left"] += each.left
+    return outcomes
+
+
+def _fill(family: GaugeMetricFamily, values: Mapping[tuple[str, str], int]) -> None:
+    for labels, value in sorted(values.items()):
+        family.add_metric(labels, value)
+
+
+_POD = RESOURCES["Pod"]
+_NODE_POOL = RESOURCES["NodePool"]
+
+
+async def survey_cluster(client: APIClient, survey: Survey, take: Callable[[list[Object]], Awaitable[None]]) -> None:
+    """Read everything that a survey is to be told of.
+
+    A kind that nobody has installed has no objects. One that the API server does not let us list is not known, and the
+    survey is told why.
+
+    Args:
+        client: Talks to the API server.
+        survey: Says which namespace to look into, and is told what is not known.
+        take: Adds a page of objects to the survey.
+
+    Raises:
+        ClusterError: The API server did not answer, or stopped within a list.
+    """
+    workloads = await workload_resources(client, survey.settings)
+    makers = [each for each in workloads if (each.group, each.kind) in survey.kinds]
+    for resource in (_POD, *makers, _NODE_POOL):
+        try:
+            await _survey(client, resource, survey, take)
+        except APIError as error:
+            if not error.forbidden:
+                raise
+            survey.miss(resource.kind, f"forbidden: list {resource.name}")
+
+
+async def _survey(
+    client: APIClient, resource: Resource, survey: Survey, take: Callable[[list[Object]], Awaitable[None]]
+) -> None:
+    namespace = survey.namespace if resource.namespaced else ""
+    try:
+        async for page in pages(client, resource, namespace):
+            await take(page)
+    except APIError as error:
+        if not error.not_found:
+            raise

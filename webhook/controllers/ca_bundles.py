@@ -1,31 +1,29 @@
-"""The caBundle of our webhook configurations: what API servers verify us with; and their URL, where they call one.
-
-Any replica publishes, with no lock. A replica that was asleep cannot bring back an old bundle: it reads the
-configurations first, then the state, which is therefore at least as new as what the configurations hold, and its patch
-applies only to the very version it read.
-"""
+"""The caBundle of our webhook configurations."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from certs.bundle import refusal
 from webhook.cluster.client import JSON_PATCH
-from webhook.cluster.errors import APIError, BadAnswer
+from webhook.cluster.clockwork import Clockwork
+from webhook.cluster.errors import APIError, BadAnswer, ClusterError
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
+    from typing import NoReturn
 
     from certs.keypair import KeyPair
     from policies.kubernetes.objects import Object
 
-__all__ = ["CABundles", "Configuration", "LostRace", "PatchAPI", "Webhook", "verdict"]
+__all__ = ["BundleCheck", "CABundles", "Configuration", "LostRace", "PatchAPI", "Webhook", "verdict"]
 
 
 class LostRace(Exception):  # noqa: N818 - it says what happened, and is no error
@@ -191,3 +189,54 @@ def decoded(written: str) -> bytes:
         return base64.b64decode(written, validate=True)
     except (binascii.Error, ValueError):
         return b""
+
+
+LOOK_EVERY = 30.0
+"""Seconds between two looks, as where the certificates are our own."""
+
+_logger = logging.getLogger("gpu_admission.certificates")
+
+
+class BundleCheck:
+    """Compares the caBundle of our webhook configurations with the serving certificate; writes nothing.
+
+    Source: cert-manager's cainjector writes the caBundle some time after the certificate was issued.
+    """
+
+    def __init__(
+        self,
+        bundles: CABundles,
+        pair: Callable[[], KeyPair],
+        names: Sequence[str],
+        *,
+        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
+    ) -> None:
+        """Args: what to read; what is served now; under which names API servers know the server; time."""
+        self._bundles = bundles
+        self._pair = pair
+        self._names = names
+        self._clockwork = clockwork
+        self._problem = "the webhook configurations have not been compared with the serving certificate yet"
+        self._judged = False
+
+    def problem(self) -> str:
+        """Why API servers would refuse what is served, as far as the last look knows; empty when they would not."""
+        return self._problem
+
+    async def run(self) -> NoReturn:
+        """Look again and again; cancel the task to end it."""
+        while True:
+            await self.look()
+            await self._clockwork.sleep(self._clockwork.jittered(LOOK_EVERY))
+
+    async def look(self) -> None:
+        """Look once; what cannot be read leaves the last verdict, where there is one."""
+        try:
+            configurations = await self._bundles.read()
+        except ClusterError as error:
+            _logger.warning("the webhook configurations could not be read: %s", error)
+            if not self._judged:
+                self._problem = f"the webhook configurations could not be read yet: {error}"
+            return
+        self._judged = True
+        self._problem = verdict(configurations, self._pair(), self._names, self._clockwork.now())

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from certs.rotation import RotationPolicy, Step
     from certs.secret import RotationState
     from webhook.controllers.ca_bundles import CABundles, Configuration
-    from webhook.controllers.certificate_metrics import CertificateMetrics, Failure
     from webhook.controllers.certificate_secret import CertificateSecret, Stored
+    from webhook.controllers.metrics import CertificateMetrics, Failure
     from webhook.server.tls import ReloadingContext
 
 __all__ = ["Certificates"]

@@ -1,28 +1,30 @@
-"""A count: what a ledger becomes by lists of pods and claims, and what turned out on the way."""
+"""One count of a GPUQuota, and what is kept between counts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.conditions import with_conditions
 from policies.kubernetes.paths import lookup
 from policies.quota.counting.conditions import counted
+from policies.quota.counting.counter import Counter
+from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
+from policies.quota.limits.quota import parse_quota
 from webhook.cluster.live_settings import generation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.quota.counting.counter import Counter, Terms
-    from policies.quota.ledger.ledger import Ledger
+    from policies.quota.counting.counter import Terms
     from policies.quota.ledger.open_charges import OpenCharge
     from policies.quota.ledger.status import Versions
     from policies.quota.limits.quota import Quota
     from webhook.controllers.quota_lists import Both
 
-__all__ = ["Count"]
+__all__ = ["Basis", "Count", "Kept"]
 
 
 @dataclass
@@ -105,3 +107,56 @@ class Count:
         ready = counted(after, quota, guesses_memory=self.terms.guesses_memory, began_anew=self.began_anew)
         wanted = (ready, *self.conditions)
         return tuple(with_conditions(after.conditions, wanted, generation_of(document), self.time))
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a count rests on; as long as it is the same, nothing is left to do."""
+
+    document: Object
+    both: Both
+    gone: frozenset[str]
+    """The uids of charges whose objects came and went."""
+    groups: Sequence[Object]
+    """The PodGroups of the namespace."""
+    facts: tuple[Any, ...]
+    conditions: Sequence[Object]
+
+    def is_like(self, other: Basis | None) -> bool:
+        """Whether a count that rests on this finds what one found that rests on the other."""
+        return (
+            other is not None
+            and self.document is other.document
+            and self.both.shows_the_same(other.both)
+            and self.gone == other.gone
+            and self.groups == other.groups
+            and self.conditions == other.conditions
+            and self.facts == other.facts
+        )
+
+
+@dataclass
+class Kept:
+    """What is kept in mind of a GPUQuota from one round to the next."""
+
+    uid: str
+    spec: tuple[Object, Quota] | None = None
+    """The object that was read last, and what it says."""
+    counter: Counter = field(default_factory=Counter)
+    known: frozenset[str] | None = None
+    """The uids that were counted last; None before the first count of this leader."""
+    began_anew: bool = False
+    settled: Basis | None = None
+    """On what the last count rests that found nothing to write."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """As counted last."""
+
+    def read(self, document: Object) -> Quota:
+        """What the spec of the object says, read once.
+
+        Raises:
+            QuotaError: it cannot be read.
+        """
+        if self.spec is None or self.spec[0] is not document:
+            self.spec = document, parse_quota(document)
+        return self.spec[1]

@@ -7,11 +7,11 @@ from operator import is_
 from typing import TYPE_CHECKING
 
 from policies.view import UNKNOWN
-from webhook.cluster.kinds import watched
 from webhook.cluster.lists import PAGE, raw_pages
 from webhook.cluster.sharing import Sharing
 from webhook.cluster.store import is_older
 from webhook.cluster.trimmed import trim_for
+from webhook.cluster.watched_kinds import watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -29,10 +29,9 @@ from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.live_settings import generation_of
 from webhook.cluster.resources import RESOURCES
-from webhook.controllers.quota_count import Count
+from webhook.controllers.quota_count import Basis, Count, Kept
 from webhook.controllers.quota_expiry import Expiry
 from webhook.controllers.quota_lists import Lists
-from webhook.controllers.quota_memory import Basis, Kept
 from webhook.controllers.run import IncompleteRound
 from webhook.server.effects import FIELD_MANAGER
 from webhook.server.pacing import run_spread
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from webhook.cluster.client import APIClient
     from webhook.cluster.store import Store
-    from webhook.controllers.quota_metrics import QuotaMetrics
+    from webhook.controllers.metrics import QuotaMetrics
     from webhook.ledger.writer import LedgerWriter
 
 __all__ = ["QuotaRound"]

@@ -15,8 +15,7 @@ from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.lists import list_all, pages
-from webhook.cluster.resources import RESOURCES
-from webhook.cluster.workload_resources import workload_resources
+from webhook.cluster.resources import RESOURCES, workload_resources
 from webhook.controllers.run import IncompleteRound
 from webhook.server.deadlines import Deadline
 from webhook.server.effects import FIELD_MANAGER, REMEMBERED_SECONDS, RefusedTemplate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from certs import BadKeyPair
-from webhook.controllers.bundle_check import BundleCheck
+from webhook.controllers.ca_bundles import BundleCheck
 from webhook.server.certificates import ServingCertificate, certificate_of, client_ca_of
 from webhook.server.config import CannotServe
 from webhook.server.tls import BadClientCA, ReloadingContext

@@ -6,9 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from webhook.controllers.audit import AuditRound
-from webhook.controllers.metrics import ControllerMetrics
+from webhook.controllers.metrics import ControllerMetrics, QuotaMetrics
 from webhook.controllers.policy_status import PolicyStatus
-from webhook.controllers.quota_metrics import QuotaMetrics
 from webhook.controllers.quotas import QuotaRound
 from webhook.controllers.run import PeriodicTask, run_tasks
 from webhook.controllers.templates import TemplateRepair, TemplateSweep

@@ -10,18 +10,16 @@ from certs.rotation import RotationPolicy
 from policies.entries import CONFIGURATIONS
 from policies.review.warm import warm
 from policies.settings.installed import uncovered_settings
-from webhook.cluster.access_reviews import SubjectAccess
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.live_settings import LiveSettings
+from webhook.cluster.reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.sync import Sync
-from webhook.cluster.token_reviews import TokenAuthenticator
 from webhook.controllers.ca_bundles import CABundles
-from webhook.controllers.certificate_metrics import CertificateMetrics
 from webhook.controllers.certificate_secret import CertificateSecret
 from webhook.controllers.certificates import Certificates
 from webhook.controllers.elector import Elector, new_identity
+from webhook.controllers.metrics import CertificateMetrics
 from webhook.ledger.writer import LedgerWriter
-from webhook.replica.background import Background
 from webhook.replica.certificate import CertificateInFiles, CertificateInSecret
 from webhook.replica.config import LEASE, SECRET
 from webhook.replica.leading import Leading
@@ -40,7 +38,8 @@ from webhook.server.review_runner import LedgerRunner
 from webhook.server.template_rates import TemplateRates
 
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from collections.abc import Coroutine
+    from typing import Any, NoReturn
 
     from webhook.cluster.client import APIClient
     from webhook.replica.certificate import CertificateSource
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from webhook.server.certificates import ServingCertificate
     from webhook.server.listeners import Ready
 
-__all__ = ["Replica"]
+__all__ = ["Background", "Replica"]
 
 _CATCH_UP_SECONDS = 5.0
 _FOLLOW_SECONDS = 1.0
@@ -179,3 +178,38 @@ def _certificate_source(
     secret = CertificateSecret(client, config.namespace, SECRET)
     certificates = Certificates(secret, bundles, policy, CertificateMetrics(metrics.registry), clockwork=clockwork)
     return CertificateInSecret(certificates, config, clockwork)
+
+
+class Background:
+    """Tasks that are not to end before they are told to; one that does is a mistake of ours, and told."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._ended: list[str] = []
+
+    def begin(self, what: str, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run something; `what` names it in a sentence: `the election`."""
+        task = asyncio.create_task(coroutine, name=what)
+        task.add_done_callback(self._note)
+        self._tasks.append(task)
+        return task
+
+    def notes(self) -> list[str]:
+        """What has ended by itself."""
+        return [
+            f"{what} has ended by a mistake of ours; restart this replica, and report its log" for what in self._ended
+        ]
+
+    async def close(self) -> None:
+        """End everything, the last one first, and wait for each to have ended."""
+        while self._tasks:
+            task = self._tasks.pop()
+            # Told twice, it would be interrupted in what it does on its way out.
+            if not task.cancelling():
+                task.cancel()
+            await asyncio.wait([task])
+
+    def _note(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            self._ended.append(task.get_name())
+            _logger.critical("%s has ended by itself", task.get_name(), exc_info=task.exception())

@@ -18,12 +18,12 @@ from policies.kubernetes.paths import lookup
 from webhook.sandbox.attempt import Refused, User
 from webhook.sandbox.cluster import Call
 from webhook.sandbox.creation import create
-from webhook.sandbox.feature_gates import CLAIMS_OF_GROUPS
 from webhook.sandbox.garbage import collect
+from webhook.sandbox.kinds import CLAIMS_OF_GROUPS
 from webhook.sandbox.routing import Target
 from webhook.sandbox.statuses import not_found
+from webhook.sandbox.stored_entries import TooOldError
 from webhook.sandbox.updates import update
-from webhook.sandbox.versions import TooOldError
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object

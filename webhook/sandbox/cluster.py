@@ -1,4 +1,4 @@
-"""What the server works on: the store, the kinds in it, and what every write passes through."""
+"""The cluster that the server works on: its store, its kinds, and what every write passes through."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from webhook.cluster.clockwork import rfc3339
-from webhook.sandbox.chores import Clear
 from webhook.sandbox.crds import CRD, established
 
 if TYPE_CHECKING:
@@ -17,12 +16,11 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from webhook.sandbox.attempt import Admission, Attempt, User
-    from webhook.sandbox.chores import Chore
     from webhook.sandbox.kinds import Kind, Kinds
-    from webhook.sandbox.store import Store
+    from webhook.sandbox.store import Place, Store
     from webhook.sandbox.stored_entries import Entry
 
-__all__ = ["Call", "Cluster", "Unguarded"]
+__all__ = ["Adopt", "Call", "Chore", "Clear", "Cluster", "EndNamespace", "Orphan", "Unguarded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +98,36 @@ class Cluster:
                     self.remove(defined, custom)
             self.kinds.forget(removed)
         return removed
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """An object came that names owners; without any, it goes."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """The object of this uid is to go without what it owns."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """The object of this uid is gone; what it owned goes too."""
+
+    uid: str
+    namespace: str
+    """Where it was: its namespace may have waited for it to be gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndNamespace:
+    """A namespace is to go with everything in it."""
+
+    name: str
+
+
+Chore = Adopt | Orphan | Clear | EndNamespace

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from webhook.sandbox import strategies
 from webhook.sandbox.attempt import Attempt
-from webhook.sandbox.chores import Adopt
+from webhook.sandbox.cluster import Adopt
 from webhook.sandbox.decoding import decoded, decoded_quietly
 from webhook.sandbox.defaults import with_defaults
-from webhook.sandbox.feature_gates import CLAIMS_OF_GROUPS, GROUPS
+from webhook.sandbox.kinds import CLAIMS_OF_GROUPS, GROUPS
 from webhook.sandbox.metadata import check_shape, identified, placed, wiped
 from webhook.sandbox.statuses import already_exists, failure, forbidden, not_found
 from webhook.sandbox.store import Place

@@ -5,6 +5,7 @@ Sources: pkg/apis/{core,admissionregistration,resource}/v1/defaults.go of k8s.io
 
 from __future__ import annotations
 
+import base64
 from fractions import Fraction
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes import defaults
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from webhook.sandbox.secrets import read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,6 +162,16 @@ def _device_request(request: Object) -> Object:
     return _at(filled, ("tolerations",), lambda toleration: {"operator": "Equal", **toleration})
 
 
+def _secret(secret: Object) -> Object:
+    """The secret with a type, and with `stringData` in `data`."""
+    read = {"type": "Opaque", **{key: value for key, value in secret.items() if key != "stringData"}}
+    texts = secret.get("stringData")
+    if isinstance(texts, dict):
+        encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in texts.items()}
+        read["data"] = {**(read.get("data") or {}), **encoded}
+    return read
+
+
 def _webhook(kind_defaults: Object) -> Callable[[Object], Object]:
     def fill(webhook: Object) -> Object:
         filled = {
@@ -211,7 +221,7 @@ _REGISTRATION = "admissionregistration.k8s.io"
 _FILLERS: dict[tuple[str, str], Callable[[Object], Object]] = {
     ("", "Pod"): _pod,
     ("", "Namespace"): _namespace,
-    ("", "Secret"): read_secret,
+    ("", "Secret"): _secret,
     ("", "ResourceQuota"): _hard,
     ("", "PodTemplate"): _template("template"),
     ("", "ReplicationController"): _template("spec", "template"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from webhook.sandbox.attempt import Attempt
-from webhook.sandbox.chores import EndNamespace, Orphan
+from webhook.sandbox.cluster import EndNamespace, Orphan
 from webhook.sandbox.statuses import conflict, forbidden, not_found
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from webhook.sandbox.attempt import Refused, User
-from webhook.sandbox.chores import Adopt, Clear, EndNamespace, Orphan
-from webhook.sandbox.cluster import Call
+from webhook.sandbox.cluster import Adopt, Call, Clear, EndNamespace, Orphan
 from webhook.sandbox.deletion import delete, end_if_final
 
 if TYPE_CHECKING:

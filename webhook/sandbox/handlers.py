@@ -13,13 +13,12 @@ from webhook.sandbox.deletion import delete
 from webhook.sandbox.garbage import collect
 from webhook.sandbox.metadata import check_shape
 from webhook.sandbox.options import JSON, call_of, delete_options, read_body, write_options
-from webhook.sandbox.patching import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, change_of
 from webhook.sandbox.reading import encode_list, read_list, read_one, selected
-from webhook.sandbox.reviews import answer
 from webhook.sandbox.selectors import parse_selection
 from webhook.sandbox.statuses import method_not_allowed, no_such_path, success
 from webhook.sandbox.subresources import CREATED, create_part
-from webhook.sandbox.updates import check_name, update
+from webhook.sandbox.updates import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, change_of, check_name, update
+from webhook.sandbox.users import answer
 from webhook.sandbox.watching import parse_watch
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.attempt import User
     from webhook.sandbox.cluster import Call, Cluster
-    from webhook.sandbox.paging import Pages
+    from webhook.sandbox.reading import Pages
     from webhook.sandbox.routing import Target
 
 __all__ = ["Asked", "Handlers"]

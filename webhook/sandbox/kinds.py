@@ -1,4 +1,4 @@
-"""The kinds that the sandbox serves: a table of built-in ones, and what custom resource definitions add."""
+"""The kinds that the sandbox serves: a table of built-in ones, and those of custom resource definitions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from webhook.cluster.resources import RESOURCES, Resource
-from webhook.sandbox.feature_gates import GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Kind", "Kinds"]
+__all__ = ["CLAIMS_OF_GROUPS", "GROUPS", "Kind", "Kinds"]
 
 StatusWrites = Literal["", "status", "metadata"]
 Key = tuple[str, str]
@@ -62,6 +61,11 @@ class Kind:
             + b","
         )
 
+
+GROUPS = frozenset(["GenericWorkload"])
+"""Feature gates: PodGroups are served, and pods name theirs. Source: pkg/features/kube_features.go of Kubernetes 1.36."""
+CLAIMS_OF_GROUPS = GROUPS | {"DRAWorkloadResourceClaims"}
+"""Feature gates: the pods of a PodGroup share claims."""
 
 _BUILT_IN: dict[str, dict[str, Any]] = {
     "Namespace": {"short_names": ("ns",), "status": "metadata", "fields": ("status.phase",)},

@@ -17,19 +17,15 @@ from webhook.sandbox.attempt import Refused
 from webhook.sandbox.claims import ClaimController
 from webhook.sandbox.cluster import Cluster
 from webhook.sandbox.creation import seed
-from webhook.sandbox.discovery import discover, version_info
+from webhook.sandbox.discovery import describe, discover, version_info
 from webhook.sandbox.handlers import Asked, Handlers
 from webhook.sandbox.kinds import Kinds
-from webhook.sandbox.kubeconfig import kubeconfig
-from webhook.sandbox.openapi import describe
 from webhook.sandbox.options import JSON, LARGEST_BODY
-from webhook.sandbox.paging import Pages
-from webhook.sandbox.records import record_of
-from webhook.sandbox.reviews import allow_everything
-from webhook.sandbox.routing import parse_path
+from webhook.sandbox.reading import Pages
+from webhook.sandbox.routing import parse_path, record_of
 from webhook.sandbox.statuses import internal_error, no_such_path
 from webhook.sandbox.store import Store
-from webhook.sandbox.users import token_of, user_of
+from webhook.sandbox.users import allow_everything, kubeconfig, token_of, user_of
 from webhook.server.tls import server_context
 
 if TYPE_CHECKING:
@@ -42,7 +38,7 @@ if TYPE_CHECKING:
     from webhook.cluster.resources import Resource
     from webhook.sandbox.attempt import Admission
     from webhook.sandbox.kinds import Kind
-    from webhook.sandbox.records import Request
+    from webhook.sandbox.routing import Request
 
 __all__ = ["Sandbox"]
 
@@ -80,7 +76,7 @@ class Sandbox:
 
         Args:
             version: What it says it is.
-            feature_gates: Those that are on, of the ones in `webhook.sandbox.feature_gates`.
+            feature_gates: Those that are on, of the ones in `webhook.sandbox.kinds`.
             clock: Tells the time, with a time zone.
             seed: Of generated names and uids, where they shall be the same each time.
             history: How many changes of each kind watches can go back.

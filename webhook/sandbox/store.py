@@ -7,8 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from webhook.sandbox.stored_entries import make_entry
-from webhook.sandbox.versions import Change, History
+from webhook.sandbox.stored_entries import Change, History, make_entry
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object

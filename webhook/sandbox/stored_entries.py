@@ -1,9 +1,12 @@
-"""Entries: objects as the server keeps them, as JSON with what lists select by beside it."""
+"""Entries: objects as the server stores them, and the history of their changes."""
 
 from __future__ import annotations
 
+import asyncio
+from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Literal
 
 import orjson
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.kinds import Kind
 
-__all__ = ["Entry", "Name", "make_entry"]
+__all__ = ["Change", "Entry", "History", "Name", "TooOldError", "make_entry"]
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -65,3 +68,61 @@ def _field(document: Object, field: str) -> str:
     """The value as field selectors compare it: as text, empty where there is none."""
     value = lookup(document, field.split("."))
     return value if isinstance(value, str) else "" if value is None else orjson.dumps(value).decode()
+
+
+class TooOldError(Exception):
+    """A version whose later changes are no longer all known."""
+
+    def __init__(self, asked: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {asked} ({oldest})")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    version: int
+    entry: Entry
+    """As written; of a DELETED one as it was last, with the version of its end."""
+    before: Entry | None
+    """As it was; None for an ADDED one."""
+
+
+class History:
+    """The latest changes of one kind, no more than a number of them."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._changes: list[Change] = []
+        self._oldest = 0
+        self._changed = asyncio.Event()
+
+    def add(self, change: Change) -> None:
+        """Remember a change, and wake who waits for one."""
+        self._changes.append(change)
+        if len(self._changes) > 2 * self._limit:
+            self.forget(keep=self._limit)
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def forget(self, keep: int = 0) -> None:
+        """Forget all changes but the latest, as the API server does with time."""
+        forgotten = len(self._changes) - keep
+        if forgotten > 0:
+            self._oldest = self._changes[forgotten - 1].version
+            del self._changes[:forgotten]
+
+    def after(self, version: int) -> list[Change]:
+        """What changed after a version, oldest first.
+
+        Raises:
+            TooOldError: some of it is forgotten.
+        """
+        if version < self._oldest:
+            raise TooOldError(version, self._oldest)
+        return self._changes[bisect_right(self._changes, version, key=attrgetter("version")) :]
+
+    async def changed(self) -> None:
+        """Return at the next change."""
+        await self._changed.wait()

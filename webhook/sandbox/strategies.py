@@ -5,6 +5,8 @@ Source: PrepareForCreate, PrepareForUpdate and ValidateUpdate of the strategies 
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -12,9 +14,7 @@ import orjson
 from webhook.sandbox.claim_validation import claim_problems
 from webhook.sandbox.crds import definition_problems, schema_problems
 from webhook.sandbox.metadata import metadata_problems, update_problems
-from webhook.sandbox.pod_updates import pod_update_problems
-from webhook.sandbox.pod_validation import pod_problems
-from webhook.sandbox.secrets import secret_problems
+from webhook.sandbox.pod_validation import pod_problems, pod_update_problems
 from webhook.sandbox.statuses import Cause, invalid
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _problems(kind: Kind, document: Object, old: Object | None) -> list[Cause]:
         case "CustomResourceDefinition":
             return definition_problems(document)
         case "Secret":
-            return secret_problems(document, old)
+            return _secret_problems(document, old)
         case "Pod" if old is None:
             return pod_problems(document)
         case "ResourceClaim" | "ResourceClaimTemplate" | "DeviceClass" if not kind.custom:
@@ -125,3 +125,31 @@ def _refuse(kind: Kind, document: Object, causes: list[Cause]) -> None:
     if causes:
         name = document["metadata"].get("name", "")
         raise invalid(kind.resource.kind, kind.resource.group, name, causes)
+
+
+_SECRET_KEYS = {
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+}
+"""Keys that a secret of a type must have. Source: ValidateSecret in kubernetes/pkg/apis/core/validation."""
+
+
+def _secret_problems(secret: Object, old: Object | None) -> list[Cause]:
+    """What is wrong with a secret, and what changed in it that must not."""
+    data = secret.get("data") or {}
+    causes = [
+        Cause(f"data[{key}]", "Required", "") for key in _SECRET_KEYS.get(secret.get("type", ""), ()) if key not in data
+    ]
+    # A real server does not get as far as validation with this, and calls it a bad request.
+    causes += [Cause(f"data[{key}]", "Invalid", "illegal base64 data") for key in data if not _is_base64(data[key])]
+    if old is not None and secret.get("type") != old.get("type"):
+        causes.append(Cause("type", "Invalid", f'"{secret.get("type")}": field is immutable'))
+    return causes
+
+
+def _is_base64(value: object) -> bool:
+    try:
+        return isinstance(value, str) and base64.b64decode(value, validate=True) is not None
+    except binascii.Error:
+        return False

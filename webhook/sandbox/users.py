@@ -1,11 +1,23 @@
-"""Who asks: in the sandbox, a bearer token is simply the user's name."""
+"""Users of the sandbox: bearer tokens, kubeconfigs, and reviews of tokens and access."""
 
 from __future__ import annotations
 
-from webhook.sandbox.attempt import User
+import base64
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from webhook.sandbox.attempt import Refused, User
+from webhook.sandbox.metadata import check_shape
 from webhook.sandbox.statuses import failure
 
-__all__ = ["ADMIN", "token_of", "user_of"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.kubernetes.objects import Object
+    from webhook.sandbox.kinds import Kind
+
+__all__ = ["ADMIN", "allow_everything", "answer", "is_of_a_sandbox", "kubeconfig", "token_of", "user_of"]
 
 ADMIN = User("system:admin", ("system:masters", "system:authenticated"))
 """Who asks without a token."""
@@ -40,3 +52,78 @@ def _account_groups(name: str) -> list[str]:
 def token_of(user: str, *groups: str) -> str:
     """The bearer token of a user."""
     return ",".join([user, *groups])
+
+
+_NAME = "gpu-admission-sandbox"
+
+
+def kubeconfig(url: str, certificate_authority: bytes | None, token: str) -> str:
+    """The text of a kubeconfig.
+
+    Args:
+        url: Of the server.
+        certificate_authority: PEM; None where the server speaks plain HTTP.
+        token: The bearer token, which in the sandbox is the user; empty for the administrator.
+    """
+    cluster: dict[str, object] = {"server": url}
+    if certificate_authority is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(certificate_authority).decode()
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": _NAME, "cluster": cluster}],
+        "users": [{"name": _NAME, "user": {"token": token} if token else {}}],
+        "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME}}],
+        "current-context": _NAME,
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def is_of_a_sandbox(text: str) -> bool:
+    """Whether a file holds a kubeconfig as it is written here and nothing else, so that nothing is lost with it."""
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return False
+    if not isinstance(document, dict):
+        return False
+    return all(_names(document.get(part)) == [_NAME] for part in ("clusters", "users", "contexts"))
+
+
+def _names(entries: object) -> list[object]:
+    return [entry.get("name") for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+
+def allow_everything(spec: Object) -> bool:
+    """What the sandbox says to every SubjectAccessReview, unless it is told otherwise."""
+    return True
+
+
+def answer(kind: Kind, document: Any, user: User, allows: Callable[[Object], bool]) -> Object:
+    """The review with its answer as `status`.
+
+    Args:
+        kind: Of the review.
+        document: The review as it was sent.
+        user: Who asks.
+        allows: Whether the `spec` of a SubjectAccessReview is granted.
+
+    Raises:
+        Refused: it is no review.
+    """
+    review = check_shape(kind, document)
+    asked = review.get("spec")
+    spec: Object = asked if isinstance(asked, dict) else {}
+    if kind.resource.kind == "TokenReview":
+        return {**review, "status": _authenticated(spec)}
+    if kind.resource.kind == "SelfSubjectAccessReview":
+        spec = {**spec, "user": user.name, "groups": list(user.groups)}
+    return {**review, "status": {"allowed": allows(spec)}}
+
+
+def _authenticated(spec: Object) -> Object:
+    try:
+        user = user_of(f"Bearer {spec.get('token', '')}")
+    except Refused:
+        return {"user": {}, "error": "invalid bearer token"}
+    return {"authenticated": True, "user": {"username": user.name, "groups": list(user.groups)}}

@@ -12,7 +12,7 @@ import orjson
 from webhook.sandbox.reading import asked_version, selected, whole_number
 from webhook.sandbox.selectors import parse_selection
 from webhook.sandbox.statuses import Cause, expired, invalid
-from webhook.sandbox.versions import TooOldError
+from webhook.sandbox.stored_entries import TooOldError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from webhook.sandbox.kinds import Kind
     from webhook.sandbox.routing import Target
     from webhook.sandbox.selectors import Selection
-    from webhook.sandbox.stored_entries import Entry
-    from webhook.sandbox.versions import Change
+    from webhook.sandbox.stored_entries import Change, Entry
 
 __all__ = ["Watch", "parse_watch"]
 

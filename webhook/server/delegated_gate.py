@@ -13,8 +13,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from webhook.cluster.errors import ClusterError
+from webhook.cluster.reviews import AuthenticatedUser
 from webhook.cluster.shared_reviews import TooManyReviews
-from webhook.cluster.token_reviews import AuthenticatedUser
 from webhook.server.bearer_tokens import BadToken, bearer_token
 from webhook.server.explain_gate import PATH, NotAdmitted
 from webhook.server.logs import log_unknown_caller
@@ -23,8 +23,7 @@ from webhook.server.tls import peer_name, peer_organizations
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from webhook.cluster.access_reviews import SubjectAccess
-    from webhook.cluster.token_reviews import TokenAuthenticator
+    from webhook.cluster.reviews import SubjectAccess, TokenAuthenticator
     from webhook.server.deadlines import Deadline
 
 __all__ = ["CLUSTER_ROLE", "DelegatedGate"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from webhook.cluster.parsing import parse_json
+from webhook.cluster.answers import parse_json
 
 __all__ = ["MOST_VALUES", "BadJSON", "TooManyValues", "has_more_values", "most_values", "read_json"]
 

@@ -14,11 +14,11 @@ from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError
-from webhook.cluster.kinds import watched
 from webhook.cluster.lists import raw_pages
 from webhook.cluster.live import LiveView
 from webhook.cluster.trimmed import store_of
-from webhook.controllers.quota_metrics import QuotaMetrics
+from webhook.cluster.watched_kinds import watched
+from webhook.controllers.metrics import QuotaMetrics
 from webhook.controllers.quotas import QuotaRound
 from webhook.ledger.writer import LedgerWriter
 

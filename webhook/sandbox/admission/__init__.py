@@ -5,9 +5,8 @@ The facts come from k8s.io/apiserver pkg/admission/plugin/webhook (release 1.36)
 
 from __future__ import annotations
 
-from webhook.sandbox.admission.audit import Audit
 from webhook.sandbox.admission.calls import Resolver
-from webhook.sandbox.admission.warnings import Warnings
+from webhook.sandbox.admission.notes import Audit, Warnings
 from webhook.sandbox.admission.webhooks import Webhooks
 
 __all__ = ["Audit", "Resolver", "Warnings", "Webhooks"]

@@ -13,9 +13,9 @@ import orjson
 
 from webhook.sandbox import statuses
 from webhook.sandbox.admission.calls import CallFailed
-from webhook.sandbox.admission.conditions import Variables
 from webhook.sandbox.admission.hooks import hooks
-from webhook.sandbox.admission.questions import failed_closed
+from webhook.sandbox.admission.matching import Variables
+from webhook.sandbox.admission.reviewer import failed_closed
 from webhook.sandbox.admission.reviews import BadPatchText
 from webhook.sandbox.defaults import with_defaults
 from webhook.sandbox.patches import BadPatch, PatchFailed, apply_json_patch
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from webhook.sandbox.admission.hooks import Hook
-    from webhook.sandbox.admission.questions import Questions
+    from webhook.sandbox.admission.reviewer import Questions
     from webhook.sandbox.admission.reviews import Answer
     from webhook.sandbox.attempt import Attempt
 

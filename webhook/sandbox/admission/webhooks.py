@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from webhook.sandbox.admission.audit import Audit
-from webhook.sandbox.admission.calls import Caller
+from webhook.sandbox.admission.calls import Caller, CallFailed
 from webhook.sandbox.admission.configurations import check_configuration
-from webhook.sandbox.admission.matching import is_exempt
+from webhook.sandbox.admission.hooks import hooks
+from webhook.sandbox.admission.matching import Variables, is_exempt
 from webhook.sandbox.admission.mutating import Mutation
+from webhook.sandbox.admission.notes import Audit
 from webhook.sandbox.admission.plugins import with_plugins
-from webhook.sandbox.admission.questions import Questions
-from webhook.sandbox.admission.validating import validate
+from webhook.sandbox.admission.reviewer import Questions, failed_closed
+from webhook.sandbox.attempt import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.kubernetes.objects import Object
     from webhook.sandbox.admission.calls import Resolver
+    from webhook.sandbox.admission.hooks import Hook
     from webhook.sandbox.attempt import Attempt, Objects
 
-__all__ = ["Webhooks"]
+__all__ = ["Webhooks", "validate"]
 
 
 class Webhooks:
@@ -65,3 +68,42 @@ class Webhooks:
 
     def _plugged(self, attempt: Attempt) -> Attempt:
         return replace(attempt, object=with_plugins(attempt, self._objects))
+
+
+_FAILED_OPEN = "failed-open.validating.webhook.admission.k8s.io/"
+
+
+async def validate(questions: Questions, attempt: Attempt, warn: Callable[[str], None]) -> None:
+    """Ask all validating webhooks that a write concerns.
+
+    Raises:
+        Refused: one of them says no, or cannot be asked and must be.
+    """
+    variables = Variables(attempt)
+    concerned = [
+        hook
+        for hook in hooks(questions.objects, "ValidatingWebhookConfiguration")
+        if questions.concerns(hook, attempt, variables)
+    ]
+    warnings: list[list[str]] = [[] for _ in concerned]
+    asked = (_ask(questions, place, hook, attempt, warnings[place].append) for place, hook in enumerate(concerned))
+    outcomes = await asyncio.gather(*asked)
+    for warning in (text for texts in warnings for text in texts):
+        warn(warning)
+    for refusal in outcomes:
+        if refusal is not None:
+            raise refusal
+
+
+async def _ask(
+    questions: Questions, place: int, hook: Hook, attempt: Attempt, warn: Callable[[str], None]
+) -> Refused | None:
+    try:
+        await questions.ask(hook, attempt, warn, mutating=False)
+    except Refused as refusal:
+        return refusal
+    except CallFailed as error:
+        if not hook.ignores_failures:
+            return failed_closed(hook, error)
+        questions.audit.note(attempt, f"{_FAILED_OPEN}round_0_index_{place}", hook.name)
+    return None

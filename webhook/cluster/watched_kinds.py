@@ -1,4 +1,4 @@
-"""Kinds: what is watched for the policies, where, and what it means that the API server does not serve it."""
+"""The kinds that are watched for the policies, and where."""
 
 from __future__ import annotations
 

@@ -1,23 +1,20 @@
-"""Pods that are not kept: what each takes of its node, and the sums of each node.
-
-An explanation asks how much of a node's cpu and memory is left, and most pods that take of them get no GPUs. All that is
-kept of such a pod is its node and its requests, a fiftieth of the pod.
-"""
+"""What a store keeps beside its objects: counts of values, requests of pods that are not kept, UIDs of deleted objects."""
 
 from __future__ import annotations
 
 from sys import intern
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.kubernetes.amounts import taken_by
+from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
 
-__all__ = ["OtherPods"]
+__all__ = ["Gone", "OtherPods", "Tallies"]
 
 _Record = tuple[str, "Amounts"]
 """A pod's node, and what it takes of it."""
@@ -98,3 +95,74 @@ class OtherPods:
             self._sums[node] = sums
         else:
             del self._sums[node]
+
+
+H = TypeVar("H", bound="Hashable")
+
+
+class Tallies:
+    """Counts of the values that functions give for the objects of one store.
+
+    They are taken as objects come, page by page of a list, and then follow each change, so that an answer takes no longer
+    with more objects. Another thread may ask meanwhile: it gets a copy, which takes one step.
+    """
+
+    def __init__(self, functions: tuple[Callable[[Object], Any], ...] = ()) -> None:
+        """Args: the functions; None for an object does not count."""
+        self.functions = functions
+        self._counts: dict[Callable[[Object], Any], dict[Any, int]] = {function: {} for function in functions}
+
+    def of(self, function: Callable[[Object], H | None]) -> Mapping[H, int] | None:
+        """For how many objects a function gives each value; None for a function that is not counted."""
+        counts = self._counts.get(function)
+        return None if counts is None else dict(counts)
+
+    def change(self, before: Object | None, after: Object | None) -> None:
+        """Count an object in the place of another; None for none."""
+        for function, counts in self._counts.items():
+            if before is not None:
+                _add(counts, function(before), -1)
+            if after is not None:
+                _add(counts, function(after), 1)
+
+
+def _add(counts: dict[Any, int], value: Any, times: int) -> None:
+    if value is None:
+        return
+    count = counts.get(value, 0) + times
+    if count:
+        counts[value] = count
+    else:
+        del counts[value]
+
+
+_MOST = 20_000
+
+
+class Gone:
+    """The uids of the last objects that are gone, or are of no interest any more, as pods that have ended."""
+
+    def __init__(self) -> None:
+        self._uids: dict[str, None] = {}
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._uids
+
+    def add(self, before: Iterable[Object], after: Iterable[Object]) -> None:
+        """Take what there was and is not in what there is; equal names may be of another object."""
+        kept = {_uid(each) for each in after}
+        for each in before:
+            uid = _uid(each)
+            if uid and uid not in kept:
+                self._uids[uid] = None
+        while len(self._uids) > _MOST:
+            del self._uids[next(iter(self._uids))]
+
+    def clear(self) -> None:
+        """Know of nothing that is gone."""
+        self._uids.clear()
+
+
+def _uid(document: Object) -> str:
+    uid = lookup(document, ("metadata", "uid"))
+    return uid if isinstance(uid, str) else ""

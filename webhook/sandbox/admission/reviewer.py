@@ -1,28 +1,27 @@
-"""One webhook asked about one write: who is to be asked, the call, and what the answer leaves behind."""
+"""One webhook reviews one write: the call, its answer, and the refusal."""
 
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webhook.sandbox import statuses
 from webhook.sandbox.admission.calls import CallFailed
-from webhook.sandbox.admission.conditions import conditions_hold
-from webhook.sandbox.admission.denials import denied, dry_run_unsupported
-from webhook.sandbox.admission.matching import is_meant
+from webhook.sandbox.admission.matching import conditions_hold, is_meant
 from webhook.sandbox.admission.reviews import BadAnswer, UnreadableAnswer, read_answer, review_of
+from webhook.sandbox.attempt import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webhook.sandbox.admission.audit import Audit
     from webhook.sandbox.admission.calls import Caller
-    from webhook.sandbox.admission.conditions import Variables
     from webhook.sandbox.admission.hooks import Hook
+    from webhook.sandbox.admission.matching import Variables
+    from webhook.sandbox.admission.notes import Audit
     from webhook.sandbox.admission.reviews import Answer
-    from webhook.sandbox.attempt import Attempt, Objects, Refused
+    from webhook.sandbox.attempt import Attempt, Objects
 
-__all__ = ["Questions", "failed_closed"]
+__all__ = ["Questions", "denied", "dry_run_unsupported", "failed_closed"]
 
 _KNOWN_VERSION = "v1"
 _SIDE_EFFECTS_ALLOWED = frozenset({"None", "NoneOnDryRun"})
@@ -77,3 +76,29 @@ class Questions:
 def failed_closed(hook: Hook, error: CallFailed) -> Refused:
     """What a failed call comes to where failurePolicy is Fail."""
     return statuses.internal_error(f'failed calling webhook "{hook.name}": {error}')
+
+
+_LEAST_ERROR = 400
+
+
+def denied(webhook: str, status: dict[str, Any] | None) -> Refused:
+    """The webhook's own status, reason, details and code, with its name before its words."""
+    given = status or {}
+    by = f'admission webhook "{webhook}" denied the request'
+    explanation = given.get("message") or given.get("reason")
+    return Refused(
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            **given,
+            "status": "Failure" if given.get("status") in (None, "", "Success") else given["status"],
+            "message": f"{by}: {explanation}" if explanation else f"{by} without explanation",
+            "code": max(given.get("code") or 0, _LEAST_ERROR),
+        }
+    )
+
+
+def dry_run_unsupported(webhook: str) -> str:
+    """Why a dry-run is refused: the webhook may have side effects that it does not leave out."""
+    return f'admission webhook "{webhook}" does not support dry run'
