@@ -6,21 +6,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from policies.metadata_keys import MANAGED
 from policies.warnings import warning_lines
 
 if TYPE_CHECKING:
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["MANAGED", "MOST_FINDINGS", "RECORD", "Decision", "Finding", "Operation", "Place", "Severity", "Template"]
+__all__ = ["MOST_FINDINGS", "Decision", "Finding", "Operation", "Place", "Severity", "Template"]
 
-MANAGED = "gpu-admission.io/managed"
-"""The label on everything that gpu-admission made or changed."""
 
 MOST_FINDINGS = 50
 """Findings of one decision. One object can have tens of thousands, and an answer shows fewer than fifty."""
 
-RECORD = "gpu-admission.io/converted"
-"""The annotation that records what a converted pod asked for."""
 
 Operation = dict[str, Any]
 """One operation of a JSON Patch (RFC 6902) in its wire form."""

@@ -10,6 +10,7 @@ from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.printable import shown
 from policies.nvidia.driver_gates import OFF_BY_DEFAULT, ON_BY_DEFAULT
+from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.rules import all_rules, get_rule, without_effect
 from policies.settings import DEFAULTS
 from policies.settings.exempt_namespaces import exemption
@@ -145,7 +146,7 @@ def _placement(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
         text = f"is true, but wishes[{says[-1]}] says for every pod whether it takes shared GPUs"
         yield IdleSetting(path / "avoidSharedGPUs", text, "remove one of the two")
     for index, taint in enumerate(placement.tolerations):
-        if (taint.key, taint.effect) == ("nvidia.com/gpu", "NoSchedule"):
+        if (taint.key, taint.effect) == (GPU_RESOURCE, "NoSchedule"):
             yield IdleSetting(path / "tolerations" / index, "every GPU pod tolerates it already", "remove the entry")
         yield from _never_reached(path / "tolerations" / index, taint.namespaces, settings)
         for number, other in enumerate(placement.tolerations[:index]):

@@ -18,6 +18,7 @@ from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workload_pods import pod_of
+from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.request import Request
 from policies.workload_templates import templates_of, unread_pods
 
@@ -48,7 +49,6 @@ RayClusters and JobSets have a handful of templates."""
 _UNREVIEWED = "GA705"
 _NO_KIND = "not reviewed: the object has no kind, which tells where its pod templates are"
 
-_MENTIONS = "nvidia.com/"
 
 LONGEST_TEMPLATE = 64 * 1024
 """Characters of JSON of a pod that is reviewed with its workload. Several entries review it; a larger one is reviewed when
@@ -102,7 +102,7 @@ def early_words(
 def not_reviewed(workload: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[str]:
     """Which pods of a workload no review sees before they are created; only said of workloads that mention GPUs."""
     unread = unread_pods(workload, view, settings)
-    if unread and _MENTIONS in json.dumps(workload.get("spec")):
+    if unread and VENDOR_PREFIX in json.dumps(workload.get("spec")):
         yield from (f"{each.path}: not reviewed: {each.reason}" for each in unread)
 
 

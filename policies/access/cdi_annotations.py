@@ -10,6 +10,7 @@ from policies.checks import problem
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
+from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def injected(subject: Subject) -> Iterator[Problem]:
         return
     for key, value in subject.annotations.items():
         follower = _FOLLOWERS.get(key.partition("/")[0]) if isinstance(key, str) else None
-        if follower is None or not isinstance(value, str) or "nvidia.com/" not in value:
+        if follower is None or not isinstance(value, str) or VENDOR_PREFIX not in value:
             continue
         what, is_there = follower
         followed = subject.view.derive(is_there)

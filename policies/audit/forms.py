@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import lookup
+from policies.metadata_keys import PREFIX
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
@@ -21,8 +22,8 @@ __all__ = ["as_created", "form_of", "shown_controller", "slim"]
 _OWN_TO_PODS = frozenset({"nodeName", "hostname", "resourceClaimStatuses", "ephemeralContainers"})
 """Fields of a spec that differ between the pods of one template, or that are added to a pod that runs."""
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - the name of a volume
-_LABELS_READ = ("gpu-admission.io/", "kueue.x-k8s.io/")
-_ANNOTATIONS_READ = ("gpu-admission.io/", "nvidia.cdi.k8s.io/", "cdi.k8s.io/")
+_LABELS_READ = (PREFIX, "kueue.x-k8s.io/")
+_ANNOTATIONS_READ = (PREFIX, "nvidia.cdi.k8s.io/", "cdi.k8s.io/")
 """Beginnings of the keys that decisions read; the others say what networks and controllers did."""
 _PARTS_ASKING = ("name", "resources", "restartPolicy")
 """What decisions on conversion read of a container."""

@@ -9,9 +9,10 @@ from policies.audit.report import AuditFinding
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.rules import ESCAPED
 from policies.conversion.sweep import references
-from policies.decision import MANAGED, Finding, Severity
+from policies.decision import Finding, Severity
 from policies.dra.templates import is_our_name
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.metadata_keys import MANAGED
 from policies.request import Request
 from policies.review import review
 from policies.review.upkeep import missing_templates

@@ -9,6 +9,7 @@ from policies.fleet.device_plugin import active_cluster_policy
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.nvidia.identifiers import COUNT_LABEL, PRESENT_LABEL, PRODUCT_LABEL
 from policies.view import UNKNOWN, ClusterView, PassingView, Unknown
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Facts"]
 
-_GPU_MARKS = ("nvidia.com/gpu.present", "nvidia.com/gpu.product", "nvidia.com/gpu.count")
+_GPU_MARKS = (PRESENT_LABEL, PRODUCT_LABEL, COUNT_LABEL)
 
 
 class Facts:

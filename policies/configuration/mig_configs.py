@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from policies.configuration.facts import Facts
     from policies.nvidia.mig_products import MIGProduct
 
-__all__ = ["MIG_CONFIG", "WHOLE", "SelectableConfigs", "configs_named", "selectable_configs", "unfit_for_single"]
+__all__ = ["WHOLE", "SelectableConfigs", "configs_named", "selectable_configs", "unfit_for_single"]
 
-MIG_CONFIG = "nvidia.com/mig.config"
 WHOLE = ("", "all-disabled")
-"""Values of the label that do not cut GPUs."""
+"""Values of the label of the MIG manager's configuration that do not cut GPUs."""
 _SHIPPED = "default-mig-parted-config"
 _BALANCED = {"1g": 2, "2g": 1, "3g": 1}
 """What `all-balanced` makes of a GPU; those with four slices have no profile of three."""

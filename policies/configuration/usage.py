@@ -8,7 +8,7 @@ from policies.dra.allocated_claims import allocated_devices, claim_consumers
 from policies.fleet import extended_requests
 from policies.kubernetes.objects import Object, has_ended, name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ from policies.conversion.conversion import Conversion, Question
 from policies.conversion.exemptions import exemptions
 from policies.conversion.limit_ranges import defaulted_by_limit_range
 from policies.conversion.line import ContainerAsk, TooManyDevicesError
-from policies.conversion.meaning import GPU, Meaning, meaning_of_gpu
+from policies.conversion.meaning import Meaning, meaning_of_gpu
 from policies.conversion.opt_in import strategy_of, strategy_problems
 from policies.conversion.record import converted_by, remove_readded, remove_resources
 from policies.conversion.references import class_problems, template_problems
@@ -23,6 +23,7 @@ from policies.conversion.strategies import STRATEGIES
 from policies.dra.selector_limits import LONGEST_TEXT
 from policies.dra.templates import selectors
 from policies.kubernetes.pods import SPEC
+from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.patch import Editor
 
 if TYPE_CHECKING:
@@ -116,7 +117,9 @@ def _ask(
 ) -> tuple[Asked, tuple[Finding, ...]]:
     """What the pod asks for in full, and why that cannot be told to a claim."""
     constraints = NodeConstraints.of(pod.spec)
-    meaning = meaning_of_gpu(pod.spec, constraints, wish, view, places[GPU]) if GPU in places else Meaning()
+    meaning = (
+        meaning_of_gpu(pod.spec, constraints, wish, view, places[GPU_RESOURCE]) if GPU_RESOURCE in places else Meaning()
+    )
     containers = tuple(
         ContainerAsk(container.name, container.kind, amounts.of[container.name])
         for container in pod.all_containers

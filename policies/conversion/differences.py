@@ -12,7 +12,8 @@ from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import shown
-from policies.nvidia.wishes import PREFIX, WORDS, Wish, WishError
+from policies.metadata_keys import PREFIX
+from policies.nvidia.wishes import WORDS, Wish, WishError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

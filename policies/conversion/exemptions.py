@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.conversion.opt_in import OPT_IN
 from policies.conversion.rules import EXEMPT, KUEUE, OPT_OUT_REFUSED, OPTED_OUT, OTHER_SCHEDULER
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import shown
+from policies.metadata_keys import DRA_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,13 +44,13 @@ def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
             _LABELS / _KUEUE_QUEUE,
             "Kueue counts this pod by the resources it asks for now",
         )
-    if pod.labels.get(OPT_IN) == "disabled" and settings.conversion.allow_pod_opt_out:
-        yield OPTED_OUT.finding(_LABELS / OPT_IN, 'is "disabled"')
+    if pod.labels.get(DRA_LABEL) == "disabled" and settings.conversion.allow_pod_opt_out:
+        yield OPTED_OUT.finding(_LABELS / DRA_LABEL, 'is "disabled"')
 
 
 def ignored_opt_out(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     """A word to a pod that opts out where the administrator does not allow it."""
-    if pod.labels.get(OPT_IN) == "disabled" and not settings.conversion.allow_pod_opt_out:
+    if pod.labels.get(DRA_LABEL) == "disabled" and not settings.conversion.allow_pod_opt_out:
         yield OPT_OUT_REFUSED.finding(
-            _LABELS / OPT_IN, 'is "disabled", but pods may not opt out of conversion in this cluster'
+            _LABELS / DRA_LABEL, 'is "disabled", but pods may not opt out of conversion in this cluster'
         )

@@ -16,7 +16,8 @@ from policies.conversion.rules import AMBIGUOUS
 from policies.kubernetes.nodes import REQUIRED, NodeIndex, allocatable, labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
-from policies.nvidia.products import PRODUCT, Product
+from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
+from policies.nvidia.products import Product
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
@@ -30,9 +31,8 @@ if TYPE_CHECKING:
     from policies.nvidia.mig import MIGProfile
     from policies.nvidia.wishes import Wish
 
-__all__ = ["GPU", "Meaning", "meaning_of_gpu"]
+__all__ = ["Meaning", "meaning_of_gpu"]
 
-GPU = "nvidia.com/gpu"
 _SHARING = "nvidia.com/gpu.sharing-strategy"
 
 
@@ -53,10 +53,10 @@ def meaning_of_gpu(
     spec: Mapping[str, Any], constraints: NodeConstraints, wish: Wish, view: ClusterView, at: FieldPath
 ) -> Meaning:
     """Find out for a pod; `at` is where it asks. Without any node that tells, it is a whole GPU."""
-    selected = list(constraints.selected(PRODUCT))
+    selected = list(constraints.selected(PRODUCT_LABEL))
     if selected:
         named = [(path, Product.parse(value)) for path, value in selected]
-        return _meaning_of_selection(named, always=constraints.always_selects(PRODUCT))
+        return _meaning_of_selection(named, always=constraints.always_selects(PRODUCT_LABEL))
     products = _products_for(spec, wish, view)
     if _wishes_mig(wish):
         return Meaning("mig", shared=_all_shared(products))
@@ -123,7 +123,7 @@ def _ambiguous(products: Counter[Product], at: FieldPath) -> Finding:
     forms = [f"nvidia.com/mig-{profile.label} for a MIG device" for profile in sorted(filter(None, kinds))]
     whole = sorted({product.name for product in products if product.profile is None and product.name})
     if whole:
-        forms.append(f'nodeSelector {PRODUCT}: "{whole[0]}" for a whole GPU')
+        forms.append(f'nodeSelector {PRODUCT_LABEL}: "{whole[0]}" for a whole GPU')
     return AMBIGUOUS.finding(
         at, f"stands for {' and '.join(told)}, and the pod does not choose", "write " + " or ".join(forms)
     )
@@ -143,10 +143,12 @@ class _PluginNode(NamedTuple):
 
 
 def _plugin_node(node: Object) -> _PluginNode | None:
-    if allocatable(node, GPU) == "0":
+    if allocatable(node, GPU_RESOURCE) == "0":
         return None
     labels = labels_of(node)
-    return _PluginNode(name_of(node), labels, _product(str(labels.get(PRODUCT, "")), str(labels.get(_SHARING, ""))))
+    return _PluginNode(
+        name_of(node), labels, _product(str(labels.get(PRODUCT_LABEL, "")), str(labels.get(_SHARING, "")))
+    )
 
 
 def _plugin_nodes(view: ClusterView) -> list[_PluginNode] | Unknown:

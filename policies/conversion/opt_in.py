@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from policies.conversion.rules import STRATEGY
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
+from policies.metadata_keys import DRA_LABEL, STRATEGY_LABEL
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -16,16 +17,11 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.view import ClusterView
 
-__all__ = ["NAMESPACE", "OPT_IN", "STRATEGIES", "STRATEGY_LABEL", "Mode", "mode_of", "strategy_of", "strategy_problems"]
-
-OPT_IN = "gpu-admission.io/dra"
-"""The label that opts a namespace in, and with the value `disabled` a pod out."""
+__all__ = ["NAMESPACE", "STRATEGIES", "Mode", "mode_of", "strategy_of", "strategy_problems"]
 
 NAMESPACE = FieldPath(["metadata", "namespace"])
 """Where in a pod findings are that its namespace is the reason for."""
 
-STRATEGY_LABEL = "gpu-admission.io/dra-strategy"
-"""The label that says what a namespace's pods are converted to."""
 STRATEGIES = ("template", "rename", "leave", "auto")
 
 
@@ -43,7 +39,7 @@ def mode_of(namespace: str, view: ClusterView) -> Mode:
     found = view.get("Namespace", namespace)
     if found is UNKNOWN:
         return Mode.UNKNOWN
-    label = lookup(found, ("metadata", "labels", OPT_IN))
+    label = lookup(found, ("metadata", "labels", DRA_LABEL))
     return Mode(label) if label in ("enabled", "preview") else Mode.OFF
 
 

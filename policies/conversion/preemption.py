@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.caches import remember
 from policies.conversion.asked import Asked
 from policies.conversion.rules import PREEMPTION
-from policies.decision import RECORD
 from policies.dra.words import listed, many
 from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import SPEC
+from policies.metadata_keys import RECORD
+from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.resources import parse_resource
 from policies.priorities import pod_priority, preempts
 from policies.view import UNKNOWN
@@ -97,7 +98,7 @@ def gpu_holding(pod: Object) -> Holding | None:
         for container in _items(lookup(spec, (listed_in,)))
         for section in ("limits", "requests")
         for name, amount in _amounts(lookup(container, ("resources", section)))
-        if name.startswith("nvidia.com/") and amount not in (0, "0") and parse_resource(name) is not None
+        if name.startswith(VENDOR_PREFIX) and amount not in (0, "0") and parse_resource(name) is not None
     }
     record = lookup(pod, ("metadata", "annotations", RECORD))
     resources = tuple(sorted(requested)) or (_recorded(record) if isinstance(record, str) else ())

@@ -9,9 +9,9 @@ from policies.conversion.asked import Asked
 from policies.conversion.constraints import ConstraintError
 from policies.conversion.line import TooManyDevicesError
 from policies.conversion.rules import READDED
-from policies.decision import MANAGED, RECORD
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.metadata_keys import MANAGED, RECORD
 from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.patch import Editor
 

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.conversion.meaning import GPU
 from policies.conversion.rules import NO_SHARES, SHARED
 from policies.dra.deviceclasses import MIG_CLASS
 from policies.dra.inventory import inventory
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE
 from policies.nvidia.resources import parse_resource
 from policies.view import UNKNOWN
 
@@ -73,12 +72,14 @@ def shares_of(device: Device) -> int | None:
 def _is_share(resource: str, wish: Wish, *, shared_gpu: bool) -> bool:
     """Whether the device plugin hands out shares by this name, and the pod does not wish to be spared them."""
     parsed = parse_resource(resource)
-    return (parsed is not None and parsed.shared) or (resource == GPU and shared_gpu and wish.sharing != "exclusive")
+    return (parsed is not None and parsed.shared) or (
+        resource == GPU_RESOURCE and shared_gpu and wish.sharing != "exclusive"
+    )
 
 
 def _no_shares(resource: str, path: FieldPath, *, is_share: bool, mig: bool) -> Finding:
     if is_share:
-        what = "every node that hands it out shares its GPUs" if resource == GPU else "is a share of a GPU"
+        what = "every node that hands it out shares its GPUs" if resource == GPU_RESOURCE else "is a share of a GPU"
         return SHARED.finding(path, f"{what}, and no ResourceSlice offers shares")
     device = "MIG device" if mig else "GPU"
     return NO_SHARES.finding(path, f"the pod wishes a shared {device}, and no ResourceSlice offers shares of {device}s")

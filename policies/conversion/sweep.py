@@ -11,10 +11,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.decision import MANAGED
 from policies.dra.templates import as_written, content_name, is_our_name
 from policies.kubernetes.objects import has_ended, name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.metadata_keys import MANAGED, UNUSED_SINCE
 from policies.work import count_work
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ __all__ = [
     "unmark",
     "used_by_pods",
 ]
-
-UNUSED_SINCE = "gpu-admission.io/unused-since"
-"""The annotation on a template that nobody needs: since when, RFC 3339 in UTC."""
 
 Key = tuple[str, str]
 """Namespace and name of a template."""

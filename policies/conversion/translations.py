@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.conversion.meaning import GPU
 from policies.kubernetes.paths import FieldPath
+from policies.metadata_keys import PREFIX
+from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.predicates import TRUE
-from policies.nvidia.wishes import PREFIX
 from policies.nvidia.wishes.device_predicate import device_predicate
 
 if TYPE_CHECKING:
@@ -33,5 +33,5 @@ def translations(question: Question) -> Iterator[tuple[FieldPath, str]]:
     for resource, count in asked.shares.items():
         shares = "1 share" if count == 1 else f"{count} shares"
         yield places[resource], f"{resource} stands for {shares} of a device"
-    if asked.gpu == "mig" and GPU in places:
-        yield places[GPU], f"{GPU} stands for MIG devices on the nodes of this pod"
+    if asked.gpu == "mig" and GPU_RESOURCE in places:
+        yield places[GPU_RESOURCE], f"{GPU_RESOURCE} stands for MIG devices on the nodes of this pod"

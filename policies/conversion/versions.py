@@ -16,7 +16,7 @@ from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
-from policies.nvidia.products import PRODUCT
+from policies.nvidia.identifiers import PRESENT_LABEL, PRODUCT_LABEL
 from policies.nvidia.resources import parse_resource
 from policies.view import UNKNOWN, ClusterView, Unknown
 
@@ -27,7 +27,6 @@ __all__ = ["kubelet_problem", "server_problem"]
 
 _SINCE = (1, 36)
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
-_PRESENT = "nvidia.com/gpu.present"
 
 
 def server_problem(view: ClusterView) -> str | None:
@@ -95,4 +94,4 @@ def _has_gpu(node: Object) -> bool:
     offered = isinstance(offers, dict) and any(
         parse_resource(name) is not None and str(amount) != "0" for name, amount in offers.items()
     )
-    return offered or PRODUCT in labels or labels.get(_PRESENT) == "true"
+    return offered or PRODUCT_LABEL in labels or labels.get(PRESENT_LABEL) == "true"

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.resourceslices import Device, PoolPart, devices_in, newest
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from policies.dra.cel.reads import Read
 from policies.dra.cel.syntax import Call, Identifier, ListLiteral, Literal, Select
 from policies.dra.cel.work import begin, spent
 from policies.dra.deviceclasses import TYPES
-from policies.nvidia.drivers import COMPUTE_DOMAIN_DRIVER, DRIVER
+from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER, DRIVER
 from policies.work import count_work
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.decision import MANAGED, Template
+from policies.decision import Template
+from policies.metadata_keys import MANAGED
 from policies.nvidia.predicates import TRUE, AllOf, Predicate
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from policies.explanation.report import Change
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
+from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.resources import parse_resource
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, taken: Take
     yield from _of_nodes(question, view)
     if isinstance(view.get("Namespace", question.namespace), dict) or question.pod is None or question.converted_to:
         return
-    if question.resources.keys() & {"nvidia.com/gpu"}:
+    if question.resources.keys() & {GPU_RESOURCE}:
         yield f"namespace {question.namespace} is not known, so the pod is taken as not converted"
 
 

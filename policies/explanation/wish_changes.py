@@ -9,8 +9,9 @@ from policies.dra.allocation.requests import read_claim
 from policies.dra.cel.conjuncts import conjuncts
 from policies.explanation.questions import pod_question
 from policies.kubernetes.pods import Pod
+from policies.metadata_keys import PREFIX
 from policies.nvidia.labels import Subject
-from policies.nvidia.wishes import PREFIX, Wish, WishError
+from policies.nvidia.wishes import Wish, WishError
 from policies.placement.wishes import read_wishes
 from policies.placement.wishes.asked_gpus import asked_gpus
 from policies.placement.wishes.existing_gpus import existing_gpus

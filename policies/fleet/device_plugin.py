@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
+from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
 """The label that says what the GPUs of a node are for, if the ClusterPolicy enables sandbox workloads."""
 WORKLOADS = ("container", "vm-passthrough", "vm-vgpu")
 _DEPLOY = "nvidia.com/gpu.deploy.device-plugin"
-_DEPLOY_OPERANDS = "nvidia.com/gpu.deploy.operands"
 _PAUSED = "paused-"
 """Prefix of the value that a label has while the operator reloads the driver or the MIG manager divides GPUs."""
 
@@ -65,7 +65,7 @@ def runs_device_plugin(node: Object, view: ClusterView, policy: Object | None = 
     """
     labels = labels_of(node)
     deploy = labels.get(_DEPLOY, "")
-    if (deploy not in ("", "true") and not deploy.startswith(_PAUSED)) or labels.get(_DEPLOY_OPERANDS) == "false":
+    if (deploy not in ("", "true") and not deploy.startswith(_PAUSED)) or labels.get(DEPLOY_OPERANDS_LABEL) == "false":
         return False
     followed = active_cluster_policy(view) if policy is None else policy
     if not isinstance(followed, dict) and _has_gpu_cluster(view):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.kubernetes.integers import GREATEST, LEAST, parse_integer
 from policies.kubernetes.printable import printable
+from policies.kubernetes.quantities import INT64_MAX, INT64_MIN, parse_integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -239,7 +239,7 @@ def _is_well_formed(operator: Any, values: tuple[str, ...]) -> bool:
 def _numbers(requirement: NodeRequirement) -> range:
     """The numbers of 64 bits that meet a `Gt` or `Lt`."""
     bound = int(requirement.values[0])
-    return range(bound + 1, GREATEST + 1) if requirement.operator == "Gt" else range(LEAST, bound)
+    return range(bound + 1, INT64_MAX + 1) if requirement.operator == "Gt" else range(INT64_MIN, bound)
 
 
 def _common(first: range | None, second: range) -> range:

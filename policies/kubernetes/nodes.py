@@ -8,8 +8,8 @@ from itertools import accumulate
 from operator import or_
 from typing import TYPE_CHECKING, Any, Self
 
-from policies.kubernetes.integers import parse_integer
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.quantities import parse_integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

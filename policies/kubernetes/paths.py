@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["FieldPath", "lookup"]
+__all__ = ["FieldPath", "items_at", "lookup", "mappings_at"]
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -53,3 +53,14 @@ def lookup(document: Any, path: Iterable[str | int]) -> Any:
         else:
             return None
     return document
+
+
+def items_at(document: Any, path: Iterable[str | int]) -> list[Any]:
+    """The items of the list at `path`; empty if there is no list."""
+    value = lookup(document, path)
+    return value if isinstance(value, list) else []
+
+
+def mappings_at(document: Any, path: Iterable[str | int]) -> list[dict[str, Any]]:
+    """The mappings in the list at `path`, without items of another type; empty if there is no list."""
+    return [item for item in items_at(document, path) if isinstance(item, dict)]

@@ -1,4 +1,4 @@
-"""Quantities: exact arithmetic on `1`, `1000m`, `80Gi`, `1e3`."""
+"""Numbers: exact quantities such as `1`, `1000m`, `80Gi` and `1e3`, and 64-bit integers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil
 
-__all__ = ["QuantityError", "parse_quantity"]
+__all__ = ["INT64_MAX", "INT64_MIN", "QuantityError", "parse_integer", "parse_quantity"]
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 # Kubernetes bounds neither; these bound the work that a hostile literal can cause and leave room for everything that is
 # meant: 64 bits with 9 decimals are 29 characters.
@@ -20,8 +22,9 @@ _DECIMAL = {
     **{letter: Fraction(10) ** power for letter, power in zip("kMGTPE", range(3, 21, 3), strict=True)},
 }
 _BINARY = {f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", start=1)}
-_MOST_BINARY = Fraction(2**63 - 1)
+_MOST_BINARY = Fraction(INT64_MAX)
 _NANO = 10**9
+_INTEGER = re.compile(r"[+-]?[0-9]{1,63}")
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE]([+-]?[0-9]+)|([A-Za-z]{0,2}))")
 
 
@@ -46,6 +49,14 @@ def parse_quantity(value: object) -> Fraction:
     if len(text) > _MOST_CHARACTERS:
         raise QuantityError(f"is longer than the {_MOST_CHARACTERS} characters a quantity can have")
     return _parsed(text)
+
+
+def parse_integer(text: str) -> int | None:
+    """The integer that Go's strconv.ParseInt reads; None if the text is not an integer of 64 bits."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if INT64_MIN <= number <= INT64_MAX else None
 
 
 @lru_cache(maxsize=4096)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from policies.nvidia.identifiers import FAMILY_LABEL, PRODUCT_LABEL
 from policies.nvidia.products import Product
 
 if TYPE_CHECKING:
@@ -109,8 +110,8 @@ def needs_open_modules(labels: Mapping[str, str]) -> bool:
 
 
 def _family(labels: Mapping[str, str]) -> str:
-    return labels.get("nvidia.com/gpu.family", "")
+    return labels.get(FAMILY_LABEL, "")
 
 
 def _product(labels: Mapping[str, str]) -> str:
-    return Product.parse(labels.get("nvidia.com/gpu.product", "")).name.removeprefix("NVIDIA-")
+    return Product.parse(labels.get(PRODUCT_LABEL, "")).name.removeprefix("NVIDIA-")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.label_readings import (
     Family,
     FullVersion,
@@ -37,12 +38,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedGPUError", "Subject", "UntranslatableError", "is_gpu_label", "profile_is", "translate"]
 
-_PREFIX = "nvidia.com/"
-
 
 def is_gpu_label(key: str) -> bool:
     """Whether a node label is one that describes GPUs: GPU Feature Discovery's or the GPU Operator's."""
-    return key.startswith(_PREFIX) and _label(key.removeprefix(_PREFIX)) is not None
+    return key.startswith(VENDOR_PREFIX) and _label(key.removeprefix(VENDOR_PREFIX)) is not None
 
 
 def translate(key: str, operator: str, values: Sequence[str], subject: Subject) -> Predicate:
@@ -53,7 +52,7 @@ def translate(key: str, operator: str, values: Sequence[str], subject: Subject) 
     Raises:
         UntranslatableError: there is none; the text says why.
     """
-    label = _label(key.removeprefix(_PREFIX))
+    label = _label(key.removeprefix(VENDOR_PREFIX))
     if label is None:
         raise UntranslatableError("is no label of a GPU")
     match operator:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from policies.nvidia.identifiers import MEMORY_LABEL, MIG_CAPABLE_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig_geometry import AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS, Geometry, Layout, Match
 from policies.nvidia.products import Product
 
@@ -97,9 +98,9 @@ def product_of_device(device: str) -> MIGProduct | None:
 
 def node_product(labels: Mapping[str, str]) -> MIGProduct | None:
     """The product on a node, and by the memory that its driver reports where the label tells of whole GPUs."""
-    label = Product.parse(labels.get("nvidia.com/gpu.product", ""))
+    label = Product.parse(labels.get(PRODUCT_LABEL, ""))
     product = product_named(label.name)
-    memory = labels.get("nvidia.com/gpu.memory", "")
+    memory = labels.get(MEMORY_LABEL, "")
     whole = label.profile is None and not label.invalid
     if product is None or not whole or not re.fullmatch(r"[0-9]{1,9}", memory):
         return product
@@ -115,9 +116,9 @@ def is_capable(labels: Mapping[str, str]) -> bool | None:
     """
     if labels.get("nvidia.com/vgpu.host-driver-version"):
         return False
-    if (told := labels.get("nvidia.com/mig.capable")) in ("true", "false"):
+    if (told := labels.get(MIG_CAPABLE_LABEL)) in ("true", "false"):
         return told == "true"
-    name = Product.parse(labels.get("nvidia.com/gpu.product", "")).name.removeprefix("NVIDIA-")
+    name = Product.parse(labels.get(PRODUCT_LABEL, "")).name.removeprefix("NVIDIA-")
     if product_named(name):
         return True
     return False if _INCAPABLE.fullmatch(name) else None

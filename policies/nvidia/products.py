@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from policies.caches import remember_short
 from policies.nvidia.mig import MIGProfile
 
-__all__ = ["PRODUCT", "Product"]
+__all__ = ["Product"]
 
-PRODUCT = "nvidia.com/gpu.product"
-"""The label that tells a node's GPUs, or its MIG devices under the single strategy."""
 
 _SHARED = "-SHARED"
 _MIG = "-MIG-"

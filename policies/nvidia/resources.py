@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.mig import MIGProfile
 
 __all__ = ["IMPLICIT_PREFIX", "GPUResource", "parse_resource"]
@@ -11,7 +12,6 @@ __all__ = ["IMPLICIT_PREFIX", "GPUResource", "parse_resource"]
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 """The prefix under which every DeviceClass is an extended resource since Kubernetes 1.36 (KEP-5004)."""
 
-_GPU = "nvidia.com/gpu"
 _MIG = "nvidia.com/mig-"
 _SHARED = ".shared"
 
@@ -34,7 +34,7 @@ class GPUResource:
 def parse_resource(name: str) -> GPUResource | None:
     """What a resource name of the device plugin stands for; None for every other resource."""
     base, shared = (name.removesuffix(_SHARED), True) if name.endswith(_SHARED) else (name, False)
-    if base == _GPU:
+    if base == GPU_RESOURCE:
         return GPUResource(name, mig=False, profile=None, shared=shared)
     if base.startswith(_MIG):
         return GPUResource(name, mig=True, profile=MIGProfile.from_label(base.removeprefix(_MIG)), shared=shared)

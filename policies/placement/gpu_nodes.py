@@ -13,7 +13,7 @@ from policies.kubernetes.nodes import REQUIRED, NodeIndex, labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.nvidia.products import PRODUCT
+from policies.nvidia.identifiers import GPU_RESOURCE, PRESENT_LABEL, PRODUCT_LABEL, VENDOR_PREFIX
 from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.view import UNKNOWN, ClusterView, Unknown
 
@@ -22,16 +22,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["GPU", "PRESENT", "VENDOR", "GPUNode", "GPUNodes", "gpu_node", "gpu_nodes"]
-
-VENDOR = "nvidia.com/"
-"""The prefix of the resources of NVIDIA's device plugins, and of their labels."""
-
-GPU = "nvidia.com/gpu"
-"""The resource of whole GPUs, and of their MIG devices or shares where the device plugin calls them so."""
-
-PRESENT = "nvidia.com/gpu.present"
-"""The label that the GPU Operator writes on nodes with a GPU, before anything hands them out."""
+__all__ = ["GPUNode", "GPUNodes", "gpu_node", "gpu_nodes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +56,7 @@ class GPUNodes:
     @cached_property
     def products(self) -> Mapping[str, int]:
         """How many nodes have each value of `nvidia.com/gpu.product`."""
-        return Counter(node.labels[PRODUCT] for node in self.nodes if PRODUCT in node.labels)
+        return Counter(node.labels[PRODUCT_LABEL] for node in self.nodes if PRODUCT_LABEL in node.labels)
 
     @cached_property
     def offers(self) -> Mapping[str, int]:
@@ -85,7 +76,7 @@ class GPUNodes:
     @cached_property
     def handing_out_gpus(self) -> Mapping[str, int]:
         """How many nodes of each product hand out `nvidia.com/gpu`, the empty product for nodes without the label."""
-        return Counter(node.labels.get(PRODUCT, "") for node in self.nodes if GPU in node.offers)
+        return Counter(node.labels.get(PRODUCT_LABEL, "") for node in self.nodes if GPU_RESOURCE in node.offers)
 
     @cached_property
     def _index(self) -> NodeIndex:
@@ -108,7 +99,7 @@ def _read(view: ClusterView) -> GPUNodes | Unknown:
 def gpu_node(node: Object) -> GPUNode | None:
     """What a node offers; None where it has no GPU, nor anything else of NVIDIA's. Use it by `view.derive_each`."""
     labels, offers = labels_of(node), dict(_offers(node))
-    if offers or PRODUCT in labels or labels.get(PRESENT) == "true":
+    if offers or PRODUCT_LABEL in labels or labels.get(PRESENT_LABEL) == "true":
         return GPUNode(name_of(node), labels, offers)
     return None
 
@@ -116,7 +107,7 @@ def gpu_node(node: Object) -> GPUNode | None:
 def _offers(node: Object) -> Iterator[tuple[str, int]]:
     allocatable = lookup(node, ("status", "allocatable"))
     for name, text in allocatable.items() if isinstance(allocatable, dict) else ():
-        if not isinstance(name, str) or not name.startswith((VENDOR, IMPLICIT_PREFIX)):
+        if not isinstance(name, str) or not name.startswith((VENDOR_PREFIX, IMPLICIT_PREFIX)):
             continue
         try:
             amount = int(parse_quantity(text))

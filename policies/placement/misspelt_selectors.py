@@ -12,11 +12,12 @@ from policies.kubernetes.misspellings import closest
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
+from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.product_globs import any_matches, folded
 from policies.nvidia.product_suggestions import ProductNames
 from policies.nvidia.products import Product
-from policies.placement.gpu_nodes import VENDOR, gpu_node
+from policies.placement.gpu_nodes import gpu_node
 from policies.placement.rules.nodes import MISSPELT_SELECTOR
 from policies.view import UNKNOWN
 
@@ -60,7 +61,7 @@ def misspelt_selectors(pod: Pod, view: ClusterView, *, keys_only: bool = False) 
     conditions = [
         each
         for each in _conditions(pod.spec)
-        if each.key.startswith(VENDOR) and not (keys_only and _describes_gpus(each.key))
+        if each.key.startswith(VENDOR_PREFIX) and not (keys_only and _describes_gpus(each.key))
     ]
     seen = view.derive(_seen_labels) if conditions else None
     if seen is None or not seen.keys:
@@ -167,7 +168,7 @@ def _seen_labels(view: ClusterView) -> _SeenLabels:
 def _labels_of(node: Object) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
     """The labels of a GPU node under `nvidia.com/`, and those among them whose values are compared."""
     known = gpu_node(node)
-    labels = {key: value for key, value in known.labels.items() if key.startswith(VENDOR)} if known else {}
+    labels = {key: value for key, value in known.labels.items() if key.startswith(VENDOR_PREFIX)} if known else {}
     compared = {item for item in labels.items() if item[0].endswith((_PRODUCT, _MEMORY, *_WORDS))}
     return _once(frozenset(labels), frozenset(compared))
 

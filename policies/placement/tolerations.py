@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.tolerations import tolerates_key, tolerates_taint
+from policies.nvidia.identifiers import GPU_RESOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["keep_tolerations", "tolerate_gpu_nodes"]
 
-_GPU_NODES = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+_GPU_NODES = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
 _OPERATORS = (None, "", "Exists", "Equal")
 """Those whose answer is known here: whether `Gt` and `Lt` tolerate a taint is the API server's to say."""
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING
 
+from policies.nvidia.identifiers import MEMORY_LABEL
 from policies.quota.charges import Bill
 from policies.quota.limits.selectors import EVERYTHING, Match, Selector
 from policies.quota.limits.spec import UNITS
@@ -57,7 +58,7 @@ class UnknownMemory:
         return (
             f'limit "{self.limit.name}" counts memory, and no node or ResourceSlice says how much memory the possible GPUs '
             f"have; {_NAME_IT}, one that the cluster has, or make GPU Feature Discovery label GPU nodes with "
-            "nvidia.com/gpu.memory"
+            f"{MEMORY_LABEL}"
         )
 
 

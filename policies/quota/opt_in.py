@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import lookup
+from policies.metadata_keys import QUOTA_LABEL
 
 if TYPE_CHECKING:
     from policies.view import ClusterView
 
-__all__ = ["ENFORCED", "ENTRIES", "OPT_IN", "is_enforced"]
+__all__ = ["ENFORCED", "ENTRIES", "is_enforced"]
 
-OPT_IN = "gpu-admission.io/quota"
-"""The label of namespaces whose quota fails closed."""
 ENFORCED = "enforced"
 
 ENTRIES = {"quota-enforced": True, "quota": False}
@@ -21,4 +20,4 @@ ENTRIES = {"quota-enforced": True, "quota": False}
 
 def is_enforced(namespace: str, view: ClusterView) -> bool:
     """Whether nothing that gets GPUs is admitted while it cannot be charged; no as long as nobody knows the namespace."""
-    return bool(lookup(view.get("Namespace", namespace), ("metadata", "labels", OPT_IN)) == ENFORCED)
+    return bool(lookup(view.get("Namespace", namespace), ("metadata", "labels", QUOTA_LABEL)) == ENFORCED)

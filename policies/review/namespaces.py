@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.checks import Checks, Problem, problem
-from policies.conversion.opt_in import OPT_IN, STRATEGIES, STRATEGY_LABEL
+from policies.conversion.opt_in import STRATEGIES
 from policies.decision import Severity
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.quota.opt_in import OPT_IN as QUOTA
+from policies.metadata_keys import DRA_LABEL, QUOTA_LABEL, STRATEGY_LABEL
 from policies.settings.exempt_namespaces import exemption_in_cluster
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ __all__ = ["validate_labels"]
 _LABELS = FieldPath(["metadata", "labels"])
 _SOURCE = "deploy/base/api/namespace-labels.yaml"
 _VALUES = {
-    OPT_IN: (("enabled", "preview", "disabled"), "must be enabled, preview or disabled"),
+    DRA_LABEL: (("enabled", "preview", "disabled"), "must be enabled, preview or disabled"),
     STRATEGY_LABEL: (STRATEGIES, "must be template, rename, leave or auto"),
-    QUOTA: (("enforced",), "must be enforced, or removed"),
+    QUOTA_LABEL: (("enforced",), "must be enforced, or removed"),
 }
 """The values of each label, and how the policy says them."""
-_RIGHTS = {OPT_IN: "namespaceoptins", STRATEGY_LABEL: "namespaceoptins", QUOTA: "namespacequotas"}
+_RIGHTS = {DRA_LABEL: "namespaceoptins", STRATEGY_LABEL: "namespaceoptins", QUOTA_LABEL: "namespacequotas"}
 
 _NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks()
 
@@ -79,9 +79,13 @@ def exempt_namespace(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Pr
     request, settings = subject
     name = name_of(request.object or {})
     for label, value in _changed(request):
-        if label == OPT_IN and value in ("enabled", "preview") and exemption_in_cluster("conversion", name, settings):
+        if (
+            label == DRA_LABEL
+            and value in ("enabled", "preview")
+            and exemption_in_cluster("conversion", name, settings)
+        ):
             text = f'namespace "{name}" is exempt: its pods are never converted'
-        elif label == QUOTA and value == "enforced" and exemption_in_cluster("quota", name, settings):
+        elif label == QUOTA_LABEL and value == "enforced" and exemption_in_cluster("quota", name, settings):
             text = f'namespace "{name}" is exempt: a GPUQuota is never enforced there'
         else:
             continue

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from policies.causes import without_repeats
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.rules import AMOUNT, MALFORMED, NAMESPACE_UNKNOWN, UNEQUAL, UNSATISFIABLE
-from policies.decision import MANAGED, RECORD, Decision, Severity
+from policies.decision import Decision, Severity
 from policies.fleet import may_request_gpu, probably_gets_gpu
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.metadata_keys import MANAGED, RECORD
 from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.patch import Editor
 from policies.placement import keep_tolerations, tolerate_gpu_nodes

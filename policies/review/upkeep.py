@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.sweep import references
-from policies.decision import MANAGED
 from policies.dra.templates import is_our_name
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.objects import controller_of, has_ended, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workload_pods import pod_of
+from policies.metadata_keys import MANAGED
 from policies.request import Request
 from policies.review import review
 from policies.work import count_work

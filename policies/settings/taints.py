@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.names import is_label_key, is_label_value
 from policies.kubernetes.node_taints import NodeTaint, node_taint
 from policies.kubernetes.paths import lookup
+from policies.nvidia.identifiers import GPU_RESOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["taint_problems"]
 
-_GPU = "nvidia.com/gpu"
 _NO_SCHEDULE = "NoSchedule"
 _KUBECTL = re.compile(r"(?P<key>[^=:]+)(?:=(?P<value>[^=:]*))?(?::(?P<effect>[A-Za-z]+))?")
 """`key=value:effect`, as `kubectl taint` takes it."""
@@ -40,7 +40,7 @@ _NOT_TOLERATED = {
     ),
     NodeTaint.ROLE: (
         "which sets nodes apart for a role, such as the control plane, and not for GPUs; "
-        f"taint GPU nodes with {_GPU} or a key of your own, and leave this one out"
+        f"taint GPU nodes with {GPU_RESOURCE} or a key of your own, and leave this one out"
     ),
     NodeTaint.AUTOSCALED: (
         f"with which an autoscaler marks nodes that it is about to start or to remove; {_NOT_RUNNING}, so leave it out"
@@ -67,8 +67,8 @@ def taint_problems(taint: Any) -> Iterator[tuple[tuple[str], str]]:
         yield ("key",), said
     if isinstance(value, str) and not is_label_value(value):
         yield ("value",), f"is {_quoted(value)}; {_VALUE}"
-    if key == _GPU and taint.get("effect", _NO_SCHEDULE) == _NO_SCHEDULE and _narrows(taint):
-        yield ("key",), f"is {_quoted(_GPU)}, {_EVERYBODYS}"
+    if key == GPU_RESOURCE and taint.get("effect", _NO_SCHEDULE) == _NO_SCHEDULE and _narrows(taint):
+        yield ("key",), f"is {_quoted(GPU_RESOURCE)}, {_EVERYBODYS}"
 
 
 def _key_problem(key: str) -> str:
@@ -81,7 +81,7 @@ def _key_problem(key: str) -> str:
     if parts and is_label_key(parts["key"]):
         written = ", ".join(f"{name}: {text}" for name, text in parts.groupdict().items() if text)
         return f"is {_quoted(key)}, as kubectl spells a taint; write {written}"
-    return f"is {_quoted(key)}; the key of a taint is a name such as {_GPU} or dedicated"
+    return f"is {_quoted(key)}; the key of a taint is a name such as {GPU_RESOURCE} or dedicated"
 
 
 def _narrows(taint: dict[str, Any]) -> bool:

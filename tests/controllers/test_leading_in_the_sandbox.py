@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
-from policies.conversion.sweep import UNUSED_SINCE
+from policies.metadata_keys import UNUSED_SINCE
 from policies.settings import DEFAULTS
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.conversion.sweep import UNUSED_SINCE, mark, next_step, references, used_by_pods
+from policies.conversion.sweep import mark, next_step, references, used_by_pods
 from policies.dra.templates import DeviceRequest, claim_template
+from policies.metadata_keys import UNUSED_SINCE
 
 NOW = datetime(2027, 1, 1, 12, tzinfo=UTC)
 GRACE = timedelta(hours=1)

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from policies.conversion.asked import Asked
-from policies.decision import RECORD
 from policies.kubernetes.nodes import REQUIRED, NodeIndex
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.resourceslices import devices_of
+from policies.metadata_keys import RECORD
 from policies.nvidia.labels import is_gpu_label
 from policies.request import Request
 from policies.review import review

@@ -11,9 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from policies.conversion.asked import Asked
-from policies.decision import MANAGED, RECORD, Decision
+from policies.decision import Decision
 from policies.entries import ENTRIES
 from policies.kubernetes.nodes import REQUIRED
+from policies.metadata_keys import MANAGED, RECORD
 from policies.nvidia.labels import is_gpu_label
 from policies.nvidia.resources import parse_resource
 from policies.request import Request

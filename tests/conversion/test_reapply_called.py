@@ -5,7 +5,7 @@ import copy
 import pytest
 from click.testing import CliRunner
 
-from policies.decision import MANAGED, RECORD
+from policies.metadata_keys import MANAGED, RECORD
 from policies.request import Request
 from policies.review import entries_called, review
 from policies.settings import DEFAULTS

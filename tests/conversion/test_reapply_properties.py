@@ -10,9 +10,8 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from policies.conversion.opt_in import OPT_IN
-from policies.decision import MANAGED, RECORD
 from policies.kubernetes.nodes import REQUIRED
+from policies.metadata_keys import DRA_LABEL, MANAGED, RECORD
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, TaintTolerated
@@ -29,7 +28,10 @@ CLUSTERS = {
     strategy: ManifestsView(
         [
             *OBJECTS,
-            {**TEAM, "metadata": {"name": "team-a", "labels": {OPT_IN: "enabled", f"{OPT_IN}-strategy": strategy}}},
+            {
+                **TEAM,
+                "metadata": {"name": "team-a", "labels": {DRA_LABEL: "enabled", f"{DRA_LABEL}-strategy": strategy}},
+            },
             {
                 "apiVersion": "resource.k8s.io/v1",
                 "kind": "DeviceClass",

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 import policies.review  # noqa: F401 - registers every rule
-from policies.decision import MANAGED
+from policies.metadata_keys import MANAGED
 from policies.request import Request
 from policies.review.pods import reapplies_pod
 from policies.rules import all_rules

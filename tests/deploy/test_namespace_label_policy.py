@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from policies.conversion.opt_in import OPT_IN
 from policies.dra.cel.errors import CelCompileError
-from policies.quota.opt_in import OPT_IN as QUOTA
+from policies.metadata_keys import DRA_LABEL, QUOTA_LABEL
 from policies.settings.exempt_namespaces import exempt_by_default
 from tests.deploy.match_conditions import holds, namespace
 from webhook.sandbox.admission.expressions import NO_AUTHORIZER, compile_condition
@@ -31,13 +30,13 @@ def test_every_way_to_write_a_label_is_guarded(policy):
     [
         (namespace(), None, False),
         (namespace({"a": "b"}), None, False),
-        (namespace({OPT_IN: "enabled"}), None, True),
-        (namespace({OPT_IN: "enabled"}), namespace(), True),
-        (namespace({OPT_IN: "enabled"}), namespace({OPT_IN: "preview"}), True),
-        (namespace(), namespace({OPT_IN: "enabled"}), True),
+        (namespace({DRA_LABEL: "enabled"}), None, True),
+        (namespace({DRA_LABEL: "enabled"}), namespace(), True),
+        (namespace({DRA_LABEL: "enabled"}), namespace({DRA_LABEL: "preview"}), True),
+        (namespace(), namespace({DRA_LABEL: "enabled"}), True),
         (namespace({STRATEGY: "auto"}), namespace({}), True),
-        (namespace({QUOTA: "enforced"}), namespace({}), True),
-        (namespace({OPT_IN: "enabled", "a": "c"}), namespace({OPT_IN: "enabled", "a": "b"}), False),
+        (namespace({QUOTA_LABEL: "enforced"}), namespace({}), True),
+        (namespace({DRA_LABEL: "enabled", "a": "c"}), namespace({DRA_LABEL: "enabled", "a": "b"}), False),
     ],
     ids=["created", "other label", "created with it", "set", "changed", "taken away", "strategy", "quota", "beside it"],
 )
@@ -46,7 +45,7 @@ def test_policy_applies_when_one_of_our_labels_changes(policy, new, old, asked):
     assert holds(condition["expression"], new, old) is asked
 
 
-RIGHTS = {OPT_IN: "namespaceoptins", STRATEGY: "namespaceoptins", QUOTA: "namespacequotas"}
+RIGHTS = {DRA_LABEL: "namespaceoptins", STRATEGY: "namespaceoptins", QUOTA_LABEL: "namespacequotas"}
 
 
 def checks(policy):
@@ -93,9 +92,9 @@ def test_sandbox_has_no_authorizer_to_ask(policy):
 
 
 VALUES = {
-    OPT_IN: ("enabled", "preview", "disabled"),
+    DRA_LABEL: ("enabled", "preview", "disabled"),
     STRATEGY: ("template", "rename", "leave", "auto"),
-    QUOTA: ("enforced",),
+    QUOTA_LABEL: ("enforced",),
 }
 
 
@@ -113,17 +112,17 @@ def test_labels_have_values_that_mean_something(policy, label):
 
 @pytest.mark.parametrize("label", VALUES)
 def test_value_that_is_there_already_does_not_block_other_labels(policy, label):
-    other = STRATEGY if label == OPT_IN else OPT_IN
+    other = STRATEGY if label == DRA_LABEL else DRA_LABEL
     old, new = namespace({label: "yes"}), namespace({label: "yes", other: VALUES[other][0]})
     known = [each["expression"] for each in policy["validations"] if "authorizer" not in each["expression"]]
     assert all(holds(each, new, old) for each in known)
 
 
 EXEMPT = {
-    (OPT_IN, "enabled"): False,
-    (OPT_IN, "preview"): False,
-    (OPT_IN, "disabled"): True,
-    (QUOTA, "enforced"): False,
+    (DRA_LABEL, "enabled"): False,
+    (DRA_LABEL, "preview"): False,
+    (DRA_LABEL, "disabled"): True,
+    (QUOTA_LABEL, "enforced"): False,
 }
 
 

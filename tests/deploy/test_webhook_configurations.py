@@ -6,9 +6,9 @@ import pytest
 
 from policies.configuration.config_maps.roles import LABEL
 from policies.configuration.nodes.checks import _WATCHED
-from policies.decision import MANAGED
 from policies.entries import CLAIM_KINDS, ENTRIES
-from policies.quota.opt_in import ENFORCED, OPT_IN
+from policies.metadata_keys import MANAGED, QUOTA_LABEL
+from policies.quota.opt_in import ENFORCED
 from policies.settings import DEFAULTS
 from policies.settings.exempt_namespaces import exempt_by_default
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
@@ -125,7 +125,7 @@ def test_namespaces_enforce_their_quota(webhooks):
         entry: [
             (each["operator"], each["values"])
             for each in webhooks["validating", entry]["namespaceSelector"]["matchExpressions"]
-            if each["key"] == OPT_IN
+            if each["key"] == QUOTA_LABEL
         ]
         for entry in ("quota-enforced", "quota")
     }

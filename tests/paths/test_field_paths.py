@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import FieldPath, items_at, lookup, mappings_at
 
 
 @pytest.mark.parametrize(
@@ -93,3 +93,23 @@ def test_name_and_namespace_are_empty_where_there_is_none(metadata):
 def test_name_and_namespace_are_read():
     document = {"metadata": {"name": "a", "namespace": "b"}}
     assert (name_of(document), namespace_of(document)) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("value", "items", "mappings"),
+    [
+        ([{"name": "a"}, "b", None], [{"name": "a"}, "b", None], [{"name": "a"}]),
+        ([], [], []),
+        (None, [], []),
+        ("text", [], []),
+        ({"0": "a"}, [], []),
+    ],
+)
+def test_items_and_mappings_are_read_from_lists_only(value, items, mappings):
+    document = {"spec": {"listed": value}}
+    assert items_at(document, ("spec", "listed")) == items
+    assert mappings_at(document, ("spec", "listed")) == mappings
+
+
+def test_items_at_a_path_that_leads_nowhere_are_none():
+    assert items_at({"spec": None}, ("spec", "listed")) == []

@@ -13,9 +13,10 @@ import yaml
 from aiohttp import web
 
 from certs.rotation import RotationPolicy
-from policies.conversion.sweep import UNUSED_SINCE, mark
+from policies.conversion.sweep import mark
 from policies.decision import Template
 from policies.dra.templates import as_written, content_name
+from policies.metadata_keys import UNUSED_SINCE
 from policies.quota.charges import OWN
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.request import Request, UserInfo

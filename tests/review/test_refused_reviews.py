@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from policies.conversion.opt_in import OPT_IN
+from policies.metadata_keys import DRA_LABEL
 from policies.request import Request
 from policies.review import review
 from policies.settings import Access, GPUAdmissionPolicy
@@ -14,7 +14,7 @@ SETTINGS = GPUAdmissionPolicy(access=Access(mode="deny"))
 NAMESPACE = {
     "apiVersion": "v1",
     "kind": "Namespace",
-    "metadata": {"name": "team-a", "labels": {OPT_IN: "enabled"}},
+    "metadata": {"name": "team-a", "labels": {DRA_LABEL: "enabled"}},
 }
 DEVICE_CLASS = {
     "apiVersion": "resource.k8s.io/v1",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, given, note, settings
 
-from policies.decision import RECORD
+from policies.metadata_keys import RECORD
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement

@@ -2,7 +2,8 @@
 
 import pytest
 
-from policies.nvidia.wishes import PREFIX, WORDS, ProductPatterns, Wish, WishError
+from policies.metadata_keys import PREFIX
+from policies.nvidia.wishes import WORDS, ProductPatterns, Wish, WishError
 
 EXAMPLES = {
     "product": "H100*,A100*80GB*,!*MIG*",

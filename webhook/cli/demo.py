@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import aiohttp
 import click
 
-from policies.decision import MANAGED
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.metadata_keys import MANAGED
 from webhook.cli.apply import apply
 from webhook.cli.audit_text import text
 from webhook.cli.audits import audit_running

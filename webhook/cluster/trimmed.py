@@ -16,6 +16,7 @@ from policies.conversion.preemption import gpu_holding
 from policies.fleet import may_request_gpu
 from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import lookup
+from policies.metadata_keys import PREFIX
 from webhook.cluster.sharing import Sharing
 from webhook.cluster.store import Store
 from webhook.cluster.store_counts import Gone, OtherPods
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["store_of", "trim_for"]
 
-_OURS = ("gpu-admission.io/", "resource.kubernetes.io/")
+_OURS = (PREFIX, "resource.kubernetes.io/")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _CHARGED = ("Pod", "PodGroup", "ResourceClaim")
 """Kinds that are charged to quotas until they are seen, however short that is."""

@@ -11,10 +11,11 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Literal
 
-from policies.conversion.opt_in import OPT_IN, Mode, mode_of
+from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.sweep import is_marked, unmark
 from policies.dra.templates import as_written
 from policies.kubernetes.paths import lookup
+from policies.metadata_keys import DRA_LABEL
 from policies.view import UNKNOWN
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.errors import APIError, Unreachable
@@ -154,7 +155,7 @@ class TemplateKeeper:
         if mode_of(namespace, self._view) is Mode.ENABLED:
             return True
         stored = await self._namespace(namespace, deadline)
-        if lookup(stored, ("metadata", "labels", OPT_IN)) == Mode.ENABLED.value:
+        if lookup(stored, ("metadata", "labels", DRA_LABEL)) == Mode.ENABLED.value:
             return True
         self._count("unmatched")
         return False

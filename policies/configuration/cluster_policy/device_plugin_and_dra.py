@@ -12,7 +12,7 @@ from policies.decision import Severity
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.resourceslices import PoolPart, devices_in, newest
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:

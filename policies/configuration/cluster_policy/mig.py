@@ -11,6 +11,7 @@ from policies.configuration.usage import listed, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL
 from policies.nvidia.mig_products import is_capable
 from policies.view import UNKNOWN
 
@@ -30,7 +31,6 @@ _CONFIG = _Mounted("config", "config.yaml")
 _MOUNTED = (_CONFIG, _Mounted("gpuClientsConfig", "clients.yaml"))
 """What of `migManager` names a ConfigMap, and the file that is mounted from it."""
 _DEFAULT = "all-disabled"
-_LABEL = "nvidia.com/mig.config"
 
 
 @CLUSTER_POLICY.rule(
@@ -95,9 +95,13 @@ def manager_settings(change: Change) -> Iterator[Problem]:
     if change.deleted:
         return
     if not change.flag("migManager", "enabled", default=True):
-        waiting = [node for node in change.facts.nodes_with(_LABEL) if labels_of(node)[_LABEL] not in ("", _DEFAULT)]
+        waiting = [
+            node
+            for node in change.facts.nodes_with(MIG_CONFIG_LABEL)
+            if labels_of(node)[MIG_CONFIG_LABEL] not in ("", _DEFAULT)
+        ]
         if waiting and change.text("mig", "strategy") in ("single", "mixed"):
-            text = f"is false, so the label {_LABEL} of {the_nodes(waiting)} does nothing"
+            text = f"is false, so the label {MIG_CONFIG_LABEL} of {the_nodes(waiting)} does nothing"
             yield problem(change.at("migManager", "enabled"), text)
         return
     nodes = change.facts.known_gpu_nodes()

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
-from policies.configuration.mig_configs import MIG_CONFIG, WHOLE, configs_named, unfit_for_single
+from policies.configuration.mig_configs import WHOLE, configs_named, unfit_for_single
 from policies.configuration.usage import the_nodes
 from policies.decision import Severity
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,8 +42,8 @@ def strategy_suits_nodes(change: Change) -> Iterator[Problem]:
     strategy = change.text("mig", "strategy")
     labelled = [
         node
-        for node in change.facts.nodes_with(MIG_CONFIG)
-        if labels_of(node)[MIG_CONFIG] not in WHOLE and runs_device_plugin(node, change.facts.view, change.object)
+        for node in change.facts.nodes_with(MIG_CONFIG_LABEL)
+        if labels_of(node)[MIG_CONFIG_LABEL] not in WHOLE and runs_device_plugin(node, change.facts.view, change.object)
     ]
     if strategy == "single":
         yield from _not_of_one_kind(change, labelled)
@@ -50,7 +51,7 @@ def strategy_suits_nodes(change: Change) -> Iterator[Problem]:
         text = (
             f"{'is not set' if not strategy else 'is none'}, so GPUs that MIG divides are handed out as nothing, and "
         )
-        text += f"{the_nodes(labelled)} {'has' if len(labelled) == 1 else 'have'} the label {MIG_CONFIG}"
+        text += f"{the_nodes(labelled)} {'has' if len(labelled) == 1 else 'have'} the label {MIG_CONFIG_LABEL}"
         remedy = "write strategy: single or strategy: mixed, or label the nodes all-disabled"
         yield problem(change.at("mig", "strategy"), text, remedy, severity=Severity.WARN)
 
@@ -59,7 +60,7 @@ def _not_of_one_kind(change: Change, labelled: list[Object]) -> Iterator[Problem
     config_map = change.text("migManager", "config", "name")
     nodes_by_reason: dict[tuple[str, str], list[Object]] = {}
     for node in labelled:
-        name = labels_of(node)[MIG_CONFIG]
+        name = labels_of(node)[MIG_CONFIG_LABEL]
         entries = configs_named(change.facts, config_map, name_of(node)).entries(name, labels_of(node))
         if reason := unfit_for_single(entries):
             nodes_by_reason.setdefault((name, reason), []).append(node)

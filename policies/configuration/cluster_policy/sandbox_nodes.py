@@ -12,6 +12,7 @@ from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS, node_workload
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import Object, name_of
+from policies.nvidia.identifiers import FAMILY_LABEL, MIG_CONFIG_LABEL
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
 
-_FAMILY = "nvidia.com/gpu.family"
 _CONFIDENTIAL = ("hopper", "blackwell")
 _WHOLE = ("", "all-disabled")
 """Values of `nvidia.com/mig.config` that do not cut GPUs."""
@@ -57,7 +57,7 @@ def nodes_fit_workloads(change: Change) -> Iterator[Problem]:
         text = text.replace(" are to be ", " is to be ") if len(cut) == 1 else text
         remedy = f"label them {WORKLOAD_CONFIG}: container, or nvidia.com/mig.config: all-disabled"
         yield problem(path if default == "vm-passthrough" else change.at("sandboxWorkloads", "enabled"), text, remedy)
-    families = [labels_of(node).get(_FAMILY) for node in nodes]
+    families = [labels_of(node).get(FAMILY_LABEL) for node in nodes]
     manages = mode_of(change) == "kata" and change.flag("ccManager", "enabled") and _wants_confidence(change)
     if manages and all(families) and not any(family in _CONFIDENTIAL for family in families):
         text = (
@@ -72,7 +72,7 @@ def _named(nodes: list[Object]) -> str:
 
 
 def _is_cut(node: Object) -> bool:
-    return labels_of(node).get("nvidia.com/mig.config", "") not in _WHOLE
+    return labels_of(node).get(MIG_CONFIG_LABEL, "") not in _WHOLE
 
 
 def _wants_confidence(change: Change) -> bool:

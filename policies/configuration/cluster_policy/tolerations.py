@@ -15,6 +15,7 @@ from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.tolerations import tolerates_taint
+from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, GPU_RESOURCE
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
     from policies.kubernetes.objects import Object
 
-_KEY = "nvidia.com/gpu"
-_DEFAULT = {"key": _KEY, "operator": "Exists", "effect": "NoSchedule"}
+_DEFAULT = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
 """What operands tolerate where no tolerations are written."""
 _ANY = ("daemonsets", "tolerations")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -52,8 +52,10 @@ def taints_tolerated(change: Change) -> Iterator[Problem]:
     written = [item for item in change.items(*_ANY) if isinstance(item, dict)]
     nodes = change.facts.gpu_nodes()
     if nodes is UNKNOWN or not nodes:
-        if written and not any((item.get("key") or "") in ("", _KEY) for item in written):
-            yield problem(change.at(*_ANY), f"replaces the default toleration of {_KEY}, which GPU nodes often need")
+        if written and not any((item.get("key") or "") in ("", GPU_RESOURCE) for item in written):
+            yield problem(
+                change.at(*_ANY), f"replaces the default toleration of {GPU_RESOURCE}, which GPU nodes often need"
+            )
         return
     tolerated = written or [_DEFAULT]
     for taint, names in _taints(nodes).items():
@@ -62,13 +64,14 @@ def taints_tolerated(change: Change) -> Iterator[Problem]:
             continue
         shown = f"{key}{'=' if value else ''}{value}:{effect}"
         text = f"leaves the taint {shown} of {counted(len(names), 'GPU node', listed(names))} untolerated"
-        replaced = key == _KEY and bool(written)
+        replaced = key == GPU_RESOURCE and bool(written)
         result = (
             "; operands would leave these nodes, and no GPU would be offered" if replaced else "; no operand runs there"
         )
         remedy = f"add {{key: {key}, operator: Exists, effect: {effect}}}"
-        if not written and key != _KEY:
-            remedy += f", and the default {{key: {_KEY}, operator: Exists, effect: NoSchedule}}, which is replaced then"
+        if not written and key != GPU_RESOURCE:
+            default = f"{{key: {GPU_RESOURCE}, operator: Exists, effect: NoSchedule}}"
+            remedy += f", and the default {default}, which is replaced then"
         yield problem(change.at(*_ANY), text + result, remedy, severity=Severity.DENY if replaced else None)
 
 
@@ -76,7 +79,7 @@ def _taints(nodes: list[Object]) -> Mapping[tuple[str, str, str], list[str]]:
     """The lasting taints that keep pods off, with the names of the nodes that have them."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for node in nodes:
-        if labels_of(node).get("nvidia.com/gpu.deploy.operands") == "false":
+        if labels_of(node).get(DEPLOY_OPERANDS_LABEL) == "false":
             continue
         taints = lookup(node, ("spec", "taints"))
         for taint in taints if isinstance(taints, list) else []:

@@ -13,6 +13,7 @@ from policies.decision import Severity
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.paths import lookup
 from policies.nvidia.driver_versions import DriverVersion, Need, driver_needs
+from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
     from policies.kubernetes.objects import Object
 
-_PRODUCT = "nvidia.com/gpu.product"
 _EMBEDDED = re.compile(r"Orin|Tegra|Jetson|Xavier", re.IGNORECASE)
 _CONSUMER = re.compile(r"GeForce", re.IGNORECASE)
 
@@ -78,7 +78,7 @@ def _has_both(node: Object) -> bool:
         isinstance(name, str) and name.startswith("nvidia.com/mig-") and allocatable(node, name) != "0"
         for name in names
     )
-    return has_mig and allocatable(node, "nvidia.com/gpu") != "0"
+    return has_mig and allocatable(node, GPU_RESOURCE) != "0"
 
 
 @COMPONENTS.rule(
@@ -97,8 +97,8 @@ def supported_gpus(change: Change) -> Iterator[Problem]:
     """
     for driver in drivers_of(change):
         nodes = driver.known_nodes()
-        embedded = [node for node in nodes if _EMBEDDED.search(labels_of(node).get(_PRODUCT, ""))]
-        consumer = [node for node in nodes if _CONSUMER.search(labels_of(node).get(_PRODUCT, ""))]
+        embedded = [node for node in nodes if _EMBEDDED.search(labels_of(node).get(PRODUCT_LABEL, ""))]
+        consumer = [node for node in nodes if _CONSUMER.search(labels_of(node).get(PRODUCT_LABEL, ""))]
         if embedded:
             text = (
                 f"is deployed to {named_nodes(embedded)}, whose GPU is part of a Jetson; its driver cannot be installed"

@@ -12,6 +12,7 @@ from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup
 from policies.nvidia.driver_versions import needs_open_modules, needs_proprietary_modules
+from policies.nvidia.identifiers import FAMILY_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +77,7 @@ def _for_gpus(driver: Driver) -> Iterator[Problem]:
     kind = driver.text("kernelModuleType")
     nodes = driver.known_nodes() if kind in ("open", "proprietary") else ()
     if kind == "open" and (old := [node for node in nodes if needs_proprietary_modules(labels_of(node))]):
-        families = " and ".join(sorted({labels_of(node)["nvidia.com/gpu.family"].capitalize() for node in old}))
+        families = " and ".join(sorted({labels_of(node)[FAMILY_LABEL].capitalize() for node in old}))
         yield problem(
             driver.at("kernelModuleType"),
             f'"open" does not work on {named_nodes(old)} with {families} GPUs, as the open modules begin with Turing',

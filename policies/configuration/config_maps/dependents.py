@@ -12,6 +12,7 @@ from policies.configuration.usage import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.yaml import YAMLError, load_document
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -133,7 +134,7 @@ def _missed(key: str, user: str, consequence: str) -> Problem:
 def _removed_mig_configs(change: Change, before: Any, after: Any) -> Iterator[Problem]:
     kept = _mig_configs(after)
     for name in sorted(_mig_configs(before) - kept) if kept else ():
-        nodes = change.facts.nodes_with("nvidia.com/mig.config", name)
+        nodes = change.facts.nodes_with(MIG_CONFIG_LABEL, name)
         if nodes:
             text = (
                 f'loses the configuration "{name}" while the label nvidia.com/mig.config of '

@@ -14,6 +14,7 @@ from policies.kubernetes.misspellings import closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath
+from policies.nvidia.identifiers import FAMILY_LABEL, PRODUCT_LABEL
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -180,4 +181,4 @@ def _is_name(text: str) -> bool:
 
 def _cannot_be_profiled(node: Object) -> bool:
     labels = labels_of(node)
-    return labels.get("nvidia.com/gpu.family") in _UNPROFILED or "GeForce" in labels.get("nvidia.com/gpu.product", "")
+    return labels.get(FAMILY_LABEL) in _UNPROFILED or "GeForce" in labels.get(PRODUCT_LABEL, "")

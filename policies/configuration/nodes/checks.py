@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.checks import Checks
-from policies.configuration.mig_configs import MIG_CONFIG
 from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import FieldPath
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ RESERVED = {
     "nvidia.com/vgpu.config.state": "says how far the vGPU device manager is",
 }
 """Labels that the operator and its managers set, and what they say by them."""
-_WATCHED = (MIG_CONFIG, DEVICE_PLUGIN_CONFIG, WORKLOAD_CONFIG, *RESERVED)
+_WATCHED = (MIG_CONFIG_LABEL, DEVICE_PLUGIN_CONFIG, WORKLOAD_CONFIG, *RESERVED)
 
 
 def newly_set(change: Change, label: str) -> str:

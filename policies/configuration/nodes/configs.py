@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.mig_configs import MIG_CONFIG, selectable_configs
+from policies.configuration.mig_configs import selectable_configs
 from policies.configuration.nodes.checks import DEVICE_PLUGIN_CONFIG, NODE, label_path, newly_set
 from policies.configuration.usage import listed
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.paths import lookup
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL
 from policies.nvidia.mig_products import shipped_configs
 from policies.view import UNKNOWN
 
@@ -39,14 +40,14 @@ def existing_configs(change: Change) -> Iterator[Problem]:
     Discovery crash-loop on that node. For `nvidia.com/mig.config` it is a name under `mig-configs`, and no list of
     profiles; with another value the GPUs stay as they are, and the state becomes `failed`.
     """
-    if mig_config := newly_set(change, MIG_CONFIG):
+    if mig_config := newly_set(change, MIG_CONFIG_LABEL):
         yield from _mig_config(change, mig_config)
     if key := newly_set(change, DEVICE_PLUGIN_CONFIG):
         yield from _device_plugin_config(change, key)
 
 
 def _mig_config(change: Change, value: str) -> Iterator[Problem]:
-    path = label_path(MIG_CONFIG)
+    path = label_path(MIG_CONFIG_LABEL)
     known = selectable_configs(change.facts, change.name)
     if not is_label_value(value):
         text = f'"{value}" cannot be the value of a label, and is to be the name of a configuration'
@@ -72,7 +73,7 @@ def _mig_config(change: Change, value: str) -> Iterator[Problem]:
 def _not_shipped(change: Change, value: str) -> Problem:
     """A name that the operator does not bring, where no ConfigMap of the administrator's own is known."""
     known = selectable_configs(change.facts, change.name)
-    path = label_path(MIG_CONFIG)
+    path = label_path(MIG_CONFIG_LABEL)
     if not known.missing:
         text = f'"{value}" is no configuration that the MIG manager made for this node{_has(known.names)}; {_FAILED}'
         return problem(path, text, _among(value, known.names))

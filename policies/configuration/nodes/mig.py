@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.config_maps.mig_parted.fitting import LIST_PROFILES, Misfit, misfits
-from policies.configuration.mig_configs import MIG_CONFIG, WHOLE, selectable_configs, unfit_for_single
+from policies.configuration.mig_configs import WHOLE, selectable_configs, unfit_for_single
 from policies.configuration.nodes.checks import NODE, label_path, newly_set
 from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, node_workload, runs_device_plugin
 from policies.kubernetes.nodes import labels_of
+from policies.nvidia.identifiers import COUNT_LABEL, MIG_CONFIG_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig_products import is_capable, node_product, shipped_configs
 from policies.nvidia.products import Product
 
@@ -38,22 +39,22 @@ def possible_mig(change: Change) -> Iterator[Problem]:
     vm-passthrough must not be cut.
     """
     labels = labels_of(change.object)
-    config = newly_set(change, MIG_CONFIG)
+    config = newly_set(change, MIG_CONFIG_LABEL)
     if config and config not in WHOLE:
         entries = selectable_configs(change.facts, change.name).entries(config, labels)
         yield from _possible(change, config, entries)
         yield from _handed_out(change, config, entries)
-    if newly_set(change, MIG_CONFIG) or newly_set(change, WORKLOAD_CONFIG):
+    if newly_set(change, MIG_CONFIG_LABEL) or newly_set(change, WORKLOAD_CONFIG):
         yield from _for_machines(change)
 
 
 def _possible(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
-    labels, path = labels_of(change.object), label_path(MIG_CONFIG)
+    labels, path = labels_of(change.object), label_path(MIG_CONFIG_LABEL)
     if change.facts.policy_value("migManager", "enabled") is False:
         text = f'"{config}" does nothing, because the ClusterPolicy has migManager.enabled: false'
         yield problem(path, text, "enable the MIG manager, or cut the GPUs yourself", severity=Severity.WARN)
     if is_capable(labels) is False:
-        name = labels.get("nvidia.com/gpu.product", "")
+        name = labels.get(PRODUCT_LABEL, "")
         whose = f"the GPUs of this node, {name}," if name else "the GPUs of this node"
         text = f'"{config}" does nothing, because MIG cannot divide {whose} and no MIG manager runs here'
         yield problem(path, text, "remove the label", severity=Severity.WARN)
@@ -79,21 +80,21 @@ def _remedy(config: str, misfit: Misfit) -> str | None:
 def _missing_gpus(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
     """Numbers of GPUs that the node does not have; the label counts GPUs unless these are cut under "single"."""
     labels = labels_of(change.object)
-    count = labels.get("nvidia.com/gpu.count", "")
-    whole = Product.parse(labels.get("nvidia.com/gpu.product", ""))
+    count = labels.get(COUNT_LABEL, "")
+    whole = Product.parse(labels.get(PRODUCT_LABEL, ""))
     if not count.isdecimal() or whole.profile or whole.invalid or int(count) == 0:
         return
     numbers = sorted({number for entry in entries for number in entry.devices or () if number >= int(count)})
     if numbers:
         last = f"{int(count) - 1}" if int(count) > 1 else "0"
         text = f'"{config}" is for GPU {numbers[0]}, and the last of this node is {last}; mig.config.state would become failed'
-        yield problem(label_path(MIG_CONFIG), text)
+        yield problem(label_path(MIG_CONFIG_LABEL), text)
 
 
 def _handed_out(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
     if not runs_device_plugin(change.object, change.facts.view):
         return
-    path = label_path(MIG_CONFIG)
+    path = label_path(MIG_CONFIG_LABEL)
     known = isinstance(change.facts.cluster_policy(), dict)
     strategy = change.facts.policy_value("mig", "strategy")
     if not known:
@@ -109,11 +110,15 @@ def _handed_out(change: Change, config: str, entries: Sequence[Entry]) -> Iterat
 
 def _for_machines(change: Change) -> Iterator[Problem]:
     labels = labels_of(change.object)
-    config = labels.get(MIG_CONFIG, "")
+    config = labels.get(MIG_CONFIG_LABEL, "")
     if config not in WHOLE and node_workload(labels, change.facts.cluster_policy()) == "vm-passthrough":
-        label = WORKLOAD_CONFIG if newly_set(change, WORKLOAD_CONFIG) else MIG_CONFIG
+        label = WORKLOAD_CONFIG if newly_set(change, WORKLOAD_CONFIG) else MIG_CONFIG_LABEL
         said = f'"{labels[label]}" '
-        text = f"{said}does not go with {MIG_CONFIG}: {config}" if label == WORKLOAD_CONFIG else f"{said}is to cut GPUs"
+        text = (
+            f"{said}does not go with {MIG_CONFIG_LABEL}: {config}"
+            if label == WORKLOAD_CONFIG
+            else f"{said}is to cut GPUs"
+        )
         text += "; machines get the whole GPUs of a node with vm-passthrough"
-        remedy = f"label the node {MIG_CONFIG}: all-disabled, or {WORKLOAD_CONFIG}: container"
+        remedy = f"label the node {MIG_CONFIG_LABEL}: all-disabled, or {WORKLOAD_CONFIG}: container"
         yield problem(label_path(label), text, remedy, severity=Severity.WARN)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.mig_configs import MIG_CONFIG
 from policies.configuration.nodes.checks import NODE, label_path, newly_set
 from policies.configuration.usage import counted, gpu_pods, listed
 from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG
 from policies.kubernetes.paths import lookup
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
 
 _EFFECTS = {
-    MIG_CONFIG: "cuts GPUs anew, which fails while they are in use",
+    MIG_CONFIG_LABEL: "cuts GPUs anew, which fails while they are in use",
     WORKLOAD_CONFIG: "takes driver and device plugin of the present workload from the node",
 }
 

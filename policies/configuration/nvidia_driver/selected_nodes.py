@@ -10,6 +10,7 @@ from policies.configuration.nvidia_driver.selectors import selector_of, selects
 from policies.decision import Severity
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _BY_DRIVER = tuple(
     )
 )
 """What labels begin with that GPU Feature Discovery sets, which starts when the driver runs."""
-_BY_ADMINISTRATORS = ("nvidia.com/mig.config", "nvidia.com/vgpu.config")
+_BY_ADMINISTRATORS = (MIG_CONFIG_LABEL, "nvidia.com/vgpu.config")
 
 
 @NVIDIA_DRIVER.rule(

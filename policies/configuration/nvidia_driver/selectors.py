@@ -11,6 +11,7 @@ from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import Object, name_of
 from policies.kubernetes.paths import lookup
+from policies.nvidia.identifiers import PRESENT_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["selector_of", "selects"]
 
 _OWNER = "nvidia.com/gpu-operator.driver.owner"
-_EVERY_GPU_NODE = {"nvidia.com/gpu.present": "true"}
+_EVERY_GPU_NODE = {PRESENT_LABEL: "true"}
 
 
 def selector_of(driver: Object) -> dict[str, Any]:

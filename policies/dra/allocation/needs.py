@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.features import Implementation
 from policies.dra.allocation.pools import PoolState
+from policies.kubernetes.quantities import INT64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +23,6 @@ __all__ = ["MOST_RESULTS", "Candidate", "Need", "Needs"]
 
 MOST_RESULTS = 32
 """Devices in one claim's allocation. Source: k8s.io/api/resource/v1 AllocationResultsMaxSize."""
-
-_LARGEST_INT = 2**63 - 1
 
 
 class Candidate(NamedTuple):
@@ -107,7 +106,7 @@ class Needs:
             missing = f'could not retrieve device class {alternative.class_name}:  "not found" not found'
             raise AllocationError(f"{where}: {missing}")
         if alternative.mode == "ExactCount":
-            if alternative.count > _LARGEST_INT:
+            if alternative.count > INT64_MAX:
                 raise AllocationError(f"{where}: exact count {alternative.count} is too large")
             return Need(alternative.count)
         if alternative.mode == "All":

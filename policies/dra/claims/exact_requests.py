@@ -11,6 +11,7 @@ from policies.dra.claims.field_errors import REQUIRED, invalid, unsupported
 from policies.dra.claims.name_errors import as_dns_subdomain, subdomain_error
 from policies.dra.claims.schemas import ASKED_FIELDS
 from policies.kubernetes.misspellings import closest
+from policies.nvidia.identifiers import GPU_RESOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ def class_names(subject: Subject) -> Iterator[Problem]:
             if not _is_told_as_misplaced(subject, asked):
                 yield problem(path, REQUIRED)
         elif isinstance(name, str) and (error := subdomain_error(name)):
-            meant = {"nvidia.com/gpu": "gpu.nvidia.com"}.get(name) or as_dns_subdomain(name)
+            meant = {GPU_RESOURCE: "gpu.nvidia.com"}.get(name) or as_dns_subdomain(name)
             yield problem(
                 path, invalid(name, error), f'write "{meant}"' if meant else "write the name of a DeviceClass"
             )

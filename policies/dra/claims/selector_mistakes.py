@@ -11,7 +11,7 @@ from policies.dra.claims.limits import MOST
 from policies.dra.deviceclasses import selector_texts
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import printable
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.quantities import parse_quantity
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.predicates.predicate import CAPACITY, Comparison, compare
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER
 
 if TYPE_CHECKING:
     from fractions import Fraction

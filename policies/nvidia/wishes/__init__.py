@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from policies.nvidia.wishes.errors import WishError
 from policies.nvidia.wishes.product_patterns import ProductPatterns
-from policies.nvidia.wishes.wish import PREFIX, WORDS, Wish
+from policies.nvidia.wishes.wish import WORDS, Wish
 
-__all__ = ["PREFIX", "WORDS", "ProductPatterns", "Wish", "WishError"]
+__all__ = ["WORDS", "ProductPatterns", "Wish", "WishError"]

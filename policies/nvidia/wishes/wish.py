@@ -16,10 +16,7 @@ from policies.nvidia.wishes.versions import driver_text, pair_text, read_compute
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["PREFIX", "WORDS", "Wish"]
-
-PREFIX = "gpu-admission.io/"
-"""What stands before a word in the name of its annotation."""
+__all__ = ["WORDS", "Wish"]
 
 _EXAMPLES = {
     "product": "H100*,A100*80GB*,!*MIG*",

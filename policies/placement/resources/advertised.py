@@ -13,9 +13,10 @@ from policies.fleet.known_classes import has_nvidia_class_name
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
-from policies.nvidia.drivers import DRIVER
+from policies.metadata_keys import DRA_LABEL
+from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
-from policies.placement.gpu_nodes import VENDOR, gpu_nodes
+from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.resources.extended_resources import first_asks
 from policies.placement.resources.instead import instead
 from policies.placement.resources.names import correct_name, is_device_plugin_name
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["advertised"]
 
-_OPT_IN = "gpu-admission.io/dra"
 _PROFILE = f"{DRIVER}/profile"
 _OF_OTHER_SCHEDULERS = frozenset(
     {"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "nvidia.com/priority"}
@@ -88,7 +88,7 @@ def _of_nodes(ask: Ask, pod: Pod, namespace: str, view: ClusterView) -> Iterator
 
 def _is_offered(resource: str, nodes: GPUNodes, view: ClusterView) -> bool:
     """True if a node advertises a resource; what is not under `nvidia.com/` may be a device plugin's of somebody else."""
-    if resource.startswith(VENDOR):
+    if resource.startswith(VENDOR_PREFIX):
         return resource in nodes.offers
     advertised = view.derive_each("Node", _advertised)
     return advertised is not UNKNOWN and any(resource in names for names in advertised)
@@ -104,11 +104,11 @@ def _through_dra(resource: str, pod: Pod, namespace: str, view: ClusterView) -> 
     if not is_device_plugin_name(resource):
         correct = correct_name(resource)
         return f'write "{correct}"' if correct else None
-    if pod.labels.get(_OPT_IN) == "disabled":
-        return f"remove the pod's label {_OPT_IN}: disabled"
-    if lookup(view.get("Namespace", namespace), ("metadata", "labels", _OPT_IN)) == "enabled":
+    if pod.labels.get(DRA_LABEL) == "disabled":
+        return f"remove the pod's label {DRA_LABEL}: disabled"
+    if lookup(view.get("Namespace", namespace), ("metadata", "labels", DRA_LABEL)) == "enabled":
         return "let the pod be converted to DRA; gpu-admission review tells what keeps it from that"
-    return f'label the namespace "{namespace}" {_OPT_IN}: enabled, so that its pods are converted to DRA'
+    return f'label the namespace "{namespace}" {DRA_LABEL}: enabled, so that its pods are converted to DRA'
 
 
 def _mapped(view: ClusterView) -> frozenset[str] | Unknown:

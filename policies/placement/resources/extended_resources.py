@@ -7,8 +7,8 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.resources import IMPLICIT_PREFIX
-from policies.placement.gpu_nodes import VENDOR
 from policies.placement.resources.names import correct_name
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def asks(pod: Pod) -> Iterator[Ask]:
     """
     for container in pod.all_containers:
         for resource, text in {**container.requests, **container.limits}.items():
-            if not resource.startswith((VENDOR, IMPLICIT_PREFIX)) and correct_name(resource) is None:
+            if not resource.startswith((VENDOR_PREFIX, IMPLICIT_PREFIX)) and correct_name(resource) is None:
                 continue
             try:
                 amount = ceil(parse_quantity(text))

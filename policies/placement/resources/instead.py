@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from policies.dra.words import listed, many
 from policies.fleet.device_plugin import WORKLOAD_CONFIG
 from policies.kubernetes.printable import printable
-from policies.nvidia.products import PRODUCT, Product
+from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
+from policies.nvidia.products import Product
 from policies.nvidia.resources import parse_resource
-from policies.placement.gpu_nodes import GPU
 from policies.placement.resources.names import PASSED_THROUGH, correct_name, nearest_name, nearest_profile
 from policies.placement.sharing import sharing_strategy
 
@@ -76,14 +76,17 @@ def _of_profile(profile: MIGProfile, nodes: GPUNodes) -> Answer:
     if labels:
         count = sum(labels.values())
         label = min(labels, key=lambda label: (-labels[label], label))
-        said = f"{many(count, 'node')} {'hands' if count == 1 else 'hand'} out {profile} devices as {GPU}"
-        return f"{said}, by the MIG strategy single", f'write "{GPU}" and the nodeSelector {PRODUCT}: {label}'
+        said = f"{many(count, 'node')} {'hands' if count == 1 else 'hand'} out {profile} devices as {GPU_RESOURCE}"
+        return (
+            f"{said}, by the MIG strategy single",
+            f'write "{GPU_RESOURCE}" and the nodeSelector {PRODUCT_LABEL}: {label}',
+        )
     offered = {parsed.profile: parsed.name for parsed in _mig_offers(nodes) if parsed.profile}
     nearest = nearest_profile(profile, offered)
     if nearest:
         return _listing(nodes), f'write "{offered[nearest]}", or wait for a node that advertises this one'
     if not offered and any(Product.parse(label).profile is None for label in handed_out):
-        return _listing(nodes), f'write "{GPU}" for a whole GPU, or wait for a node with such MIG devices'
+        return _listing(nodes), f'write "{GPU_RESOURCE}" for a whole GPU, or wait for a node with such MIG devices'
     return _listing(nodes), None
 
 
@@ -104,7 +107,7 @@ def _listing(nodes: GPUNodes) -> str:
     """`there is nvidia.com/gpu (MIG 1g.10gb) on 12 nodes and nvidia.com/mig-3g.40gb on 1 node`."""
     profiles = {Product.parse(label).profile for label in nodes.handing_out_gpus}
     told = listed([f"MIG {profile}" for profile in sorted(filter(None, profiles))])
-    means = {GPU: f" ({told})"} if profiles and None not in profiles else {}
+    means = {GPU_RESOURCE: f" ({told})"} if profiles and None not in profiles else {}
     most_first = sorted(nodes.offers, key=lambda name: (-nodes.offers[name], name))
     return "there is " + listed(
         [f"{printable(name)}{means.get(name, '')} on {many(nodes.offers[name], 'node')}" for name in most_first]

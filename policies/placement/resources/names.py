@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.misspellings import closest
+from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.resources import parse_resource
-from policies.placement.gpu_nodes import VENDOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PASSED_THROUGH", "correct_name", "is_device_plugin_name", "nearest_name", "nearest_profile"]
 
-_DOMAIN = VENDOR.removesuffix("/")
+_DOMAIN = VENDOR_PREFIX.removesuffix("/")
 _LIKE_DOMAIN = 0.75
 """How like `nvidia.com` a mistyped domain is: `nvidia` is, `media.com` and those of other vendors are not."""
 _FORMER = {"alpha.kubernetes.io/nvidia-gpu": "gpu"}
@@ -55,16 +55,16 @@ def correct_name(resource: str) -> str | None:
     if match := _MIG.fullmatch(name):
         slices, memory, rest = match.groups()
         name = f"mig-{slices}g.{memory}gb{rest}"
-    if not is_device_plugin_name(VENDOR + name):
+    if not is_device_plugin_name(VENDOR_PREFIX + name):
         return None
     is_meant = domain in ("", _DOMAIN) or resource in _FORMER or closest(domain, [_DOMAIN], likeness=_LIKE_DOMAIN)
-    return VENDOR + name if is_meant else None
+    return VENDOR_PREFIX + name if is_meant else None
 
 
 def nearest_name(resource: str, known: Iterable[str]) -> str | None:
     """The known resource whose name is like this one: the prefix is common to all and tells nothing."""
-    guess = closest(resource.removeprefix(VENDOR), [name.removeprefix(VENDOR) for name in known])
-    return VENDOR + guess if guess else None
+    guess = closest(resource.removeprefix(VENDOR_PREFIX), [name.removeprefix(VENDOR_PREFIX) for name in known])
+    return VENDOR_PREFIX + guess if guess else None
 
 
 def nearest_profile(wanted: MIGProfile, known: Iterable[MIGProfile]) -> MIGProfile | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.misspellings import closest
-from policies.nvidia.wishes import PREFIX, WORDS, Wish, WishError
+from policies.metadata_keys import PREFIX
+from policies.nvidia.wishes import WORDS, Wish, WishError
 from policies.placement.rules import MALFORMED, NO_WISH
 from policies.placement.wishes.pod_wishes import ANNOTATIONS, PodWishes
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.fleet import extended_requests
 from policies.fleet.known_classes import has_nvidia_class_name, known_classes
+from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.labels import Subject
 from policies.nvidia.predicates.predicate import attribute_of
 from policies.nvidia.resources import IMPLICIT_PREFIX, GPUResource, parse_resource
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AskedGPU", "asked_gpus", "device_type"]
 
-_WHOLE_GPU = GPUResource("nvidia.com/gpu", mig=False, profile=None, shared=False)
+_WHOLE_GPU = GPUResource(GPU_RESOURCE, mig=False, profile=None, shared=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import lookup
+from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
 from policies.nvidia.product_globs import folded, matching
 from policies.placement.affinity import TooManyTermsError, contradiction
 from policies.placement.rules import CONFLICTING, CONTRADICTORY
-from policies.placement.wishes.node_labels import COMPUTE, DRIVER, FAMILY, RUNTIME, excludes_mig
+from policies.placement.wishes.node_labels import DRIVER, RUNTIME, excludes_mig
 from policies.placement.wishes.wanted_nodes import wanted_nodes
 
 if TYPE_CHECKING:
@@ -33,10 +34,10 @@ _MIG = re.compile(r"mig|[0-9]g\.[0-9]+gb")
 """What stands in the names of MIG devices only."""
 
 _WORDS = {
-    **dict.fromkeys(COMPUTE, ("min-compute-capability",)),
+    **dict.fromkeys(COMPUTE_LABELS, ("min-compute-capability",)),
     **dict.fromkeys(DRIVER, ("min-driver",)),
     **dict.fromkeys(RUNTIME, ("min-cuda",)),
-    FAMILY: ("family",),
+    FAMILY_LABEL: ("family",),
 }
 _WORDS_OF_SUFFIX = {"memory": ("min-memory", "max-memory"), "sharing-strategy": ("sharing",)}
 """Which words are rendered as conditions on a label; all others are about products."""

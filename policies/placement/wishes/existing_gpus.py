@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.nvidia.drivers import DRIVER as DRIVER_NAME
+from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
+from policies.nvidia.identifiers import DRIVER as DRIVER_NAME
 from policies.nvidia.predicates.predicate import attribute_of
 from policies.placement.wishes.gpu_kinds import gpu_kinds, offering
-from policies.placement.wishes.node_labels import COMPUTE, FAMILY
 from policies.placement.wishes.node_names import unlabelled_gpus
 from policies.placement.wishes.product_labels import SHARED, label_prefix
 from policies.view import UNKNOWN
@@ -63,8 +63,8 @@ def _of_labels(labels: Mapping[str, str], prefix: str, nodes: int) -> ExistingGP
         product=labels.get(f"{prefix}.product", "").removesuffix(SHARED),
         nodes=nodes,
         memory=f"{memory}Mi" if memory else "",
-        family=labels.get(FAMILY, ""),
-        compute_capability=".".join(labels[key] for key in COMPUTE if key in labels),
+        family=labels.get(FAMILY_LABEL, ""),
+        compute_capability=".".join(labels[key] for key in COMPUTE_LABELS if key in labels),
         driver=labels.get("nvidia.com/cuda.driver-version.full", ""),
         cuda=labels.get("nvidia.com/cuda.runtime-version.full", ""),
         sharing=labels.get(f"{prefix}.sharing-strategy", ""),

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.inventory import inventory
-from policies.nvidia.products import PRODUCT
+from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.placement.gpu_nodes import gpu_node
 from policies.view import UNKNOWN, ClusterView, Unknown
 
@@ -89,7 +89,7 @@ def offering(kinds: tuple[GPUKind, ...], asked: AskedGPU) -> list[GPUKind]:
         kind
         for kind in kinds
         if asked.name in kind.offers
-        or (PRODUCT in kind.labels and asked.devices is not None and asked.devices.kind in kind.types)
+        or (PRODUCT_LABEL in kind.labels and asked.devices is not None and asked.devices.kind in kind.types)
     ]
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement, both
+from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.product_globs import folded, matching
 from policies.nvidia.products import Product
@@ -34,10 +35,8 @@ if TYPE_CHECKING:
     from policies.nvidia.wishes import Wish
     from policies.placement.wishes.product_labels import SeenProducts
 
-__all__ = ["COMPUTE", "DRIVER", "FAMILY", "RUNTIME", "SLICES", "admits", "alternatives", "excludes_mig"]
+__all__ = ["DRIVER", "RUNTIME", "SLICES", "admits", "alternatives", "excludes_mig"]
 
-FAMILY = "nvidia.com/gpu.family"
-COMPUTE = ("nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor")
 DRIVER = tuple(f"nvidia.com/cuda.driver-version.{part}" for part in ("major", "minor", "revision"))
 RUNTIME = tuple(f"nvidia.com/cuda.runtime-version.{part}" for part in ("major", "minor"))
 SLICES = "nvidia.com/gpu.slices.gi"
@@ -61,8 +60,8 @@ def alternatives(wish: Wish, resource: GPUResource, seen: SeenProducts) -> Alter
     prefix = label_prefix(resource)
     parts = [
         _products(wish, resource, prefix + PRODUCT_SUFFIX, seen),
-        ((NodeRequirement(FAMILY, "In", tuple(sorted(wish.families))),),) if wish.families else ALWAYS,
-        _at_least(COMPUTE, wish.min_compute_capability),
+        ((NodeRequirement(FAMILY_LABEL, "In", tuple(sorted(wish.families))),),) if wish.families else ALWAYS,
+        _at_least(COMPUTE_LABELS, wish.min_compute_capability),
         (tuple(_memory(wish, prefix + ".memory")),),
         _at_least(DRIVER, wish.min_driver),
         _at_least(RUNTIME, wish.min_cuda),

@@ -13,8 +13,8 @@ from policies.dra.inventory import inventory
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
+from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.nvidia.predicates import TRUE
-from policies.nvidia.products import PRODUCT
 from policies.nvidia.wishes.device_predicate import device_predicate
 from policies.view import UNKNOWN
 
@@ -56,7 +56,7 @@ def named_nodes(wish: Wish, asked: AskedGPU, view: ClusterView) -> Alternatives:
     if not names:
         return ()
     if not wrong and _is_about_sharing(wish, asked):
-        return ((NodeRequirement(PRODUCT, "DoesNotExist"),),) if asked.labels else ALWAYS
+        return ((NodeRequirement(PRODUCT_LABEL, "DoesNotExist"),),) if asked.labels else ALWAYS
     return ((NodeRequirement(HOSTNAME, "In", tuple(names[:MOST_NAMES])),),)
 
 
@@ -93,7 +93,7 @@ class _Host(NamedTuple):
 
 def _host(node: Object) -> _Host:
     labels = labels_of(node)
-    return _Host(name_of(node), labels.get(HOSTNAME), PRODUCT in labels)
+    return _Host(name_of(node), labels.get(HOSTNAME), PRODUCT_LABEL in labels)
 
 
 def _on(hosts: Sequence[_Host] | Unknown, view: ClusterView) -> tuple[UnlabelledGPUs, ...]:

@@ -9,7 +9,8 @@ from policies.decision import Severity
 from policies.dra.words import listed
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.printable import printable
-from policies.nvidia.wishes import PREFIX, Wish
+from policies.metadata_keys import PREFIX
+from policies.nvidia.wishes import Wish
 from policies.placement.rules import NO_EFFECT
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import is_label_value
+from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import product_named
 from policies.nvidia.product_globs import folded, matching, spellings
 from policies.nvidia.products import Product
-from policies.placement.gpu_nodes import VENDOR, gpu_node
+from policies.placement.gpu_nodes import gpu_node
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -61,7 +62,11 @@ def _products_of(node: Object) -> tuple[tuple[str, str], ...]:
     if known is None:
         return ()
     return _once(
-        tuple(item for item in known.labels.items() if item[0].endswith(PRODUCT_SUFFIX) and item[0].startswith(VENDOR))
+        tuple(
+            item
+            for item in known.labels.items()
+            if item[0].endswith(PRODUCT_SUFFIX) and item[0].startswith(VENDOR_PREFIX)
+        )
     )
 
 

@@ -17,7 +17,7 @@ from policies.fleet.pod_claims import claim_requests
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER
 from policies.quota.asks.necessary import Necessary
 from policies.quota.charges import UNSEEN, Ask, DeviceKind
 from policies.quota.devices.classes import NO_CLASSES, classes

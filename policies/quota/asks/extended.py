@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from policies.fleet import extended_requests
 from policies.kubernetes.amounts import ONE, pod_amounts
-from policies.nvidia.products import PRODUCT, Product
+from policies.nvidia.identifiers import PRODUCT_LABEL
+from policies.nvidia.products import Product
 from policies.nvidia.resources import parse_resource
 from policies.quota.asks.requirements import Required
 from policies.quota.charges import UNSEEN, Ask, DeviceKind
@@ -156,7 +157,9 @@ class Extended:
         self, resource: GPUResource | None, known: tuple[str, ...], shown: frozenset[DeviceKind]
     ) -> frozenset[DeviceKind] | None:
         """The kinds beside those shown that the pod or the classes name by their product; None where they name none."""
-        keys = (PRODUCT, mig_product_label(resource)) if resource is not None and resource.mig else (PRODUCT,)
+        keys = (
+            (PRODUCT_LABEL, mig_product_label(resource)) if resource is not None and resource.mig else (PRODUCT_LABEL,)
+        )
         values = self._required.values(keys)
         if values is not None:
             absent = values - self._values_shown(resource, known, keys)

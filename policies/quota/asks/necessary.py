@@ -9,7 +9,7 @@ from policies.dra.cel.conjuncts import conjuncts
 from policies.dra.cel.reads import Read
 from policies.dra.claims.effort import MOST_TEXT, size_of
 from policies.dra.conditions import condition
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.product_globs import folded
 from policies.quota.charges import DeviceKind

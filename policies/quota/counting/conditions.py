@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.quota.opt_in import ENFORCED, OPT_IN
+from policies.metadata_keys import QUOTA_LABEL
+from policies.quota.opt_in import ENFORCED
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
@@ -76,12 +77,12 @@ def enforced(namespace: str, exempt: str, *, is_enforced: bool) -> Object:
         return _condition(_ENFORCED, "False", "Exempt", said)
     if is_enforced:
         said = (
-            f"Namespace {namespace} has the label {OPT_IN}: {ENFORCED}, so pods and claims that get GPUs are refused while "
-            "the quota cannot be charged."
+            f"Namespace {namespace} has the label {QUOTA_LABEL}: {ENFORCED}, so pods and claims that get GPUs are refused "
+            "while the quota cannot be charged."
         )
         return _condition(_ENFORCED, "True", "Enforced", said)
     said = (
-        f"Namespace {namespace} does not have the label {OPT_IN}: {ENFORCED}, so pods and claims that get GPUs are "
+        f"Namespace {namespace} does not have the label {QUOTA_LABEL}: {ENFORCED}, so pods and claims that get GPUs are "
         "admitted without a charge while the quota cannot be charged."
     )
     return _condition(_ENFORCED, "False", "FailsOpen", said)

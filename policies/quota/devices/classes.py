@@ -11,7 +11,7 @@ from policies.dra.claims.cluster.fleet import Group, fleet
 from policies.dra.claims.cluster.matching import chosen
 from policies.dra.claims.effort import MOST_TEXT, Effort, size_of
 from policies.fleet.known_classes import KnownClasses, known_classes
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER
 from policies.quota.asks.necessary import Necessary, necessary
 from policies.quota.devices.kinds import BARE, NO_NODES, NodeKinds, node_kinds
 from policies.view import UNKNOWN, ClusterView, Unknown

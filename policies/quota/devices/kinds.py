@@ -12,7 +12,8 @@ from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.nvidia.products import PRODUCT, Product
+from policies.nvidia.identifiers import MEMORY_LABEL, PRODUCT_LABEL
+from policies.nvidia.products import Product
 from policies.nvidia.resources import GPUResource, parse_resource
 from policies.quota.charges import DeviceKind
 from policies.quota.devices.shares import Sharing, mig_share
@@ -140,8 +141,8 @@ def _gpu_offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
 
     Source: github.com/NVIDIA/k8s-device-plugin internal/lm.
     """
-    product = Product.parse(labels.get(PRODUCT, ""))
-    memory = _memory(labels.get("nvidia.com/gpu.memory"))
+    product = Product.parse(labels.get(PRODUCT_LABEL, ""))
+    memory = _memory(labels.get(MEMORY_LABEL))
     sharing = _sharing(labels, "nvidia.com/gpu.") if product.shared or resource.shared else Sharing()
     if product.profile is None:
         return Offer(DeviceKind(product.name, memory=memory), sharing)
@@ -152,12 +153,12 @@ def _gpu_offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
 def _mig_offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
     """`nvidia.com/mig-1g.5gb`: labels of its own tell of it, beside those of the whole GPU."""
     prefix = mig_product_label(resource).removesuffix("product")
-    own, whole = Product.parse(labels.get(f"{prefix}product", "")), Product.parse(labels.get(PRODUCT, ""))
+    own, whole = Product.parse(labels.get(f"{prefix}product", "")), Product.parse(labels.get(PRODUCT_LABEL, ""))
     name = whole.name or own.name
     sharing = _sharing(labels, prefix) if own.shared or resource.shared else Sharing()
     if resource.profile is None:
         return Offer(DeviceKind(name), sharing)
-    share = mig_share(name, resource.profile, _memory(labels.get("nvidia.com/gpu.memory")))
+    share = mig_share(name, resource.profile, _memory(labels.get(MEMORY_LABEL)))
     return Offer(DeviceKind(name, str(resource.profile), share, _memory(labels.get(f"{prefix}memory"))), sharing)
 
 

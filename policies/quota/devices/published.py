@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.kubernetes.resourceslices import PoolPart, devices_in, newest
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import MIGProfile
 from policies.quota.charges import DeviceKind
 from policies.quota.devices.shares import mig_share

@@ -12,8 +12,9 @@ from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
+from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.nvidia.product_suggestions import ProductNames
-from policies.nvidia.products import PRODUCT, Product
+from policies.nvidia.products import Product
 from policies.quota.charges import DeviceKind
 from policies.quota.devices.kinds import node_kinds
 from policies.quota.devices.published import devices
@@ -78,7 +79,7 @@ def _kinds(view: ClusterView) -> frozenset[DeviceKind]:
     nodes, published = view.derive(node_kinds), view.derive(devices)
     if nodes is UNKNOWN or published is UNKNOWN:
         return frozenset()
-    labels = (value for node in nodes.all for key, value in node.labels if key == PRODUCT)
+    labels = (value for node in nodes.all for key, value in node.labels if key == PRODUCT_LABEL)
     found = {DeviceKind(Product.parse(label).name) for label in labels}
     found |= {offer.device for node in nodes.all for _, offer in node.offers}
     found |= {each.device for parts in published.pools.values() for part in parts for each in part.values()}

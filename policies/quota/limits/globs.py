@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.printable import shown
+from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.product_globs import BRAND, folded
 from policies.quota.limits.amounts import written
@@ -22,7 +23,6 @@ __all__ = ["GLOBS", "Globs"]
 
 _BRANDS = re.compile(rf"^(?:{BRAND})+")
 _STARS = re.compile(r"\*{2,}")
-_RESOURCE = "nvidia.com/"
 _MIG = "mig-"
 
 
@@ -69,8 +69,8 @@ def _profile(text: str) -> str:
 
 def _no_profile(text: str) -> str:
     name = _profile(text)
-    if name.startswith((_RESOURCE, _MIG)):
-        bare = name.removeprefix(_RESOURCE).removeprefix(_MIG)
+    if name.startswith((VENDOR_PREFIX, _MIG)):
+        bare = name.removeprefix(VENDOR_PREFIX).removeprefix(_MIG)
         return f"which is the name of a resource; write the profile, {shown(bare)}"
     if not {"*", "?"} & set(name) and MIGProfile.parse(name) is None and MIGProfile.from_label(name) is None:
         return 'which is no MIG profile; write one such as "1g.10gb" or "1g.*"'

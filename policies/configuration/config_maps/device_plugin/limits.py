@@ -9,6 +9,7 @@ from policies.configuration.config_maps.device_plugin.usage import nodes_using
 from policies.configuration.usage import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
+from policies.nvidia.identifiers import COMPUTE_LABELS
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ _MOST_CLIENTS_BEFORE_TURING = 16
 _TURING = (7, 5)
 """The compute capability from which on the MPS control daemon allows 48 clients: V100 (7.0) is below it."""
 _MANY_SLICES = 20
-_CAPABILITY = ("nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor")
 
 
 @CONFIGURATION.rule(
@@ -84,6 +84,6 @@ def _of_mps(configuration: Configuration, resource: SharedResource) -> Iterator[
 
 def _capability(node: Object) -> tuple[int, int] | None:
     labels = labels_of(node)
-    major, minor = (labels.get(name, "") for name in _CAPABILITY)
+    major, minor = (labels.get(name, "") for name in COMPUTE_LABELS)
     is_known = major.isdecimal() and minor.isdecimal() and len(major + minor) < 10
     return (int(major), int(minor)) if is_known else None

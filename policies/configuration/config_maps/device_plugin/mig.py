@@ -9,6 +9,7 @@ from policies.configuration.config_maps.device_plugin.usage import nodes_using, 
 from policies.configuration.usage import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
+from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.nvidia.products import Product
 from policies.view import UNKNOWN
 
@@ -64,7 +65,7 @@ def no_mps_with_mig(configuration: Configuration) -> Iterator[Problem]:
 def has_mig_devices(node: Object) -> bool:
     """Whether the labels of a node tell of MIG devices on it."""
     labels = labels_of(node)
-    if Product.parse(labels.get("nvidia.com/gpu.product", "")).profile is not None:
+    if Product.parse(labels.get(PRODUCT_LABEL, "")).profile is not None:
         return True
     return any(
         name.startswith("nvidia.com/mig-") and name.endswith(".count") and value != "0"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import shown
+from policies.nvidia.identifiers import VENDOR_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["brief", "device_errors", "full_name", "guessed", "name_error"]
 
-_PREFIX = "nvidia.com/"
 
 _LONGEST = 63
 _LONGEST_SHOWN = 100
@@ -28,7 +28,7 @@ _DEVICES = 'write "all", or remove it'
 
 def full_name(name: str) -> str:
     """A resource's name with the prefix that the device plugin adds where it is missing."""
-    return name if name.startswith(_PREFIX) else _PREFIX + name
+    return name if name.startswith(VENDOR_PREFIX) else VENDOR_PREFIX + name
 
 
 def brief(text: str) -> str:
@@ -38,7 +38,7 @@ def brief(text: str) -> str:
 
 def guessed(name: str) -> str | None:
     """The resource that was probably meant: the prefix is common to all and tells nothing."""
-    guess = closest(full_name(name).removeprefix(_PREFIX), ["gpu"])
+    guess = closest(full_name(name).removeprefix(VENDOR_PREFIX), ["gpu"])
     return full_name(guess) if guess else None
 
 
@@ -56,7 +56,7 @@ def name_error(value: Any) -> tuple[str, str] | None:
     if len(name) > _LONGEST:
         text = f"{_EXITS}: fully-qualified resource name must be 63 characters or less: {brief(name)}"
         return f"is {len(name)} characters long; {text}", "shorten it"
-    if _SUBDOMAIN.fullmatch(name.removeprefix(_PREFIX)):
+    if _SUBDOMAIN.fullmatch(name.removeprefix(VENDOR_PREFIX)):
         return None
     said = "is empty" if not value else f"is {shown(value)}"
     guess = name.replace("+", ".") if "+" in name else guessed(name)

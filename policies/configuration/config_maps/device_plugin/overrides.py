@@ -18,6 +18,7 @@ from policies.configuration.usage import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.printable import shown
+from policies.nvidia.identifiers import MIG_CAPABLE_LABEL
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _contradicted_strategy(configuration: Configuration) -> Iterator[Problem]:
         nodes = nodes_using(change, configuration.key)
         if nodes is UNKNOWN and default_key(change) != configuration.key:
             return
-        capable = [] if nodes is UNKNOWN else [n for n in nodes if labels_of(n).get("nvidia.com/mig.capable") == "true"]
+        capable = [] if nodes is UNKNOWN else [n for n in nodes if labels_of(n).get(MIG_CAPABLE_LABEL) == "true"]
         if nodes is not UNKNOWN and not capable:
             return
         severity = Severity.WARN if nodes is UNKNOWN else Severity.DENY

@@ -10,6 +10,7 @@ from policies.configuration.config_maps.device_plugin.names import guessed, name
 from policies.configuration.config_maps.device_plugin.usage import nodes_using, policy_strategy
 from policies.configuration.usage import the_nodes
 from policies.decision import Severity
+from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.resources import parse_resource
 from policies.view import UNKNOWN
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from policies.checks import Problem
     from policies.configuration.config_maps.device_plugin.configuration import Configuration, SharedResource
 
-_GPU = "nvidia.com/gpu"
 _NO_EFFECT = "the device plugin finds no device of that name and silently shares nothing"
 
 
@@ -64,12 +64,12 @@ def _of_resource(configuration: Configuration, resource: SharedResource) -> Iter
         )
         remedy = "write the strategy mixed"
         if strategy == "single":
-            remedy += f", or {_GPU}, which a MIG device is under single"
+            remedy += f", or {GPU_RESOURCE}, which a MIG device is under single"
         yield at(steps, text, remedy, severity=Severity.WARN)
     elif not known.mig and strategy == "single" and resource.strategy.name == "timeSlicing":
         nodes = nodes_using(configuration.change, configuration.key)
         cut = [] if nodes is UNKNOWN else [node for node in nodes if has_mig_devices(node)]
         if cut:
-            text = f"slices every MIG device of {the_nodes(cut)}, because under single these are {_GPU}"
+            text = f"slices every MIG device of {the_nodes(cut)}, because under single these are {GPU_RESOURCE}"
             remedy = "leave it so if MIG devices are to be shared"
             yield at(steps, text, remedy, severity=Severity.AUDIT)

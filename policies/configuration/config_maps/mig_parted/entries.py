@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.config_maps.mig_parted.reading import is_count
 from policies.kubernetes.misspellings import closest
+from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _profile(file: MIGFile, steps: tuple[str | int, ...], name: str, count: Any)
 
 def _meant(name: str) -> MIGProfile | None:
     """The profile behind a resource name, a label, or capitals."""
-    bare = name.strip().lower().removeprefix("nvidia.com/").removeprefix("mig-")
+    bare = name.strip().lower().removeprefix(VENDOR_PREFIX).removeprefix("mig-")
     return MIGProfile.parse(bare) or MIGProfile.from_label(bare)
 
 

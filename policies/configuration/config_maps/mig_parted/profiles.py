@@ -9,6 +9,7 @@ from policies.configuration.config_maps.mig_parted.fitting import LIST_PROFILES,
 from policies.configuration.usage import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL
 from policies.nvidia.mig_products import PRODUCTS, MIGProduct, node_product
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from policies.configuration.config_maps.mig_parted.reading import Entry
     from policies.kubernetes.objects import Object
 
-_LABEL = "nvidia.com/mig.config"
 _NOT_HERE = "so nvidia.com/mig.config.state would become failed"
 
 
@@ -101,8 +101,8 @@ def _nodes_using(change: Change) -> dict[str, list[Object]]:
     named = change.facts.policy_value("migManager", "config", "name") == change.name
     using: dict[str, list[Object]] = {}
     if named and change.is_read_by_operator:
-        for node in change.facts.nodes_with(_LABEL):
-            using.setdefault(labels_of(node)[_LABEL], []).append(node)
+        for node in change.facts.nodes_with(MIG_CONFIG_LABEL):
+            using.setdefault(labels_of(node)[MIG_CONFIG_LABEL], []).append(node)
     return using
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.dra.deviceclasses import SHIPPED_TYPES
-from policies.nvidia.drivers import COMPUTE_DOMAIN_DRIVER, DRIVER
+from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER, DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,6 +9,7 @@ from policies.decision import Severity
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.matching import asked_for, for_request, is_new
 from policies.dra.inventory import largest_node
+from policies.kubernetes.quantities import INT64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,6 @@ __all__ = ["MOST_DEVICES"]
 
 MOST_DEVICES = 32
 """In one allocation. Source: k8s.io/api/resource/v1/types.go AllocationResultsMaxSize."""
-_MOST_COUNT = 2**63 - 1
 """What is no such number is told by the rules on shapes and counts."""
 
 
@@ -40,7 +40,7 @@ def results(subject: Subject) -> Iterator[Problem]:
     if not is_new(subject):
         return
     fewest = [_fewest(request) for request in subject.requests]
-    if any(not 0 <= count <= _MOST_COUNT for count in fewest):
+    if any(not 0 <= count <= INT64_MAX for count in fewest):
         return
     least = sum(fewest)
     if least > MOST_DEVICES:

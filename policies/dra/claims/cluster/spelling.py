@@ -14,7 +14,7 @@ from policies.dra.claims.cluster.nvidia_devices import KINDS
 from policies.dra.claims.cluster.similar_values import similar_values
 from policies.dra.claims.cluster.tree import place_of, text_of, walk
 from policies.dra.claims.cluster.wording import cut, path_of, text_place
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.products import Product
 from policies.view import UNKNOWN
@@ -168,7 +168,7 @@ def _brand(text: str, exact: bool) -> tuple[str, str] | None:
 def _profile(text: str, exact: bool) -> tuple[str, str] | None:
     if not exact or MIGProfile.parse(text) is not None:
         return None
-    profile = MIGProfile.from_label(text.removeprefix("nvidia.com/").removeprefix("mig-"))
+    profile = MIGProfile.from_label(text.removeprefix(VENDOR_PREFIX).removeprefix("mig-"))
     if profile is None:
         return "a profile is 1g.10gb or 1g.10gb+me", 'write a profile, as "nvidia-smi mig -lgip" lists them'
     return "this is how resources and labels spell it", f'write "{profile}"'

@@ -15,7 +15,7 @@ from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.matching import asked_for, is_new, wanted_by
 from policies.dra.claims.cluster.tree import place_of, text_of, walk
 from policies.dra.claims.cluster.wording import cut, path_of, text_place
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

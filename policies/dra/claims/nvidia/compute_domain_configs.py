@@ -11,7 +11,7 @@ from policies.dra.claims.nvidia.configs import new_configs, nvidia_configs
 from policies.dra.claims.nvidia.reach import types_asked
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
-from policies.nvidia.drivers import COMPUTE_DOMAIN_DRIVER
+from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

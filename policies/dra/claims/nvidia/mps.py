@@ -11,7 +11,7 @@ from policies.dra.claims.nvidia.configs import nvidia_configs
 from policies.dra.claims.nvidia.reach import all_selectors, reached
 from policies.dra.inventory import DeviceGroup, inventory
 from policies.kubernetes.printable import printable
-from policies.nvidia.drivers import DRIVER
+from policies.nvidia.identifiers import DRIVER
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
