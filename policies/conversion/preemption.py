@@ -9,7 +9,7 @@ from policies.conversion.asked import Asked
 from policies.conversion.rules import PREEMPTION
 from policies.dra.words import listed, many
 from policies.kubernetes.objects import has_ended
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import items_at, lookup
 from policies.kubernetes.pods import SPEC
 from policies.metadata_keys import RECORD
 from policies.nvidia.identifiers import VENDOR_PREFIX
@@ -95,7 +95,7 @@ def gpu_holding(pod: Object) -> Holding | None:
     requested = {
         name
         for listed_in in ("initContainers", "containers")
-        for container in _items(lookup(spec, (listed_in,)))
+        for container in items_at(spec, (listed_in,))
         for section in ("limits", "requests")
         for name, amount in _amounts(lookup(container, ("resources", section)))
         if name.startswith(VENDOR_PREFIX) and amount not in (0, "0") and parse_resource(name) is not None
@@ -111,10 +111,6 @@ def gpu_holding(pod: Object) -> Holding | None:
         resources,
         by_claim=not requested,
     )
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _amounts(value: Any) -> Iterable[tuple[str, Any]]:

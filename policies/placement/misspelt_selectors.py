@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.dra.words import listed
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.nodes import REQUIRED
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import FieldPath, items_at, lookup
 from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.known_products import KNOWN_PRODUCTS
@@ -77,9 +77,9 @@ def _conditions(spec: Mapping[str, Any]) -> Iterator[_Condition]:
     for key, value in selector.items() if isinstance(selector, dict) else ():
         yield _Condition(str(key), (str(value),), FieldPath(("spec", "nodeSelector", key)))
     terms = FieldPath(("spec", *REQUIRED, "nodeSelectorTerms"))
-    for number, term in enumerate(_items(lookup({"spec": spec}, terms))):
-        for index, expression in enumerate(_items(lookup(term, ("matchExpressions",)))):
-            values = tuple(map(str, _items(lookup(expression, ("values",)))))
+    for number, term in enumerate(items_at({"spec": spec}, terms)):
+        for index, expression in enumerate(items_at(term, ("matchExpressions",))):
+            values = tuple(map(str, items_at(expression, ("values",))))
             if lookup(expression, ("operator",)) == "In" and values:
                 path = terms / number / "matchExpressions" / index / "values"
                 yield _Condition(str(lookup(expression, ("key",))), values, path / 0 if len(values) == 1 else path)
@@ -89,10 +89,6 @@ def _describes_gpus(key: str) -> bool:
     from policies.nvidia.labels import is_gpu_label  # noqa: PLC0415 - few pods select nodes by a label that no node has
 
     return is_gpu_label(key)
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 @dataclass(frozen=True, slots=True)
