@@ -7,8 +7,9 @@ Run it with `.venv/bin/python benchmarks/cel.py`; the aims are below 5 ms for 1,
 from __future__ import annotations
 
 import timeit
+from itertools import count
 
-from policies.dra.cel import CelDevice, Features, compile_selector, selectors
+from policies.dra.cel import CelDevice, compile_selector
 
 FOUR_CLAUSES = (
     'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type == "gpu"'
@@ -52,8 +53,13 @@ def best(run: object, number: int = 1) -> float:
 
 def main() -> None:
     """Print milliseconds."""
-    fresh = selectors._compile  # noqa: SLF001 - the cache is what must not be measured
-    print(f"compile four clauses     {best(lambda: fresh(FOUR_CLAUSES, Features()), 20) * 1e3:8.2f} ms")
+    numbers = count()
+
+    def compile_anew() -> None:
+        """Compile a text that is not cached yet."""
+        compile_selector(f"{FOUR_CLAUSES} // {next(numbers)}")
+
+    print(f"compile four clauses     {best(compile_anew, 20) * 1e3:8.2f} ms")
     selector = compile_selector(FOUR_CLAUSES)
     sources = [device(number) for number in range(40_000)]
     print(f"read 1,000 devices       {best(lambda: list(map(CelDevice.read, sources[:1000]))) * 1e3:8.2f} ms")

@@ -6,15 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.caches import remember
-from policies.dra.cel import CelCompileError
-from policies.dra.cel.parser.parser import parse
-from policies.dra.cel.reads import Read
-from policies.dra.cel.syntax import Call, Identifier, ListLiteral, Literal, Select
-from policies.dra.cel.values import UInt
+from policies.dra.cel import Call, CelCompileError, Identifier, ListLiteral, Literal, Read, Select, UInt, parse
 from policies.work import count_work
 
 if TYPE_CHECKING:
-    from policies.dra.cel.syntax import Expression
+    from policies.dra.cel import Expression
 
 __all__ = ["Condition", "condition", "reads_of"]
 

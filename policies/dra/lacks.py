@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.conjuncts import conjuncts
+from policies.dra.cel import split_conjuncts
 from policies.dra.conditions import condition, reads_of
 from policies.dra.words import listed, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.dra.cel.conjuncts import Conjunct
-    from policies.dra.cel.reads import Read
+    from policies.dra.cel import Conjunct, Read
     from policies.dra.conditions import Condition
 
 __all__ = ["Lack", "failing_conjunct", "lack"]
@@ -53,7 +52,7 @@ def failing_conjunct(selector: str, is_true: Callable[[str], bool | None]) -> Co
         selector: what does not match the device.
         is_true: whether an expression is true of the device; None where it fails.
     """
-    parts = conjuncts(selector)
+    parts = split_conjuncts(selector)
     return parts[0] if len(parts) == 1 else next((part for part in parts if is_true(part.text) is False), None)
 
 

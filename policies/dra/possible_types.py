@@ -6,17 +6,27 @@ between `&&`, `||`, `!` and `?:` that look at anything else may turn out either 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
 from policies.caches import remember
-from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, Features, Selector, compile_selector
-from policies.dra.cel.environment import environment
-from policies.dra.cel.interpreter.planner import InstantiationError, plan_expression
-from policies.dra.cel.reads import Read
-from policies.dra.cel.syntax import Call, Identifier, ListLiteral, Literal, Select
-from policies.dra.cel.work import begin, spent
+from policies.dra.cel import (
+    Call,
+    CelCompileError,
+    CelDevice,
+    CelFeatures,
+    CelRuntimeError,
+    Identifier,
+    ListLiteral,
+    Literal,
+    Read,
+    Select,
+    Selector,
+    begin_evaluation,
+    compile_selector,
+    steps_spent,
+)
 from policies.dra.deviceclasses import TYPES
 from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER, DRIVER
 from policies.work import count_work
@@ -24,15 +34,14 @@ from policies.work import count_work
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.dra.cel.checked import Checked
-    from policies.dra.cel.syntax import Expression
+    from policies.dra.cel import Expression
 
 __all__ = ["possible_types"]
 
 _Outcome = bool | None
 """What a part of an expression can come to; None where it fails."""
 
-_FEATURES = Features(list_type_attributes=False)
+_FEATURES = CelFeatures(list_type_attributes=False)
 """As for the other checks of stored selectors, so that each is compiled once."""
 _MOST_COST = 1_000
 """What the atoms of a selector may cost for one device, by the API server's estimate; what tells types costs 5 or 20."""
@@ -100,19 +109,18 @@ def possible_types(text: str) -> frozenset[str]:
     """The types of devices that an expression can match: all of them where it does not compile."""
     count_work(len(text))
     try:
-        checked = compile_selector(text, _FEATURES).checked
+        selector = compile_selector(text, _FEATURES)
     except CelCompileError:
         return TYPES
-    outcomes = zip(_MODELS, _Analysis(checked).outcomes(checked.root), strict=True)
+    outcomes = zip(_MODELS, _Analysis(selector).outcomes(selector.root), strict=True)
     return frozenset(type_ for type_, possible in outcomes if True in possible)
 
 
 class _Analysis:
     """All that the parts of one expression can come to, for each of the models; beyond some work, anything."""
 
-    def __init__(self, checked: Checked) -> None:
-        self._checked = checked
-        self._known = environment(_FEATURES)
+    def __init__(self, selector: Selector) -> None:
+        self._selector = selector
         self._atoms_left = _MOST_ATOMS
         self._cost_left = _MOST_COST
         self._steps_left = _MOST_STEPS
@@ -127,7 +135,7 @@ class _Analysis:
         """An atom that looks at what is known and costs little is evaluated; any other may come to anything."""
         nothing_known = [_ANY] * len(_MODELS)
         self._atoms_left -= 1
-        selector = self._selector(part) if self._atoms_left >= 0 else None
+        selector = self._selector.part(part) if self._atoms_left >= 0 else None
         if selector is None or selector.reads is None:
             return nothing_known
         knowing = [all(map(model.knows, selector.reads)) for model in _MODELS.values()]
@@ -156,22 +164,13 @@ class _Analysis:
     def _on(self, selector: Selector, device: CelDevice) -> _Outcomes:
         if self._steps_left < 0:
             return _ANY
-        begin()
+        begin_evaluation()
         try:
             return frozenset({selector.matches(device)})
         except CelRuntimeError:
             return frozenset({None})
         finally:
-            self._steps_left -= spent()
-
-    def _selector(self, part: Expression) -> Selector | None:
-        """A part of the expression as a selector of its own; None where it fails by itself."""
-        alone = replace(self._checked, root=part)
-        begin()
-        try:
-            return Selector("", alone, plan_expression(alone, self._known.functions), self._known)
-        except InstantiationError:
-            return None
+            self._steps_left -= steps_spent()
 
 
 def _drivers_named(part: Expression) -> frozenset[str] | None:

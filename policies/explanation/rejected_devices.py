@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.question import Question
     from policies.dra.allocation.requests import Alternative, Claim
     from policies.dra.allocation.slices import AllocatableDevice
-    from policies.dra.cel.conjuncts import Conjunct
-    from policies.dra.cel.reads import Read
+    from policies.dra.cel import Conjunct, Read
     from policies.dra.lacks import Lack
 
 __all__ = ["OF_CAPACITY", "Tallies", "Tally", "Why", "value_of"]

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.amounts import Amount
 from policies.dra.allocation.rejections import Reason as Check
-from policies.dra.cel import CelRuntimeError
-from policies.dra.cel.conjuncts import conjuncts, without
-from policies.dra.cel.libraries.semvers import Semver
+from policies.dra.cel import CelRuntimeError, Semver, split_conjuncts, without_conjunct
 from policies.dra.conditions import condition
 from policies.dra.words import many, short
 from policies.explanation.changes import with_capacity, with_count, with_selector, with_toleration, without_constraint
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
     from policies.dra.allocation.requests import Claim
     from policies.dra.allocation.slices import AllocatableDevice
-    from policies.dra.cel.conjuncts import Conjunct
+    from policies.dra.cel import Conjunct
     from policies.dra.conditions import Condition
     from policies.explanation.device_reasons import DeviceMiss
     from policies.explanation.question import NamedClaim
@@ -179,7 +177,7 @@ def _selecting(number: int, claim: NamedClaim, found: Tally, failing: _Failing) 
         changed = with_selector(claim, request, index, selector[: conjunct.start] + bound + selector[conjunct.end :])
         sentence = f"{words} in request {request}"
         yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (0, *loss), conjunct.text)
-    rest = without(selector, conjunct) if len(conjuncts(selector)) > 1 else ""
+    rest = without_conjunct(selector, conjunct) if len(split_conjuncts(selector)) > 1 else ""
     sentence = f"leave out {short(conjunct.text)} in request {request}"
     changed = with_selector(claim, request, index, rest)
     yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (1,), conjunct.text)

@@ -11,8 +11,7 @@ from policies.dra.allocation.classes import read_classes
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.requests import read_claim
 from policies.dra.allocation.selectors import cel_features
-from policies.dra.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, compile_selector
-from policies.dra.cel.conjuncts import conjuncts
+from policies.dra.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, compile_selector, split_conjuncts
 from policies.dra.claims.cluster.domains import domains
 from policies.dra.claims.cluster.missing import missing_reads
 from policies.dra.claims.cluster.removed import removed_attributes
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.question import Question
     from policies.dra.allocation.requests import Alternative, Claim
     from policies.dra.allocation.slices import AllocatableDevice
-    from policies.dra.cel.reads import Read
+    from policies.dra.cel import Read
     from policies.dra.claims.facts import Facts
     from policies.explanation.problem import AllocationProblem
     from policies.explanation.solver import Solver
@@ -127,7 +126,7 @@ def _remedy(found: _Culprit, error: str, checks: Checks, facts: Facts) -> str:
     missing = _NO_KEY.fullmatch(error.strip())
     if missing is None:
         return "change the selector so that it is true or false for every device of the class"
-    texts = (each.text for each in conjuncts(found.selector))
+    texts = (each.text for each in split_conjuncts(found.selector))
     failing = next((text for text in texts if checks.matches(text, found.device) is None), found.selector)
     reads = (each for each in reads_of(failing) if each.name == missing[1])
     read = next((each for each in reads if value_of(found.device, each) is None), None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.dra.allocation.requests import read_claim
-from policies.dra.cel.conjuncts import conjuncts
+from policies.dra.cel import split_conjuncts
 from policies.explanation.questions import pod_question
 from policies.kubernetes.pods import Pod
 from policies.metadata_keys import PREFIX
@@ -119,7 +119,7 @@ def _conditions(question: Question) -> frozenset[str]:
         for alternative in request.alternatives
         for selector in alternative.selectors
         if selector is not None
-        for conjunct in conjuncts(selector)
+        for conjunct in split_conjuncts(selector)
     )
 
 

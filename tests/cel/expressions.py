@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from policies.dra.cel import types
-from policies.dra.cel.environment import Features, environment
+from policies.dra.cel.environment import CelFeatures, selector_environment
 from policies.dra.cel.types import Type, list_of, map_of, opaque, optional_of, type_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ HIDDEN = frozenset({"@not_strictly_false", "@sortByAssociatedKeys", "cel.@mapIns
 def _overloads() -> dict[str, list[tuple[str, Overload]]]:
     """What can be called, by the name of the result's type; `A` for whatever type one likes."""
     found = defaultdict(list)
-    for name, function in environment(Features()).functions.items():
+    for name, function in selector_environment(CelFeatures()).functions.items():
         for overload in function.overloads:
             mentioned = f"{overload.parameters} {overload.result}"
             if name not in HIDDEN and "authorization" not in mentioned:

@@ -2,7 +2,7 @@ import pytest
 
 from policies.dra.cel import types
 from policies.dra.cel.checker.checker import check
-from policies.dra.cel.environment import Features, environment
+from policies.dra.cel.environment import CelFeatures, selector_environment
 from policies.dra.cel.errors import CelCompileError
 from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.syntax import Call, Identifier, Select
@@ -10,7 +10,7 @@ from policies.dra.cel.types import list_of, map_of, optional_of
 
 
 def checked(text, **features):
-    return check(parse(text), text, environment(Features(**features)))
+    return check(parse(text), text, selector_environment(CelFeatures(**features)))
 
 
 def refusal(text, **features):

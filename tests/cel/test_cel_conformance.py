@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from policies.dra.cel import CelCompileError, CelRuntimeError, Features, compile_selector
+from policies.dra.cel import CelCompileError, CelFeatures, CelRuntimeError, compile_selector
 
 CASES = Path(__file__).parents[3] / "shared" / "conformance" / "cel.json"
 
@@ -29,7 +29,7 @@ def read_cases() -> list[Any]:
 
 @pytest.mark.parametrize(("case", "lists"), read_cases())
 def test_selector_does_what_kubernetes_does(case: dict[str, Any], lists: bool) -> None:
-    features = Features(
+    features = CelFeatures(
         consumable_capacity=bool(case["enableConsumableCapacity"]),
         list_type_attributes=lists,
         new_expressions=case["env"] == "new",

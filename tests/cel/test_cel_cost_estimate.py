@@ -8,7 +8,7 @@ from policies.dra.cel.checked import CallReference, Checked
 from policies.dra.cel.checker.checker import check
 from policies.dra.cel.cost.cost_estimate import estimate
 from policies.dra.cel.declarations import function
-from policies.dra.cel.environment import Features, environment
+from policies.dra.cel.environment import CelFeatures, selector_environment
 from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.syntax import Call, Literal, Select
 from policies.dra.cel.types import BOOL, INT
@@ -168,7 +168,7 @@ ESTIMATES = (
 
 
 def cost(text, features=None):
-    env = environment(features or Features())
+    env = selector_environment(features or CelFeatures())
     return estimate(check(parse(text), text, env), env)
 
 
@@ -179,7 +179,7 @@ def test_estimate_is_that_of_kubernetes(text, expected):
 
 def test_estimate_without_list_attributes_is_the_same_for_scalars():
     text = 'device.attributes["d"].x == "0123456789"'
-    assert cost(text, Features(list_type_attributes=False)) == cost(text) == 5
+    assert cost(text, CelFeatures(list_type_attributes=False)) == cost(text) == 5
 
 
 def nested_negation(depth):
@@ -194,13 +194,13 @@ def nested_negation(depth):
 
 
 def test_estimate_of_a_deep_tree_needs_no_deep_stack():
-    assert estimate(nested_negation(50_000), environment(Features())) == 50_000
+    assert estimate(nested_negation(50_000), selector_environment(CelFeatures())) == 50_000
 
 
 def test_estimate_of_a_constant_is_zero():
-    assert estimate(Checked(Literal(0, 1), {}, {}, {}), environment(Features())) == 0
+    assert estimate(Checked(Literal(0, 1), {}, {}, {}), selector_environment(CelFeatures())) == 0
 
 
 def test_estimate_of_an_unresolved_call_is_zero():
     call = Call(0, "size", None, (Select(0, Literal(0, "a"), "b"),))
-    assert estimate(Checked(call, {call: INT}, {}, {}), environment(Features())) == 0
+    assert estimate(Checked(call, {call: INT}, {}, {}), selector_environment(CelFeatures())) == 0

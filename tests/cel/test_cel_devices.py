@@ -2,10 +2,10 @@
 
 import pytest
 
-from policies.dra.cel import CelDevice, CelRuntimeError, Features, compile_selector
+from policies.dra.cel import CelDevice, CelFeatures, CelRuntimeError, compile_selector
 
 TRUE = compile_selector("true")
-WITHOUT_LISTS = compile_selector("true", Features(list_type_attributes=False))
+WITHOUT_LISTS = compile_selector("true", CelFeatures(list_type_attributes=False))
 
 
 def test_names_without_domain_are_in_that_of_the_driver():

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, work
+from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, steps
 from policies.dra.cel.interpreter.machine import COST_LIMIT
 from policies.dra.selector_limits import LONGEST_TEXT
 
@@ -196,7 +196,7 @@ def test_cost_and_work_stay_within_their_limits(text):
     cost = compile_selector(text).actual_cost(DEVICE)
 
     assert cost <= COST_LIMIT + LARGEST_CHARGE
-    assert 0 <= work._METER.left <= work.WORK_LIMIT
+    assert 0 <= steps._METER.left <= steps.STEP_LIMIT
 
 
 DEEP = [

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from policies.dra.cel import work
+from policies.dra.cel import steps
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
 from policies.dra.cel.libraries.lists import LIBRARY
 from policies.dra.cel.libraries.quantities import Quantity
@@ -20,7 +20,7 @@ NOTHING_COMPARABLE = "no such overload"
 
 
 def run(overload_id, *arguments):
-    work.begin()
+    steps.begin_evaluation()
     return OVERLOADS[overload_id].implementation(*arguments)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from policies.dra.cel import CelCompileError, CelRuntimeError, Features, compile_selector
+from policies.dra.cel import CelCompileError, CelFeatures, CelRuntimeError, compile_selector
 
 CASES = json.loads(Path(__file__).with_name("measured_selectors.json").read_text())
-FEATURES = Features(list_type_attributes=False, new_expressions=True)
+FEATURES = CelFeatures(list_type_attributes=False, new_expressions=True)
 
 
 def having(*verdicts):

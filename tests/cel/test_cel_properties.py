@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, Features, compile_selector, types
+from policies.dra.cel import CelCompileError, CelDevice, CelFeatures, CelRuntimeError, compile_selector, types
 from policies.dra.cel.interpreter.machine import COST_LIMIT
 from policies.dra.cel.selectors import _UNCOUNTED_COST, _compile
 from policies.dra.cel.types import list_of
@@ -30,7 +30,7 @@ many = settings(max_examples=45, suppress_health_check=list(HealthCheck))
 few = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 
 
-def outcome(text, on, features=Features()):  # noqa: B008 - immutable
+def outcome(text, on, features=CelFeatures()):  # noqa: B008 - immutable
     """A verdict, the words of a failure, or that the expression is refused."""
     try:
         return compile_selector(text, features).matches(on)
@@ -56,7 +56,7 @@ def verdict_or_words(ask):
 
 def counted(text, on):
     """The outcome of the exact evaluator."""
-    selector = _compile(text, Features())
+    selector = _compile(text, CelFeatures())
     selector.__dict__["_code"] = None
     return verdict_or_words(lambda: selector.matches(on))
 
@@ -97,7 +97,7 @@ MALFORMED_DEVICES = st.fixed_dictionaries(
 @given(
     st.one_of(texts(), mutated_texts(), texts(types.DYN), st.text()),
     DEVICES,
-    st.builds(Features, st.booleans(), st.booleans(), st.booleans()),
+    st.builds(CelFeatures, st.booleans(), st.booleans(), st.booleans()),
 )
 def test_any_text_has_a_verdict_or_fails_with_words(text, on, features):
     assert isinstance(outcome(text, on, features), bool | str)
@@ -107,7 +107,7 @@ def test_any_text_has_a_verdict_or_fails_with_words(text, on, features):
 @given(MALFORMED_DEVICES, st.booleans())
 def test_any_device_has_a_verdict_or_fails_with_words(on, has_lists):
     text = 'device.attributes[device.driver].all(name, name != "x") && device.capacity.all(domain, domain != "y")'
-    found = outcome(text, on, Features(list_type_attributes=has_lists))
+    found = outcome(text, on, CelFeatures(list_type_attributes=has_lists))
 
     assert found is True or (isinstance(found, str) and found != REFUSED)
 
@@ -148,7 +148,7 @@ def test_selector_forgets_what_it_was_asked(text, on):
 
     assume(found != REFUSED)
     assert outcome(text, on) == found
-    assert verdict_or_words(lambda: _compile(text, Features()).matches(on)) == found
+    assert verdict_or_words(lambda: _compile(text, CelFeatures()).matches(on)) == found
 
 
 @few

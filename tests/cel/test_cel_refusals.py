@@ -1,7 +1,7 @@
 import pytest
 
 from policies.dra.cel.checker.checker import check
-from policies.dra.cel.environment import Features, environment
+from policies.dra.cel.environment import CelFeatures, selector_environment
 from policies.dra.cel.errors import CelCompileError
 from policies.dra.cel.parser.parser import parse
 
@@ -232,5 +232,5 @@ MESSAGES = {
 def test_wrong_expression_is_refused_in_the_words_of_kubernetes(text, issues):
     root = parse(text)
     with pytest.raises(CelCompileError) as refused:
-        check(root, text, environment(Features()))
+        check(root, text, selector_environment(CelFeatures()))
     assert tuple(f"{issue.line}:{issue.column} {issue.message}" for issue in refused.value.issues) == issues

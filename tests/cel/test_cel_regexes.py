@@ -1,6 +1,6 @@
 import pytest
 
-from policies.dra.cel import work
+from policies.dra.cel import steps
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
 from policies.dra.cel.libraries.regexes import LIBRARY, compiled
 
@@ -8,12 +8,12 @@ OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overloa
 
 
 def call(overload, *arguments):
-    work.begin()
+    steps.begin_evaluation()
     return OVERLOADS[overload].implementation(*arguments)
 
 
 def failure(run, *arguments):
-    work.begin()
+    steps.begin_evaluation()
     with pytest.raises(CelRuntimeError) as raised:
         run(*arguments)
     return raised.value.message
@@ -211,6 +211,6 @@ def test_large_patterns_cost_the_same_whether_they_are_new_or_not():
     left = []
     for _ in range(2):
         call("matches_string", "a", r"\pL{20}")
-        left.append(work._METER.left)
+        left.append(steps._METER.left)
 
     assert left[0] == left[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel import types, work
+from policies.dra.cel import steps, types
 from policies.dra.cel.cost.runtime_cost import (
     ATTRIBUTE,
     LIST_COST,
@@ -39,9 +39,9 @@ BLOCK = CIDR.read("fd00::/64")
 
 @pytest.fixture(autouse=True)
 def _own_evaluation():
-    work.begin()
+    steps.begin_evaluation()
     yield
-    work.begin()
+    steps.begin_evaluation()
 
 
 def test_constants_are_cel_gos():

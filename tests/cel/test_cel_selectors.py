@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, Features, compile_selector
+from policies.dra.cel import CelCompileError, CelDevice, CelFeatures, CelRuntimeError, compile_selector
 from policies.dra.cel.reads import Read
 
 FOUR_CLAUSES = (
@@ -26,7 +26,7 @@ def gpu(number, capability="9.0.0", memory="80Gi"):
     }
 
 
-def refusal(text, features=Features()):  # noqa: B008 - immutable
+def refusal(text, features=CelFeatures()):  # noqa: B008 - immutable
     with pytest.raises(CelCompileError) as refused:
         compile_selector(text, features)
     return str(refused.value)
@@ -56,10 +56,10 @@ def test_selector_is_refused(text, message):
 def test_any_attribute_may_be_the_result_and_dyn_only_with_lists():
     text = 'device.attributes["d"].a'
 
-    assert compile_selector(text, Features(list_type_attributes=False)).matches(
+    assert compile_selector(text, CelFeatures(list_type_attributes=False)).matches(
         {"driver": "d", "attributes": {"a": {"bool": True}}}
     )
-    assert refusal("dyn(true)", Features(list_type_attributes=False)) == (
+    assert refusal("dyn(true)", CelFeatures(list_type_attributes=False)) == (
         "must evaluate to bool or the unknown type, not dyn"
     )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.dra.cel import work
+from policies.dra.cel import steps
 from policies.dra.cel.errors import EvaluationAborted
 from policies.dra.cel.libraries.quantities import Quantity
 from policies.dra.cel.libraries.sets import LIBRARY
@@ -16,7 +16,7 @@ OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overloa
 
 
 def run(overload_id, *arguments):
-    work.begin()
+    steps.begin_evaluation()
     return OVERLOADS[overload_id].implementation(*arguments)
 
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from policies.dra.cel import work
+from policies.dra.cel import steps
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
 from policies.dra.cel.libraries.string_format import LIBRARY
 from policies.dra.cel.libraries.times import Duration, Timestamp
@@ -14,7 +14,7 @@ from policies.dra.cel.values import Concatenation, Map, Optional, UInt
 
 
 def format_(template, *arguments):
-    work.begin()
+    steps.begin_evaluation()
     return OVERLOAD.implementation(template, arguments)
 
 

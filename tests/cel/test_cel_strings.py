@@ -1,6 +1,6 @@
 import pytest
 
-from policies.dra.cel import work
+from policies.dra.cel import steps
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
 from policies.dra.cel.libraries.printing import printed
 from policies.dra.cel.libraries.strings import LIBRARY
@@ -12,7 +12,7 @@ OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overloa
 
 
 def call(overload, *arguments):
-    work.begin()
+    steps.begin_evaluation()
     return OVERLOADS[overload].implementation(*arguments)
 
 
@@ -253,13 +253,13 @@ def test_join_of_a_list_without_end_is_stopped():
     ids=repr,
 )
 def test_values_are_printed_as_go_prints_them(value, text):
-    work.begin()
+    steps.begin_evaluation()
 
     assert printed(value) == text
 
 
 def test_values_are_printed_however_deep_they_are():
-    work.begin()
+    steps.begin_evaluation()
     nested = ()
     for _ in range(5000):
         nested = (nested,)

@@ -1,7 +1,7 @@
 import pytest
 
 from policies.dra.cel.checker.checker import check
-from policies.dra.cel.environment import Features, environment
+from policies.dra.cel.environment import CelFeatures, selector_environment
 from policies.dra.cel.errors import CelCompileError
 from policies.dra.cel.parser.parser import parse
 
@@ -97,7 +97,7 @@ FORMATS = {
 
 
 def checked(text):
-    return check(parse(text), text, environment(Features()))
+    return check(parse(text), text, selector_environment(CelFeatures()))
 
 
 def issues_of(text):
@@ -176,4 +176,4 @@ def test_optional_element_of_unknown_type_is_refused_where_kubernetes_panics(tex
 def test_format_with_any_is_refused():
     text = "'%s'.format([device.attributes['a'].b]) == ''"
     with pytest.raises(CelCompileError, match=r"was given google\.protobuf\.Any"):
-        check(parse(text), text, environment(Features(list_type_attributes=False)))
+        check(parse(text), text, selector_environment(CelFeatures(list_type_attributes=False)))

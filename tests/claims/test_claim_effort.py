@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.dra.cel import CelDevice, compile_selector
-from policies.dra.cel.selectors import Selector, _compiled
+from policies.dra.cel import CelDevice, Selector, compile_selector
+from policies.dra.cel.selectors import _compiled
 from policies.dra.claims.cluster.fleet import Group, Member
 from policies.dra.claims.effort import EACH, MOST_COST_OF_ALL, MOST_TEXT, Effort
 from policies.dra.deviceclasses import TYPES

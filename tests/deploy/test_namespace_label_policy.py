@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from policies.dra.cel.errors import CelCompileError
+from policies.dra.cel import CelCompileError
 from policies.metadata_keys import DRA_LABEL, QUOTA_LABEL
 from policies.settings.exempt_namespaces import exempt_by_default
 from tests.deploy.match_conditions import holds, namespace

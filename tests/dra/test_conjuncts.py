@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.conjuncts import conjuncts, without
+from policies.dra.cel import split_conjuncts, without_conjunct
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,14 @@ from policies.dra.cel.conjuncts import conjuncts, without
     ],
 )
 def test_conjuncts_are_what_and_joins_at_the_top(selector, parts):
-    assert [part.text for part in conjuncts(selector)] == parts
+    assert [part.text for part in split_conjuncts(selector)] == parts
 
 
 def test_conjuncts_tell_where_they_stand():
     selector = " a  && bc"
-    assert [selector[part.start : part.end] for part in conjuncts(selector)] == ["a", "bc"]
+    assert [selector[part.start : part.end] for part in split_conjuncts(selector)] == ["a", "bc"]
 
 
 def test_selector_without_a_conjunct_is_the_others():
-    parts = conjuncts("a && b && c")
-    assert without("a && b && c", parts[1]) == "a && c"
+    parts = split_conjuncts("a && b && c")
+    assert without_conjunct("a && b && c", parts[1]) == "a && c"

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, selectors
-from policies.dra.cel.conjuncts import conjuncts
+from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, selectors, split_conjuncts
 from policies.dra.claims.cluster.fleet import Fleet, Group, Member, SliceMembers
 from policies.dra.conditions import condition, reads_of
 from policies.dra.possible_types import possible_types
@@ -32,7 +31,7 @@ SHAPES = {
 
 @pytest.fixture(autouse=True)
 def _empty_caches():
-    for each in (selectors._compiled, conjuncts, condition, reads_of, possible_types):
+    for each in (selectors._compiled, split_conjuncts, condition, reads_of, possible_types):
         each.cache.clear()
     selectors._VERDICTS.clear()
 
@@ -61,7 +60,7 @@ def test_node_takes_no_more_memory_than_the_bound_counts_on():
     for each in kept:
         each.matches(device)
         assert each._code is not None
-        assert each._routine is not None
+        assert each._counted is not None
     gc.collect()
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
@@ -72,10 +71,10 @@ def test_node_takes_no_more_memory_than_the_bound_counts_on():
 def test_conjuncts_and_conditions_are_bounded_in_bytes():
     for number in range(1000, 1050):
         text = "&&".join([f"a{number}"] * 1500)
-        conjuncts(text)
+        split_conjuncts(text)
         reads_of("||".join(f"{A}.a{number}x{index}" for index in range(40)))
         condition(f"{A}.a == " + "x" * 9000 + str(number))
-        assert conjuncts.cache.weight <= conjuncts.cache.most <= 8 << 20
+        assert split_conjuncts.cache.weight <= split_conjuncts.cache.most <= 8 << 20
         assert reads_of.cache.weight <= reads_of.cache.most <= 4 << 20
         assert condition.cache.weight <= condition.cache.most <= 4 << 20
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from policies.dra.cel.errors import CelCompileError
-from policies.dra.cel.values import Map
+from policies.dra.cel import CelCompileError, Map
 from policies.kubernetes.paths import FieldPath
 from webhook.sandbox.admission.expressions import compile_rule, value_of
 from webhook.sandbox.statuses import Cause

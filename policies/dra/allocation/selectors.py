@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.features import Implementation
-from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector
-from policies.dra.cel import Features as CelFeatures
+from policies.dra.cel import CelCompileError, CelDevice, CelFeatures, CelRuntimeError, compile_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from policies.dra.cel.parser.tokens import Token
 
-__all__ = ["Conjunct", "conjuncts", "without"]
+__all__ = ["Conjunct", "split_conjuncts", "without_conjunct"]
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _LOOSER = frozenset({"||", "?"})
@@ -37,7 +37,7 @@ def _weight(selector: str, found: tuple[Conjunct, ...]) -> int:
 
 
 @remember(_MOST_BYTES, _weight)
-def conjuncts(selector: str) -> tuple[Conjunct, ...]:
+def split_conjuncts(selector: str) -> tuple[Conjunct, ...]:
     """The conditions that `&&` joins at the top of a selector, or inside of parentheses there.
 
     The selector as one where it cannot be taken apart: where `||` or `?:` stands at the top, or it is no expression.
@@ -65,9 +65,9 @@ def conjuncts(selector: str) -> tuple[Conjunct, ...]:
     )
 
 
-def without(selector: str, conjunct: Conjunct) -> str:
+def without_conjunct(selector: str, conjunct: Conjunct) -> str:
     """The selector without one of its conjuncts; empty where it is the only one."""
-    return " && ".join(part.text for part in conjuncts(selector) if part != conjunct)
+    return " && ".join(part.text for part in split_conjuncts(selector) if part != conjunct)
 
 
 def _conjunct(selector: str, start: int, end: int) -> Conjunct:

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from policies.dra.cel.declarations import Function
 
-__all__ = ["DEVICE", "Environment", "Features", "environment"]
+__all__ = ["DEVICE", "CelFeatures", "Environment", "selector_environment"]
 
 DEVICE = "kubernetes.DRADevice"
 """The type of the one variable, `device`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Features:
+class CelFeatures:
     """What a cluster offers to selectors.
 
     Source: k8s.io/dynamic-resource-allocation/cel/compile.go, Features and the environment type.
@@ -44,7 +44,7 @@ class Features:
 class Environment:
     """All that an expression can name."""
 
-    features: Features
+    features: CelFeatures
     functions: Mapping[str, Function]
     variables: Mapping[str, Type]
     """`device` only; comprehensions add theirs."""
@@ -81,7 +81,7 @@ _SCALARS = ("bool", "bytes", "double", "int", "string", "uint", "list")
 
 
 @cache
-def environment(features: Features) -> Environment:
+def selector_environment(features: CelFeatures) -> Environment:
     """The environment in which a selector is compiled.
 
     For what is stored already, gates do not take declarations away: k8s.io/apiserver/pkg/cel/environment/environment.go,

@@ -16,10 +16,10 @@ from policies.dra.cel.libraries.quantities import Quantity
 from policies.dra.cel.libraries.semvers import Semver
 from policies.dra.cel.libraries.urls import URL
 from policies.dra.cel.spelling import runtime_name
+from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import Type
 from policies.dra.cel.unconvertible import Unconvertible
 from policies.dra.cel.values import Absent, Accumulation, Concatenation, Map, Optional, UInt, size
-from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,7 +94,7 @@ def _inner_pairs(one: Value, other: Value) -> Iterable[tuple[Value, Value]] | No
     if isinstance(one, tuple | Concatenation) and isinstance(other, tuple | Concatenation):
         if size(one) != size(other):
             return None
-        spend(size(one))
+        spend_steps(size(one))
         return zip(one, other, strict=False)
     return None
 
@@ -102,7 +102,7 @@ def _inner_pairs(one: Value, other: Value) -> Iterable[tuple[Value, Value]] | No
 def _entry_pairs(one: Map, other: Map) -> list[tuple[Value, Value]] | None:
     if len(one) != len(other):
         return None
-    spend(len(one))
+    spend_steps(len(one))
     inner = []
     for key, value in one.items():
         found = other.find(key)

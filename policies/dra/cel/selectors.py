@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from operator import itemgetter
@@ -13,16 +13,16 @@ from policies.dra.cel import spelling, types
 from policies.dra.cel.checker.checker import check
 from policies.dra.cel.cost.cost_estimate import estimate
 from policies.dra.cel.devices import CONDITION, WHOLE, CelDevice
-from policies.dra.cel.environment import Features, environment
+from policies.dra.cel.environment import CelFeatures, selector_environment
 from policies.dra.cel.errors import CelCompileError, CelRuntimeError, EvaluationAborted, Issue
-from policies.dra.cel.interpreter.assembler import assemble
+from policies.dra.cel.interpreter.assembler import CountedProgram
 from policies.dra.cel.interpreter.compiler import DEEPEST, compile_plan
-from policies.dra.cel.interpreter.machine import COST_LIMIT, Machine
-from policies.dra.cel.interpreter.planner import InstantiationError, plan_expression
+from policies.dra.cel.interpreter.machine import COST_LIMIT
+from policies.dra.cel.interpreter.planner import plan_expression
 from policies.dra.cel.interpreter.verdicts import verdict
 from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.reads import reads
-from policies.dra.cel.work import begin
+from policies.dra.cel.steps import begin_evaluation
 from policies.dra.selector_limits import LONGEST_TEXT
 from policies.work import count_work
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from policies.dra.cel.checked import Checked
     from policies.dra.cel.devices import Visible
     from policies.dra.cel.environment import Environment
-    from policies.dra.cel.interpreter.machine import Routine
     from policies.dra.cel.interpreter.plan import Program
     from policies.dra.cel.reads import Read
     from policies.dra.cel.syntax import Expression
@@ -121,11 +120,17 @@ class Selector:
 
     def actual_cost(self, device: CelDevice | Mapping[str, object]) -> int:
         """What evaluating it on a device costs in Kubernetes, whether it succeeds or not; raises for a bad device."""
-        machine = Machine(self._frame(self._ready(device)))
-        begin()
-        with suppress(EvaluationAborted):
-            machine.run(self._routine)
-        return machine.cost
+        _, cost = self._counted.evaluate(self._ready(device))
+        return cost
+
+    def part(self, expression: Expression) -> Selector | None:
+        """A part of the syntax tree as a selector of its own; None if it fails on its own constants."""
+        checked = replace(self.checked, root=expression)
+        try:
+            program = plan_expression(checked, "", self._environment.functions)
+        except CelCompileError:
+            return None
+        return Selector("", checked, program, self._environment)
 
     def _ready(self, device: CelDevice | Mapping[str, object]) -> CelDevice:
         ready = device if isinstance(device, CelDevice) else CelDevice.read(device)
@@ -136,31 +141,28 @@ class Selector:
 
     def _value(self, device: CelDevice) -> Value:
         """The expression's value; raises CelRuntimeError and EvaluationAborted."""
-        begin()
         if self._code is not None and device.keeps_limits:
+            begin_evaluation()
             try:
-                return self._code(self._frame(device))
+                return self._code([device, *self._variables])
             except RecursionError:
-                begin()  # the caller is deep down in the stack; the exact way needs less of it
-        outcome = Machine(self._frame(device)).run(self._routine)
+                pass  # the caller is deep in the stack; the stack machine needs less of it
+        outcome, _ = self._counted.evaluate(device)
         if isinstance(outcome, CelRuntimeError):
             raise outcome
         return outcome
-
-    def _frame(self, device: CelDevice) -> list[object]:
-        return [device, *self._variables]
 
     @cached_property
     def _code(self) -> Callable[[list[object]], Value] | None:
         """The fast way to evaluate, where it may be taken."""
         if self._program.must_count or self._program.depth > DEEPEST or self.max_cost > _UNCOUNTED_COST:
             return None
-        begin()
+        begin_evaluation()
         return compile_plan(self._program)
 
     @cached_property
-    def _routine(self) -> Routine:
-        return assemble(self._program)
+    def _counted(self) -> CountedProgram:
+        return CountedProgram(self._program)
 
     @cached_property
     def _seen(self) -> Callable[[Visible], object]:
@@ -203,7 +205,7 @@ def _visible_name(read: Read) -> str:
     return f"{read.part}/{read.domain}/{'*' if read.name is None else read.name}"
 
 
-def compile_selector(text: str, features: Features = Features()) -> Selector:  # noqa: B008 - immutable
+def compile_selector(text: str, features: CelFeatures = CelFeatures()) -> Selector:  # noqa: B008 - immutable
     """Compile a selector, or find it among those compiled lately.
 
     Args:
@@ -225,13 +227,13 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _weight(key: tuple[str, Features], compiled: Selector | CelCompileError) -> int:
+def _weight(key: tuple[str, CelFeatures], compiled: Selector | CelCompileError) -> int:
     size = len(str(compiled)) // 500 if isinstance(compiled, CelCompileError) else compiled.nodes
     return _FIXED + size + len(key[0]) // 500
 
 
 @remember(_MOST_NODES, _weight)
-def _compiled(key: tuple[str, Features]) -> Selector | CelCompileError:
+def _compiled(key: tuple[str, CelFeatures]) -> Selector | CelCompileError:
     text, features = key
     count_work(_WORK_PER_CHARACTER * len(text))
     try:
@@ -240,22 +242,15 @@ def _compiled(key: tuple[str, Features]) -> Selector | CelCompileError:
         return error.unraised()
 
 
-def _compile(text: str, features: Features) -> Selector:
+def _compile(text: str, features: CelFeatures) -> Selector:
     if len(text.encode("utf-8", "surrogatepass")) > LONGEST_TEXT:
         raise _refused(f"Too long: may not be more than {LONGEST_TEXT} bytes", text)
-    known = environment(features)
+    known = selector_environment(features)
     checked = check(parse(text), text, known)
     result = checked.types[checked.root]
     if result not in (types.BOOL, types.ANY) and not (features.list_type_attributes and result == types.DYN):
         raise _refused(f"must evaluate to bool or the unknown type, not {spelling.runtime(result)}", text)
-    begin()
-    try:
-        program = plan_expression(checked, known.functions)
-    except InstantiationError as error:
-        raise _refused(f"program instantiation failed: {error}", text) from None
-    except EvaluationAborted as stopped:
-        raise _refused(f"program instantiation failed: {stopped.message}", text) from None
-    return Selector(text, checked, program, known)
+    return Selector(text, checked, plan_expression(checked, text, known.functions), known)
 
 
 def _refused(message: str, text: str) -> CelCompileError:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, overload, runt
 
 from policies.dra.cel import types
 from policies.dra.cel.errors import EvaluationAborted
-from policies.dra.cel.work import spend
+from policies.dra.cel.steps import spend_steps
 
 if TYPE_CHECKING:
     from policies.dra.cel.types import Type
@@ -114,10 +114,10 @@ class Concatenation(Sequence["Value"]):
         while pending:
             part = pending.pop()
             if type(part) is Concatenation:
-                spend(1)
+                spend_steps(1)
                 pending += (part.right, part.left)
             else:
-                spend(len(part))
+                spend_steps(len(part))
                 yield from part
 
 
@@ -151,7 +151,7 @@ class Accumulation(Concatenation):
 
     def __iter__(self) -> Iterator[Value]:
         """The elements in order."""
-        spend(len(self._elements))
+        spend_steps(len(self._elements))
         return iter(self._elements)
 
     def extend(self, other: List) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from policies.dra.cel import CelCompileError, Features, compile_selector, work
+from policies.dra.cel import CelCompileError, CelFeatures, begin_evaluation, compile_selector, steps_spent
 from policies.work import count_work
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = ["EACH", "MOST_COST_OF_ALL", "MOST_OF_CLASSES", "MOST_TEXT", "STORED",
 
 T = TypeVar("T")
 
-STORED = Features(list_type_attributes=False)
+STORED = CelFeatures(list_type_attributes=False)
 """What the scheduler compiles stored selectors with; gates take nothing away from these."""
 
 MOST_TEXT = 12 * 1024
@@ -136,9 +136,9 @@ class Effort:
         asked.update(groups)
         found: list[bool | CelRuntimeError] = []
         for group in groups:
-            work.begin()
+            begin_evaluation()
             found += selector.matches_all((group.sample,))
-            self._steps_left -= work.spent()
+            self._steps_left -= steps_spent()
             if self._steps_left < 0:
                 self.was_cut = True
                 return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.environment import Features
+from policies.dra.cel import CelFeatures
 from policies.dra.claims.effort import Effort
 from policies.dra.feature_gates import ON_SINCE
 from policies.kubernetes.paths import lookup
@@ -49,9 +49,9 @@ class Facts:
         version = self.view.server_version()
         return UNKNOWN if version is UNKNOWN else version >= ON_SINCE[gate]
 
-    def cel_features(self) -> Features:
+    def cel_features(self) -> CelFeatures:
         """What the API server lets a new selector use; where the version is unknown, what 1.36 does."""
-        return Features(
+        return CelFeatures(
             consumable_capacity=self.offers("DRAConsumableCapacity") is not False,
             list_type_attributes=False,
             new_expressions=True,

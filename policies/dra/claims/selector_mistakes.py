@@ -16,7 +16,7 @@ from policies.nvidia.identifiers import DRIVER
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.dra.cel.errors import Issue
+    from policies.dra.cel import Issue
     from policies.dra.claims.subject import SelectorText, Subject
 
 __all__ = ["near", "of_its_own", "remedy", "visible"]

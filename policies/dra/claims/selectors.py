@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.decision import Finding
-    from policies.dra.cel import Features
+    from policies.dra.cel import CelFeatures
     from policies.dra.claims.subject import SelectorText, Subject
 
 
@@ -146,7 +146,7 @@ def _size(text: str) -> int:
     return len(text.encode(errors="surrogatepass"))
 
 
-def _compiled(text: str, features: Features) -> Selector | CelCompileError:
+def _compiled(text: str, features: CelFeatures) -> Selector | CelCompileError:
     """A selector, which is remembered where it was compiled before, or why it does not compile."""
     try:
         return compile_selector(text, features)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.conjuncts import conjuncts
-from policies.dra.cel.reads import Read
+from policies.dra.cel import Read, split_conjuncts
 from policies.dra.claims.effort import MOST_TEXT, size_of
 from policies.dra.conditions import condition
 from policies.nvidia.identifiers import DRIVER
@@ -69,7 +68,7 @@ def necessary(types: frozenset[str], texts: Sequence[str]) -> Necessary:
 
 def _equalities(text: str) -> Iterator[tuple[Read, frozenset[str]]]:
     """The attributes that a selector compares with texts, and those of which they must be one."""
-    for conjunct in conjuncts(text):
+    for conjunct in split_conjuncts(text):
         asked = condition(conjunct.text)
         if asked is None or asked.operator not in ("==", "in") or asked.value_kind:
             continue

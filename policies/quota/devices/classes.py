@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.caches import BoundedCache
-from policies.dra.cel import CelCompileError
-from policies.dra.cel.reads import Read
+from policies.dra.cel import CelCompileError, Read
 from policies.dra.claims.cluster.fleet import Group, fleet
 from policies.dra.claims.cluster.matching import chosen
 from policies.dra.claims.effort import MOST_TEXT, Effort, size_of

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from policies.dra.cel import CelCompileError, CelRuntimeError, Features, compile_selector
+from policies.dra.cel import CelCompileError, CelFeatures, CelRuntimeError, compile_selector
 from policies.dra.claims.cluster.absence import Assumption, outcome
 
-FEATURES = Features(list_type_attributes=False, new_expressions=True)
+FEATURES = CelFeatures(list_type_attributes=False, new_expressions=True)
 MISSING = ("attributes", "d", "P")
 A = 'device.attributes["d"]'
 

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from policies.dra.cel.errors import CelCompileError
+from policies.dra.cel import CelCompileError
 from webhook.sandbox.admission.expressions import compile_condition
 from webhook.sandbox.statuses import Cause, invalid
 

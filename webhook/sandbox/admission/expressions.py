@@ -13,26 +13,37 @@ from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.cel import environment as selectors
-from policies.dra.cel import types
-from policies.dra.cel.checker.checker import check
-from policies.dra.cel.environment import Environment, Features
-from policies.dra.cel.errors import CelCompileError, CelRuntimeError, EvaluationAborted, Issue
-from policies.dra.cel.interpreter.assembler import assemble
-from policies.dra.cel.interpreter.machine import Machine
-from policies.dra.cel.interpreter.planner import InstantiationError, plan_expression
-from policies.dra.cel.parser.parser import parse
-from policies.dra.cel.syntax import Comprehension, Identifier, ListLiteral, Literal, Select
-from policies.dra.cel.types import BOOL, DYN, STRING, Type, list_of, map_of
-from policies.dra.cel.values import Map
-from policies.dra.cel.work import begin
+from policies.dra.cel import (
+    BOOL,
+    DEVICE,
+    DYN,
+    STRING,
+    CelCompileError,
+    CelFeatures,
+    CelRuntimeError,
+    Comprehension,
+    CountedProgram,
+    Environment,
+    Identifier,
+    Issue,
+    ListLiteral,
+    Literal,
+    Map,
+    Select,
+    Type,
+    check,
+    list_of,
+    map_of,
+    parse,
+    plan_expression,
+    selector_environment,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from policies.dra.cel.interpreter.machine import Routine
-    from policies.dra.cel.syntax import Expression as Tree
-    from policies.dra.cel.values import Value
+    from policies.dra.cel import Expression as Tree
+    from policies.dra.cel import Value
 
 __all__ = ["NO_AUTHORIZER", "Condition", "compile_condition", "compile_rule", "value_of"]
 
@@ -94,7 +105,7 @@ _FIELDS: Mapping[str, Mapping[str, Type]] = {
 @cache
 def _environment() -> Environment:
     """Kubernetes' libraries without what only DRA adds, and the variables of conditions."""
-    known = selectors.environment(Features(list_type_attributes=False))
+    known = selector_environment(CelFeatures(list_type_attributes=False))
     return Environment(
         known.features,
         functions={name: function for name, function in known.functions.items() if name not in _DRA_ONLY},
@@ -103,7 +114,7 @@ def _environment() -> Environment:
             "authorizer": _object("authorization.Authorizer"),
             "authorizer.requestResource": _object("authorization.ResourceCheck"),
         },
-        type_names={name: type_ for name, type_ in known.type_names.items() if not name.startswith(selectors.DEVICE)},
+        type_names={name: type_ for name, type_ in known.type_names.items() if not name.startswith(DEVICE)},
         fields={**known.fields, **_FIELDS},
     )
 
@@ -111,10 +122,9 @@ def _environment() -> Environment:
 class Condition:
     """A compiled expression that says yes or no."""
 
-    def __init__(self, text: str, routine: Routine, slots: int) -> None:
+    def __init__(self, text: str, program: CountedProgram) -> None:
         self.text = text
-        self._routine = routine
-        self._slots = slots
+        self._program = program
 
     def holds(self, variables: Map) -> tuple[bool | str, int]:
         """What it says, or the words in which it fails; and what that cost.
@@ -123,15 +133,10 @@ class Condition:
             variables: `object`, `oldObject`, `request` and `namespaceObject`, or for a rule `self` and `oldSelf`, as
                 `value_of` makes them.
         """
-        begin()
-        machine = Machine([SimpleNamespace(value=variables), *[None] * (self._slots - 1)])
-        try:
-            outcome: object = machine.run(self._routine)
-        except EvaluationAborted as stopped:
-            outcome = CelRuntimeError(stopped.message)
+        outcome, cost = self._program.evaluate(SimpleNamespace(value=variables))
         if isinstance(outcome, CelRuntimeError):
-            return f"expression '{self.text}' resulted in error: {outcome.message}", machine.cost
-        return outcome is True, machine.cost
+            return f"expression '{self.text}' resulted in error: {outcome.message}", cost
+        return outcome is True, cost
 
 
 @lru_cache(maxsize=_KEPT)
@@ -168,15 +173,9 @@ def _compiled(text: str, variables: Iterable[str]) -> Condition:
         raise _reworded(error) from None
     if any(name.name.startswith("authorizer") for name in checked.names.values()):
         raise CelCompileError((Issue(NO_AUTHORIZER, 1, 1),), text, located=False)
-    if checked.types[checked.root] != types.BOOL:
+    if checked.types[checked.root] != BOOL:
         raise _wrong_type("dyn", text)
-    begin()
-    try:
-        program = plan_expression(checked, known.functions)
-    except (InstantiationError, EvaluationAborted) as error:
-        issue = Issue(f"program instantiation failed: {error}", 1, 1)
-        raise CelCompileError((issue,), text, located=False) from None
-    return Condition(text, assemble(program), program.slots)
+    return Condition(text, CountedProgram(plan_expression(checked, text, known.functions)))
 
 
 def _bound(name: str, tree: Tree) -> Tree:

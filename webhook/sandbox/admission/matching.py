@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.cel.errors import CelCompileError
+from policies.dra.cel import CelCompileError
 from policies.kubernetes.paths import lookup
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox import statuses
@@ -12,7 +12,7 @@ from webhook.sandbox.admission.expressions import compile_condition, value_of
 from webhook.sandbox.admission.reviews import request_of
 
 if TYPE_CHECKING:
-    from policies.dra.cel.values import Map
+    from policies.dra.cel import Map
     from policies.kubernetes.objects import Object
     from webhook.sandbox.admission.hooks import Hook, Rule
     from webhook.sandbox.attempt import Attempt, Objects

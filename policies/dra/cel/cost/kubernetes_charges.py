@@ -19,8 +19,8 @@ from policies.dra.cel.libraries.ips import IP
 from policies.dra.cel.libraries.quantities import Quantity
 from policies.dra.cel.libraries.semvers import Semver
 from policies.dra.cel.libraries.urls import URL
+from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.values import Concatenation, Map
-from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ def _walked(arguments: Sequence[Outcome], result: Outcome) -> int:
             length = len(value.encode()) if isinstance(value, str) else len(value)
             total += uint64(float(length) * STRING_FACTOR)
         elif isinstance(value, tuple | Concatenation | Map):
-            spend(1 if isinstance(value, Concatenation) else 1 + len(value))
+            spend_steps(1 if isinstance(value, Concatenation) else 1 + len(value))
             pending.append(chain.from_iterable(value.items()) if isinstance(value, Map) else iter(value))
         else:
             total += 1

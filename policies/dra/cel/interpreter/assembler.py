@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
 from policies.dra.cel.interpreter import attribute_instructions as attributes
 from policies.dra.cel.interpreter import fold_instructions as folds
 from policies.dra.cel.interpreter import instructions as do
 from policies.dra.cel.interpreter import plan
-from policies.dra.cel.interpreter.machine import Label, Routine
+from policies.dra.cel.interpreter.machine import Label, Machine, Routine
+from policies.dra.cel.steps import begin_evaluation
 
 if TYPE_CHECKING:
+    from policies.dra.cel.cost.outcome_sizes import Outcome
     from policies.dra.cel.interpreter.machine import Instruction
 
     _Task: TypeAlias = "_Evaluate | Label | Instruction"
 
-__all__ = ["assemble"]
+__all__ = ["CountedProgram"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,25 @@ class _Evaluate:
     """Whether it is a ternary's branch and look-ups follow."""
 
 
-def assemble(program: plan.Program) -> Routine:
+class CountedProgram:
+    """A program for the stack machine: evaluates any expression and counts the cost exactly."""
+
+    def __init__(self, program: plan.Program) -> None:
+        self._routine = _assemble(program)
+        self._slots = program.slots
+
+    def evaluate(self, variable: object) -> tuple[Outcome, int]:
+        """The value of the expression, or the error it fails with, and the cost; `variable.value` is its one variable."""
+        begin_evaluation()
+        machine = Machine([variable, *[None] * (self._slots - 1)])
+        try:
+            outcome = machine.run(self._routine)
+        except EvaluationAborted as aborted:
+            outcome = CelRuntimeError(aborted.message)
+        return outcome, machine.cost
+
+
+def _assemble(program: plan.Program) -> Routine:
     """The routine that evaluates a program."""
     assembler = _Assembler()
     end = Label()

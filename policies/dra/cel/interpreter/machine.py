@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import EvaluationAborted
-from policies.dra.cel.work import COST_LIMIT_EXCEEDED
+from policies.dra.cel.steps import COST_LIMIT_EXCEEDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

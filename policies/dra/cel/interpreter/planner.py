@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.dra.cel import types
 from policies.dra.cel.cost.call_names import function_name
 from policies.dra.cel.cost.runtime_cost import stops_early
+from policies.dra.cel.errors import CelCompileError, EvaluationAborted, Issue
 from policies.dra.cel.interpreter import plan
 from policies.dra.cel.interpreter.constants import (
     InstantiationError,
@@ -24,6 +25,7 @@ from policies.dra.cel.interpreter.constants import (
 )
 from policies.dra.cel.interpreter.dispatch import Dispatcher
 from policies.dra.cel.interpreter.membership import members
+from policies.dra.cel.steps import begin_evaluation
 from policies.dra.cel.syntax import (
     Call,
     Comprehension,
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from policies.dra.cel.declarations import Function
     from policies.dra.cel.syntax import Entry, Expression
 
-__all__ = ["InstantiationError", "plan_expression"]
+__all__ = ["plan_expression"]
 
 _CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 _REGEX_FUNCTIONS = frozenset({"matches", "find", "findAll"})
@@ -69,14 +71,18 @@ class _Scope(NamedTuple):
     outer: _Scope | None
 
 
-def plan_expression(checked: Checked, functions: Mapping[str, Function]) -> plan.Program:
-    """Plan an expression.
+def plan_expression(checked: Checked, text: str, functions: Mapping[str, Function]) -> plan.Program:
+    """The program of a checked expression.
 
     Raises:
-        InstantiationError: a constant part of it fails.
-        EvaluationAborted: so does a constant map, with the words of a panic.
+        CelCompileError: a constant part of it fails.
     """
-    return _Planner(checked, functions).program()
+    begin_evaluation()
+    try:
+        return _Planner(checked, functions).program()
+    except (InstantiationError, EvaluationAborted) as error:
+        issue = Issue(f"program instantiation failed: {error}", 1, 1)
+        raise CelCompileError((issue,), text, located=False) from None
 
 
 class _Planner:

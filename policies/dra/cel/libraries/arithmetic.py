@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries import times
+from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.values import Accumulation, Concatenation, UInt, size
-from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from policies.dra.cel.values import List, Value
@@ -95,7 +95,7 @@ def _of_one_kind(operations: dict[type, _Operation], left: Value, right: Value) 
 
 def _joined(left: List, right: List) -> List:
     if isinstance(left, Accumulation):
-        spend(size(right))
+        spend_steps(size(right))
         left.extend(right)
         return left
     if not size(left):
@@ -104,7 +104,7 @@ def _joined(left: List, right: List) -> List:
 
 
 def _add_texts(left: str, right: str) -> str:
-    spend((len(left) + len(right)) // _CHARACTERS_PER_STEP)
+    spend_steps((len(left) + len(right)) // _CHARACTERS_PER_STEP)
     return left + right
 
 

@@ -13,9 +13,9 @@ from policies.dra.cel.equality import equal
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries.list_orders import ORDERED_TYPES, is_ordered, order
 from policies.dra.cel.spelling import runtime, runtime_name
+from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import DYN, INT, list_of, type_parameter
 from policies.dra.cel.values import Concatenation, runtime_type, size
-from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ def _slice(elements: List, start: int, end: int) -> List:
         raise CelRuntimeError(message)
     if end > size(elements):
         raise CelRuntimeError(f"cannot slice({start}, {end}), list is length {size(elements)}")
-    spend(_WORK_OF_ELEMENT * (end - start))
+    spend_steps(_WORK_OF_ELEMENT * (end - start))
     return elements[start:end]
 
 
@@ -61,7 +61,7 @@ def _flatten(elements: Value, depth: int = 1) -> List:
         if inner is None:
             pending.pop()
         else:
-            spend(1)
+            spend_steps(1)
             pending.append((iter(inner), level - 1))
     return tuple(flat)
 
@@ -71,7 +71,7 @@ def _take(iterator: Iterator[Value], flat: list[Value], *, until_list: bool) -> 
     for element in iterator:
         if until_list and isinstance(element, _LISTS):
             return element
-        spend(_WORK_OF_ELEMENT)
+        spend_steps(_WORK_OF_ELEMENT)
         flat.append(element)
     return None
 
@@ -92,7 +92,7 @@ def _sort_by_keys(elements: List, keys: List) -> List:
         )
     if not size(elements):
         return elements
-    spend(size(elements) ** 2)
+    spend_steps(size(elements) ** 2)
     known = tuple(keys)
     if not is_ordered(known[0]):
         raise CelRuntimeError("list elements must be comparable")
@@ -105,18 +105,18 @@ def _sort_by_keys(elements: List, keys: List) -> List:
 
 
 def _range(count: int) -> List:
-    spend(_WORK_OF_ELEMENT * max(0, count))
+    spend_steps(_WORK_OF_ELEMENT * max(0, count))
     return tuple(range(count))
 
 
 def _reverse(elements: List) -> List:
-    spend(_WORK_OF_ELEMENT * size(elements))
+    spend_steps(_WORK_OF_ELEMENT * size(elements))
     return tuple(elements)[::-1]
 
 
 def _distinct(elements: List) -> List:
     """The elements without those that equal an earlier one."""
-    spend(size(elements) ** 2)
+    spend_steps(size(elements) ** 2)
     distinct: list[Value] = []
     for element in elements:
         if not any(equal(element, other) for other in distinct):

@@ -19,9 +19,9 @@ from policies.dra.cel.libraries.arithmetic import NO_OVERLOAD, add
 from policies.dra.cel.libraries.list_extensions import FUNCTIONS
 from policies.dra.cel.libraries.list_orders import ORDERED_TYPES, is_ordered, order
 from policies.dra.cel.libraries.times import Duration
+from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import BOOL, DOUBLE, DURATION, INT, UINT, list_of, type_parameter
 from policies.dra.cel.values import UInt, size
-from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from policies.dra.cel.types import Type
@@ -36,7 +36,7 @@ _SUMMABLE: tuple[tuple[Type, Value], ...] = ((INT, 0), (UINT, UInt(0)), (DOUBLE,
 def _is_sorted(elements: List) -> bool:
     """Whether no element is before one that is less; what has no order among itself does not count."""
     _check_first(elements, "isSorted")
-    spend(size(elements))
+    spend_steps(size(elements))
     previous: Value = None
     for index, element in enumerate(elements):
         if not is_ordered(element):
@@ -52,7 +52,7 @@ def _extreme(name: str, direction: int, elements: List) -> Value:
     if not size(elements):
         raise CelRuntimeError(f"{name} called on empty list")
     _check_first(elements, name)
-    spend(size(elements))
+    spend_steps(size(elements))
     extreme = elements[0]
     for element in elements:
         if not is_ordered(element):
@@ -74,19 +74,19 @@ def _sum(zero: Value, elements: List) -> Value:
     total = next((known for _, known in _SUMMABLE if known.__class__ is elements[0].__class__), None)
     if total is None:
         raise CelRuntimeError(f"{NO_OVERLOAD}: sum(list)")
-    spend(size(elements))
+    spend_steps(size(elements))
     for element in elements:
         total = add(total, element)
     return total
 
 
 def _index_of(elements: List, item: Value) -> int:
-    spend(size(elements))
+    spend_steps(size(elements))
     return next((index for index, element in enumerate(elements) if equal(element, item)), -1)
 
 
 def _last_index_of(elements: List, item: Value) -> int:
-    spend(size(elements))
+    spend_steps(size(elements))
     last = -1
     for index, element in enumerate(elements):
         if equal(element, item):

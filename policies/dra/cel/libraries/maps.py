@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from policies.dra.cel.declarations import Function, Library, function
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries.printing import printed
+from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import map_of, type_parameter
 from policies.dra.cel.values import Growing
-from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from policies.dra.cel.values import Map, Value
@@ -34,7 +34,7 @@ def _insert(entries: Map, key: Value, value: Value) -> Map:
 
 
 def _insert_all(entries: Map, others: Map) -> Map:
-    spend(len(others))
+    spend_steps(len(others))
     grown = entries
     for key, value in others.items():
         grown = _insert(grown, key, value)
@@ -44,7 +44,7 @@ def _insert_all(entries: Map, others: Map) -> Map:
 def _growing(entries: Map) -> Growing:
     if isinstance(entries, Growing):
         return entries
-    spend(len(entries))
+    spend_steps(len(entries))
     grown = Growing({})
     for key, value in entries.items():
         grown.insert(key, value)

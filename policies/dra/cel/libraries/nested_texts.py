@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, TypeGuard
 
+from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.values import Concatenation, Map
-from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -58,6 +58,6 @@ def nested_text(
 def _inside(opening: str, members: Iterable[tuple[Value | Mark, ...]], closing: str) -> Iterator[Value | Mark]:
     yield Mark(opening)
     for index, parts in enumerate(members):
-        spend(1)
+        spend_steps(1)
         yield from chain((Mark(", "),) if index else (), parts)
     yield Mark(closing)

@@ -13,9 +13,9 @@ from policies.dra.cel.declarations import Function, Library, Overload, function,
 from policies.dra.cel.equality import compare, equal, equals
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries import arithmetic
+from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, UINT
 from policies.dra.cel.values import Concatenation, Map, size
-from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def contained(value: Value, container: Value) -> bool:
     if isinstance(container, Map):
         return value in container
     if isinstance(container, tuple | Concatenation):
-        spend(_STEPS_PER_COMPARISON * size(container))
+        spend_steps(_STEPS_PER_COMPARISON * size(container))
         return any(equal(value, element) for element in container)
     raise CelRuntimeError(arithmetic.NO_OVERLOAD)
 

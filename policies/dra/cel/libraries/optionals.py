@@ -13,10 +13,10 @@ from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries.printing import printed
 from policies.dra.cel.libraries.times import Duration, Timestamp
+from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import BOOL, DYN, INT, STRING, list_of, map_of, optional_of, type_parameter
 from policies.dra.cel.unconvertible import usable
 from policies.dra.cel.values import Absent, Concatenation, Map, Optional, size
-from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from policies.dra.cel.values import List, Value
@@ -81,7 +81,7 @@ def _unwrap(name: str, optionals: List) -> List:
             message = f"value {printed(optional)} is not optional" if index else f"no such overload: {name}(list)"
             raise CelRuntimeError(message)
         if not isinstance(optional.value, Absent):
-            spend(1)
+            spend_steps(1)
             values.append(usable(optional.value))
     return tuple(values)
 

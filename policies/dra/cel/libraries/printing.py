@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.kinds import shown
 from policies.dra.cel.libraries.nested_texts import Mark, nested_text
-from policies.dra.cel.work import spend
+from policies.dra.cel.steps import spend_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ def _piece(part: Value | Mark) -> str:
     if isinstance(part, Mark):
         return part
     text = _simple(part)
-    spend(len(text))
+    spend_steps(len(text))
     return text
 
 
@@ -37,6 +37,6 @@ def _simple(value: Value) -> str:
     if value is None:
         return "0"
     if isinstance(value, bytes):
-        spend(len(value))
+        spend_steps(len(value))
         return f"[{' '.join(map(str, value))}]"
     return shown(value)

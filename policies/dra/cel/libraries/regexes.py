@@ -12,8 +12,8 @@ from typing import Protocol, cast
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries.regex_syntax import translated
+from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import BOOL, INT, STRING, list_of
-from policies.dra.cel.work import spend
 
 __all__ = ["LIBRARY", "compiled"]
 
@@ -86,7 +86,7 @@ def _program(pattern: str) -> _Program | None:
 def _ready(pattern: str) -> _Program:
     """The program of a pattern that `compiled` has written; paid for as if it had to be made now."""
     program = _program(pattern)
-    spend(_LARGEST_PROGRAM if program is None else program.programsize)
+    spend_steps(_LARGEST_PROGRAM if program is None else program.programsize)
     if program is None:
         raise CelRuntimeError(_TOO_LARGE)
     return program
@@ -98,7 +98,7 @@ def _search(program: _Program, octets: bytes, start: int = 0) -> tuple[int, int]
     RE2 also finds nothing, as `\B`, between the bytes of one character, where Go does not look.
     """
     while True:
-        spend(program.programsize * (len(octets) - start) // _INSTRUCTIONS_PER_STEP)
+        spend_steps(program.programsize * (len(octets) - start) // _INSTRUCTIONS_PER_STEP)
         found = program.search(octets, start)
         if found is None:
             return None
@@ -150,7 +150,7 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
 
 
 def _spend_on_reading(pattern: str) -> None:
-    spend(_STEPS_PER_PATTERN + _STEPS_PER_CHARACTER * len(pattern))
+    spend_steps(_STEPS_PER_PATTERN + _STEPS_PER_CHARACTER * len(pattern))
 
 
 def _legal(pattern: str) -> str:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.declarations import Function, Library, function
 from policies.dra.cel.equality import equal
+from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import BOOL, list_of, type_parameter
 from policies.dra.cel.values import size
-from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from policies.dra.cel.values import List, Value
@@ -26,7 +26,7 @@ def _has(elements: List, item: Value) -> bool:
 
 
 def _contains(elements: List, others: List) -> bool:
-    spend(size(elements) * size(others))
+    spend_steps(size(elements) * size(others))
     return all(_has(elements, other) for other in others)
 
 
@@ -35,7 +35,7 @@ def _equivalent(elements: List, others: List) -> bool:
 
 
 def _intersects(elements: List, others: List) -> bool:
-    spend(size(elements) * size(others))
+    spend_steps(size(elements) * size(others))
     return any(_has(others, element) for element in elements)
 
 

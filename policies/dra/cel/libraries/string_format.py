@@ -16,9 +16,9 @@ from policies.dra.cel.libraries.nested_texts import Mark, is_list, nested_text
 from policies.dra.cel.libraries.quoting import quoted
 from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.spelling import runtime_name
+from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import DYN, STRING, Type, list_of
 from policies.dra.cel.values import Map, size
-from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def _format(template: str, arguments: List) -> str:
 
     Source: cel-go ext/formatting.go, parseFormatString.
     """
-    spend(len(template))
+    spend_steps(len(template))
     pieces: list[str] = []
     position = index = 0
     while (found := template.find("%", position)) >= 0:
@@ -95,7 +95,7 @@ def _formatted(value: Value, clause: _Clause) -> str:
         text = _number(value, clause)
     except CelRuntimeError as error:
         raise CelRuntimeError(f"error during formatting: {error.message}") from error
-    spend(len(text))
+    spend_steps(len(text))
     return text
 
 
@@ -104,7 +104,7 @@ def _refused(value: Value, clause: str) -> CelRuntimeError:
 
 
 def _number(value: Value, clause: _Clause) -> str:
-    spend(min(clause.precision, _LARGEST_PRECISION))
+    spend_steps(min(clause.precision, _LARGEST_PRECISION))
     match clause.verb:
         case "f":
             return fixed(_double(value, "f"), clause.precision)
@@ -136,12 +136,12 @@ def _string(value: Value) -> str:
 
 def _piece(part: Value | Mark) -> str:
     text = part if isinstance(part, Mark) else _literal(part)
-    spend(len(text) + _STEPS_PER_PART)
+    spend_steps(len(text) + _STEPS_PER_PART)
     return text
 
 
 def _sorted_entries(entries: Map) -> Iterator[tuple[Value | Mark, ...]]:
-    spend(len(entries))
+    spend_steps(len(entries))
     shown = [(_key(key), value) for key, value in entries.items()]
     shown.sort(key=lambda entry: entry[0])
     return ((Mark(f"{key}:"), value) for key, value in shown)
@@ -164,7 +164,7 @@ def _plain(value: Value, refused: CelRuntimeError) -> str:
         text = string_of(value)
     except CelRuntimeError as error:
         raise CelRuntimeError(f"could not convert argument {quoted(error.message)} to string") from error
-    spend(len(text))
+    spend_steps(len(text))
     return text
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries.printing import printed
+from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import BOOL, BYTES, INT, STRING, list_of, map_of, type_parameter
 from policies.dra.cel.values import Map
 from policies.dra.cel.values import size as list_size
-from policies.dra.cel.work import spend
 
 if TYPE_CHECKING:
     from policies.dra.cel.values import List
@@ -91,7 +91,7 @@ def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
     """All of them if the limit is negative; an empty old one is before every character and at the end."""
     found = text.count(old)
     replaced = found if limit < 0 else min(limit, found)
-    spend(len(text) + replaced * len(new))
+    spend_steps(len(text) + replaced * len(new))
     return text.replace(old, new, replaced)
 
 
@@ -135,7 +135,7 @@ def _join(parts: List, separator: str = "") -> str:
     for part in parts:
         if not isinstance(part, str):
             raise CelRuntimeError(f"join: invalid input: {printed(part)}")
-        spend(len(part) + len(separator) + _STEPS_PER_PART)
+        spend_steps(len(part) + len(separator) + _STEPS_PER_PART)
         texts.append(part)
     return separator.join(texts)
 

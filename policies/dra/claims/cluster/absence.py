@@ -14,8 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.cost.call_names import function_name
-from policies.dra.cel.syntax import (
+from policies.dra.cel import (
     Call,
     Comprehension,
     Identifier,
@@ -24,6 +23,7 @@ from policies.dra.cel.syntax import (
     MapLiteral,
     Select,
     StructLiteral,
+    function_name,
 )
 from policies.dra.claims.cluster.abstract import (
     ANYTHING,
@@ -41,9 +41,7 @@ from policies.dra.claims.cluster.abstract import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from policies.dra.cel import Selector
-    from policies.dra.cel.checked import Checked
-    from policies.dra.cel.syntax import Expression
+    from policies.dra.cel import Checked, Expression, Selector
 
     Scope = Mapping[str, Value]
     Part = tuple[Expression, Scope]

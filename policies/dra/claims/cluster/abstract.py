@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from policies.dra.cel.syntax import Constant
+    from policies.dra.cel import Constant
 
 __all__ = ["ANYTHING", "ITEM", "MAPS", "Place", "Presence", "Unset", "Value", "constant", "join", "truth"]
 

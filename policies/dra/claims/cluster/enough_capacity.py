@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.cel.reads import Read
+from policies.dra.cel import Read
 from policies.dra.claims.cluster.fleet import shown_value
 from policies.dra.claims.cluster.wording import devices
 from policies.dra.claims.name_errors import qualified_name_error

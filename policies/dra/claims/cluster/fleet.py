@@ -16,7 +16,7 @@ from policies.work import count_work
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from policies.dra.cel.reads import Read
+    from policies.dra.cel import Read
     from policies.kubernetes.objects import Object
 
 __all__ = ["Fleet", "Group", "Member", "SliceMembers", "fleet", "shown_value"]

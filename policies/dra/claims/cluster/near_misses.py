@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from policies.dra.cel import CelCompileError
-from policies.dra.cel.conjuncts import conjuncts
+from policies.dra.cel import CelCompileError, split_conjuncts
 from policies.dra.claims.cluster.fleet import shown_value
 from policies.dra.claims.cluster.wording import devices
 from policies.dra.lacks import lack
@@ -15,8 +14,7 @@ from policies.dra.words import predicate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.dra.cel import CelRuntimeError, Selector
-    from policies.dra.cel.reads import Read
+    from policies.dra.cel import CelRuntimeError, Read, Selector
     from policies.dra.claims.cluster.fleet import Fleet, Group
     from policies.dra.claims.effort import Effort
 
@@ -29,7 +27,7 @@ _VALUES = 3
 
 def near_misses(known: Fleet, groups: Sequence[Group], texts: Iterable[str], effort: Effort) -> str:
     """What devices that almost match fail, for people; empty where none comes near, or asking is too much work."""
-    conditions = [conjunct.text for text in texts for conjunct in conjuncts(text)]
+    conditions = [conjunct.text for text in texts for conjunct in split_conjuncts(text)]
     if len(conditions) > _MOST_CONDITIONS:
         return ""
     if not effort.admit_hints(conditions):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.cel.syntax import Call, ListLiteral
+from policies.dra.cel import Call, ListLiteral
 from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.claims.cluster.tree import place_of, text_of, walk
 from policies.dra.claims.cluster.wording import cut
@@ -16,8 +16,7 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.cel import Selector
-    from policies.dra.cel.syntax import Expression
+    from policies.dra.cel import Expression, Selector
     from policies.dra.claims.cluster.abstract import Place
     from policies.dra.claims.facts import Facts
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.cel.syntax import Call, ListLiteral
+from policies.dra.cel import Call, ListLiteral
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.claims.cluster.matching import asked_for, is_new, wanted_by

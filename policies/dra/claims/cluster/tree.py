@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.syntax import (
+from policies.dra.cel import (
     Call,
     Comprehension,
     Identifier,
@@ -18,7 +18,7 @@ from policies.dra.cel.syntax import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.dra.cel.syntax import Expression
+    from policies.dra.cel import Expression
     from policies.dra.claims.cluster.abstract import Place
 
     Bound = Mapping[str, Expression]

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.cel import CelRuntimeError
-from policies.dra.cel.libraries.quantities import Quantity
-from policies.dra.cel.libraries.semvers import Semver
-from policies.dra.cel.syntax import Call, ListLiteral, Literal
+from policies.dra.cel import Call, CelRuntimeError, ListLiteral, Literal, Quantity, Semver
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.matching import asked_for, is_new, wanted_by
 from policies.dra.claims.cluster.tree import place_of, text_of, walk

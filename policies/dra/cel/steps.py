@@ -11,27 +11,27 @@ import threading
 
 from policies.dra.cel.errors import EvaluationAborted
 
-__all__ = ["COST_LIMIT_EXCEEDED", "WORK_LIMIT", "begin", "spend", "spent"]
+__all__ = ["COST_LIMIT_EXCEEDED", "STEP_LIMIT", "begin_evaluation", "spend_steps", "steps_spent"]
 
-WORK_LIMIT = 2_500_000
+STEP_LIMIT = 2_500_000
 """Steps: a list's element visited, four characters of a string built. The cost limit allows as many characters."""
 
 COST_LIMIT_EXCEEDED = "operation cancelled: actual cost limit exceeded"
 
 
 class _Meter(threading.local):
-    left = WORK_LIMIT
+    left = STEP_LIMIT
 
 
 _METER = _Meter()
 
 
-def begin() -> None:
+def begin_evaluation() -> None:
     """Start an evaluation in this thread."""
-    _METER.left = WORK_LIMIT
+    _METER.left = STEP_LIMIT
 
 
-def spend(steps: int) -> None:
+def spend_steps(steps: int) -> None:
     """Count steps before they are made.
 
     Raises:
@@ -42,6 +42,6 @@ def spend(steps: int) -> None:
     _METER.left -= steps
 
 
-def spent() -> int:
+def steps_spent() -> int:
     """The steps that were counted in this thread since the evaluation began."""
-    return WORK_LIMIT - _METER.left
+    return STEP_LIMIT - _METER.left
