@@ -27,7 +27,6 @@ NOT_YET = (
     "docs/rules.md",
     "docs/troubleshooting.md",
     "policies/access",
-    "policies/audit",
     "policies/caches.py",
     "policies/checks.py",
     "policies/configuration",

@@ -1,22 +1,24 @@
-"""The audit: one look at everything that is there, by the rules for what is new."""
+"""The audit: all objects of a cluster, judged by the rules for new ones."""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.audit.configuration import configuration_findings
-from policies.audit.findings import counted, merged
-from policies.audit.gaps import gaps
-from policies.audit.karpenter import karpenter_findings
-from policies.audit.nodes import node_findings
-from policies.audit.outcomes import Outcomes
+from policies.audit.conversions import Conversions
 from policies.audit.pods import pod_findings, template_findings
-from policies.audit.quotas import quota_findings
 from policies.audit.readiness import readiness
-from policies.audit.report import MOST_FINDINGS, AuditReport
+from policies.audit.report import MOST_FINDINGS, AuditFinding, AuditReport, Gap
+from policies.audit.surroundings import karpenter_findings, node_findings, quota_findings
+from policies.decision import Severity
 from policies.dra.keeping_on import for_ever
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from policies.audit.survey import Survey
     from policies.dra.keeping_on import KeepOn
     from policies.settings import GPUAdmissionPolicy
@@ -24,27 +26,98 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
+_SEVERITIES = tuple(Severity)
+"""The most severe first."""
+
+_CONFIGURATION = "their mistakes are not reported"
+_CONSEQUENCES = {
+    "Namespace": "which namespaces convert or allow admin access, and which of their pods escaped, is unknown",
+    "ResourceQuota": "whether opting in switches one off is unknown",
+    "LimitRange": "whether one undoes a conversion is unknown",
+    "ResourceSlice": "whether there are devices for converted pods is unknown",
+    "DeviceClass": "whether the class that a conversion needs exists is unknown",
+    "ResourceClaimTemplate": "which converted pods wait for a missing one is unknown",
+    **dict.fromkeys(
+        ("Node", "ClusterPolicy", "GPUCluster", "NVIDIADriver", "ConfigMap", "ResourceClaim"), _CONFIGURATION
+    ),
+}
+"""What is unknown without the objects of a kind."""
+
+_WITHOUT_PODS = (
+    "which of them escaped, or use GPUs without a request, is unknown; and pods without a workload are not counted"
+)
+_WITHOUT_WORKLOADS = "their pods are not counted among the workloads of a namespace"
+_WITHOUT_POOLS = "whether Karpenter creates nodes, but would not for converted pods, is unknown"
+_SURVEY_CONSEQUENCES = {"Pod": _WITHOUT_PODS, "NodePool": _WITHOUT_POOLS}
+
 
 def audit(view: ClusterView, settings: GPUAdmissionPolicy, survey: Survey, keep_on: KeepOn = for_ever) -> AuditReport:
-    """Tell what is wrong with what a cluster holds, and which namespaces are ready to convert.
+    """Report what is wrong with the objects of a cluster, and which namespaces are ready to convert.
 
     Args:
         view: The cluster.
-        settings: The administrator's choices.
-        survey: Pods, workloads and node pools; it also says which namespace to look into, if only one.
+        settings: The administrator's settings.
+        survey: Pods, workloads and node pools; it also names the only namespace to look into, if there is one.
         keep_on: Called between the steps; see `policies.dra.keeping_on`.
     """
-    outcomes = Outcomes(view, settings)
-    ready = readiness(survey, outcomes, view, keep_on)
-    findings = merged(
+    conversions = Conversions(view, settings)
+    rows = readiness(survey, conversions, view, keep_on)
+    findings = _merged_findings(
         [
             *configuration_findings(survey.namespace, view, settings, keep_on),
-            *pod_findings(survey, outcomes, view, settings, keep_on),
+            *pod_findings(survey, conversions, view, settings, keep_on),
             *template_findings(survey, view, settings, keep_on),
             *quota_findings(survey.namespace, view, settings),
             *node_findings(survey.namespace, view, settings),
-            *karpenter_findings(survey.node_pools, ready),
+            *karpenter_findings(survey.node_pools, rows),
         ]
     )
+    counts: Counter[tuple[str, Severity]] = Counter()
+    for finding in findings:
+        counts[finding.rule, finding.severity] += finding.count
     left_out = max(len(findings) - MOST_FINDINGS, 0)
-    return AuditReport(tuple(findings[:MOST_FINDINGS]), left_out, counted(findings), ready, gaps(survey, view))
+    return AuditReport(tuple(findings[:MOST_FINDINGS]), left_out, dict(counts), rows, _gaps(survey, view))
+
+
+def _merged_findings(findings: Iterable[AuditFinding]) -> list[AuditFinding]:
+    """One finding for all objects with the same one; sorted, the most severe first."""
+    alike: dict[tuple[str, ...], list[AuditFinding]] = {}
+    for finding in findings:
+        alike.setdefault(finding.merge_key, []).append(finding)
+    return sorted(map(_merge, alike.values()), key=_order)
+
+
+def _merge(same: list[AuditFinding]) -> AuditFinding:
+    first = min(same, key=lambda finding: finding.name)
+    owners = sorted({owner for finding in same for owner in finding.owners})
+    return replace(first, count=sum(finding.count for finding in same), owners=tuple(owners))
+
+
+def _order(finding: AuditFinding) -> tuple[int, str, str, str, str, str, str]:
+    return (
+        _SEVERITIES.index(finding.severity),
+        finding.rule,
+        finding.namespace,
+        finding.kind,
+        finding.name,
+        str(finding.path),
+        finding.message,
+    )
+
+
+def _gaps(survey: Survey, view: ClusterView) -> tuple[Gap, ...]:
+    """The kinds that were not reviewed; one gap for kinds with the same reason and consequence."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for kind, reason, consequence in _kinds_not_reviewed(survey, view):
+        kinds.setdefault((reason, consequence), []).append(kind)
+    return tuple(Gap(tuple(of_gap), reason, consequence) for (reason, consequence), of_gap in kinds.items())
+
+
+def _kinds_not_reviewed(survey: Survey, view: ClusterView) -> Iterator[tuple[str, str, str]]:
+    """Kind, reason and consequence of each."""
+    for kind, consequence in _CONSEQUENCES.items():
+        if view.list(kind) is UNKNOWN:
+            yield kind, survey.missing.get(kind, ""), consequence
+    for kind in dict.fromkeys(kind for _, kind in survey.kinds):
+        if kind in survey.missing:
+            yield kind, survey.missing[kind], _SURVEY_CONSEQUENCES.get(kind, _WITHOUT_WORKLOADS)

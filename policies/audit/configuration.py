@@ -1,13 +1,11 @@
-"""Configuration that is there, reviewed as if somebody created it today."""
+"""Stored configuration, reviewed as if it were created today."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from policies.audit.findings import found_in
-from policies.audit.narrowed import Narrowed
+from policies.audit.report import AuditFinding
 from policies.conversion.sweep import is_ours
 from policies.dra.allocated_claims import claim_consumers
 from policies.kubernetes.objects import name_of, namespace_of
@@ -18,16 +16,17 @@ from policies.review import review
 from policies.view import UNKNOWN, PassingView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from policies.audit.report import AuditFinding
     from policies.decision import Finding
     from policies.dra.keeping_on import KeepOn
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.view import ClusterView, Unknown
 
-__all__ = ["REVIEWED", "configuration_findings"]
+__all__ = ["REVIEWED", "NarrowedView", "configuration_findings"]
+
+T = TypeVar("T")
 
 REVIEWED = {
     "GPUAdmissionPolicy": ("gpu-admission.io", "configuration"),
@@ -43,29 +42,29 @@ REVIEWED = {
     "ResourceClaim": ("resource.k8s.io", "claims"),
     "ComputeDomain": ("resource.nvidia.com", "claims"),
 }
-"""The kinds whose objects are reviewed: their API group, and the webhook entry that is asked."""
+"""The kinds whose objects are reviewed, each with its API group and its webhook entry."""
 
-_ONLY_THE_FIRST_COUNTS = frozenset({"ClusterPolicy", "GPUCluster"})
-"""Kinds of which a second object is wrong, and the first is not for that."""
+_ONE_PER_CLUSTER = frozenset({"ClusterPolicy", "GPUCluster"})
+"""Kinds of which a second object is wrong; the first one stays right."""
 _MANY = frozenset({"ResourceClaim", "ResourceClaimTemplate"})
-"""Kinds of which there can be tens of thousands that differ in name only, as claims from one template do."""
+"""Kinds with up to tens of thousands of objects that differ in name only, such as claims from one template."""
 
 
 def configuration_findings(
     namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, keep_on: KeepOn
 ) -> Iterator[AuditFinding]:
-    """What is wrong with configuration, by the rules for its creation; of one namespace where one is given."""
+    """Findings on stored configuration, by the rules for new objects; an empty namespace stands for all."""
     for kind in REVIEWED:
-        for alike, seen in _stored(kind, namespace, _Audited(view), keep_on):
+        for alike, narrowed in _objects_to_review(kind, namespace, _AllConfigMapsView(view), keep_on):
             keep_on()
-            findings = _review(alike[0], seen, settings)
+            findings = _findings(alike[0], narrowed, settings)
             holders = _holders(alike) if findings else ()
             for finding in findings:
-                yield replace(found_in(alike[0], finding), count=len(alike), owners=holders)
+                yield AuditFinding.of_object(finding, alike[0], count=len(alike), owners=holders)
 
 
-class _Audited(PassingView):
-    """The cluster, whose ConfigMaps are all reviewed: what names one with a mistake in it does not repeat the mistake."""
+class _AllConfigMapsView(PassingView):
+    """A cluster with all ConfigMaps under review: objects that refer to one do not repeat its mistakes."""
 
     def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind that are reviewed together."""
@@ -73,25 +72,25 @@ class _Audited(PassingView):
         return () if listed is UNKNOWN else listed
 
 
-def _stored(
+def _objects_to_review(
     kind: str, namespace: str, view: ClusterView, keep_on: KeepOn
 ) -> Iterator[tuple[Sequence[Object], ClusterView]]:
-    """The objects of a kind to review, those together that differ in nothing that counts, and the view for the review."""
+    """The objects of a kind in groups of equal ones, each group with the view for its review."""
     listed = view.list(kind, "" if kind == "Namespace" else namespace)
     objects = [] if listed is UNKNOWN else [each for each in listed if _is_reviewed(each, kind, namespace)]
     if kind in _MANY:
         yield from ((alike, view) for alike in _alike(objects, keep_on))
         return
-    if kind not in _ONLY_THE_FIRST_COUNTS or len(objects) < 2:
+    if kind not in _ONE_PER_CLUSTER or len(objects) < 2:
         yield from (([each], view) for each in objects)
         return
     objects.sort(key=lambda each: (str(lookup(each, ("metadata", "creationTimestamp")) or ""), name_of(each)))
     for number, each in enumerate(objects, 1):
-        yield [each], Narrowed(view, kind, objects[:number])
+        yield [each], NarrowedView(view, kind, objects[:number])
 
 
 def _is_reviewed(document: Object, kind: str, namespace: str) -> bool:
-    """False for our own templates, which are made by the rules, and for what is being deleted."""
+    """False for objects that are being deleted, and for our own templates, which satisfy the rules."""
     return (
         group_of(document) == REVIEWED[kind][0]
         and namespace in ("", name_of(document) if kind == "Namespace" else namespace_of(document))
@@ -101,16 +100,16 @@ def _is_reviewed(document: Object, kind: str, namespace: str) -> bool:
 
 
 def _alike(objects: Sequence[Object], keep_on: KeepOn) -> list[list[Object]]:
-    """The objects by name, those together that are the same but for their names."""
-    together: dict[tuple[str, str], list[Object]] = {}
+    """Groups of objects that differ in name only, in the order of the names."""
+    groups: dict[tuple[str, str], list[Object]] = {}
     for each in sorted(objects, key=name_of):
         keep_on()
-        together.setdefault((namespace_of(each), json.dumps(each.get("spec"), sort_keys=True)), []).append(each)
-    return list(together.values())
+        groups.setdefault((namespace_of(each), json.dumps(each.get("spec"), sort_keys=True)), []).append(each)
+    return list(groups.values())
 
 
 def _holders(claims: Sequence[Object]) -> tuple[str, ...]:
-    """Who holds claims: `Pod train-0`; nothing for objects of other kinds."""
+    """The consumers of claims, such as `Pod train-0`; empty for objects of other kinds."""
     consumers = (consumer for each in claims if each["kind"] == "ResourceClaim" for consumer in claim_consumers(each))
     return tuple(sorted({f"{_consumer_kind(each)} {lookup(each, ('name',))}" for each in consumers}))
 
@@ -120,7 +119,7 @@ def _consumer_kind(consumer: Any) -> str:
     return "Pod" if resource == "pods" else str(resource)
 
 
-def _review(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
+def _findings(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
     group, entry = REVIEWED[document["kind"]]
     created = (
         {field: value for field, value in document.items() if field != "status"} if entry == "claims" else document
@@ -134,3 +133,36 @@ def _review(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -
         entry=entry,
     )
     return review(request, view, settings).findings
+
+
+class NarrowedView(PassingView):
+    """The cluster as if it had only some objects of one kind, such as those older than one of them."""
+
+    def __init__(self, view: ClusterView, kind: str, objects: Sequence[Object]) -> None:
+        """Hide all objects of `kind` in `view` other than `objects`."""
+        super().__init__(view)
+        self._kind = kind
+        self._objects = objects
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None when it does not exist."""
+        if kind != self._kind:
+            return super().get(kind, name, namespace)
+        named = (each for each in self._objects if (name_of(each), namespace_of(each)) == (name, namespace))
+        return next(named, None)
+
+    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
+        """All objects of a kind."""
+        if kind != self._kind:
+            return super().list(kind, namespace)
+        return [each for each in self._objects if not namespace or namespace_of(each) == namespace]
+
+    def derive(self, function: Callable[[ClusterView], T]) -> T:
+        """`function(self)`, computed anew: the cached result of the view is about all objects."""
+        return function(self)
+
+    def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
+        """`function` of every object of a kind; unknown while the kind is."""
+        if kind == self._kind:
+            return [function(each) for each in self._objects]
+        return super().derive_each(kind, function)

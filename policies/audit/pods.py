@@ -1,10 +1,10 @@
-"""Pods: those that escaped conversion, that take GPUs behind the scheduler's back, or wait for a template in vain."""
+"""Pods that escaped conversion, use GPUs without a request, or wait for a missing template."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.audit.outcomes import Verdict, asks_device_plugin, is_converted
+from policies.audit.conversions import ConversionResult, is_converted, requests_device_plugin
 from policies.audit.report import AuditFinding
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.rules import ESCAPED
@@ -20,7 +20,7 @@ from policies.review.upkeep import missing_templates
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.audit.outcomes import Outcomes
+    from policies.audit.conversions import Conversions
     from policies.audit.survey import PodForm, Survey
     from policies.dra.keeping_on import KeepOn
     from policies.settings import GPUAdmissionPolicy
@@ -29,28 +29,30 @@ if TYPE_CHECKING:
 __all__ = ["TEMPLATE_MISSING", "pod_findings", "template_findings"]
 
 TEMPLATE_MISSING = "template-missing"
-"""What is said of converted pods that wait for a template."""
+"""The id of the finding on converted pods that wait for a template."""
 
 _CLAIMS = FieldPath(["spec", "resourceClaims"])
 _CONTAINERS = FieldPath(["spec", "containers"])
 _ESCAPED = (
-    "asks the device plugin for GPUs in a namespace that converts: it is older than that, came while the webhook was "
-    "away, or was made by somebody exempt"
+    "requests GPUs from the device plugin in a namespace that converts: the pod is older than the opt-in, was created "
+    "while the webhook was down, or was created by an exempt user"
 )
-_AGAIN = "create it again (kubectl rollout restart, where a workload makes it)"
+_ESCAPED_REMEDY = "create it again (kubectl rollout restart, if a workload creates it)"
 
 
 def pod_findings(
-    survey: Survey, outcomes: Outcomes, view: ClusterView, settings: GPUAdmissionPolicy, keep_on: KeepOn
+    survey: Survey, conversions: Conversions, view: ClusterView, settings: GPUAdmissionPolicy, keep_on: KeepOn
 ) -> Iterator[AuditFinding]:
-    """What is wrong with pods that are there, by the rules that hold for new ones."""
+    """What is wrong with existing pods, by the rules for new ones."""
     for form in survey.pods.values():
         keep_on()
         findings = list(form.access)
-        if mode_of(form.namespace, view) is Mode.ENABLED and not outcomes.never_converts(form.namespace):
-            findings += _unconverted(form, outcomes, view, settings)
+        if mode_of(form.namespace, view) is Mode.ENABLED and not conversions.never_converts(form.namespace):
+            findings += _conversion_findings(form, conversions, view, settings)
         for finding in findings:
-            yield _found_in(form, finding)
+            yield AuditFinding.of(
+                finding, "Pod", form.namespace, form.name, count=form.count, owners=tuple(sorted(form.owners))
+            )
 
 
 def template_findings(
@@ -61,24 +63,24 @@ def template_findings(
         if not form.waiting or form.pod is None or lookup(form.pod, ("metadata", "labels", MANAGED)) != "true":
             continue
         keep_on()
-        lost = [
+        missing = [
             name
             for name in sorted(filter(is_our_name, references(form.pod)))
             if view.get("ResourceClaimTemplate", name, form.namespace) is None
         ]
-        repaired = {template.name for template in missing_templates([form.pod], view, settings)} if lost else set()
-        for name in lost:
+        repaired = {template.name for template in missing_templates([form.pod], view, settings)} if missing else set()
+        for name in missing:
             remedy = (
-                "wait for the leader, which makes it again every few minutes; if it does not, its log says why"
+                "wait for the leader, which creates it again every few minutes; if it does not, its log says why"
                 if name in repaired
-                else "create the pod again: what it asked for cannot be told from it, or its namespace converts no more"
+                else "create the pod again: its request cannot be recovered, or its namespace no longer converts"
             )
             yield AuditFinding(
                 TEMPLATE_MISSING,
                 Severity.DENY,
                 "Pod",
                 form.namespace,
-                form.waits,
+                form.first_waiting,
                 _CLAIMS,
                 f'refer to ResourceClaimTemplate "{name}", which does not exist',
                 remedy,
@@ -87,8 +89,8 @@ def template_findings(
             )
 
 
-def _unconverted(
-    form: PodForm, outcomes: Outcomes, view: ClusterView, settings: GPUAdmissionPolicy
+def _conversion_findings(
+    form: PodForm, conversions: Conversions, view: ClusterView, settings: GPUAdmissionPolicy
 ) -> tuple[Finding, ...]:
     """Why a pod of a namespace that converts is not as conversion would have left it."""
     if form.pod is None:
@@ -96,24 +98,9 @@ def _unconverted(
     if is_converted(form.pod, form.namespace):
         request = Request(form.pod, namespace=form.namespace, entry="conversion-check")
         return review(request, view, settings).findings
-    if not asks_device_plugin(form.pod, view):
+    if not requests_device_plugin(form.pod, view):
         return ()
-    outcome = outcomes.of(form.namespace, form.form, form.pod)
-    if outcome.verdict is Verdict.CONVERTS:
-        return settings.judge([ESCAPED.finding(_CONTAINERS, _ESCAPED, _AGAIN)], form.namespace)
-    return outcome.findings
-
-
-def _found_in(form: PodForm, finding: Finding) -> AuditFinding:
-    return AuditFinding(
-        finding.rule,
-        finding.severity,
-        "Pod",
-        form.namespace,
-        form.name,
-        finding.path,
-        finding.message,
-        finding.remedy,
-        form.count,
-        tuple(sorted(form.owners)),
-    )
+    conversion = conversions.of(form.namespace, form.form, form.pod)
+    if conversion.result is ConversionResult.CONVERTED:
+        return settings.judge([ESCAPED.finding(_CONTAINERS, _ESCAPED, _ESCAPED_REMEDY)], form.namespace)
+    return conversion.findings

@@ -1,4 +1,4 @@
-"""Readiness: how many of a namespace's workloads would convert, which would not, and why."""
+"""Readiness: how many workloads of a namespace would convert, which would not, and why."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from policies.audit.outcomes import Outcome, Verdict, asks_device_plugin, is_converted
-from policies.audit.report import Obstacle, Readiness
+from policies.audit.conversions import Conversion, ConversionResult, is_converted, requests_device_plugin
+from policies.audit.report import ConversionObstacle, Readiness
 from policies.conversion.opt_in import Mode, mode_of
 from policies.kubernetes.objects import name_of
 from policies.view import UNKNOWN
@@ -16,7 +16,7 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.audit.outcomes import Outcomes
+    from policies.audit.conversions import Conversions
     from policies.audit.survey import PodForm, Survey
     from policies.decision import Finding
     from policies.dra.keeping_on import KeepOn
@@ -25,116 +25,114 @@ if TYPE_CHECKING:
 __all__ = ["readiness"]
 
 _MOST_OBSTACLES = 5
-_CONVERTED = Outcome(Verdict.CONVERTS, ())
-_GRAVEST = (Verdict.REFUSED, Verdict.LEFT, Verdict.CONVERTS, Verdict.STAYS)
+_CONVERTED = Conversion(ConversionResult.CONVERTED, ())
+_WORST_FIRST = (
+    ConversionResult.REFUSED,
+    ConversionResult.DEVICE_PLUGIN,
+    ConversionResult.CONVERTED,
+    ConversionResult.UNNEEDED,
+)
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What is counted of a namespace."""
+    """The counts of one namespace."""
 
-    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    results: Counter[ConversionResult] = field(default_factory=Counter)
     reasons: Counter[tuple[str, ...]] = field(default_factory=Counter)
     firsts: dict[tuple[str, ...], tuple[str, Finding]] = field(default_factory=dict)
-    """Of each reason the first workload that it stops, and what is said of it."""
+    """For each reason the first workload that it stops, and the finding."""
     preempting: Counter[tuple[str, Finding]] = field(default_factory=Counter)
-    """Workloads that convert and lose preemption, each with what is said of it."""
+    """Workloads that convert and lose preemption, each with the finding."""
 
-    def add(self, label: str, count: int, outcomes: list[Outcome]) -> None:
-        """Count `count` workloads, the first of them called `label`, whose pods have these outcomes."""
-        told = {outcome.verdict for outcome in outcomes}
-        verdict = next(verdict for verdict in _GRAVEST if verdict in told)
-        self.verdicts[verdict] += count
-        if verdict is Verdict.CONVERTS:
-            lost = next((finding for outcome in outcomes for finding in outcome.findings), None)
+    def add(self, label: str, count: int, conversions: list[Conversion]) -> None:
+        """Count `count` workloads, the first of them called `label`, with the conversions of their pods."""
+        results = {conversion.result for conversion in conversions}
+        result = next(result for result in _WORST_FIRST if result in results)
+        self.results[result] += count
+        if result is ConversionResult.CONVERTED:
+            lost = next((finding for conversion in conversions for finding in conversion.findings), None)
             self.preempting.update({} if lost is None else {(label, lost): count})
             return
-        said = {_reason(finding): finding for outcome in outcomes for finding in outcome.findings}
-        for reason, finding in said.items():
+        findings = {_reason(finding): finding for conversion in conversions for finding in conversion.findings}
+        for reason, finding in findings.items():
             self.reasons[reason] += count
-            self.firsts[reason] = min(self.firsts.get(reason, (label, finding)), (label, finding), key=lambda it: it[0])
+            self.firsts[reason] = min(self.firsts.get(reason, (label, finding)), (label, finding), key=itemgetter(0))
+
+    def row(self, namespace: str, mode: Mode) -> Readiness:
+        """The counts as a row of the report."""
+        reasons = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))[:_MOST_OBSTACLES]
+        first = min(self.preempting, key=itemgetter(0), default=None)
+        return Readiness(
+            namespace,
+            mode,
+            workloads=self.results.total(),
+            converts=self.results[ConversionResult.CONVERTED] + self.results[ConversionResult.UNNEEDED],
+            refused=self.results[ConversionResult.REFUSED],
+            left=self.results[ConversionResult.DEVICE_PLUGIN],
+            obstacles=tuple(_obstacle(*self.firsts[reason], count) for reason, count in reasons),
+            preemption=None if first is None else _obstacle(*first, self.preempting.total()),
+        )
 
 
-def readiness(survey: Survey, outcomes: Outcomes, view: ClusterView, keep_on: KeepOn) -> tuple[Readiness, ...]:
-    """A row for each namespace that has workloads which ask for GPUs, or that opted in."""
+def readiness(survey: Survey, conversions: Conversions, view: ClusterView, keep_on: KeepOn) -> tuple[Readiness, ...]:
+    """A row for each namespace that has opted in, or has workloads that request GPUs."""
     tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
-    for namespace, label, count, outcome in _outcomes(survey, outcomes, view, keep_on):
-        tallies[namespace].add(label, count, outcome)
-    for namespace in _opted_in(survey, outcomes, view):
+    for namespace, label, count, of_pods in _workload_conversions(survey, conversions, view, keep_on):
+        tallies[namespace].add(label, count, of_pods)
+    for namespace in _opted_in(survey, conversions, view):
         tallies.setdefault(namespace, _Tally())
-    return tuple(_row(namespace, tallies[namespace], view) for namespace in sorted(tallies))
+    return tuple(tallies[namespace].row(namespace, mode_of(namespace, view)) for namespace in sorted(tallies))
 
 
-def _outcomes(
-    survey: Survey, outcomes: Outcomes, view: ClusterView, keep_on: KeepOn
-) -> Iterator[tuple[str, str, int, list[Outcome]]]:
-    """Namespace, name, number and outcomes of what makes pods that ask for GPUs."""
+def _workload_conversions(
+    survey: Survey, conversions: Conversions, view: ClusterView, keep_on: KeepOn
+) -> Iterator[tuple[str, str, int, list[Conversion]]]:
+    """Namespace, label, count and conversions of workloads, and of pods without one, that request GPUs."""
     for workload in survey.workloads:
         keep_on()
-        asking = [(form, pod) for form, pod in workload.forms if asks_device_plugin(pod, view)]
-        if asking and not outcomes.never_converts(workload.namespace):
-            told = [outcomes.of(workload.namespace, form, pod) for form, pod in asking]
-            yield workload.namespace, f"{workload.kind} {workload.name}", 1, told
-    unmade: dict[tuple[str, str], tuple[int, list[Outcome]]] = {}
+        requesting = [(form, pod) for form, pod in workload.forms if requests_device_plugin(pod, view)]
+        if requesting and not conversions.never_converts(workload.namespace):
+            of_pods = [conversions.of(workload.namespace, form, pod) for form, pod in requesting]
+            yield workload.namespace, f"{workload.kind} {workload.name}", 1, of_pods
+    without_workload: dict[tuple[str, str], tuple[int, list[Conversion]]] = {}
     for pods in survey.pods.values():
         keep_on()
-        if (outcome := _outcome_of(pods, outcomes, view)) is None:
+        if (conversion := _conversion_of_lone_pods(pods, conversions, view)) is None:
             continue
-        # What a controller makes that we are not told of counts as one workload, however many kinds of pods it has.
+        # An unknown controller counts as one workload, however many kinds of pods it has.
         labels = [(owner, 1) for owner in pods.owners] or [(f"Pod {pods.name}", pods.count)]
         for label, count in labels:
-            unmade.setdefault((pods.namespace, label), (count, []))[1].append(outcome)
-    for (namespace, label), (count, told) in unmade.items():
-        yield namespace, label, count, told
+            without_workload.setdefault((pods.namespace, label), (count, []))[1].append(conversion)
+    for (namespace, label), (count, of_pods) in without_workload.items():
+        yield namespace, label, count, of_pods
 
 
-def _outcome_of(pods: PodForm, outcomes: Outcomes, view: ClusterView) -> Outcome | None:
-    """What becomes of pods that no workload speaks for; None where one does, or they ask for no GPUs."""
-    if pods.is_made or pods.pod is None or outcomes.never_converts(pods.namespace):
+def _conversion_of_lone_pods(pods: PodForm, conversions: Conversions, view: ClusterView) -> Conversion | None:
+    """The conversion of pods without a known workload; None if they have one, or request no GPUs."""
+    if pods.has_workload or pods.pod is None or conversions.never_converts(pods.namespace):
         return None
     if is_converted(pods.pod, pods.namespace):
         return _CONVERTED
-    return outcomes.of(pods.namespace, pods.form, pods.pod) if asks_device_plugin(pods.pod, view) else None
+    return conversions.of(pods.namespace, pods.form, pods.pod) if requests_device_plugin(pods.pod, view) else None
 
 
-def _opted_in(survey: Survey, outcomes: Outcomes, view: ClusterView) -> Iterator[str]:
+def _opted_in(survey: Survey, conversions: Conversions, view: ClusterView) -> Iterator[str]:
     namespaces = view.list("Namespace")
     for each in () if namespaces is UNKNOWN else namespaces:
         name = name_of(each)
-        if survey.namespace not in ("", name) or outcomes.never_converts(name):
+        if survey.namespace not in ("", name) or conversions.never_converts(name):
             continue
         if mode_of(name, view) in (Mode.ENABLED, Mode.PREVIEW):
             yield name
 
 
-def _row(namespace: str, tally: _Tally, view: ClusterView) -> Readiness:
-    verdicts = tally.verdicts
-    return Readiness(
-        namespace,
-        mode_of(namespace, view),
-        verdicts.total(),
-        verdicts[Verdict.CONVERTS] + verdicts[Verdict.STAYS],
-        verdicts[Verdict.REFUSED],
-        verdicts[Verdict.LEFT],
-        tuple(_obstacles(tally))[:_MOST_OBSTACLES],
-        _preemption(tally),
+def _obstacle(label: str, finding: Finding, count: int) -> ConversionObstacle:
+    return ConversionObstacle(
+        finding.rule, finding.severity, label, finding.path, finding.message, finding.remedy, count
     )
 
 
-def _preemption(tally: _Tally) -> Obstacle | None:
-    first = min(tally.preempting, key=itemgetter(0), default=None)
-    return None if first is None else _obstacle(*first, tally.preempting.total())
-
-
-def _obstacles(tally: _Tally) -> Iterator[Obstacle]:
-    for reason, count in sorted(tally.reasons.items(), key=lambda item: (-item[1], item[0])):
-        yield _obstacle(*tally.firsts[reason], count)
-
-
-def _obstacle(label: str, finding: Finding, count: int) -> Obstacle:
-    return Obstacle(finding.rule, finding.severity, label, finding.path, finding.message, finding.remedy, count)
-
-
 def _reason(finding: Finding) -> tuple[str, ...]:
-    """What is the same where several workloads are stopped for one reason."""
+    """Equal for findings that stop several workloads for one reason."""
     return (finding.rule, finding.severity, finding.message, finding.remedy)

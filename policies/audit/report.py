@@ -1,4 +1,4 @@
-"""The report: what an audit found, what it could not look at, and how ready namespaces are."""
+"""The report of an audit: findings, kinds that were not reviewed, and how ready namespaces are."""
 
 from __future__ import annotations
 
@@ -7,45 +7,81 @@ from typing import TYPE_CHECKING, Any
 
 from policies.conversion.opt_in import Mode
 from policies.decision import Severity
+from policies.dra.words import many
+from policies.kubernetes.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.decision import Finding
+    from policies.kubernetes.objects import Object
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["MOST_FINDINGS", "MOST_OWNERS", "AuditFinding", "AuditReport", "Gap", "Obstacle", "Readiness"]
+__all__ = ["MOST_FINDINGS", "AuditFinding", "AuditReport", "ConversionObstacle", "Gap", "Readiness"]
 
 MOST_FINDINGS = 1000
-"""Findings that a report holds; the gravest come first, and of the rest it says how many there are."""
-MOST_OWNERS = 20
-"""Owners that a finding names in JSON."""
+"""Findings of one report, the most severe first; the others are counted."""
+_MOST_OWNERS = 20
+"""Owners that a finding lists in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """One thing to be said of one object, or of several that it holds of in the same words."""
+    """A finding on one object, or on several objects that have the same one."""
 
     rule: str
-    """The id of a rule, `GA321`, or of what only an audit looks at, `karpenter`."""
+    """The id of a rule, such as `GA321`, or of a check that only the audit has, such as `karpenter`."""
     severity: Severity
     kind: str
     namespace: str
-    """Empty where the objects are in none."""
+    """Empty for cluster-scoped objects."""
     name: str
-    """Of the first of the objects, in the order of their names."""
+    """The first name of the objects in alphabetical order."""
     path: FieldPath
     message: str
-    """What is there and why it matters, without the path and without a full stop."""
+    """What is wrong and why it matters, without the path and without a full stop."""
     remedy: str
     """What to do, an imperative without a full stop."""
     count: int = 1
-    """How many objects it holds of."""
+    """The number of objects."""
     owners: tuple[str, ...] = ()
-    """The controllers that made pods, `ReplicaSet train-5d8f`, or the pods that hold claims, in the order of their names."""
+    """The controllers of pods, such as `ReplicaSet train-5d8f`, or the pods that hold claims; sorted."""
+
+    @classmethod
+    def of(
+        cls,
+        finding: Finding,
+        kind: str,
+        namespace: str,
+        name: str,
+        *,
+        count: int = 1,
+        owners: tuple[str, ...] = (),
+    ) -> AuditFinding:
+        """The finding of a rule on objects that are stored."""
+        return cls(
+            finding.rule,
+            finding.severity,
+            kind,
+            namespace,
+            name,
+            finding.path,
+            finding.message,
+            finding.remedy,
+            count,
+            owners,
+        )
+
+    @classmethod
+    def of_object(
+        cls, finding: Finding, document: Object, *, count: int = 1, owners: tuple[str, ...] = ()
+    ) -> AuditFinding:
+        """The finding of a rule on one stored object, or on several that are like it."""
+        return cls.of(finding, document["kind"], namespace_of(document), name_of(document), count=count, owners=owners)
 
     @property
-    def place(self) -> tuple[str, ...]:
-        """What equals in findings that are told as one."""
+    def merge_key(self) -> tuple[str, ...]:
+        """Equal for findings that are reported as one."""
         return (self.rule, self.severity, self.kind, self.namespace, str(self.path), self.message, self.remedy)
 
     def as_json(self) -> dict[str, Any]:
@@ -55,7 +91,7 @@ class AuditFinding:
             "severity": str(self.severity),
             "object": {"kind": self.kind, "namespace": self.namespace, "name": self.name},
             "count": self.count,
-            "owners": list(self.owners[:MOST_OWNERS]),
+            "owners": list(self.owners[:_MOST_OWNERS]),
             "path": str(self.path),
             "message": self.message,
             "remedy": self.remedy,
@@ -64,14 +100,13 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Kinds that were not reviewed. What rests on them is not counted as zero."""
+    """Kinds that were not reviewed, and what is unknown without them."""
 
     kinds: tuple[str, ...]
-    """Of the objects that were not reviewed."""
     reason: str
-    """Why not, such as a missing right to list them; empty if unknown. Without a full stop."""
+    """Why the kinds were not reviewed, such as a missing right to list them; empty if unknown. Without a full stop."""
     consequence: str
-    """What is therefore not judged; without a full stop."""
+    """What was therefore not judged; without a full stop."""
 
     def __str__(self) -> str:
         named = ", ".join(map(_plural, self.kinds))
@@ -84,19 +119,19 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
-    """Why workloads of a namespace would not be converted, or what they would lose; in the words for the first of them."""
+class ConversionObstacle:
+    """Why workloads would not convert, or what they would lose; with the message for the first one."""
 
     rule: str
     severity: Severity
     workload: str
-    """Kind and name of the first, `Deployment train`."""
+    """Kind and name of the first workload, `Deployment train`."""
     path: FieldPath
-    """Where in its pod the reason is."""
+    """The place in its pod."""
     message: str
     remedy: str
     count: int
-    """How many workloads it holds of."""
+    """The number of workloads."""
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -113,27 +148,27 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What becomes of the workloads of a namespace that ask the device plugin for GPUs, if it converts its pods."""
+    """How conversion would treat the workloads of a namespace that request GPUs from the device plugin."""
 
     namespace: str
     mode: Mode
-    """What it does now."""
+    """The present mode of the namespace."""
     workloads: int
-    """Objects with pod templates, and pods that none of these made."""
+    """The number of objects with pod templates, and of pods without such an object."""
     converts: int
-    """How many are converted, or need not be because a DeviceClass stands for what they ask for."""
+    """Workloads that are converted, or need no conversion because a DeviceClass stands for the resource."""
     refused: int
-    """How many would be refused."""
+    """Workloads that would be refused."""
     left: int
-    """How many would stay with the device plugin."""
-    obstacles: tuple[Obstacle, ...] = ()
-    """Why those are refused or left, those that stop most first."""
-    preemption: Obstacle | None = None
-    """That some of those that convert could preempt other pods now, and not as converted pods; None if none could."""
+    """Workloads that would stay with the device plugin."""
+    obstacles: tuple[ConversionObstacle, ...] = ()
+    """Why workloads are refused or left; the one with the most workloads first."""
+    preemption: ConversionObstacle | None = None
+    """Workloads that can preempt other pods now, but not as converted pods; None if there are none."""
 
     @property
     def ready(self) -> bool:
-        """Whether all convert."""
+        """True if all workloads convert."""
         return self.converts == self.workloads
 
     def as_json(self) -> dict[str, Any]:
@@ -153,30 +188,30 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Everything an audit has to say; equal clusters give equal reports."""
+    """The report of an audit; equal clusters give equal reports."""
 
     findings: tuple[AuditFinding, ...]
-    """The gravest first."""
+    """The most severe first."""
     left_out: int
     """Findings beyond `MOST_FINDINGS`."""
     found: Mapping[tuple[str, Severity], int]
-    """How many objects there are findings about, by rule and severity; with those that are left out."""
+    """The number of objects with findings, by rule and severity; includes the findings that are left out."""
     readiness: tuple[Readiness, ...]
-    """By namespace: of all that have workloads which ask for GPUs, or that opted in."""
+    """The namespaces that have opted in, or have workloads that request GPUs; sorted."""
     gaps: tuple[Gap, ...]
 
     @property
     def denied(self) -> bool:
-        """Whether anything is as it would be refused today."""
+        """True if any object would be refused today."""
         return self.count(Severity.DENY) > 0
 
     def count(self, severity: Severity) -> int:
-        """How many objects there are findings of a severity about; one twice where it has two."""
+        """The number of objects with findings of a severity; an object with two such findings counts twice."""
         return sum(count for (_, found), count in self.found.items() if found is severity)
 
     @property
     def counts(self) -> dict[str, int]:
-        """The report in a few numbers, for a status."""
+        """The numbers of the report, for a status."""
         opted_in = [each for each in self.readiness if each.mode is Mode.ENABLED]
         return {
             **{str(severity): self.count(severity) for severity in (Severity.DENY, Severity.WARN, Severity.AUDIT)},
@@ -190,11 +225,11 @@ class AuditReport:
 
     @property
     def summary(self) -> str:
-        """The report in a line."""
+        """The report in one line."""
         counts = self.counts
-        found = f"{counts['deny']} to be refused, {counts['warn']} warned about"
-        hidden = f"; {_counted(counts['kindsNotReviewed'], 'kind')} not reviewed" if self.gaps else ""
-        ready = f"{counts['namespacesReady']} of {_counted(counts['namespaces'], 'namespace')} ready to convert"
+        found = f"{many(counts['deny'], 'object')} would be refused, {counts['warn']:,} with warnings"
+        hidden = f"; {many(counts['kindsNotReviewed'], 'kind')} not reviewed" if self.gaps else ""
+        ready = f"{counts['namespacesReady']} of {many(counts['namespaces'], 'namespace')} ready to convert"
         return f"{found}; {ready}{hidden}"
 
     def as_json(self) -> dict[str, Any]:
@@ -207,10 +242,6 @@ class AuditReport:
             "readiness": [each.as_json() for each in self.readiness],
             "notReviewed": [gap.as_json() for gap in self.gaps],
         }
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _plural(kind: str) -> str:

@@ -59,21 +59,21 @@ def test_text_tells_what_is_broken_first_and_readiness_last(files, k8s):
         == """\
 Would be refused today
   GA321  Pod team-a/train-5d8f-0 and 3 more (ReplicaSet train-5d8f)
-    spec.containers: asks the device plugin for GPUs in a namespace that converts: it is older than that, came while the webhook was away, or was made by somebody exempt
-    What to do: create it again (kubectl rollout restart, where a workload makes it)
+    spec.containers: requests GPUs from the device plugin in a namespace that converts: the pod is older than the opt-in, was created while the webhook was down, or was created by an exempt user
+    What to do: create it again (kubectl rollout restart, if a workload creates it)
 
 Warnings
   karpenter  NodePool gpus
-    spec.template.spec.requirements: makes GPU nodes, and Karpenter makes none for pods with claims while its support of DRA, which is alpha, is off; namespaces that convert: team-a
+    spec.template.spec.requirements: creates GPU nodes; Karpenter creates none for pods with claims unless its support of DRA (alpha) is on; namespaces that convert: team-a
     What to do: turn on Karpenter's support of DRA (settings.enableDRA on AWS, ignoreDRARequests: false on Google Cloud), or leave namespaces that need its GPU nodes unconverted
 
 Worth knowing
   GA312  ResourceQuota team-b/gpus
-    spec.hard[requests.nvidia.com/gpu]: is "8", and claims of DeviceClass "gpu.nvidia.com", by which converted pods ask, do not count; opting the namespace in would switch the quota off
+    spec.hard[requests.nvidia.com/gpu]: is "8", and does not count the claims of converted pods (DeviceClass "gpu.nvidia.com"); opting the namespace in would switch the quota off
     What to do: limit the namespace by a GPUQuota and remove the limit from the ResourceQuota, or set spec.extendedResourceName: nvidia.com/gpu on the DeviceClass gpu.nvidia.com (Kubernetes 1.36)
 
 Not reviewed
-  PodTemplates, ReplicationControllers, DaemonSets, ReplicaSets, StatefulSets, Rollouts, CronJobs, Jobs, PodCliqueSets, JobSets, JAXJobs, MPIJobs, PaddleJobs, PyTorchJobs, TFJobs, XGBoostJobs, Notebooks, LeaderWorkerSets, RayClusters, RayJobs, RayServices: what they make is not counted among the workloads of a namespace
+  PodTemplates, ReplicationControllers, DaemonSets, ReplicaSets, StatefulSets, Rollouts, CronJobs, Jobs, PodCliqueSets, JobSets, JAXJobs, MPIJobs, PaddleJobs, PyTorchJobs, TFJobs, XGBoostJobs, Notebooks, LeaderWorkerSets, RayClusters, RayJobs, RayServices: their pods are not counted among the workloads of a namespace
 
 Readiness to convert
 NAMESPACE  MODE     READY  WORKLOADS  CONVERT  REFUSED  LEFT
@@ -84,7 +84,7 @@ team-b:
     spec.schedulerName: "volcano" is not known to allocate claims (known: default-scheduler), so the pod is not converted
     What to do: list the scheduler in conversion.schedulers if it allocates ResourceClaims
 
-4 to be refused, 1 warned about; 1 of 2 namespaces ready to convert; 21 kinds not reviewed
+4 objects would be refused, 1 with warnings; 1 of 2 namespaces ready to convert; 21 kinds not reviewed
 """
     )
 
@@ -101,9 +101,9 @@ def test_json_tells_the_same(files, k8s):
             "count": 1,
             "owners": [],
             "path": "spec.containers",
-            "message": "asks the device plugin for GPUs in a namespace that converts: it is older than that, came while the "
-            "webhook was away, or was made by somebody exempt",
-            "remedy": "create it again (kubectl rollout restart, where a workload makes it)",
+            "message": "requests GPUs from the device plugin in a namespace that converts: the pod is older than the opt-in, "
+            "was created while the webhook was down, or was created by an exempt user",
+            "remedy": "create it again (kubectl rollout restart, if a workload creates it)",
         }
     ]
     assert report["readiness"] == [
@@ -167,7 +167,7 @@ def test_findings_that_are_left_out_are_told(files, k8s):
     assert (
         "\n\n1 further finding is left out: a report has the 1000 gravest, and its numbers count all\n" in done.stdout
     )
-    assert "\n1001 to be refused, " in done.stdout
+    assert "\n1,001 objects would be refused, " in done.stdout
 
 
 def test_settings_of_the_cluster_hold(files, k8s):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from policies.audit import MOST_FINDINGS
-from policies.audit.karpenter import KARPENTER
 from policies.audit.pods import TEMPLATE_MISSING
+from policies.audit.surroundings import KARPENTER
 from policies.rules import get_rule
 from webhook.controllers.audit import AuditMetrics
 

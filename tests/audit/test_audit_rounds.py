@@ -106,7 +106,9 @@ async def test_what_may_not_be_listed_is_unknown(cluster):
     path = RESOURCES["Deployment"].path()
     cluster.sandbox.faults.add(faults.failing(403, "forbidden"), path=path, count=1)
     await cluster.audit.round()
-    gap = "Deployments (forbidden: list deployments.apps): what they make is not counted among the workloads of a namespace"
+    gap = (
+        "Deployments (forbidden: list deployments.apps): their pods are not counted among the workloads of a namespace"
+    )
     assert [str(gap) for gap in cluster.audit.report.gaps] == [gap]
 
 
@@ -132,7 +134,7 @@ async def test_summary_is_what_the_status_holds(cluster, k8s):
     await cluster.audit.round()
     assert cluster.audit.summary() == {
         "time": "2027-01-01T12:00:00Z",
-        "summary": "1 to be refused, 0 warned about; 1 of 1 namespace ready to convert",
+        "summary": "1 object would be refused, 0 with warnings; 1 of 1 namespace ready to convert",
         "counts": {
             "deny": 1,
             "warn": 0,

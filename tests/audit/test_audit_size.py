@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.audit import MOST_FINDINGS, Survey, audit
-from policies.audit.forms import form_of
+from policies.audit.pod_forms import form_of
 from policies.decision import Severity
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView

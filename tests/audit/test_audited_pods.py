@@ -10,10 +10,10 @@ from policies.decision import Severity
 from policies.settings import parse_settings
 
 ESCAPED = (
-    "asks the device plugin for GPUs in a namespace that converts: it is older than that, came while the webhook was "
-    "away, or was made by somebody exempt"
+    "requests GPUs from the device plugin in a namespace that converts: the pod is older than the opt-in, was created "
+    "while the webhook was down, or was created by an exempt user"
 )
-AGAIN = "create it again (kubectl rollout restart, where a workload makes it)"
+AGAIN = "create it again (kubectl rollout restart, if a workload creates it)"
 
 
 def told(report):
@@ -110,7 +110,7 @@ def test_converted_pod_that_waits_for_a_lost_template_is_told(k8s, audited, conv
     assert finding.message == f'refer to ResourceClaimTemplate "{name}", which does not exist'
     assert (
         finding.remedy
-        == "wait for the leader, which makes it again every few minutes; if it does not, its log says why"
+        == "wait for the leader, which creates it again every few minutes; if it does not, its log says why"
     )
 
 
@@ -118,7 +118,7 @@ def test_template_that_cannot_be_made_again_needs_another_remedy(k8s, audited, c
     pod, _ = converted(k8s.pod(node=""))
     del pod["metadata"]["annotations"]
     (finding,) = audited(k8s.namespace(), pod).findings
-    text = "create the pod again: what it asked for cannot be told from it, or its namespace converts no more"
+    text = "create the pod again: its request cannot be recovered, or its namespace no longer converts"
     assert (finding.rule, finding.remedy) == ("template-missing", text)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.audit import audit, surveyed
+from policies.audit import audit, surveyed_kinds
 from policies.decision import Severity
 from policies.settings import DEFAULTS
 
@@ -19,7 +19,7 @@ def test_quota_that_is_switched_off_is_told(k8s, audited):
     )
     assert str(finding.path) == "spec.hard[requests.nvidia.com/gpu]"
     assert finding.message == (
-        'is "8", and claims of DeviceClass "gpu.nvidia.com", by which converted pods ask, do not count; '
+        'is "8", and does not count the claims of converted pods (DeviceClass "gpu.nvidia.com"); '
         "the namespace converts, so the quota is switched off"
     )
 
@@ -56,7 +56,7 @@ def test_pool_of_gpu_nodes_is_a_warning_where_namespaces_convert(k8s, audited):
         "gpus",
     )
     assert finding.message == (
-        "makes GPU nodes, and Karpenter makes none for pods with claims while its support of DRA, which is alpha, is off; "
+        "creates GPU nodes; Karpenter creates none for pods with claims unless its support of DRA (alpha) is on; "
         "namespaces that convert: team-a, team-b, team-c and 2 more"
     )
 
@@ -64,13 +64,15 @@ def test_pool_of_gpu_nodes_is_a_warning_where_namespaces_convert(k8s, audited):
 def test_pool_of_gpu_nodes_is_worth_knowing_before_namespaces_convert(k8s, audited):
     (finding,) = audited(k8s.namespace(mode=""), k8s.node_pool()).findings
     assert finding.severity is Severity.AUDIT
-    assert finding.message.endswith("is off; no namespace converts yet")
+    assert finding.message.endswith("is on; no namespace converts yet")
 
 
 def test_pool_that_names_no_gpus_is_worth_knowing(k8s, audited):
     (finding,) = audited(k8s.namespace(), k8s.node_pool(key="kubernetes.io/arch")).findings
     assert finding.severity is Severity.AUDIT
-    assert finding.message.startswith("names no GPUs; where it may make GPU nodes, Karpenter makes none for pods")
+    assert finding.message.startswith(
+        "does not mention GPUs, but may create GPU nodes; Karpenter creates none for pods"
+    )
 
 
 def test_static_pool_has_its_nodes_whatever_pods_ask_for(k8s, audited):
@@ -95,7 +97,7 @@ def test_kinds_with_the_same_consequence_are_told_together(k8s, audited):
     assert [str(gap) for gap in report.gaps] == ["ClusterPolicies, GPUClusters: their mistakes are not reported"]
 
 
-@pytest.mark.parametrize("kind", dict.fromkeys(kind for _, kind in surveyed(DEFAULTS)))
+@pytest.mark.parametrize("kind", dict.fromkeys(kind for _, kind in surveyed_kinds(DEFAULTS)))
 def test_what_could_not_be_surveyed_is_told_with_the_reason(k8s, kind):
     from policies.audit import audit
 
@@ -110,7 +112,7 @@ def test_what_could_not_be_surveyed_is_told_with_the_reason(k8s, kind):
 def test_cluster_without_anything_is_all_right(audited):
     report = audited()
     assert (report.findings, report.readiness, report.gaps, report.denied) == ((), (), (), False)
-    assert report.summary == "0 to be refused, 0 warned about; 0 of 0 namespaces ready to convert"
+    assert report.summary == "0 objects would be refused, 0 with warnings; 0 of 0 namespaces ready to convert"
 
 
 def plugin_node(k8s, name="node-1", kubelet="v1.36.0", offers="8"):

@@ -32,10 +32,10 @@ def test_audit_finds_a_pod_that_escaped(cluster):
     opted_in = {"metadata": {"labels": {"gpu-admission.io/dra": "enabled"}}}
     assert cluster.patch("Namespace", team, body=opted_in).accepted
     report = audit(cluster, team)
-    assert report["summary"] == "1 to be refused, 0 warned about; 1 of 1 namespace ready to convert"
+    assert report["summary"] == "1 object would be refused, 0 with warnings; 1 of 1 namespace ready to convert"
     (finding,) = report["findings"]
     assert (finding["rule"], finding["object"]) == ("GA321", {"kind": "Pod", "namespace": team, "name": "train"})
-    assert finding["message"].startswith("asks the device plugin for GPUs in a namespace that converts: ")
+    assert finding["message"].startswith("requests GPUs from the device plugin in a namespace that converts: ")
 
 
 def test_audit_tells_what_would_become_of_workloads(cluster):

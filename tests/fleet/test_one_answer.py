@@ -19,7 +19,7 @@ ALLOWED = {
         "policies/configuration/config_maps",  # the names that a device plugin is configured with
         "policies/quota/asks/extended.py",  # how much of a GPU a name is
         "policies/quota/devices",
-        "policies/audit/quotas.py",  # the names in a ResourceQuota
+        "policies/audit/surroundings.py",  # the names in a ResourceQuota
         "policies/explanation/remarks.py",  # whether a remark about GPUs belongs to a question
     },
 }

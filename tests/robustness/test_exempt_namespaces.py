@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from policies.audit.outcomes import Outcomes
+from policies.audit.conversions import Conversions
 from policies.decision import Severity
 from policies.entries import ENTRIES
 from policies.quota.report.reporting import quota_report
@@ -168,8 +168,8 @@ def test_quota_elsewhere_is_not_warned_about():
 
 
 def test_audit_knows_that_exempt_namespaces_never_convert():
-    outcomes = Outcomes(view("nvidia"), OPERATOR)
-    assert [outcomes.never_converts(name) for name in ("nvidia", "nvidia-dra-driver-gpu", "team-a")] == [
+    conversions = Conversions(view("nvidia"), OPERATOR)
+    assert [conversions.never_converts(name) for name in ("nvidia", "nvidia-dra-driver-gpu", "team-a")] == [
         True,
         True,
         False,

@@ -14,7 +14,7 @@ from webhook.cli.columns import Column, table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.audit import AuditFinding, AuditReport, Obstacle, Readiness
+    from policies.audit import AuditFinding, AuditReport, ConversionObstacle, Readiness
     from webhook.cli.audits import Audited
 
 __all__ = ["text"]
@@ -107,18 +107,18 @@ def _cells(row: Readiness) -> list[list[str]]:
     return [[printable(row.namespace)], [row.mode.value], ["yes" if row.ready else "no"], *numbers]
 
 
-def _fate(obstacle: Obstacle) -> str:
+def _fate(obstacle: ConversionObstacle) -> str:
     several = obstacle.count > 1
     if obstacle.severity is Severity.DENY:
         return "are refused" if several else "is refused"
     return f"{'stay' if several else 'stays'} with the device plugin"
 
 
-def _loss(obstacle: Obstacle) -> str:
+def _loss(obstacle: ConversionObstacle) -> str:
     return f"{'convert and lose' if obstacle.count > 1 else 'converts and loses'} preemption"
 
 
-def _obstacle(obstacle: Obstacle, fate: str) -> Iterator[str]:
+def _obstacle(obstacle: ConversionObstacle, fate: str) -> Iterator[str]:
     more = f" and {obstacle.count - 1} more" if obstacle.count > 1 else ""
     yield f"  {obstacle.workload}{more} {fate} [{obstacle.rule}]"
     yield f"    {obstacle.path}: {obstacle.message}"

@@ -1,4 +1,4 @@
-"""Outcomes: what conversion would make of a pod, asked once for pods that are alike."""
+"""What conversion would make of pods, computed once for pods of one form."""
 
 from __future__ import annotations
 
@@ -20,68 +20,67 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["Outcome", "Outcomes", "Verdict", "asks_device_plugin", "is_converted"]
+__all__ = ["Conversion", "ConversionResult", "Conversions", "is_converted", "requests_device_plugin"]
 
 
-class Verdict(Enum):
-    """What becomes of a pod in a namespace that converts."""
+class ConversionResult(Enum):
+    """What happens to a pod in a namespace that converts."""
 
-    CONVERTS = "converts"
-    """It is converted."""
-    STAYS = "stays"
-    """It stays as it is and gets its GPUs by DRA: a DeviceClass stands for what it asks for."""
-    LEFT = "left"
-    """It stays with the device plugin."""
+    CONVERTED = "converted"
+    UNNEEDED = "unneeded"
+    """The pod stays as it is and gets its GPUs by DRA: a DeviceClass stands for the resource that it requests."""
+    DEVICE_PLUGIN = "device plugin"
+    """The pod stays as it is and gets its GPUs from the device plugin."""
     REFUSED = "refused"
 
 
-class Outcome(NamedTuple):
-    """A verdict, and what was said."""
+class Conversion(NamedTuple):
+    """What conversion would make of a pod."""
 
-    verdict: Verdict
+    result: ConversionResult
     findings: tuple[Finding, ...]
-    """What refuses the pod, keeps it from being converted, or is lost by its conversion."""
+    """Why the pod is refused or not converted, or what it loses by conversion."""
 
 
-class Outcomes:
-    """Asks the entry `conversion`, whatever the namespaces have chosen."""
+class Conversions:
+    """Reviews pods by the entry `conversion`, whatever their namespaces have chosen."""
 
     def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
         self._view = view
         self._settings = settings
-        self._known: dict[tuple[str, bytes], Outcome] = {}
+        self._by_form: dict[tuple[str, bytes], Conversion] = {}
 
     def never_converts(self, namespace: str) -> bool:
         """True if a namespace is exempt from conversion, whatever its label says."""
         return bool(exemption_in_cluster("conversion", namespace, self._settings))
 
-    def of(self, namespace: str, form: bytes, pod: Object) -> Outcome:
-        """What becomes of a pod as it is created, known by its form."""
-        known = self._known.get((namespace, form))
-        if known is None:
-            known = self._known[namespace, form] = self._asked(namespace, pod)
-        return known
+    def of(self, namespace: str, form: bytes, pod: Object) -> Conversion:
+        """The conversion of a pod as it is created; the same for all pods of this form."""
+        key = (namespace, form)
+        if key not in self._by_form:
+            self._by_form[key] = self._conversion(namespace, pod)
+        return self._by_form[key]
 
-    def _asked(self, namespace: str, pod: Object) -> Outcome:
+    def _conversion(self, namespace: str, pod: Object) -> Conversion:
         decision = review(Request(pod, namespace=namespace, entry="conversion"), self._view, self._settings)
         if not decision.allowed:
-            return Outcome(Verdict.REFUSED, decision.denials)
+            return Conversion(ConversionResult.REFUSED, decision.denials)
         if decision.patch:
             lost = tuple(finding for finding in decision.findings if finding.rule == PREEMPTION.id)
-            return Outcome(Verdict.CONVERTS, lost)
+            return Conversion(ConversionResult.CONVERTED, lost)
         leaves = strategy_of(namespace, self._view) in ("leave", "auto")
         if leaves and all(finding.rule == CHOSEN.id for finding in decision.findings):
-            return Outcome(Verdict.STAYS, ())
-        return Outcome(Verdict.LEFT, decision.findings)
+            return Conversion(ConversionResult.UNNEEDED, ())
+        return Conversion(ConversionResult.DEVICE_PLUGIN, decision.findings)
 
 
-def asks_device_plugin(pod: Object, view: ClusterView) -> bool:
+def requests_device_plugin(pod: Object, view: ClusterView) -> bool:
     """True if a pod of any shape requests a resource of the device plugin."""
     return any(each.kind is RequestKind.DEVICE_PLUGIN for each in extended_requests(pod, view))
 
 
 def is_converted(pod: Object, namespace: str) -> bool:
-    """Whether a pod was converted, as far as its marks prove themselves."""
+    """True if a pod was converted, as far as its marks prove it."""
     try:
         return converted_by(Pod.read(pod), namespace) is not None
     except MalformedPodError:

@@ -1,7 +1,6 @@
-"""Forms of pods: what the pods of one template have in common, so that they are judged once.
+"""Pod forms: the parts that pods of one template have in common, so that they are reviewed once.
 
-A stored pod is not as it was created: the API server, controllers, the scheduler and the kubelet have written into it
-what is each pod's own. That is left out where forms are compared.
+Fields that the API server, controllers, the scheduler and the kubelet write into each pod are not part of its form.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from policies.metadata_keys import PREFIX
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
-__all__ = ["as_created", "form_of", "shown_controller", "slim"]
+__all__ = ["as_created", "controller_label", "form_of", "slim_pod"]
 
 _OWN_TO_PODS = frozenset({"nodeName", "hostname", "resourceClaimStatuses", "ephemeralContainers"})
-"""Fields of a spec that differ between the pods of one template, or that are added to a pod that runs."""
+"""Fields of a spec that differ between the pods of one template, or are added to running pods."""
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - the name of a volume
 _LABELS_READ = (PREFIX, "kueue.x-k8s.io/")
 _ANNOTATIONS_READ = (PREFIX, "nvidia.cdi.k8s.io/", "cdi.k8s.io/")
-"""Beginnings of the keys that decisions read; the others say what networks and controllers did."""
-_PARTS_ASKING = ("name", "resources", "restartPolicy")
-"""What decisions on conversion read of a container."""
+"""Prefixes of the keys that decisions read; networks and controllers write the others."""
+_FIELDS_OF_REQUESTS = ("name", "resources", "restartPolicy")
+"""The fields of a container that conversion reads."""
 
 
 def as_created(pod: Object) -> Object:
-    """The pod as the webhook was asked about it: without a node, a status, and containers that debug it."""
+    """The pod as it was when it was created: without node, status and ephemeral containers."""
     spec = pod.get("spec")
     if not isinstance(spec, dict):
         return pod
@@ -39,43 +38,43 @@ def as_created(pod: Object) -> Object:
 
 
 def form_of(pod: Object) -> bytes:
-    """The same for pods that all decisions on them are the same for, in one namespace; 16 bytes."""
+    """A hash of 16 bytes, equal for pods that get the same decisions in one namespace."""
     spec = pod.get("spec")
     metadata = {
         "labels": _read(lookup(pod, ("metadata", "labels")), _LABELS_READ),
         "annotations": _read(lookup(pod, ("metadata", "annotations")), _ANNOTATIONS_READ),
-        "controller": shown_controller(pod).partition(" ")[0],
+        "controller": controller_label(pod).partition(" ")[0],
     }
     common = _common(spec) if isinstance(spec, dict) else spec
     text = json.dumps([metadata, common], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).digest()[:16]
 
 
-def shown_controller(document: Object) -> str:
-    """Kind and name of the controller that made an object, `ReplicaSet train-5d8f`; empty where none did."""
+def controller_label(document: Object) -> str:
+    """Kind and name of an object's controller, such as `ReplicaSet train-5d8f`; empty if it has none."""
     owner = controller_of(document)
     return "" if owner is None else f"{owner.get('kind')} {owner.get('name')}"
 
 
-def slim(pod: Object) -> Object:
-    """The pod with what conversion reads of it; most of a pod is environment, mounts and probes."""
+def slim_pod(pod: Object) -> Object:
+    """The pod with only the fields that conversion reads; most of a pod is environment, mounts and probes."""
     spec = pod.get("spec")
     if not isinstance(spec, dict):
         return pod
     kept = {field: value for field, value in spec.items() if field != "volumes"}
     for field in ("containers", "initContainers"):
         if isinstance(spec.get(field), list):
-            kept[field] = [_asking(container) for container in spec[field]]
+            kept[field] = [_slim_container(container) for container in spec[field]]
     metadata = pod.get("metadata")
     if isinstance(metadata, dict):
         metadata = {field: value for field, value in metadata.items() if field != "managedFields"}
     return {**pod, "metadata": metadata, "spec": kept}
 
 
-def _asking(container: Any) -> Any:
+def _slim_container(container: Any) -> Any:
     if not isinstance(container, dict):
         return container
-    return {part: container[part] for part in _PARTS_ASKING if part in container}
+    return {field: container[field] for field in _FIELDS_OF_REQUESTS if field in container}
 
 
 def _common(spec: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +103,7 @@ def _is_token(volume: Any) -> bool:
 
 
 def _volume(volume: Any) -> Any:
-    """A volume; a StatefulSet gives each pod a claim of its own."""
+    """The volume without its claim name: a StatefulSet gives each pod its own claim."""
     if lookup(volume, ("persistentVolumeClaim", "claimName")) is None:
         return volume
     return {**volume, "persistentVolumeClaim": {**volume["persistentVolumeClaim"], "claimName": ""}}
