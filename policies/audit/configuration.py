@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.audit.report import AuditFinding
 from policies.conversion.sweep import is_ours
-from policies.dra.allocated_claims import claim_consumers
+from policies.dra.resource_claims import Claim
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import group_of
@@ -110,7 +110,7 @@ def _alike(objects: Sequence[Object], keep_on: KeepOn) -> list[list[Object]]:
 
 def _holders(claims: Sequence[Object]) -> tuple[str, ...]:
     """The consumers of claims, such as `Pod train-0`; empty for objects of other kinds."""
-    consumers = (consumer for each in claims if each["kind"] == "ResourceClaim" for consumer in claim_consumers(each))
+    consumers = (consumer for each in claims if each["kind"] == "ResourceClaim" for consumer in Claim(each).consumers)
     return tuple(sorted({f"{_consumer_kind(each)} {lookup(each, ('name',))}" for each in consumers}))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.allocated_claims import allocated_devices, claim_consumers
+from policies.dra.resource_claims import Claim
 from policies.fleet import extended_requests
 from policies.kubernetes.objects import Object, has_ended, name_of, namespace_of
 from policies.kubernetes.paths import lookup
@@ -30,7 +30,7 @@ def gpu_claims(claims: Iterable[Object]) -> list[str]:
     return sorted(
         _full_name(claim)
         for claim in claims
-        if claim_consumers(claim) and any(device.get("driver") == DRIVER for device in allocated_devices(claim))
+        if Claim(claim).consumers and any(device.get("driver") == DRIVER for device in Claim(claim).allocated_devices)
     )
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from policies.dra.allocated_claims import claim_consumers
 from policies.dra.class_names import class_meant, other_classes
+from policies.dra.resource_claims import Claim, claim_as_v1
 from policies.explanation.cluster import BRING
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind
-from policies.explanation.versions import claim_as_v1
 from policies.fleet.pod_claims import pod_claims
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of, namespace_of
@@ -18,7 +17,7 @@ from policies.kubernetes.printable import printable
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from policies.decision import Template
     from policies.kubernetes.objects import Object
@@ -72,7 +71,7 @@ def whereabouts(claims: Iterable[NamedClaim], pod: str) -> _Parts:
     allocated: list[NamedClaim] = []
     obstacles: list[Obstacle] = []
     for claim in claims:
-        has_devices = isinstance(lookup(claim.claim, ("status", "allocation")), dict)
+        has_devices = Claim(claim.claim).allocation is not None
         (allocated if has_devices else unallocated).append(claim)
         pods = reservations(claim.claim)
         if pod and pod not in pods and not claim.group and len(pods) >= MOST_PODS:
@@ -87,7 +86,7 @@ def whereabouts(claims: Iterable[NamedClaim], pod: str) -> _Parts:
 
 def reservations(claim: Object) -> list[str]:
     """The names of the pods, and of the PodGroups as one each, that a claim is reserved for."""
-    return [str(consumer.get("name") or "") for consumer in claim_consumers(claim)]
+    return [str(consumer.get("name") or "") for consumer in Claim(claim).consumers]
 
 
 def _made_already(pod: Object) -> dict[str, str]:
@@ -197,14 +196,5 @@ def _remedy(name: str, view: ClusterView) -> str:
 
 def _names(claims: Iterable[NamedClaim]) -> list[str]:
     """The classes that claims name, each once, in their order."""
-    return list(dict.fromkeys(name for claim in claims for name in _of_requests(claim.claim)))
-
-
-def _of_requests(claim: Object) -> Iterator[str]:
-    requests = lookup(claim, ("spec", "devices", "requests"))
-    for request in requests if isinstance(requests, list) else []:
-        alternatives: Any = lookup(request, ("firstAvailable",))
-        for part in (lookup(request, ("exactly",)), *(alternatives if isinstance(alternatives, list) else [])):
-            name = lookup(part, ("deviceClassName",))
-            if isinstance(name, str) and name:
-                yield name
+    subrequests = (each for named in claims for each in Claim(named.claim).subrequests)
+    return list(dict.fromkeys(each.device_class for each in subrequests if each.device_class))

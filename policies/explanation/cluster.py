@@ -7,11 +7,11 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.dra.allocated_claims import allocated_devices, claim_consumers
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.index import SliceIndex
 from policies.dra.allocation.slices import Slice
 from policies.dra.allocation.usage import NONE, Held, Usage
+from policies.dra.resource_claims import Claim
 from policies.explanation.versions import slice_as_v1
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of, namespace_of
@@ -129,13 +129,13 @@ def _slice(document: Object) -> Slice | str:
 
 def _holding(claim: Object) -> Holding | None:
     """What a claim holds, by those results of its allocation that have the shape of one; None for nothing."""
-    held = Held.by(allocated_devices(claim))
+    held = Held.by(Claim(claim).allocated_devices)
     return Holding(held, _holder(claim), _pods(claim)) if any(held) else None
 
 
 def _pods(claim: Object) -> tuple[str, ...]:
     pods = _consumers(claim, "pods")
-    return tuple(f"{namespace_of(claim)}/{name}" for name in pods) if len(pods) == len(claim_consumers(claim)) else ()
+    return tuple(f"{namespace_of(claim)}/{name}" for name in pods) if len(pods) == len(Claim(claim).consumers) else ()
 
 
 def _holders(claims: Iterable[Holding]) -> dict[str, tuple[str, ...]]:
@@ -157,7 +157,7 @@ def _holder(claim: Object) -> str:
 
 
 def _consumers(claim: Object, resource: str) -> list[str]:
-    return [str(consumer.get("name")) for consumer in claim_consumers(claim) if consumer.get("resource") == resource]
+    return [str(consumer.get("name")) for consumer in Claim(claim).consumers if consumer.get("resource") == resource]
 
 
 def _first(names: list[str], noun: str) -> str:

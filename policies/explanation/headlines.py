@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.dra.resource_claims import Claim
 from policies.dra.words import listed, many
 from policies.explanation.node_groups import device_names
 from policies.explanation.question import ObstacleKind
 from policies.explanation.report import Verdict
-from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,9 +43,9 @@ def scheduled(question: Question) -> str:
     """The headline where there is nothing left to decide."""
     if question.node_name:
         return f"it is bound to node {question.node_name} already, so no scheduler looks for another"
-    allocations = [lookup(claim.claim, ("status", "allocation")) for claim in question.allocated]
-    devices = listed(device_names(each for each in allocations if isinstance(each, dict)))
-    pools = sorted({str(result.get("pool")) for each in allocations for result in _results(each)})
+    claims = [Claim(named.claim) for named in question.allocated]
+    devices = listed(device_names(claim.allocation for claim in claims if claim.allocation is not None))
+    pools = sorted({str(result.get("pool")) for claim in claims for result in claim.allocated_devices})
     return f"it has its devices already: {devices} of pool {listed(pools)}"
 
 
@@ -79,8 +79,3 @@ def _replicas(question: Question, found: Replicas | None) -> str:
     thing = "claim" if question.pod is None else "replica"
     at_least = "at least " if found.at_least else ""
     return f", {at_least}{many(found.count, thing)} in all"
-
-
-def _results(allocation: object) -> list[dict[str, object]]:
-    results = lookup(allocation, ("devices", "results"))
-    return [each for each in results if isinstance(each, dict)] if isinstance(results, list) else []

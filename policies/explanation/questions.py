@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from policies.conversion.rules import UNSATISFIABLE
 from policies.decision import Severity
+from policies.dra.resource_claims import claim_as_v1
 from policies.explanation.claims import claims_of_pod, class_obstacles, is_stored, whereabouts
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
-from policies.explanation.versions import claim_as_v1
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.kubernetes.amounts import pod_amounts
 from policies.kubernetes.objects import controller_of, name_of, namespace_of

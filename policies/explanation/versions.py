@@ -9,24 +9,10 @@ from policies.kubernetes.paths import lookup
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
-__all__ = ["claim_as_v1", "slice_as_v1"]
+__all__ = ["slice_as_v1"]
 
 _V1 = "resource.k8s.io/v1"
 _FLAT = "resource.k8s.io/v1beta1"
-
-
-def claim_as_v1(document: Object) -> Object:
-    """A ResourceClaim, or anything else with a claim's spec, as v1 writes it; the object given is not changed.
-
-    Source: k8s.io/api/resource/v1beta1/types.go: an exact request has its fields in the request itself.
-    """
-    if document.get("apiVersion") != _FLAT:
-        return {**document, "apiVersion": _V1}
-    requests = lookup(document, ("spec", "devices", "requests"))
-    if not isinstance(requests, list):
-        return {**document, "apiVersion": _V1}
-    devices = {**document["spec"]["devices"], "requests": [_request(request) for request in requests]}
-    return {**document, "apiVersion": _V1, "spec": {**document["spec"], "devices": devices}}
 
 
 def slice_as_v1(document: Object) -> Object:
@@ -39,13 +25,6 @@ def slice_as_v1(document: Object) -> Object:
         return document
     flattened = [_device(device) for device in devices]
     return {**document, "apiVersion": _V1, "spec": {**document["spec"], "devices": flattened}}
-
-
-def _request(request: Any) -> Any:
-    if not isinstance(request, dict) or request.get("firstAvailable") or "exactly" in request:
-        return request
-    exactly = {key: value for key, value in request.items() if key not in ("name", "firstAvailable")}
-    return {"name": request.get("name"), "exactly": exactly}
 
 
 def _device(device: Any) -> Any:

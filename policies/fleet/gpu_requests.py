@@ -17,7 +17,7 @@ from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.dra.device_requests import Asked, Request
+    from policies.dra.resource_claims import DeviceRequest, Subrequest
     from policies.fleet.known_classes import KnownClasses
     from policies.fleet.pod_claims import PodClaim
     from policies.kubernetes.objects import Object
@@ -239,22 +239,22 @@ class _Claims:
             self._judged[key] = self._judge(claim.requests)
         return GPURequest(RequestKind.CLAIM, claim.name, claim.path, None, *self._judged[key])
 
-    def _judge(self, requests: tuple[Request, ...]) -> _Judgement:
+    def _judge(self, requests: tuple[DeviceRequest, ...]) -> _Judgement:
         by_request: dict[str, GPUAccess] = {}
         unseen: dict[tuple[str, str], None] = {}
         for request in requests:
-            access = [self._of_class(asked) for asked in request.alternatives]
-            for asked, each in zip(request.alternatives, access, strict=True):
+            access = [self._of_class(subrequest) for subrequest in request.subrequests]
+            for subrequest, each in zip(request.subrequests, access, strict=True):
                 if each is GPUAccess.UNKNOWN:
-                    unseen["DeviceClass", asked.device_class] = None
+                    unseen["DeviceClass", subrequest.device_class] = None
             given = GPUAccess.of_one(access)
             by_request[request.name] = GPUAccess.of_all((given, by_request.get(request.name, GPUAccess.NONE)))
         return _Judgement(GPUAccess.of_all(by_request.values()), tuple(unseen), by_request)
 
-    def _of_class(self, asked: Asked) -> GPUAccess:
-        texts = asked.selectors
+    def _of_class(self, subrequest: Subrequest) -> GPUAccess:
+        texts = subrequest.expressions
         self._text_left -= sum(map(len, texts))
-        return GPUAccess.by(self._classes.types(asked.device_class, texts if self._text_left >= 0 else ()))
+        return GPUAccess.by(self._classes.types(subrequest.device_class, texts if self._text_left >= 0 else ()))
 
     @cached_property
     def _classes(self) -> KnownClasses:

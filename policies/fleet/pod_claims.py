@@ -5,32 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from policies.dra.device_requests import read_requests
 from policies.dra.pod_groups import pod_group
+from policies.dra.resource_claims import Claim, ClaimKind
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.device_requests import Request
     from policies.dra.pod_groups import PodGroup
+    from policies.dra.resource_claims import DeviceRequest
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView, Unknown
 
 __all__ = [
     "MOST_CLAIMS",
-    "ClaimKind",
     "PodClaim",
-    "claim_requests",
     "number_of_template_claims",
     "pod_claims",
     "template_claims",
 ]
-
-ClaimKind = Literal["ResourceClaim", "ResourceClaimTemplate"]
 
 MOST_CLAIMS = 1000
 """Claims of a pod that are read; Kubernetes has no limit. Further claims count as giving no GPU, so a container that
@@ -40,10 +36,6 @@ claims when they are created."""
 _NAMED_BY: dict[ClaimKind, str] = {
     "ResourceClaim": "resourceClaimName",
     "ResourceClaimTemplate": "resourceClaimTemplateName",
-}
-_REQUESTS: dict[ClaimKind, FieldPath] = {
-    "ResourceClaim": FieldPath(("spec", "devices", "requests")),
-    "ResourceClaimTemplate": FieldPath(("spec", "spec", "devices", "requests")),
 }
 
 
@@ -77,11 +69,11 @@ class PodClaim:
         return None if self.kind is None else self.view.get(self.kind, self.object_name, self.namespace)
 
     @cached_property
-    def requests(self) -> tuple[Request, ...] | None:
+    def requests(self) -> tuple[DeviceRequest, ...] | None:
         """The requests of the claim; None if the object is missing or unknown."""
         if self.kind is None or not isinstance(self.document, dict):
             return None
-        return claim_requests(self.document, self.kind)
+        return Claim(self.document, self.kind).requests
 
 
 def pod_claims(pod: Object, namespace: str, view: ClusterView) -> tuple[PodClaim, ...]:
@@ -111,13 +103,6 @@ def template_claims(pod: Object, namespace: str, view: ClusterView) -> tuple[Pod
 def number_of_template_claims(pod: Object) -> int:
     """How many claims of a pod are made from templates, without the limit of `template_claims`."""
     return sum(_names_template(entry) for _, entry in _entries(pod))
-
-
-def claim_requests(document: Object, kind: ClaimKind) -> tuple[Request, ...]:
-    """The requests of a ResourceClaim or ResourceClaimTemplate, in any version of resource.k8s.io."""
-    path = _REQUESTS[kind]
-    version = str(document.get("apiVersion", "")).rpartition("/")[2]
-    return tuple(read_requests(lookup(document, path), path, version))
 
 
 def _entries(pod: Object) -> Iterator[tuple[int, dict[Any, Any]]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from policies.decision import Finding
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Asked
+    from policies.dra.resource_claims import Subrequest
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
 
@@ -51,9 +51,9 @@ def admin_access_label(subject: Subject) -> Iterator[Problem]:
     """
     if _is_allowed(subject) is not False:
         return
-    for asked in _admin_requests(subject):
+    for subrequest in _admin_requests(subject):
         text = f'needs the label {_LABEL}: "true" on namespace "{subject.namespace}", which does not have it'
-        yield problem(asked.path / "adminAccess", text)
+        yield problem(subrequest.path / "adminAccess", text)
 
 
 @CLAIMS.rule(
@@ -72,14 +72,16 @@ def admin_access_requested(subject: Subject) -> Iterator[Problem]:
     if _is_allowed(subject) is False or subject.facts.offers("DRAAdminAccess") is False:
         return
     severity = _severity(subject.namespace, subject.facts.settings)
-    for asked in _admin_requests(subject):
+    for subrequest in _admin_requests(subject):
         text = "lets the claim's pods use devices that other pods hold"
-        yield problem(asked.path / "adminAccess", text, severity=severity)
+        yield problem(subrequest.path / "adminAccess", text, severity=severity)
 
 
-def _admin_requests(subject: Subject) -> Iterator[Asked]:
-    exact = (asked for request in subject.requests if not request.prioritized for asked in request.alternatives)
-    return (asked for asked in exact if asked.admin_access)
+def _admin_requests(subject: Subject) -> Iterator[Subrequest]:
+    exact = (
+        subrequest for request in subject.requests if not request.is_prioritized for subrequest in request.subrequests
+    )
+    return (subrequest for subrequest in exact if subrequest.admin_access)
 
 
 def _is_allowed(subject: Subject) -> bool | None:

@@ -9,7 +9,6 @@ from policies.decision import Severity
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.field_errors import invalid
 from policies.dra.claims.name_errors import qualified_name_error
-from policies.kubernetes.paths import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 
 if TYPE_CHECKING:
@@ -31,10 +30,9 @@ def capacity_names(subject: Subject) -> Iterator[Problem]:
     A name is an identifier, memory, or one with its domain before it. A claim that asks for what no device can have is
     never allocated, and one that asks for less than nothing means something else.
     """
-    for asked in subject.asked:
-        path = asked.path / "capacity" / "requests"
-        wanted = lookup(asked.fields, ("capacity", "requests"))
-        for name, amount in wanted.items() if isinstance(wanted, dict) else ():
+    for subrequest in subject.subrequests:
+        path = subrequest.path / "capacity" / "requests"
+        for name, amount in (subrequest.capacity or {}).items():
             if error := qualified_name_error(name):
                 yield problem(path / name, f"{invalid(name, error)}, so no device has it")
             elif _is_negative(amount):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Asked
+    from policies.dra.resource_claims import Subrequest
 
 _MODES = ("All", "ExactCount")
 
@@ -34,10 +34,10 @@ def class_names(subject: Subject) -> Iterator[Problem]:
 
     A class has the name of an object. The names of extended resources, such as nvidia.com/gpu, are none.
     """
-    for asked in subject.asked:
-        path, name = asked.path / "deviceClassName", asked.fields.get("deviceClassName")
+    for subrequest in subject.subrequests:
+        path, name = subrequest.path / "deviceClassName", subrequest.fields.get("deviceClassName")
         if name is None or name == "":
-            if not _is_told_as_misplaced(subject, asked):
+            if not _is_told_as_misplaced(subject, subrequest):
                 yield problem(path, REQUIRED)
         elif isinstance(name, str) and (error := subdomain_error(name)):
             meant = {GPU_RESOURCE: "gpu.nvidia.com"}.get(name) or as_dns_subdomain(name)
@@ -46,10 +46,10 @@ def class_names(subject: Subject) -> Iterator[Problem]:
             )
 
 
-def _is_told_as_misplaced(subject: Subject, asked: Asked) -> bool:
+def _is_told_as_misplaced(subject: Subject, subrequest: Subrequest) -> bool:
     """Whether the class stands under `exactly`, where v1beta1 does not look for it, or under a name that it has not."""
-    misspelt = any(name not in ASKED_FIELDS and closest(name, ("deviceClassName",)) for name in asked.fields)
-    return misspelt or (subject.version == "v1beta1" and "exactly" in asked.fields)
+    misspelt = any(name not in ASKED_FIELDS and closest(name, ("deviceClassName",)) for name in subrequest.fields)
+    return misspelt or (subject.version == "v1beta1" and "exactly" in subrequest.fields)
 
 
 @CLAIMS.rule(
@@ -64,15 +64,15 @@ def amounts(subject: Subject) -> Iterator[Problem]:
 
     A count of 0 is taken for one that is missing, and stands for 1.
     """
-    for asked in subject.asked:
-        mode, count = asked.fields.get("allocationMode"), asked.fields.get("count")
+    for subrequest in subject.subrequests:
+        mode, count = subrequest.fields.get("allocationMode"), subrequest.fields.get("count")
         if isinstance(mode, str) and mode and mode not in _MODES:
             guess = closest(mode, _MODES)
             remedy = f'write "{guess}"' if guess else 'write "ExactCount" or "All"'
-            yield problem(asked.path / "allocationMode", unsupported(mode, _MODES), remedy)
+            yield problem(subrequest.path / "allocationMode", unsupported(mode, _MODES), remedy)
         if not isinstance(count, int) or isinstance(count, bool):
             continue
-        path = asked.path / "count"
+        path = subrequest.path / "count"
         if mode == "All" and count != 0:
             text = invalid(count, "must not be specified when allocationMode is 'All'")
             yield problem(path, text, "remove count, or write allocationMode: ExactCount")

@@ -109,18 +109,21 @@ def _request(request: Any, version: str) -> Any:
     }
 
 
-def _asked(asked: Any) -> Any:
-    if not isinstance(asked, dict):
-        return asked
-    mode = asked.get("allocationMode") or "ExactCount"
-    count = asked.get("count") or (1 if mode == "ExactCount" else 0)
-    tolerations, capacity = asked.get("tolerations"), lookup(asked, ("capacity", "requests"))
+def _asked(subrequest: Any) -> Any:
+    if not isinstance(subrequest, dict):
+        return subrequest
+    mode = subrequest.get("allocationMode") or "ExactCount"
+    count = subrequest.get("count") or (1 if mode == "ExactCount" else 0)
+    tolerations, capacity = subrequest.get("tolerations"), lookup(subrequest, ("capacity", "requests"))
     if isinstance(tolerations, list):
         defaulted = [{"operator": "Equal", **item} if isinstance(item, dict) else item for item in tolerations]
-        asked = {**asked, "tolerations": defaulted}
+        subrequest = {**subrequest, "tolerations": defaulted}
     if isinstance(capacity, dict):
-        asked = {**asked, "capacity": {"requests": {name: _amount(value) for name, value in capacity.items()}}}
-    return {**asked, "allocationMode": mode, "count": count}
+        subrequest = {
+            **subrequest,
+            "capacity": {"requests": {name: _amount(value) for name, value in capacity.items()}},
+        }
+    return {**subrequest, "allocationMode": mode, "count": count}
 
 
 def _amount(value: Any) -> Any:

@@ -49,12 +49,12 @@ def list_lengths(subject: Subject) -> Iterator[Problem]:
             yield problem(
                 part.path / "requests", too_many(len(part.requests), MOST), "leave it out to mean all requests"
             )
-    for asked in subject.asked:
-        tolerations = asked.fields.get("tolerations")
+    for subrequest in subject.subrequests:
+        tolerations = subrequest.fields.get("tolerations")
         if isinstance(tolerations, list) and len(tolerations) > _MOST_TOLERATIONS:
             text = f"has {len(tolerations)} items; {_MOST_TOLERATIONS} is the documented limit"
             remedy = "tolerate all of a kind by operator: Exists"
-            yield problem(asked.path / "tolerations", text, remedy, severity=Severity.WARN)
+            yield problem(subrequest.path / "tolerations", text, remedy, severity=Severity.WARN)
 
 
 _REMEDIES: dict[str | int, str] = {
@@ -69,5 +69,5 @@ def _lists(subject: Subject) -> Iterator[tuple[FieldPath, Any]]:
     for name in names:
         path = subject.devices_path / name
         yield path, lookup(subject.object, path)
-    for asked in subject.asked:
-        yield asked.path / "selectors", asked.fields.get("selectors")
+    for subrequest in subject.subrequests:
+        yield subrequest.path / "selectors", subrequest.fields.get("selectors")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Config
+    from policies.dra.resource_claims import Config
 
 _LONGEST = 10 * 1024
 """Bytes of parameters, as JSON."""

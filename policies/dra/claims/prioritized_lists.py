@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Request
+    from policies.dra.resource_claims import DeviceRequest
 
 
 @CLAIMS.rule(
@@ -44,5 +44,5 @@ def one_way_of_asking(subject: Subject) -> Iterator[Problem]:
             yield problem(request.path, f"{REQUIRED}: {text}")
 
 
-def _flat(request: Request) -> list[str]:
+def _flat(request: DeviceRequest) -> list[str]:
     return [name for name in ASKED_FIELDS if request.fields.get(name) is not None]

@@ -52,8 +52,8 @@ def references(subject: Subject) -> Iterator[Problem]:
 def _names(subject: Subject) -> Iterator[str]:
     for request in subject.requests:
         yield request.name
-        if request.prioritized:
-            yield from (asked.name for asked in request.alternatives)
+        if request.is_prioritized:
+            yield from (subrequest.full_name for subrequest in request.subrequests)
 
 
 def _remedy(name: str, known: list[str]) -> str | None:

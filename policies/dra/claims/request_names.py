@@ -31,8 +31,8 @@ def request_names(subject: Subject) -> Iterator[Problem]:
     """
     yield from _names((request.path, request.fields) for request in subject.requests)
     for request in subject.requests:
-        if request.prioritized:
-            yield from _names((asked.path, asked.fields) for asked in request.alternatives)
+        if request.is_prioritized:
+            yield from _names((subrequest.path, subrequest.fields) for subrequest in request.subrequests)
 
 
 def _names(named: Iterable[tuple[FieldPath, dict[str, Any]]]) -> Iterator[Problem]:

@@ -130,10 +130,10 @@ def _domain_of(part: str, name: str, selector: SelectorText, subject: Subject) -
     """The domain that a name is probably in: the driver of the class, else NVIDIA's."""
     if any((part, STANDARD, name) in (*kind.always, *kind.sometimes) for kind in KINDS):
         return STANDARD
-    if selector.asked is None:
+    if selector.subrequest is None:
         texts: Iterable[str] = (each.text for each in subject.selectors[:MOST])
     else:
-        found = subject.facts.device_class(selector.asked.device_class)
+        found = subject.facts.device_class(selector.subrequest.device_class)
         texts = (selector_texts(found) or ())[:MOST] if isinstance(found, dict) else ()
     return next((driver[2] for text in texts if (driver := _DRIVER.search(text))), DRIVER)
 

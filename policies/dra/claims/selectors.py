@@ -158,7 +158,7 @@ def _items(subject: Subject) -> Iterator[tuple[FieldPath, Any]]:
     lists = (
         [(subject.devices_path / "selectors", lookup(subject.object, subject.devices_path / "selectors"))]
         if subject.kind == "DeviceClass"
-        else [(asked.path / "selectors", asked.fields.get("selectors")) for asked in subject.asked]
+        else [(subrequest.path / "selectors", subrequest.fields.get("selectors")) for subrequest in subject.subrequests]
     )
     for path, items in lists:
         for index, item in enumerate(items if isinstance(items, list) else ()):

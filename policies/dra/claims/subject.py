@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.device_requests import Config, Constraint, Request, read_requests
+from policies.dra.resource_claims import Claim, read_configs
 from policies.entries import CLAIM_KINDS
 from policies.kubernetes.objects import Object, name_of
 from policies.kubernetes.paths import FieldPath, lookup
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.claims.facts import Facts
-    from policies.dra.device_requests import Asked
-    from policies.request import Request as AdmissionRequest
+    from policies.dra.resource_claims import Config, Constraint, DeviceRequest, Subrequest
+    from policies.request import Request
 
 __all__ = ["SelectorText", "Subject"]
 
@@ -28,7 +28,7 @@ class SelectorText:
     path: FieldPath
     """Of the expression."""
     text: str
-    asked: Asked | None
+    subrequest: Subrequest | None
     """Who selects by it; None in a DeviceClass."""
 
 
@@ -52,7 +52,7 @@ class Subject:
     """Whether the API server asks: it serves this version then, and has dropped the fields that it does not know."""
 
     @classmethod
-    def of(cls, request: AdmissionRequest, facts: Facts) -> Subject | None:
+    def of(cls, request: Request, facts: Facts) -> Subject | None:
         """What an admission request is about; None where that is nothing of these kinds."""
         if (request.group, request.kind) not in CLAIM_KINDS or not isinstance(request.object, dict):
             return None
@@ -81,26 +81,31 @@ class Subject:
         return self.spec_path if self.kind == "DeviceClass" else self.spec_path / "devices"
 
     @cached_property
-    def requests(self) -> tuple[Request, ...]:
-        """The claim's requests, all versions alike."""
-        path = self.devices_path / "requests"
-        return tuple(read_requests(lookup(self.object, path), path, self.version))
+    def claim(self) -> Claim | None:
+        """The claim, or the claim of the template; None for a DeviceClass or ComputeDomain."""
+        if self.kind == "ResourceClaimTemplate":
+            return Claim(self.object, "ResourceClaimTemplate")
+        return Claim(self.object) if self.kind == "ResourceClaim" else None
 
     @property
-    def asked(self) -> Iterator[Asked]:
-        """Every request for devices of a class: exact ones, and the alternatives of prioritized lists."""
-        for request in self.requests:
-            yield from request.alternatives
+    def requests(self) -> tuple[DeviceRequest, ...]:
+        """The requests of the claim."""
+        return self.claim.requests if self.claim else ()
 
-    @cached_property
+    @property
+    def subrequests(self) -> Iterator[Subrequest]:
+        """The subrequests of all requests of the claim."""
+        return self.claim.subrequests if self.claim else iter(())
+
+    @property
     def constraints(self) -> tuple[Constraint, ...]:
-        """The claim's constraints."""
-        return tuple(Constraint(path, fields) for path, fields in self._mappings("constraints"))
+        """The constraints of the claim."""
+        return self.claim.constraints if self.claim else ()
 
     @cached_property
     def configs(self) -> tuple[Config, ...]:
-        """The configs of the claim or class."""
-        return tuple(Config(path, fields) for path, fields in self._mappings("config"))
+        """The configs of the claim or DeviceClass."""
+        return self.claim.configs if self.claim else read_configs(self.object, self.devices_path)
 
     @cached_property
     def selectors(self) -> tuple[SelectorText, ...]:
@@ -109,8 +114,8 @@ class Subject:
             return tuple(_selectors(lookup(self.object, ("spec", "selectors")), FieldPath(("spec", "selectors")), None))
         return tuple(
             selector
-            for asked in self.asked
-            for selector in _selectors(asked.fields.get("selectors"), asked.path / "selectors", asked)
+            for subrequest in self.subrequests
+            for selector in _selectors(subrequest.fields.get("selectors"), subrequest.path / "selectors", subrequest)
         )
 
     @property
@@ -118,16 +123,9 @@ class Subject:
         """All that refers to requests: constraints and configs."""
         return (*self.constraints, *self.configs)
 
-    def _mappings(self, name: str) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
-        path = self.devices_path / name
-        items = lookup(self.object, path)
-        for index, item in enumerate(items if isinstance(items, list) else ()):
-            if isinstance(item, dict):
-                yield path / index, item
 
-
-def _selectors(document: Any, path: FieldPath, asked: Asked | None) -> Iterator[SelectorText]:
+def _selectors(document: Any, path: FieldPath, subrequest: Subrequest | None) -> Iterator[SelectorText]:
     for index, item in enumerate(document if isinstance(document, list) else ()):
         text = lookup(item, ("cel", "expression"))
         if isinstance(text, str):
-            yield SelectorText(path / index / "cel" / "expression", text, asked)
+            yield SelectorText(path / index / "cel" / "expression", text, subrequest)

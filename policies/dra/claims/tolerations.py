@@ -33,11 +33,11 @@ def toleration_syntax(subject: Subject) -> Iterator[Problem]:
 
     Exists stands for every value, and Equal, which is meant where no operator is written, for the one that is written.
     """
-    for asked in subject.asked:
-        tolerations = asked.fields.get("tolerations")
+    for subrequest in subject.subrequests:
+        tolerations = subrequest.fields.get("tolerations")
         for index, item in enumerate(tolerations if isinstance(tolerations, list) else ()):
             if isinstance(item, dict):
-                yield from _mistakes(item, asked.path / "tolerations" / index)
+                yield from _mistakes(item, subrequest.path / "tolerations" / index)
 
 
 def _mistakes(item: dict[str, Any], path: FieldPath) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
     from policies.decision import Finding
-    from policies.dra.device_requests import Request
+    from policies.dra.resource_claims import DeviceRequest
     from policies.kubernetes.pods import Pod
     from policies.placement.gpu_nodes import GPUNodes
     from policies.view import Unknown
@@ -89,13 +89,13 @@ def claims_of_more_than_a_node(pod: Pod, namespace: str, view: ClusterView) -> I
             )
 
 
-def _counts(requests: Iterable[Request]) -> Counter[str]:
+def _counts(requests: Iterable[DeviceRequest]) -> Counter[str]:
     """How many devices of each class requests certainly take."""
     counts: Counter[str] = Counter()
     for request in requests:
-        for asked in () if request.prioritized else request.alternatives:
-            if asked.allocation_mode == "ExactCount" and not asked.admin_access:
-                counts[asked.device_class] += asked.count
+        for subrequest in () if request.is_prioritized else request.subrequests:
+            if subrequest.allocation_mode == "ExactCount" and not subrequest.admin_access:
+                counts[subrequest.device_class] += subrequest.count
     return counts
 
 

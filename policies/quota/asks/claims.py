@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.checks import Problem, problem
-from policies.dra.allocated_claims import allocated_devices
 from policies.dra.claims.effort import Effort
 from policies.dra.class_names import class_meant
+from policies.dra.resource_claims import Claim
 from policies.fleet.known_classes import GPU_TYPES
-from policies.fleet.pod_claims import claim_requests
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import DRIVER
 from policies.quota.asks.necessary import Necessary
@@ -28,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.claims.cluster.fleet import Group
-    from policies.dra.device_requests import Asked, Request
-    from policies.fleet.pod_claims import ClaimKind
+    from policies.dra.resource_claims import Subrequest
     from policies.kubernetes.objects import Object
     from policies.quota.devices.classes import Classes
     from policies.settings.choices import Quotas
@@ -62,7 +58,7 @@ def asks_of_claim(claim: Object, view: ClusterView, settings: Quotas, priority_c
         settings: how quotas count.
         priority_class: of the pod that it was made for; None where it is no pod's.
     """
-    return _Claimed(claim, "ResourceClaim", _known(view), settings, priority_class).all
+    return _Claimed(Claim(claim), _known(view), settings, priority_class).all
 
 
 def asks_of_template(
@@ -77,8 +73,8 @@ def asks_of_template(
         priority_class: of the pod that the claims are for; None where there are several.
         effort: what may be spent on selectors, together with other templates of the same pod.
     """
-    known = _known(view)
-    return _Claimed(template, "ResourceClaimTemplate", known, settings, priority_class, effort or Effort()).all
+    claim = Claim(template, "ResourceClaimTemplate")
+    return _Claimed(claim, _known(view), settings, priority_class, effort or Effort()).all
 
 
 def got_by_claim(
@@ -88,17 +84,16 @@ def got_by_claim(
 
     A device that no slice shows any more counts as the most that its request could have got.
     """
-    asked = _Claimed(claim, "ResourceClaim", _known(view), settings, priority_class)
-    allocation = lookup(claim, ("status", "allocation"))
-    if not isinstance(allocation, dict):
-        return asked.all.asks
+    claimed = _Claimed(Claim(claim), _known(view), settings, priority_class)
+    if claimed.claim.allocation is None:
+        return claimed.all.asks
     known = view.derive(devices)
     held: Counter[DeviceKind] = Counter()
     lost: list[Ask] = []
-    for result in _counted_devices(claim, settings):
+    for result in _counted_devices(claimed.claim, settings):
         found = None if known is UNKNOWN else known.find(str(result.get("pool")), str(result.get("device")))
         if found is None:
-            lost.append(asked.one_of(str(result.get("request"))))
+            lost.append(claimed.one_of(str(result.get("request"))))
         else:
             held[found.taken(Shares.of(result.get("consumedCapacity")))] += 1
     exact = (Ask(count, frozenset({kind}), priority_class=priority_class) for kind, count in held.items())
@@ -110,9 +105,9 @@ def _known(view: ClusterView) -> Classes:
     return NO_CLASSES if known is UNKNOWN else known
 
 
-def _counted_devices(claim: Object, settings: Quotas) -> Iterator[Object]:
+def _counted_devices(claim: Claim, settings: Quotas) -> Iterator[Object]:
     """The GPUs that a claim holds and that count."""
-    for device in allocated_devices(claim):
+    for device in claim.allocated_devices:
         is_free = device.get("adminAccess") is True and settings.admin_access != "charge"
         if device.get("driver") == DRIVER and not is_free:
             yield device
@@ -122,8 +117,7 @@ def _counted_devices(claim: Object, settings: Quotas) -> Iterator[Object]:
 class _Claimed:
     """The requests of a claim or a template, and what they can get."""
 
-    document: Object
-    kind: ClaimKind
+    claim: Claim
     classes: Classes
     settings: Quotas
     priority_class: str | None
@@ -134,42 +128,48 @@ class _Claimed:
     def all(self) -> ClaimAsks:
         """What all requests ask for; of a prioritized list one alternative is granted."""
         asks: list[Ask] = []
-        for request in self._requests:
-            choices = [choice for asked in request.alternatives for choice in self._choices(asked)]
+        for request in self.claim.requests:
+            choices = [choice for subrequest in request.subrequests for choice in self._choices(subrequest)]
             if choices:
                 asks.append(replace(choices[0], alternatives=tuple(choices[1:])))
         problems = (
-            each for request in self._requests for asked in request.alternatives for each in self._problems(asked)
+            each
+            for request in self.claim.requests
+            for subrequest in request.subrequests
+            for each in self._problems(subrequest)
         )
         return ClaimAsks(tuple(asks), tuple(problems))
 
     def one_of(self, name: str) -> Ask:
         """One device of a request, called as results call it: `gpu`, or `gpu/large` for an alternative."""
-        named = [asked for request in self._requests for asked in request.alternatives if asked.name == name]
-        choices = [replace(choice, count=1) for asked in named for choice in self._choices(asked)]
+        named = [
+            subrequest
+            for request in self.claim.requests
+            for subrequest in request.subrequests
+            if subrequest.full_name == name
+        ]
+        choices = [replace(choice, count=1) for subrequest in named for choice in self._choices(subrequest)]
         if not choices:
             return Ask(
                 1, frozenset(), is_open=True, priority_class=self.priority_class, unseen=Necessary(GPU_TYPES).unseen()
             )
         return replace(choices[0], alternatives=tuple(choices[1:]))
 
-    @cached_property
-    def _requests(self) -> tuple[Request, ...]:
-        return claim_requests(self.document, self.kind)
-
-    def _choices(self, asked: Asked) -> list[Ask]:
+    def _choices(self, subrequest: Subrequest) -> list[Ask]:
         """What a request or an alternative asks for, in as many ways as it can be met; none where that is no GPU."""
-        if asked.admin_access and self.settings.admin_access == "free":
+        if subrequest.admin_access and self.settings.admin_access == "free":
             return []
-        name, texts = asked.device_class, self._selectors(asked)
+        name, texts = subrequest.device_class, self._selectors(subrequest)
         need = self.classes.necessary(name, texts)
         if not need.types:
             return []
         groups = self.classes.devices(name, texts, self.effort)
-        capacity = Shares.of(lookup(asked.fields, ("capacity", "requests")))
+        capacity = Shares.of(subrequest.capacity)
         kinds = [(published(group.first).taken(capacity), group) for group in groups]
         return (
-            self._exact(asked.count, kinds, need) if asked.allocation_mode == "ExactCount" else self._every(kinds, need)
+            self._exact(subrequest.count, kinds, need)
+            if subrequest.allocation_mode == "ExactCount"
+            else self._every(kinds, need)
         )
 
     def _exact(self, count: int, kinds: _Kinds, need: Necessary) -> list[Ask]:
@@ -202,18 +202,18 @@ class _Claimed:
         is_open = need.products is None
         return Ask(count, kinds, is_open, self.priority_class, need.unseen() if is_open else UNSEEN)
 
-    def _selectors(self, asked: Asked) -> tuple[str, ...]:
+    def _selectors(self, subrequest: Subrequest) -> tuple[str, ...]:
         """The selectors of a request; none where those before it were too much work, so that it counts the most."""
-        place = FieldPath((name_of(self.document), *asked.path))
-        return asked.selectors if self.effort.admit_own(place, asked.selectors) else ()
+        place = FieldPath((self.claim.name, *subrequest.path))
+        return subrequest.expressions if self.effort.admit_own(place, subrequest.expressions) else ()
 
-    def _problems(self, asked: Asked) -> Iterator[Problem]:
-        name = asked.device_class
+    def _problems(self, subrequest: Subrequest) -> Iterator[Problem]:
+        name = subrequest.device_class
         if name in self.classes or self.classes is NO_CLASSES or not name:
             return
         guess = class_meant(name, self.classes)
         yield problem(
-            asked.path / "deviceClassName",
+            subrequest.path / "deviceClassName",
             f"there is no DeviceClass {shown(name)}, so nobody knows which GPUs it has; the most that they can be is charged",
             f'write "{guess}"' if guess else "write the name of a DeviceClass that exists, or create it first",
         )

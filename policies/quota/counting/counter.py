@@ -7,6 +7,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from policies.dra.resource_claims import Claim
 from policies.fleet.pod_claims import template_claims
 from policies.kubernetes.objects import has_ended, name_of, namespace_of
 from policies.kubernetes.paths import lookup
@@ -167,7 +168,7 @@ class Counter:
             pod = self._pods.get(claim.origin.pod) if claim.origin is not None else None
             if pod is None or pod.beside is None or pod.made.get(claim.counted.name) != OWN:
                 continue
-            if lookup(claim.document, ("status", "allocation")) is not None:
+            if Claim(claim.document).allocation is not None:
                 amounts = added(pod.beside, claim.counted.amounts)
                 counted[pod.counted.uid] = replace(pod.counted, amounts=amounts)
         return counted
@@ -254,7 +255,7 @@ class _Work:
         come next, whom nobody asks about.
         """
         terms, priority_class = self.terms, None if origin is None else origin.priority_class
-        is_allocated = lookup(claim, ("status", "allocation")) is not None
+        is_allocated = Claim(claim).allocation is not None
         got: Amounts = {}
         if is_allocated:
             got = self.measure.amounts(got_by_claim(claim, terms.view, terms.settings, priority_class))

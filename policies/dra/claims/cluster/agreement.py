@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.dra.claims.cluster.abstract import Place
     from policies.dra.claims.cluster.fleet import Group, Member
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Asked, Constraint, Request
+    from policies.dra.resource_claims import Constraint, DeviceRequest, Subrequest
 
     Value = tuple[str, Any]
 
@@ -33,13 +33,13 @@ _FIELDS = ("matchAttribute", "distinctAttribute")
 class _Need(NamedTuple):
     """A request that a constraint is on, and what of the cluster it can have."""
 
-    asked: Asked
+    subrequest: Subrequest
     groups: Sequence[Group]
 
     @property
     def wanted(self) -> int:
         """How many devices; of All at least one."""
-        return self.asked.count if self.asked.allocation_mode == "ExactCount" else 1
+        return self.subrequest.count if self.subrequest.allocation_mode == "ExactCount" else 1
 
 
 @CLAIMS.rule(
@@ -67,30 +67,33 @@ def feasible_constraints(subject: Subject) -> Iterator[Problem]:
         place: Place = ("attributes", domain, name)
         needs = []
         for request, covered in _covered(subject, constraint):
-            lacking = [asked for asked in covered if _lacks(subject, asked, place)]
+            lacking = [subrequest for subrequest in covered if _lacks(subject, subrequest, place)]
             if covered and len(lacking) == len(covered):
                 text = f'is on {attribute}, which no device has that request "{request.name}" can get'
                 yield problem(constraint.path / field, text, _instead(subject, covered, place))
                 break
-            needs.append([_need(subject, asked) for asked in covered])
+            needs.append([_need(subject, subrequest) for subrequest in covered])
         else:
             if subject.facts.effort.compare(_devices(needs)):
                 yield from _compared(constraint, field, place, needs)
 
 
-def _covered(subject: Subject, constraint: Constraint) -> Iterator[tuple[Request, list[Asked]]]:
+def _covered(subject: Subject, constraint: Constraint) -> Iterator[tuple[DeviceRequest, list[Subrequest]]]:
     """The requests that a constraint is on with certainty, whichever alternative of theirs is taken."""
-    within = {asked.path for asked in asked_for(subject)}
+    within = {subrequest.path for subrequest in asked_for(subject)}
     for request in subject.requests:
-        named = not constraint.requests or request.name in constraint.requests
-        covered = [asked for asked in request.alternatives if named or asked.name in constraint.requests]
-        if covered and len(covered) == len(request.alternatives) and all(asked.path in within for asked in covered):
+        covered = [subrequest for subrequest in request.subrequests if constraint.covers(subrequest)]
+        if (
+            covered
+            and len(covered) == len(request.subrequests)
+            and all(subrequest.path in within for subrequest in covered)
+        ):
             yield request, covered
 
 
-def _need(subject: Subject, asked: Asked) -> _Need | None:
+def _need(subject: Subject, subrequest: Subrequest) -> _Need | None:
     """What a request can have; None where that is not known, or nothing."""
-    seen, choice = of_class(subject.facts, asked.device_class), for_request(subject, asked)
+    seen, choice = of_class(subject.facts, subrequest.device_class), for_request(subject, subrequest)
     if seen is None or choice is None or seen[1].failed:
         return None
     usable = (
@@ -99,28 +102,28 @@ def _need(subject: Subject, asked: Asked) -> _Need | None:
         and not choice.failed
         and not any(group.is_shareable for group in choice.matched)
     )
-    return _Need(asked, choice.matched) if usable else None
+    return _Need(subrequest, choice.matched) if usable else None
 
 
-def _lacks(subject: Subject, asked: Asked, place: Place) -> bool:
+def _lacks(subject: Subject, subrequest: Subrequest, place: Place) -> bool:
     """Whether certainly no device that can be had has the attribute: by the slices, else by what NVIDIA publishes."""
-    need = _need(subject, asked)
+    need = _need(subject, subrequest)
     if need is not None:
         return not any(group.has(*place) for group in need.groups)
-    seen = of_class(subject.facts, asked.device_class)
+    seen = of_class(subject.facts, subrequest.device_class)
     if seen is not None and seen[1].matched:
         return False
-    kinds = kinds_of(subject.facts, asked.device_class)
+    kinds = kinds_of(subject.facts, subrequest.device_class)
     return bool(kinds) and place not in REMOVED and not any(place in (*kind.always, *kind.sometimes) for kind in kinds)
 
 
-def _instead(subject: Subject, covered: Sequence[Asked], place: Place) -> str:
+def _instead(subject: Subject, covered: Sequence[Subrequest], place: Place) -> str:
     if place[2] == "parentUUID":
         return "remove it; only MIG slices, of class mig.nvidia.com, have a parentUUID"
     if place in REMOVED:
         return REMOVED[place].remedy
     _, domain, name = place
-    known = {found for asked in covered for found in _attributes(subject, asked)}
+    known = {found for subrequest in covered for found in _attributes(subject, subrequest)}
     elsewhere = sorted(f"{where}/{found}" for where, found in known if found == name)
     if len(elsewhere) == 1:
         return f"write {elsewhere[0]}"
@@ -128,15 +131,15 @@ def _instead(subject: Subject, covered: Sequence[Asked], place: Place) -> str:
     return f"write {domain}/{guess}" if guess else "constrain an attribute that they have, or remove the constraint"
 
 
-def _attributes(subject: Subject, asked: Asked) -> Iterator[tuple[str, str]]:
+def _attributes(subject: Subject, subrequest: Subrequest) -> Iterator[tuple[str, str]]:
     """Domain and name of what devices have that a request can get: by the slices, else by what NVIDIA publishes."""
-    need = _need(subject, asked)
+    need = _need(subject, subrequest)
     if need is not None:
         for group in need.groups:
             for domain, items in group.sample.attributes.items():
                 yield from ((domain, str(name)) for name in items)
         return
-    for kind in kinds_of(subject.facts, asked.device_class):
+    for kind in kinds_of(subject.facts, subrequest.device_class):
         yield from ((domain, name) for part, domain, name in (*kind.always, *kind.sometimes) if part == "attributes")
 
 
@@ -166,7 +169,7 @@ def _compared(
         best = max(best, min(reached, total))
         if reached >= total:
             return
-    names = " and ".join(f'"{alternatives[0].asked.name.partition("/")[0]}"' for alternatives in known)
+    names = " and ".join(f'"{alternatives[0].subrequest.request_name}"' for alternatives in known)
     if agrees and len(kinds) > 1 and not set.intersection(*kinds):
         types = " and ".join(_KINDS[min(kind)] for kind in kinds)
         yield problem(constraint.path / field, f"never agrees: {attribute} is {types} for the devices of {names}")

@@ -38,8 +38,8 @@ def existing_classes(subject: Subject) -> Iterator[Problem]:
     """
     if not is_new(subject):
         return
-    for asked in subject.asked:
-        path, name = asked.path / "deviceClassName", asked.device_class
+    for subrequest in subject.subrequests:
+        path, name = subrequest.path / "deviceClassName", subrequest.device_class
         if not name or subdomain_error(name):
             continue
         if subject.facts.device_class(name) is None:

@@ -72,13 +72,13 @@ def dropped_fields(subject: Subject) -> Iterator[Problem]:
 def _gated(subject: Subject) -> Iterator[tuple[FieldPath, _Field]]:
     """The fields that are written and depend on a gate."""
     for request in subject.requests:
-        if request.prioritized:
+        if request.is_prioritized:
             yield request.path / "firstAvailable", _LIST
-    for asked in subject.asked:
+    for subrequest in subject.subrequests:
         for known in _ASKED:
-            value = asked.fields.get(known.name)
+            value = subrequest.fields.get(known.name)
             if value and (known.name != "capacity" or lookup(value, ("requests",))):
-                yield asked.path / known.name, known
+                yield subrequest.path / known.name, known
     for constraint in subject.constraints:
         if constraint.fields.get("distinctAttribute") and not constraint.fields.get("matchAttribute"):
             yield constraint.path / "distinctAttribute", _DISTINCT

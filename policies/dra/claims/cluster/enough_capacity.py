@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from policies.dra.claims.cluster.fleet import Fleet, Group
-    from policies.dra.device_requests import Asked
+    from policies.dra.resource_claims import Subrequest
 
 __all__ = ["Shortage", "capacity_asked", "shortage", "with_capacity"]
 
@@ -36,10 +36,10 @@ class Shortage(NamedTuple):
     remedy: str
 
 
-def capacity_asked(asked: Asked) -> Mapping[str, Any]:
+def capacity_asked(subrequest: Subrequest) -> Mapping[str, Any]:
     """The amounts that a request asks for, by name, as they are written; nothing of what other rules tell."""
-    found = lookup(asked.fields, ("capacity", "requests"))
-    if not isinstance(found, dict) or len(found) > _MOST:
+    found = subrequest.capacity or {}
+    if len(found) > _MOST:
         return {}
     usable = not any(qualified_name_error(name) for name in found)
     return found if usable and all(_amount(value) is not None for value in found.values()) else {}

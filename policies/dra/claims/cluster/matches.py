@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policies.dra.claims.cluster.enough_capacity import Shortage
     from policies.dra.claims.cluster.fleet import Group
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Asked
+    from policies.dra.resource_claims import Subrequest
 
 
 _PENDING = "so the pod would stay Pending"
@@ -45,27 +45,27 @@ def matching_devices(subject: Subject) -> Iterator[Problem]:
     """
     if not is_new(subject) or subject.kind == "DeviceClass":
         return
-    told = {asked.path: tuple(_problems(subject, asked)) for asked in asked_for(subject)}
+    told = {subrequest.path: tuple(_problems(subject, subrequest)) for subrequest in asked_for(subject)}
     for request in subject.requests:
-        found = [told.get(asked.path, ()) for asked in request.alternatives]
+        found = [told.get(subrequest.path, ()) for subrequest in request.subrequests]
         if all(found):
             yield from (each for problems in found for each in problems)
     if not any(told.values()):
         yield from _too_few_together(subject)
 
 
-def _problems(subject: Subject, asked: Asked) -> Iterator[Problem]:
-    seen, wanted = of_class(subject.facts, asked.device_class), wanted_by(subject, asked)
+def _problems(subject: Subject, subrequest: Subrequest) -> Iterator[Problem]:
+    seen, wanted = of_class(subject.facts, subrequest.device_class), wanted_by(subject, subrequest)
     if seen is None or wanted is None:
         return
     known, of_this_class = seen
     if of_this_class.failed or not of_this_class.complete:
         return
     if not of_this_class.matched:
-        text = f'no ResourceSlice has a device of class "{asked.device_class}" now, {_PENDING}'
-        yield problem(asked.path / "deviceClassName", text, "wait for a node with such devices and their driver")
+        text = f'no ResourceSlice has a device of class "{subrequest.device_class}" now, {_PENDING}'
+        yield problem(subrequest.path / "deviceClassName", text, "wait for a node with such devices and their driver")
         return
-    choice = for_request(subject, asked)
+    choice = for_request(subject, subrequest)
     if choice is None or choice.failed or not choice.complete:
         return
     total = sum(len(group.members) for group in of_this_class.matched)
@@ -76,22 +76,22 @@ def _problems(subject: Subject, asked: Asked) -> Iterator[Problem]:
         matches = "does not match" if total == 1 else "matches"
         texts = [text.text for text, _ in wanted]
         near = near_misses(known, of_this_class.matched, texts, subject.facts.effort)
-        text = f'{none} of class "{asked.device_class}" {matches}, {_PENDING}{near}'
-        yield problem(asked.path / "selectors", text)
+        text = f'{none} of class "{subrequest.device_class}" {matches}, {_PENDING}{near}'
+        yield problem(subrequest.path / "selectors", text)
         return
     # A version without the feature drops the field, which another rule tells.
-    wanted_capacity = capacity_asked(asked) if subject.facts.offers("DRAConsumableCapacity") is not False else {}
+    wanted_capacity = capacity_asked(subrequest) if subject.facts.offers("DRAConsumableCapacity") is not False else {}
     enough = with_capacity(known, choice.matched, wanted_capacity)
     if enough is None:
         return
     if enough:
-        yield from _too_few(asked, enough)
+        yield from _too_few(subrequest, enough)
     else:
-        yield _short_of_capacity(asked, shortage(known, choice.matched, wanted_capacity))
+        yield _short_of_capacity(subrequest, shortage(known, choice.matched, wanted_capacity))
 
 
-def _short_of_capacity(asked: Asked, short: Shortage | None) -> Problem:
-    path = asked.path / "capacity" / "requests"
+def _short_of_capacity(subrequest: Subrequest, short: Shortage | None) -> Problem:
+    path = subrequest.path / "capacity" / "requests"
     if short is None:
         return problem(
             path, f"asks for more than any one device has together, {_PENDING}", "ask for less of one of them"
@@ -99,17 +99,17 @@ def _short_of_capacity(asked: Asked, short: Shortage | None) -> Problem:
     return problem(path / short.name, f"{short.message}, {_PENDING}", short.remedy)
 
 
-def _too_few(asked: Asked, matched: Sequence[Group]) -> Iterator[Problem]:
+def _too_few(subrequest: Subrequest, matched: Sequence[Group]) -> Iterator[Problem]:
     if (
-        asked.allocation_mode != "ExactCount"
-        or asked.count > MOST_DEVICES
+        subrequest.allocation_mode != "ExactCount"
+        or subrequest.count > MOST_DEVICES
         or any(group.is_shareable for group in matched)
     ):
         return
-    if most_on_a_node(matched, asked.count) < asked.count:
+    if most_on_a_node(matched, subrequest.count) < subrequest.count:
         node, most = _largest(matched)
-        text = f"asks for {devices(asked.count)}, and no node has more than {most} of this kind ({node}); a claim is for one node"
-        yield problem(asked.path / "count", text, f"ask for {most} at most, and for more nodes by more pods")
+        text = f"asks for {devices(subrequest.count)}, and no node has more than {most} of this kind ({node}); a claim is for one node"
+        yield problem(subrequest.path / "count", text, f"ask for {most} at most, and for more nodes by more pods")
 
 
 def _too_few_together(subject: Subject) -> Iterator[Problem]:
@@ -120,9 +120,9 @@ def _too_few_together(subject: Subject) -> Iterator[Problem]:
     """
     wanted: Counter[str] = Counter()
     for request in subject.requests:
-        for asked in request.alternatives if not request.prioritized else ():
-            if asked.allocation_mode == "ExactCount" and not asked.admin_access:
-                wanted[asked.device_class] += asked.count
+        for subrequest in request.subrequests if not request.is_prioritized else ():
+            if subrequest.allocation_mode == "ExactCount" and not subrequest.admin_access:
+                wanted[subrequest.device_class] += subrequest.count
     for name, count in wanted.items():
         seen = of_class(subject.facts, name) if count <= MOST_DEVICES else None
         if seen is None or seen[1].failed or not seen[1].complete or not seen[1].matched:

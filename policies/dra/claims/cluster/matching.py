@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policies.dra.claims.effort import Effort
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import SelectorText, Subject
-    from policies.dra.device_requests import Asked
+    from policies.dra.resource_claims import Subrequest
 
 __all__ = [
     "Choice",
@@ -52,33 +52,33 @@ def is_new(subject: Subject) -> bool:
     return subject.kind == "DeviceClass" and lookup(subject.old, path) != lookup(subject.object, path)
 
 
-def asked_for(subject: Subject) -> Iterator[Asked]:
+def asked_for(subject: Subject) -> Iterator[Subrequest]:
     """The requests and alternatives that are within the limits of lists; what is beyond is told elsewhere."""
-    for asked in subject.asked:
-        if all(step < MOST for step in asked.path if isinstance(step, int)):
-            yield asked
+    for subrequest in subject.subrequests:
+        if all(step < MOST for step in subrequest.path if isinstance(step, int)):
+            yield subrequest
 
 
-def texts_of(subject: Subject, asked: Asked | None) -> list[SelectorText]:
+def texts_of(subject: Subject, subrequest: Subrequest | None) -> list[SelectorText]:
     """The selectors of a request, or of the class under review, in their order."""
-    path = None if asked is None else asked.path
-    own = (each for each in subject.selectors if path == (None if each.asked is None else each.asked.path))
+    path = None if subrequest is None else subrequest.path
+    own = (each for each in subject.selectors if path == (None if each.subrequest is None else each.subrequest.path))
     return list(islice(own, MOST))
 
 
-def wanted_by(subject: Subject, asked: Asked | None) -> list[tuple[SelectorText, Selector]] | None:
+def wanted_by(subject: Subject, subrequest: Subrequest | None) -> list[tuple[SelectorText, Selector]] | None:
     """The selectors of a request, or of the class under review, compiled.
 
     None if one of them does not compile, which is told elsewhere, or if the object has more than is looked at.
     """
-    path = subject.devices_path if asked is None else asked.path
-    return subject.facts.effort.once((wanted_by, path), lambda: _wanted_by(subject, asked))
+    path = subject.devices_path if subrequest is None else subrequest.path
+    return subject.facts.effort.once((wanted_by, path), lambda: _wanted_by(subject, subrequest))
 
 
-def _wanted_by(subject: Subject, asked: Asked | None) -> list[tuple[SelectorText, Selector]] | None:
+def _wanted_by(subject: Subject, subrequest: Subrequest | None) -> list[tuple[SelectorText, Selector]] | None:
     effort = subject.facts.effort
-    texts = texts_of(subject, asked)
-    path = subject.devices_path if asked is None else asked.path
+    texts = texts_of(subject, subrequest)
+    path = subject.devices_path if subrequest is None else subrequest.path
     if not effort.admit_own(path, [each.text for each in texts]):
         return None
     outcomes = [(each, effort.compiled(each.text)) for each in texts]
@@ -117,13 +117,13 @@ def _of_class(facts: Facts, name: str) -> tuple[Fleet, Choice] | None:
     return (known, chosen(known, known.groups, usable, facts.effort)) if len(usable) == len(selectors) else None
 
 
-def for_request(subject: Subject, asked: Asked) -> Choice | None:
+def for_request(subject: Subject, subrequest: Subrequest) -> Choice | None:
     """The devices of its class that a request selects; None where class, slices or its selectors are not known."""
-    return subject.facts.effort.once((for_request, asked.path), lambda: _for_request(subject, asked))
+    return subject.facts.effort.once((for_request, subrequest.path), lambda: _for_request(subject, subrequest))
 
 
-def _for_request(subject: Subject, asked: Asked) -> Choice | None:
-    seen, wanted = of_class(subject.facts, asked.device_class), wanted_by(subject, asked)
+def _for_request(subject: Subject, subrequest: Subrequest) -> Choice | None:
+    seen, wanted = of_class(subject.facts, subrequest.device_class), wanted_by(subject, subrequest)
     if seen is None or wanted is None:
         return None
     known, of_this_class = seen

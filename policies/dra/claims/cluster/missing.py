@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policies.dra.claims.effort import Effort
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import SelectorText, Subject
-    from policies.dra.device_requests import Asked
+    from policies.dra.resource_claims import Subrequest
 
     Wanted = Sequence[tuple[SelectorText, Selector]]
 
@@ -69,19 +69,19 @@ def missing_reads(subject: Subject) -> tuple[Missing, ...]:
 
 
 def _missing_reads(subject: Subject) -> Iterator[Missing]:
-    for asked, wanted in _asked(subject):
-        seen = _seen(subject.facts, asked)
+    for subrequest, wanted in _asked(subject):
+        seen = _seen(subject.facts, subrequest)
         if seen is not None:
-            name = asked.device_class if asked else ""
+            name = subrequest.device_class if subrequest else ""
             yield from _on_devices(wanted, *seen, device_class=name, effort=subject.facts.effort)
         else:
-            yield from _on_kinds(subject.facts, wanted, asked)
+            yield from _on_kinds(subject.facts, wanted, subrequest)
 
 
 def failures(subject: Subject) -> Iterator[Failure]:
     """All selectors that fail on devices of the cluster though these have what is read."""
-    for asked, wanted in _asked(subject):
-        seen = _seen(subject.facts, asked)
+    for subrequest, wanted in _asked(subject):
+        seen = _seen(subject.facts, subrequest)
         for text, selector, failed in _failing(wanted, *seen, subject.facts.effort) if seen is not None else ():
             told: dict[str, list[Group]] = {}
             for group, message in failed:
@@ -90,21 +90,21 @@ def failures(subject: Subject) -> Iterator[Failure]:
             yield from (Failure(text, selector, message, tuple(groups)) for message, groups in told.items())
 
 
-def _asked(subject: Subject) -> Iterator[tuple[Asked | None, Wanted]]:
+def _asked(subject: Subject) -> Iterator[tuple[Subrequest | None, Wanted]]:
     if not is_new(subject):
         return
-    for asked in (None,) if subject.kind == "DeviceClass" else asked_for(subject):
-        wanted = wanted_by(subject, asked)
+    for subrequest in (None,) if subject.kind == "DeviceClass" else asked_for(subject):
+        wanted = wanted_by(subject, subrequest)
         if wanted:
-            yield asked, wanted
+            yield subrequest, wanted
 
 
-def _seen(facts: Facts, asked: Asked | None) -> tuple[Fleet, Sequence[Group]] | None:
+def _seen(facts: Facts, subrequest: Subrequest | None) -> tuple[Fleet, Sequence[Group]] | None:
     """The devices that the selectors are asked about; None where slices or the class are unknown, or there are none."""
-    if asked is None:
+    if subrequest is None:
         known = facts.view.derive(fleet)
         return None if known is UNKNOWN or not known.groups else (known, known.groups)
-    found = of_class(facts, asked.device_class)
+    found = of_class(facts, subrequest.device_class)
     if found is None:
         return None
     known, choice = found
@@ -146,10 +146,10 @@ def _reason(place: Place, lacking: Sequence[Group], groups: Sequence[Group]) -> 
     return "unknown" if nobody else "optional"
 
 
-def _on_kinds(facts: Facts, wanted: Wanted, asked: Asked | None) -> Iterator[Missing]:
+def _on_kinds(facts: Facts, wanted: Wanted, subrequest: Subrequest | None) -> Iterator[Missing]:
     """What NVIDIA's devices may lack, where no device of the cluster can be looked at."""
-    kinds = _of_the_driver() if asked is None else kinds_of(facts, asked.device_class)
-    name = "" if asked is None else asked.device_class
+    kinds = _of_the_driver() if subrequest is None else kinds_of(facts, subrequest.device_class)
+    name = "" if subrequest is None else subrequest.device_class
     effort, size = facts.effort, sum(len(text.text) for text, _ in wanted)
     release = facts.driver_version()
     for text, selector in wanted:
@@ -157,7 +157,7 @@ def _on_kinds(facts: Facts, wanted: Wanted, asked: Asked | None) -> Iterator[Mis
             found: dict[Reason, list[tuple[DeviceSchema, int]]] = {}
             for kind in kinds:
                 reason = _reason_of_kind(place, kind, None if release is UNKNOWN else release)
-                if reason is None or (reason == "domain" and asked is None):
+                if reason is None or (reason == "domain" and subrequest is None):
                     continue
                 if not effort.admit_reading(size):
                     return

@@ -38,9 +38,9 @@ def near_misses(known: Fleet, groups: Sequence[Group], texts: Iterable[str], eff
         apart = None if apart is None else known.apart(apart, selector.reads)
     if apart is None or len(selectors) < len(conditions):
         return ""
-    asked = [effort.verdicts(selector, apart) for selector in selectors]
-    verdicts = [row for row in asked if row is not None]
-    if len(verdicts) < len(asked):
+    rows = [effort.verdicts(selector, apart) for selector in selectors]
+    verdicts = [row for row in rows if row is not None]
+    if len(verdicts) < len(rows):
         return ""
     failing = _failing(selectors, apart, verdicts)
     return "".join(

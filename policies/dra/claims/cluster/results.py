@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Request
+    from policies.dra.resource_claims import DeviceRequest
 
 __all__ = ["MOST_DEVICES"]
 
@@ -47,20 +47,22 @@ def results(subject: Subject) -> Iterator[Problem]:
         text = f"number of requested devices {least} exceeds the claim limit of {MOST_DEVICES}, so no pod can get them"
         yield problem(subject.devices_path / "requests", text)
         return
-    exact = {request.path for request in subject.requests if not request.prioritized}
-    for asked in asked_for(subject):
-        single = asked.path in exact or asked.path[:-1] in exact
-        if asked.allocation_mode == "All" and single and (choice := for_request(subject, asked)) is not None:
+    exact = {request.path for request in subject.requests if not request.is_prioritized}
+    for subrequest in asked_for(subject):
+        single = subrequest.path in exact or subrequest.path[:-1] in exact
+        if subrequest.allocation_mode == "All" and single and (choice := for_request(subject, subrequest)) is not None:
             node, count = largest_node(group.by_node for group in choice.matched)
             total = count + least - 1
             if total > MOST_DEVICES:
                 others = f", with those of other requests {total}" if total > count else ""
                 text = f"is {count} devices on {node}{others}, and a claim can hold {MOST_DEVICES}, so no pod gets it there"
                 remedy = "ask for a count, or select fewer devices"
-                yield problem(asked.path / "allocationMode", text, remedy, severity=Severity.WARN)
+                yield problem(subrequest.path / "allocationMode", text, remedy, severity=Severity.WARN)
 
 
-def _fewest(request: Request) -> int:
+def _fewest(request: DeviceRequest) -> int:
     """The fewest devices that meet a request; of All that is one."""
-    counts = [asked.count if asked.allocation_mode == "ExactCount" else 1 for asked in request.alternatives]
+    counts = [
+        subrequest.count if subrequest.allocation_mode == "ExactCount" else 1 for subrequest in request.subrequests
+    ]
     return min(counts, default=0)

@@ -91,8 +91,8 @@ def spelling(subject: Subject) -> Iterator[Problem]:
     """
     if not is_new(subject):
         return
-    for asked in (None,) if subject.kind == "DeviceClass" else asked_for(subject):
-        for text, selector in wanted_by(subject, asked) or ():
+    for subrequest in (None,) if subject.kind == "DeviceClass" else asked_for(subject):
+        for text, selector in wanted_by(subject, subrequest) or ():
             for found in misspellings(selector, subject.facts):
                 yield problem(text.path, found.message, found.remedy, place=text_place(text, found.offset))
 

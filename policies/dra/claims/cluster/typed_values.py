@@ -71,8 +71,8 @@ def typed_values(subject: Subject) -> Iterator[Problem]:
     """
     if not is_new(subject):
         return
-    for asked in (None,) if subject.kind == "DeviceClass" else asked_for(subject):
-        for text, selector in wanted_by(subject, asked) or ():
+    for subrequest in (None,) if subject.kind == "DeviceClass" else asked_for(subject):
+        for text, selector in wanted_by(subject, subrequest) or ():
             for found in mistakes(selector):
                 place = text_place(text, found.offset)
                 yield problem(text.path, found.message, found.remedy, place=place)

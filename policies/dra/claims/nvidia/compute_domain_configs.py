@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Asked
+    from policies.dra.resource_claims import Subrequest
 
 _TYPES = {"channel": "ComputeDomainChannelConfig", "daemon": "ComputeDomainDaemonConfig"}
 _MADE_BY_CONTROLLERS = (
@@ -62,20 +62,20 @@ def channels_of_domains(subject: Subject) -> Iterator[Problem]:
         return
     if any(found.kind == "" for found in nvidia_configs(subject) if found.driver == COMPUTE_DOMAIN_DRIVER):
         return
-    for asked in subject.asked:
-        types = types_asked(asked, subject.facts)
+    for subrequest in subject.subrequests:
+        types = types_asked(subrequest, subject.facts)
         kind = _TYPES.get(next(iter(types))) if len(types) == 1 else None
-        if kind is not None and not _is_configured(asked, kind, subject):
-            text = f'"{printable(asked.name)}" has no {kind}, so the driver says "domainID cannot be empty"'
-            yield problem(asked.path, text)
+        if kind is not None and not _is_configured(subrequest, kind, subject):
+            text = f'"{printable(subrequest.full_name)}" has no {kind}, so the driver says "domainID cannot be empty"'
+            yield problem(subrequest.path, text)
 
 
-def _is_configured(asked: Asked, kind: str, subject: Subject) -> bool:
+def _is_configured(subrequest: Subrequest, kind: str, subject: Subject) -> bool:
     """Whether a config of the claim or of the class is for a request; the name of a list stands for its alternatives."""
-    names = {asked.name, asked.name.partition("/")[0]}
+    names = {subrequest.full_name, subrequest.full_name.partition("/")[0]}
     for config in new_configs(subject):
         fits = lookup(config.parameters, ("kind",)) == kind if not config.requests else names & {*config.requests}
         if config.driver == COMPUTE_DOMAIN_DRIVER and fits:
             return True
-    of_class = lookup(subject.facts.device_class(asked.device_class), ("spec", "config"))
+    of_class = lookup(subject.facts.device_class(subrequest.device_class), ("spec", "config"))
     return bool(of_class)

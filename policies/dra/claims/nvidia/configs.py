@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Config
+    from policies.dra.resource_claims import Config
     from policies.kubernetes.paths import FieldPath
 
 __all__ = ["NvidiaConfig", "new_configs", "nvidia_configs"]

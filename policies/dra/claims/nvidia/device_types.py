@@ -41,7 +41,9 @@ def matching_types(subject: Subject) -> Iterator[Problem]:
                 text = f"cannot apply {found.kind} to devices of type {listed_types(types, found.driver)}"
                 yield problem(found.at("kind"), f"{text}, which the class is for", _remedy(types))
             continue
-        asked_for = {asked.name: types_asked(asked, subject.facts) for asked in reached(found, subject)}
+        asked_for = {
+            subrequest.full_name: types_asked(subrequest, subject.facts) for subrequest in reached(found, subject)
+        }
         for index, name in _names(found):
             types = asked_for.get(name, frozenset())
             if _is_refused(found, types):
@@ -77,7 +79,7 @@ def effective_configs(subject: Subject) -> Iterator[Problem]:
 
 
 def _foreign_requests(found: NvidiaConfig, subject: Subject, text: str) -> Iterator[Problem]:
-    asked_for = {asked.name: types_asked(asked, subject.facts) for asked in reached(found, subject)}
+    asked_for = {subrequest.full_name: types_asked(subrequest, subject.facts) for subrequest in reached(found, subject)}
     for index, name in _names(found):
         types = asked_for.get(name, frozenset({TYPE_OF[found.kind]}))
         if TYPE_OF[found.kind] not in types and not _is_refused(found, types):

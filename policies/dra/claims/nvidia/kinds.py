@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Config
+    from policies.dra.resource_claims import Config
 
 _DRIVER_OF = {kind: driver for driver, kinds in DRIVERS.items() for kind in kinds}
 _OBJECTS = ("ComputeDomain", "ComputeDomainClique")

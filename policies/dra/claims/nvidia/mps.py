@@ -59,7 +59,7 @@ def _is_choosy(found: NvidiaConfig, subject: Subject) -> bool:
     texts = (
         [selector.text for selector in subject.selectors]
         if subject.kind == "DeviceClass"
-        else [text for asked in reached(found, subject) for text in all_selectors(asked, subject.facts)]
+        else [text for subrequest in reached(found, subject) for text in all_selectors(subrequest, subject.facts)]
     )
     return any(name in text for text in texts for name in _TELLING)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.nvidia.configs import NvidiaConfig
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Asked
+    from policies.dra.resource_claims import Subrequest
 
 
 @CLAIMS.rule(
@@ -37,29 +37,35 @@ def hidden_configs(subject: Subject) -> Iterator[Problem]:
         return
     configs = list(nvidia_configs(subject, *TYPE_OF))
     for position, found in enumerate(configs):
-        hidden = [(asked, _hiding(asked, found, configs[position + 1 :], subject)) for asked in reached(found, subject)]
+        hidden = [
+            (subrequest, _hiding(subrequest, found, configs[position + 1 :], subject))
+            for subrequest in reached(found, subject)
+        ]
         if found.config.requests:
-            for asked, later in hidden:
+            for subrequest, later in hidden:
                 if later is not None:
-                    path = found.config.path / "requests" / _index(found, asked)
-                    text = f'has no effect on "{printable(asked.name)}", for which {later.config.path} comes later'
+                    path = found.config.path / "requests" / _index(found, subrequest)
+                    text = f'has no effect on "{printable(subrequest.full_name)}", for which {later.config.path} comes later'
                     yield problem(path, text)
         elif hidden and all(later is not None for _, later in hidden):
             yield problem(found.config.path, "has no effect, since later configs are for all requests that it is for")
 
 
-def _hiding(asked: Asked, found: NvidiaConfig, later: Sequence[NvidiaConfig], subject: Subject) -> NvidiaConfig | None:
+def _hiding(
+    subrequest: Subrequest, found: NvidiaConfig, later: Sequence[NvidiaConfig], subject: Subject
+) -> NvidiaConfig | None:
     """A later config that the devices of a request certainly have."""
-    types = types_asked(asked, subject.facts) & TYPES_OF_DRIVER[found.driver]
+    types = types_asked(subrequest, subject.facts) & TYPES_OF_DRIVER[found.driver]
     for other in later:
         fits = other.driver == found.driver and other.kind == found.kind
         if fits and (
-            asked.name in other.config.requests or (not other.config.requests and types == {TYPE_OF[other.kind]})
+            subrequest.full_name in other.config.requests
+            or (not other.config.requests and types == {TYPE_OF[other.kind]})
         ):
             return other
     return None
 
 
-def _index(found: NvidiaConfig, asked: Asked) -> int:
+def _index(found: NvidiaConfig, subrequest: Subrequest) -> int:
     names: list[object] = found.config.fields["requests"]
-    return names.index(asked.name)
+    return names.index(subrequest.full_name)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.nvidia.configs import NvidiaConfig
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Request
+    from policies.dra.resource_claims import DeviceRequest
 
 
 @CLAIMS.rule(
@@ -33,7 +33,7 @@ def named_alternatives(subject: Subject) -> Iterator[Problem]:
     The devices that were allocated are those of `gpu/large`. The driver finds no config of that name and takes its
     default silently, so that a GPU that was to be shared is not.
     """
-    lists = {request.name: request for request in subject.requests if request.prioritized}
+    lists = {request.name: request for request in subject.requests if request.is_prioritized}
     for found in nvidia_configs(subject):
         names = found.config.fields.get("requests")
         for index, name in enumerate(names if isinstance(names, list) else ()):
@@ -46,11 +46,12 @@ def named_alternatives(subject: Subject) -> Iterator[Problem]:
                 yield problem(path, text, f"write {', '.join(map(printable, missing))}")
 
 
-def _missing(request: Request, found: NvidiaConfig, subject: Subject) -> list[str]:
+def _missing(request: DeviceRequest, found: NvidiaConfig, subject: Subject) -> list[str]:
     """The alternatives that a config was meant for and does not name: those that can get devices of its type."""
     type_ = TYPE_OF.get(found.kind)
     return [
-        asked.name
-        for asked in request.alternatives
-        if asked.name not in found.config.requests and (type_ is None or type_ in types_asked(asked, subject.facts))
+        subrequest.full_name
+        for subrequest in request.subrequests
+        if subrequest.full_name not in found.config.requests
+        and (type_ is None or type_ in types_asked(subrequest, subject.facts))
     ]

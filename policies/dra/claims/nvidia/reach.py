@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.nvidia.configs import NvidiaConfig
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Asked
+    from policies.dra.resource_claims import Subrequest
 
 __all__ = ["MOST_DEVICES", "all_selectors", "listed_types", "most_devices", "reached", "types_asked", "types_selected"]
 
@@ -27,14 +27,14 @@ MOST_DEVICES = 32
 """The devices that a claim can hold; AllocationResultsMaxSize of resource.k8s.io."""
 
 
-def types_asked(asked: Asked, facts: Facts) -> frozenset[str]:
+def types_asked(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
     """The types of devices that a request can get; all of them where its class is not known."""
-    return facts.effort.once((types_asked, asked.path), lambda: _types_asked(asked, facts))
+    return facts.effort.once((types_asked, subrequest.path), lambda: _types_asked(subrequest, facts))
 
 
-def _types_asked(asked: Asked, facts: Facts) -> frozenset[str]:
-    types, own = _types_of_class(asked.device_class, facts), tuple(_own_selectors(asked))
-    return types & selected_types(own) if types and facts.effort.admit_own(asked.path, own) else types
+def _types_asked(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
+    types, own = _types_of_class(subrequest.device_class, facts), tuple(_own_selectors(subrequest))
+    return types & selected_types(own) if types and facts.effort.admit_own(subrequest.path, own) else types
 
 
 def types_selected(subject: Subject) -> frozenset[str]:
@@ -43,35 +43,35 @@ def types_selected(subject: Subject) -> frozenset[str]:
     return selected_types(texts) if subject.facts.effort.admit_own(subject.devices_path, texts) else TYPES
 
 
-def reached(found: NvidiaConfig, subject: Subject) -> tuple[Asked, ...]:
+def reached(found: NvidiaConfig, subject: Subject) -> tuple[Subrequest, ...]:
     """The requests to whose devices the driver may apply a config.
 
     It compares the names that a config has exactly; one without names is for all devices of its type.
     """
     names = found.config.requests
     if names:
-        return tuple(asked for asked in subject.asked if asked.name in names)
+        return tuple(subrequest for subrequest in subject.subrequests if subrequest.full_name in names)
     type_ = TYPE_OF.get(found.kind, "")
-    return tuple(asked for asked in subject.asked if type_ in types_asked(asked, subject.facts))
+    return tuple(subrequest for subrequest in subject.subrequests if type_ in types_asked(subrequest, subject.facts))
 
 
 def most_devices(found: NvidiaConfig, subject: Subject) -> int:
     """The most devices that a config can be applied to at once; of a prioritized list only one alternative counts."""
     if subject.kind == "DeviceClass":
         return MOST_DEVICES
-    names = {asked.name for asked in reached(found, subject)}
+    names = {subrequest.full_name for subrequest in reached(found, subject)}
     counts = [
-        max((_count(asked) for asked in request.alternatives if asked.name in names), default=0)
+        max((_count(subrequest) for subrequest in request.subrequests if subrequest.full_name in names), default=0)
         for request in subject.requests
     ]
     return min(sum(counts), MOST_DEVICES) or MOST_DEVICES
 
 
-def _own_selectors(asked: Asked) -> Iterator[str]:
+def _own_selectors(subrequest: Subrequest) -> Iterator[str]:
     """The CEL expressions of a request, as many as a request can have."""
-    items = asked.fields.get("selectors")
+    items = subrequest.fields.get("selectors")
     # A request beyond the length that lists may have is not looked at: that would be work without a bound.
-    if not isinstance(items, list) or any(step >= MOST for step in asked.path if isinstance(step, int)):
+    if not isinstance(items, list) or any(step >= MOST for step in subrequest.path if isinstance(step, int)):
         return
     for item in items[:MOST]:
         text = lookup(item, ("cel", "expression"))
@@ -79,11 +79,11 @@ def _own_selectors(asked: Asked) -> Iterator[str]:
             yield text
 
 
-def all_selectors(asked: Asked, facts: Facts) -> Iterator[str]:
+def all_selectors(subrequest: Subrequest, facts: Facts) -> Iterator[str]:
     """The CEL expressions of a request and, where it is known, of its class."""
-    found = facts.device_class(asked.device_class)
+    found = facts.device_class(subrequest.device_class)
     yield from (selector_texts(found) or ()) if isinstance(found, dict) else ()
-    yield from _own_selectors(asked)
+    yield from _own_selectors(subrequest)
 
 
 def listed_types(types: frozenset[str], driver: str) -> str:
@@ -100,5 +100,5 @@ def _types_of_class(name: str, facts: Facts) -> frozenset[str]:
     return frozenset({SHIPPED_TYPES[name]}) if name in SHIPPED_TYPES and not isinstance(found, dict) else TYPES
 
 
-def _count(asked: Asked) -> int:
-    return MOST_DEVICES if asked.allocation_mode == "All" else max(asked.count, 0)
+def _count(subrequest: Subrequest) -> int:
+    return MOST_DEVICES if subrequest.allocation_mode == "All" else max(subrequest.count, 0)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.nvidia.configs import NvidiaConfig
     from policies.dra.claims.subject import Subject
-    from policies.dra.device_requests import Asked
+    from policies.dra.resource_claims import Subrequest
 
 _POLICIES = ("LegacyOnly", "PreferIommuFD")
 
@@ -45,24 +45,24 @@ def vfio_configs(subject: Subject) -> Iterator[Problem]:
             remedy = f'write "{guess}"' if guess else f"write one of {', '.join(_POLICIES)}"
             text += f", supported IOMMU backend policies: {', '.join(_POLICIES)}"
             yield problem(found.at("iommu", "backendPolicy"), text, remedy)
-    groups = {_group(asked, configs, subject) for asked in _vfio_requests(subject)} if configs else set()
+    groups = {_group(subrequest, configs, subject) for subrequest in _vfio_requests(subject)} if configs else set()
     if len(groups) > 1:
         text = f"the claim contains {len(groups)} VFIO device groups, but at most one is supported per claim"
         yield problem(configs[-1].config.path, text)
 
 
-def _vfio_requests(subject: Subject) -> Iterator[Asked]:
+def _vfio_requests(subject: Subject) -> Iterator[Subrequest]:
     """The requests that certainly get VFIO devices."""
     for request in subject.requests:
-        for asked in request.alternatives:
-            if not request.prioritized and types_asked(asked, subject.facts) == {"vfio"}:
-                yield asked
+        for subrequest in request.subrequests:
+            if not request.is_prioritized and types_asked(subrequest, subject.facts) == {"vfio"}:
+                yield subrequest
 
 
-def _group(asked: Asked, configs: list[NvidiaConfig], subject: Subject) -> Hashable:
+def _group(subrequest: Subrequest, configs: list[NvidiaConfig], subject: Subject) -> Hashable:
     """The config that a request's devices get: the last that is for them, else that of their class, else the default."""
     for index, found in reversed(list(enumerate(configs))):
-        if not found.config.requests or asked.name in found.config.requests:
+        if not found.config.requests or subrequest.full_name in found.config.requests:
             return index
-    of_class = lookup(subject.facts.device_class(asked.device_class), ("spec", "config"))
-    return asked.device_class if of_class else None
+    of_class = lookup(subject.facts.device_class(subrequest.device_class), ("spec", "config"))
+    return subrequest.device_class if of_class else None
