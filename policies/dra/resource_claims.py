@@ -32,7 +32,7 @@ _FLAT = "v1beta1"
 
 @dataclass(frozen=True, eq=False)
 class Subrequest:
-    """Devices of one DeviceClass: an exact request, or one entry of `firstAvailable`. Equal only to itself."""
+    """A request for devices of one DeviceClass: exact, or one entry of `firstAvailable`."""
 
     name: str
     """Its own name; of an exact request, the name of the request."""
@@ -170,7 +170,7 @@ class Config(_Part):
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """A ResourceClaim, or the claim that a ResourceClaimTemplate describes. Each part is read when it is first used."""
+    """A ResourceClaim, or the claim that a ResourceClaimTemplate describes; parts are read when first used."""
 
     document: Object
     """As it is written."""
