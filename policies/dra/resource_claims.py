@@ -170,7 +170,7 @@ class Config(_Part):
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """A ResourceClaim, or the claim that a ResourceClaimTemplate describes; parts are read when first used."""
+    """A ResourceClaim, or the claim that a ResourceClaimTemplate describes; parts are read when used."""
 
     document: Object
     """As it is written."""
