@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.causes import once_per_cause
-from policies.conversion.rules import NAMESPACE_UNKNOWN
+from policies.conversion.opt_in import NAMESPACE_UNKNOWN
 from policies.decision import Decision, Severity
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.objects import controller_of

@@ -6,8 +6,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.conversion.opt_in import strategy_of
+from policies.conversion.preemption import PREEMPTION
 from policies.conversion.record import converted_by
-from policies.conversion.rules import CHOSEN, PREEMPTION
+from policies.conversion.strategies.auto import CHOSEN
 from policies.fleet import RequestKind, extended_requests
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.request import Request

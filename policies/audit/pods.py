@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from policies.audit.conversions import ConversionResult, is_converted, requests_device_plugin
 from policies.audit.report import AuditFinding
+from policies.conversion.check import ESCAPED
 from policies.conversion.opt_in import Mode, mode_of
-from policies.conversion.rules import ESCAPED
 from policies.conversion.sweep import references
 from policies.decision import Finding, Severity
 from policies.dra.templates import is_our_name

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from policies.audit.configuration import NarrowedView
 from policies.audit.report import AuditFinding
 from policies.conversion.asked import Asked
+from policies.conversion.coexistence import OLD_KUBELET, TWICE
 from policies.conversion.native_quota import quota_problems
 from policies.conversion.opt_in import Mode, mode_of, strategy_of
-from policies.conversion.rules import OLD_KUBELET, TWICE
 from policies.decision import Severity
 from policies.dra.words import listed
 from policies.fleet.device_plugin import active_cluster_policy, runs_device_plugin

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.conversion.rules import AMOUNT, PROFILE, UNEQUAL
 from policies.decision import Finding, Severity
 from policies.kubernetes.printable import shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.resources import parse_resource
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from policies.kubernetes.paths import FieldPath
@@ -67,6 +67,20 @@ def read_amounts(pod: Pod) -> Amounts:
     return Amounts(amounts, tuple(findings))
 
 
+AMOUNT = rule(
+    "GA302",
+    "GPUs must be requested in whole numbers",
+    default=Severity.DENY,
+    why="""
+    Extended resources are integers. `1000m` is 1 and is accepted; 0.5 GPU is not something that a device plugin or a
+    claim can give. Parts of a GPU are MIG devices or shared GPUs, which have names of their own. The API server refuses
+    such pods itself; reviews of files, and of objects that will make pods, say so before. An empty amount is warned
+    about, because Kubernetes reads it as 0.""",
+    remedy="ask for a whole number of GPUs, or for a MIG device such as nvidia.com/mig-1g.10gb",
+    source="k8s.io/kubernetes pkg/apis/core/validation ValidateResourceQuantityValue (must be an integer)",
+)
+
+
 def _read(container: Container, section: str, resource: str) -> int | Finding | None:
     """The amount in one section, or what is wrong with it; None where it is absent."""
     amounts = container.limits if section == "limits" else container.requests
@@ -89,6 +103,18 @@ def _read(container: Container, section: str, resource: str) -> int | Finding | 
     return int(number)
 
 
+UNEQUAL = rule(
+    "GA303",
+    "Limits and requests of a GPU must be equal",
+    default=Severity.DENY,
+    why="""
+    GPUs cannot be overcommitted, so Kubernetes demands that limit and request are the same number. The API server would
+    refuse the pod after conversion was decided; the words here say which two numbers differ.""",
+    remedy="write the limit only; Kubernetes copies it to the request",
+    source="k8s.io/kubernetes pkg/apis/core/validation ValidateContainerResourceRequirements",
+)
+
+
 def _unequal(container: Container, resource: str, limit: int | None, request: int | None) -> Finding:
     path = container.path / "resources"
     if limit is None:
@@ -98,6 +124,18 @@ def _unequal(container: Container, resource: str, limit: int | None, request: in
     if request is None:
         return UNEQUAL.finding(path / "limits" / resource, f"is {limit}, and there is no equal request")
     return UNEQUAL.finding(path / "requests" / resource, f"is {request} while the limit is {limit}")
+
+
+PROFILE = rule(
+    "GA305",
+    "MIG devices must be requested by a profile that DRA drivers publish",
+    default=Severity.DENY,
+    why="""
+    NVIDIA's DRA driver publishes MIG devices whose compute instance fills their GPU instance (`2g.10gb`). Smaller
+    compute instances (`1c.2g.10gb`) exist only under the device plugin, and a name that is no profile exists nowhere.""",
+    remedy="ask for a profile of the form nvidia.com/mig-<slices>g.<memory>gb",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/mig.go",
+)
 
 
 def _profile_problem(container: Container, resource: str, count: int) -> list[Finding]:

@@ -8,8 +8,9 @@ from policies.conversion.amounts import asks, gpu_resources, limit_path, read_am
 from policies.conversion.constraints import NodeConstraints
 from policies.conversion.convert import convert
 from policies.conversion.record import converted_by
-from policies.conversion.rules import ESCAPED, SELECTS_AGAIN, STILL_ASKS
+from policies.decision import Severity
 from policies.dra.templates import is_our_name
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,29 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = ["check"]
+
+
+STILL_ASKS = rule(
+    "GA320",
+    "A converted pod must not request GPUs from the device plugin as well",
+    default=Severity.DENY,
+    why="""
+    The pod refers to the claim that conversion made and asks for the extended resource as well. It would get a second
+    set of devices from the device plugin, or stay Pending for want of one.""",
+    remedy="find the webhook that changes pods after conversion.gpu-admission.io and let it run before",
+    source="docs/conversion.md",
+)
+
+ESCAPED = rule(
+    "GA321",
+    "A pod in a namespace that converts must be converted",
+    default=Severity.DENY,
+    why="""
+    The pod would have been converted, but is not: a later webhook added the GPU resource, or the conversion webhook was
+    not asked. Where GPUs are handed out by DRA it would stay Pending.""",
+    remedy="create the pod again; if it happens again, find the webhook that adds the resource",
+    source="docs/conversion.md",
+)
 
 
 def check(
@@ -56,6 +80,18 @@ def check(
                 yield STILL_ASKS.finding(path, f"is asked of the device plugin, and the pod {other} as well")
             else:
                 yield ESCAPED.finding(path, "is still asked of the device plugin; the pod has not been converted")
+
+
+SELECTS_AGAIN = rule(
+    "GA325",
+    "A converted pod must not select nodes by GPU labels",
+    default=Severity.WARN,
+    why="""
+    Conversion moved such conditions to the claim. One that was added later, by another webhook, holds for nodes only:
+    where GPUs are handed out by DRA the labels go stale or vanish, and the pod stays Pending.""",
+    remedy="let the webhook that adds it run before conversion.gpu-admission.io",
+    source="docs/conversion.md",
+)
 
 
 def _selects_again(pod: Pod) -> Iterator[Finding]:

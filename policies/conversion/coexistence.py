@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.conversion.rules import OLD_KUBELET, TWICE
+from policies.decision import Severity
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
 from policies.kubernetes.printable import printable
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,32 @@ if TYPE_CHECKING:
 __all__ = ["node_problems"]
 
 _MOST_NAMED = 3
+
+
+OLD_KUBELET = rule(
+    "GA336",
+    "The kubelets of nodes with devices must read the claims that the API server serves",
+    default=Severity.WARN,
+    why="""
+    Kubernetes 1.34 and later serve claims as resource.k8s.io/v1, and older versions of them only if the administrator
+    enables these. A kubelet before 1.34 reads the older versions only. The scheduler does not know: the pod is bound, and
+    its containers never start.""",
+    remedy="upgrade the kubelets, or let kube-apiserver serve resource.k8s.io/v1beta1 and v1beta2 too (--runtime-config)",
+    source="k8s.io/kubernetes pkg/kubelet/cm/dra; github.com/kubernetes-sigs/dra-driver-nvidia-gpu issue 766",
+    shared_cause=True,
+)
+
+TWICE = rule(
+    "GA314",
+    "A node must hand out its GPUs by the device plugin or by DRA, not both",
+    default=Severity.WARN,
+    why="""
+    Device plugin and DRA driver know nothing of each other. Where both run on a node, one GPU can be given to two pods
+    at once.""",
+    remedy="turn the device plugin off on these nodes (label nvidia.com/gpu.deploy.device-plugin=false)",
+    source="github.com/NVIDIA/aicr issue 332; gpu-operator validation of ClusterPolicy and GPUCluster",
+    shared_cause=True,
+)
 
 
 def node_problems(view: ClusterView, path: FieldPath) -> Iterator[Finding]:

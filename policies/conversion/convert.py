@@ -16,15 +16,16 @@ from policies.conversion.meaning import Meaning, meaning_of_gpu
 from policies.conversion.opt_in import strategy_of, strategy_problems
 from policies.conversion.record import converted_by, remove_readded, remove_resources
 from policies.conversion.references import class_problems, template_problems
-from policies.conversion.rules import LABEL, SHARED, TERMS, TOO_LONG, TOO_MANY
-from policies.conversion.shares import shares_asked
+from policies.conversion.shares import SHARED, shares_asked
 from policies.conversion.size import size_problems
 from policies.conversion.strategies import STRATEGIES
+from policies.decision import Severity
 from policies.dra.selector_limits import LONGEST_TEXT
 from policies.dra.templates import selectors
 from policies.kubernetes.pods import SPEC
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.patch import Editor
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,6 +145,56 @@ def _obstacles(asked: Asked, findings: tuple[Finding, ...]) -> tuple[Finding, ..
     if not shared and (error := asked.shared_condition()) is not None:
         shared = (SHARED.finding(error.path, str(error)),)
     return shared or findings
+
+
+LABEL = rule(
+    "GA307",
+    "A node label that selects GPUs must have an exact equivalent on a device",
+    default=Severity.DENY,
+    why="""
+    Where GPUs are handed out by DRA, nodes lose the labels of GPU Feature Discovery, and a pod that selects on them
+    stays Pending for ever. Conversion turns such conditions into selectors on devices, but only exact ones: a pod must
+    not land on another GPU than it asked for. Some labels describe the node, or count things, and no device attribute
+    says the same.""",
+    remedy="drop the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family",
+    source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery; dra-driver-nvidia-gpu deviceinfo.go",
+)
+
+TERMS = rule(
+    "GA308",
+    "OR-ed affinity terms must agree on the node part or on the GPU part",
+    default=Severity.DENY,
+    why="""
+    Node selector terms are alternatives. "Zone a with an A100, or zone b with an H100" cannot be told as one condition
+    on nodes and one on devices: each alone would also allow zone a with an H100. Terms that differ in only one of the
+    two parts can.""",
+    remedy="let the terms differ in the node part only or in the GPU part only, or make two workloads",
+    source="k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
+)
+
+TOO_LONG = rule(
+    "GA311",
+    "The conditions on a device must fit into CEL expressions of 10 KiB",
+    default=Severity.DENY,
+    why="""
+    The API server refuses a device selector longer than 10,240 bytes, and with it the claim of every pod made from the
+    template. What a pod demands by node labels and what it wishes both become such selectors; only very long lists of
+    products reach the limit.""",
+    remedy="name fewer values, or a family or memory instead of a list of products (nvidia.com/gpu.family, gpu.memory; as "
+    "wishes, gpu-admission.io/family, min-memory)",
+    source="k8s.io/api/resource/v1 types.go CELSelectorExpressionMaxLength",
+)
+
+TOO_MANY = rule(
+    "GA304",
+    "A pod must not request more than 32 devices",
+    default=Severity.DENY,
+    why="""
+    A ResourceClaim can hold 32 devices over all its requests. No node has more than 16 whole GPUs; a pod that asks for
+    more than 32 MIG devices or shares has to be split.""",
+    remedy="spread the work over several pods",
+    source="k8s.io/api/resource/v1 types.go AllocationResultsMaxSize",
+)
 
 
 def _template_problems(asked: Asked, places: dict[str, FieldPath]) -> Iterator[Finding]:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.amounts import limit_path, read_amounts
 from policies.conversion.constraints import NodeConstraints
-from policies.conversion.rules import IMMUTABLE
+from policies.decision import Severity
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import shown
 from policies.metadata_keys import PREFIX
 from policies.nvidia.wishes import WORDS, Wish, WishError
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,6 +42,19 @@ def _differences(pod: Pod, stored: Pod, asked: Asked) -> Iterator[Finding]:
     yield from _of_amounts(pod, asked)
     yield from _of_selectors(pod, stored, asked)
     yield from _of_wishes(pod, stored, asked)
+
+
+IMMUTABLE = rule(
+    "GA328",
+    "The GPUs of a pod must not change after it was created",
+    default=Severity.WARN,
+    why="""
+    Kubernetes lets nobody change the GPUs of a pod after its creation. Applying the manifest of a converted pod again
+    asks for nothing new, and succeeds: the pod stays as it was converted. An update that asks for anything else is left
+    as it is, so that the API server refuses it; restoring it too would say "configured" and change nothing.""",
+    remedy="delete the pod and create it again",
+    source="k8s.io/kubernetes pkg/apis/core/validation ValidatePodUpdate",
+)
 
 
 def _of_amounts(pod: Pod, asked: Asked) -> Iterator[Finding]:

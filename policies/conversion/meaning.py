@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from policies.caches import remember_short
-from policies.conversion.rules import AMBIGUOUS
+from policies.decision import Severity
 from policies.kubernetes.nodes import REQUIRED, NodeIndex, allocatable, labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
 from policies.nvidia.products import Product
+from policies.rules import rule
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
@@ -83,6 +84,18 @@ def _wishes_mig(wish: Wish) -> bool:
     """Whether every product that is wished is that of MIG devices; no whole GPU has MIG in its name."""
     includes = wish.products.includes if wish.products is not None else ()
     return bool(includes) and all("mig" in pattern.lower() for pattern in includes)
+
+
+AMBIGUOUS = rule(
+    "GA309",
+    "nvidia.com/gpu must mean one kind of device",
+    default=Severity.DENY,
+    why="""
+    Under the MIG strategy `single` a node hands out MIG devices under the name nvidia.com/gpu. Where some nodes do and
+    others hand out whole GPUs, or devices of another profile, the device plugin let chance decide; a claim must say.""",
+    remedy="say which one",
+    source="github.com/NVIDIA/k8s-device-plugin README, MIG strategies",
+)
 
 
 def _meaning_of_selection(selected: list[tuple[FieldPath, Product]], *, always: bool) -> Meaning:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.conversion.rules import NATIVE_QUOTA
 from policies.decision import Severity
 from policies.dra.deviceclasses import GPU_CLASS, extended_resource_name
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.nvidia.resources import parse_resource
+from policies.rules import rule
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
@@ -23,6 +23,20 @@ if TYPE_CHECKING:
 __all__ = ["quota_problems"]
 
 _IMPLICIT_QUOTA_SINCE = (1, 36)
+
+
+NATIVE_QUOTA = rule(
+    "GA312",
+    "Conversion must not switch a ResourceQuota off",
+    default=Severity.DENY,
+    setting="conversion.nativeQuota",
+    why="""
+    A ResourceQuota on requests.nvidia.com/gpu counts what pods ask for by that name. A converted pod asks by a claim,
+    which the quota counts only if the DeviceClass carries the name (spec.extendedResourceName) and the API server is
+    1.36 or newer, and never for quotas with scopes. Otherwise the namespace could take every GPU.""",
+    remedy="limit the namespace by a GPUQuota and remove the ResourceQuota, or set extendedResourceName on the DeviceClass",
+    source="k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go",
+)
 
 
 def quota_problems(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from policies.conversion.rules import STRATEGY
+from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
 from policies.metadata_keys import DRA_LABEL, STRATEGY_LABEL
+from policies.rules import rule
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = ["NAMESPACE", "STRATEGIES", "Mode", "mode_of", "strategy_of", "strategy_problems"]
+
+NAMESPACE_UNKNOWN = rule(
+    "GA324",
+    "The namespace of a pod must be known",
+    default=Severity.WARN,
+    why="""
+    Conversion is chosen by a label on the namespace. Offline, the namespace may be in none of the files; the pod is
+    then reviewed as if it did not convert, which may not be what the cluster will do.""",
+    remedy="add the Namespace to the files, or give the cluster's with --cluster",
+    source="docs/conversion.md",
+    shared_cause=True,
+)
+
 
 NAMESPACE = FieldPath(["metadata", "namespace"])
 """Where in a pod findings are that its namespace is the reason for."""
@@ -50,6 +64,18 @@ def strategy_of(namespace: str, view: ClusterView) -> str:
     """
     label = lookup(view.get("Namespace", namespace), ("metadata", "labels", STRATEGY_LABEL))
     return "template" if label is None else str(label)
+
+
+STRATEGY = rule(
+    "GA323",
+    "The conversion strategy of a namespace must exist",
+    default=Severity.DENY,
+    why="""
+    The label gpu-admission.io/dra-strategy chooses how pods come to their GPUs by DRA: template (the default), rename,
+    leave or auto. A pod is not converted by another strategy than the one that was chosen.""",
+    remedy="set gpu-admission.io/dra-strategy on the namespace to one of them, or remove the label",
+    source="docs/conversion.md",
+)
 
 
 def strategy_problems(namespace: str, view: ClusterView) -> Iterator[Finding]:

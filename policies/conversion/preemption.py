@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.caches import remember
 from policies.conversion.asked import Asked
-from policies.conversion.rules import PREEMPTION
+from policies.decision import Severity
 from policies.dra.words import listed, many
 from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import items_at, lookup
@@ -15,6 +15,7 @@ from policies.metadata_keys import RECORD
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.resources import parse_resource
 from policies.priorities import pod_priority, preempts
+from policies.rules import rule
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -41,6 +42,20 @@ class Holding(NamedTuple):
     """The GPU resources that it requests of the device plugin, or did before it was converted."""
     by_claim: bool
     """True for a converted pod."""
+
+
+PREEMPTION = rule(
+    "GA335",
+    "A converted pod must not rely on preemption",
+    default=Severity.WARN,
+    why="""
+    For resources of the device plugin, Kubernetes' scheduler ends pods of lower priority to make room. For devices of
+    claims it does not (Kubernetes 1.36): the pod stays Pending until other pods end by themselves, whatever its
+    PriorityClass. The rule looks at pods that have a node, and whose GPU resources are those that the pod requests or
+    requested before they were converted.""",
+    remedy="if it stays Pending, end pods of lower priority yourself (gpu-admission explain names them)",
+    source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources: no PreFilterExtensions; enhancements #5690",
+)
 
 
 def lost_preemption(question: Question) -> Iterator[Finding]:

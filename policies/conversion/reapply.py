@@ -15,12 +15,13 @@ from policies.conversion.amounts import gpu_resources
 from policies.conversion.constraints import NodeConstraints
 from policies.conversion.differences import differences
 from policies.conversion.record import MARKS, remove_resources
-from policies.conversion.rules import MARKED
+from policies.decision import Severity
 from policies.dra.templates import is_our_name
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import SPEC
 from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.patch import Editor
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,6 +127,19 @@ def _give_back(edits: Editor, path: FieldPath, stored: list[dict[str, Any]], our
         edits.add(path, stored)
     else:
         edits.replace(path, stored)
+
+
+MARKED = rule(
+    "GA329",
+    "The marks of a converted pod must not change",
+    default=Severity.WARN,
+    why="""
+    The annotation gpu-admission.io/converted tells what a pod asked for before it was converted, and the label
+    gpu-admission.io/managed that it was. Without them nobody could tell that a manifest that is applied again is the one
+    that was converted. An update of the pod's spec that changes them is stored without that change.""",
+    remedy="leave the marks out of what you apply",
+    source="docs/conversion.md",
+)
 
 
 def _restored_marks(stored: Pod, edits: Editor, *, silently: bool) -> Iterator[Finding]:

@@ -8,12 +8,13 @@ from policies.conversion.amounts import gpu_resources, limit_path, read_amounts
 from policies.conversion.asked import Asked
 from policies.conversion.constraints import ConstraintError
 from policies.conversion.line import TooManyDevicesError
-from policies.conversion.rules import READDED
+from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.metadata_keys import MANAGED, RECORD
 from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.patch import Editor
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,6 +88,19 @@ def _amount(amounts: Mapping[str, Any], device_class: str) -> int | None:
     except QuantityError:
         return None
     return int(number) if number.denominator == 1 else None
+
+
+READDED = rule(
+    "GA319",
+    "A resource that is added after conversion must equal the converted request",
+    default=Severity.DENY,
+    why="""
+    A LimitRange with a default for GPUs, or another webhook, can put a GPU resource back into a converted pod. The same
+    amount in the same container is removed again; another amount, or a container that has no request in the claim, is a
+    second wish that contradicts the first.""",
+    remedy="write the GPUs of every container into the pod (0 where it needs none), or remove the LimitRange's default",
+    source="k8s.io/apiserver admission order: LimitRanger runs again after mutating webhooks",
+)
 
 
 def remove_readded(pod: Pod, asked: Asked) -> tuple[Editor, tuple[Finding, ...]]:

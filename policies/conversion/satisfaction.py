@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from policies.conversion.rules import UNSATISFIABLE
 from policies.conversion.shares import shares_of
 from policies.decision import Severity
 from policies.dra.inventory import DeviceGroup, inventory, largest_node
@@ -14,6 +13,7 @@ from policies.fleet.known_classes import known_classes
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.nvidia.predicates import TRUE
 from policies.nvidia.wishes.device_predicate import device_predicate
+from policies.rules import rule
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
@@ -26,6 +26,19 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
 
 __all__ = ["unsatisfied"]
+
+
+UNSATISFIABLE = rule(
+    "GA313",
+    "A device of the cluster must match the request",
+    default=Severity.WARN,
+    setting="conversion.unsatisfiable",
+    why="""
+    No ResourceSlice holds a device like this now, so the pod will be Pending. That may pass: an autoscaled cluster has
+    no GPU node until the first pod asks, and a driver upgrade empties the slices. It may also be a misspelt product.""",
+    remedy="compare with what exists, or wait for such a node",
+    source="ResourceSlices of the cluster",
+)
 
 
 def unsatisfied(

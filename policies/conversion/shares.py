@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.conversion.rules import NO_SHARES, SHARED
+from policies.decision import Severity
 from policies.dra.deviceclasses import MIG_CLASS
 from policies.dra.inventory import inventory
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE
 from policies.nvidia.resources import parse_resource
+from policies.rules import rule
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -31,6 +32,19 @@ if TYPE_CHECKING:
 __all__ = ["shares_asked", "shares_of"]
 
 _SHARES = f"{DRIVER}/shares"
+
+
+SHARED = rule(
+    "GA306",
+    "Shared GPUs must be converted only where the DRA driver offers shares",
+    default=Severity.WARN,
+    why="""
+    Time-slicing and MPS replicas of the device plugin have no equivalent in DRA unless the driver publishes devices
+    with a consumable capacity `shares` (ConsumableShares). Converting anyway would give the pod a whole GPU that up to
+    a dozen pods shared before. The pod is left as it is and runs through the device plugin.""",
+    remedy="keep this pod on device-plugin nodes, or enable ConsumableShares in the DRA driver",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go",
+)
 
 
 def shares_asked(
@@ -75,6 +89,20 @@ def _is_share(resource: str, wish: Wish, *, shared_gpu: bool) -> bool:
     return (parsed is not None and parsed.shared) or (
         resource == GPU_RESOURCE and shared_gpu and wish.sharing != "exclusive"
     )
+
+
+NO_SHARES = rule(
+    "GA327",
+    "A shared GPU must be wished for only where the DRA driver offers shares",
+    default=Severity.DENY,
+    why="""
+    The pod wishes a GPU that it shares with others (gpu-admission.io/sharing: shared). A claim can ask for one share of
+    a device only where the driver publishes the consumable capacity `shares` (ConsumableShares). Without it the pod
+    would hold a whole GPU, which it said it does not need; asking for a share all the same, it would stay Pending.""",
+    remedy='write gpu-admission.io/sharing: "any", keep this pod on device-plugin nodes (label gpu-admission.io/dra: disabled), '
+    "or enable ConsumableShares in the DRA driver",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go; KEP-5075",
+)
 
 
 def _no_shares(resource: str, path: FieldPath, *, is_share: bool, mig: bool) -> Finding:

@@ -10,11 +10,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from policies.conversion.amounts import gpu_resources, limit_path
-from policies.conversion.rules import TOO_LARGE
+from policies.decision import Severity
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.selection_size import MOST_EXPRESSIONS, MOST_VALUES, SelectionSize
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,19 @@ MOST_RESOURCES = 200
 _SELECTOR = SPEC / "nodeSelector"
 _TERMS = FieldPath([*SPEC, *REQUIRED, "nodeSelectorTerms"])
 _OWN_LABEL = "select the nodes by one label of your own"
+
+
+TOO_LARGE = rule(
+    "GA326",
+    "A pod must be small enough to be reviewed in time",
+    default=Severity.DENY,
+    why="""
+    The API server waits ten seconds for a decision, and other pods wait meanwhile. A pod of thousands of containers
+    or conditions, which nobody needs and anybody can send, would hold up all of them. At most 1,000 containers, 200 GPU
+    resources in them, and 1,000 labels or expressions that select nodes, with 10,000 values, are read.""",
+    remedy="spread the work over several pods, and select nodes by one label of your own",
+    source="docs/conversion.md",
+)
 
 
 def size_problems(pod: Pod) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from policies.conversion.rules import UNSATISFIABLE
+from policies.conversion.satisfaction import UNSATISFIABLE
 from policies.decision import Severity
 from policies.dra.resource_claims import claim_as_v1
 from policies.explanation.claims import claims_of_pod, class_obstacles, is_stored, whereabouts

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.decision import Severity
 from policies.dra.words import listed
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.nodes import REQUIRED
@@ -18,7 +19,7 @@ from policies.nvidia.product_globs import any_matches, folded
 from policies.nvidia.product_suggestions import ProductNames
 from policies.nvidia.products import Product
 from policies.placement.gpu_nodes import gpu_node
-from policies.placement.rules.nodes import MISSPELT_SELECTOR
+from policies.rules import rule
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -48,6 +49,18 @@ class _Condition(NamedTuple):
     key: str
     values: tuple[str, ...]
     path: FieldPath
+
+
+MISSPELT_SELECTOR = rule(
+    "GA409",
+    "A pod must select nodes by labels and values that GPU nodes have",
+    default=Severity.WARN,
+    why="""
+    No node has the label or the value, but one has a similar one. The pod would stay Pending, and the scheduler would only
+    say that no node matched. Products that exist elsewhere are not reported, because such a node may come later.""",
+    remedy="compare with the labels of the nodes",
+    source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
+)
 
 
 def misspelt_selectors(pod: Pod, view: ClusterView, *, keys_only: bool = False) -> Iterator[Finding]:

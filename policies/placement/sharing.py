@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from policies.decision import Severity
 from policies.dra.words import listed, many
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement
 from policies.kubernetes.nodes import REQUIRED
@@ -12,7 +13,7 @@ from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.resources.extended_resources import first_asks
-from policies.placement.rules.nodes import ONLY_SHARES
+from policies.rules import rule
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -30,6 +31,20 @@ __all__ = ["avoided", "not_shared", "sharing_strategy", "ways_of_sharing"]
 
 _STRATEGIES = {"mps": "MPS", "time-slicing": "time-slicing"}
 _PREFERRED = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
+
+
+ONLY_SHARES = rule(
+    "GA411",
+    "A pod that avoids shared GPUs must find a GPU of its own",
+    default=Severity.WARN,
+    needs=("placement.avoidSharedGPUs", True),
+    why="""
+    With spec.placement.avoidSharedGPUs, pods that ask for nvidia.com/gpu and say nothing about sharing are kept off
+    nodes that hand out their GPUs in shares. Where every node that offers the GPU does so, that would keep the pod
+    Pending for ever. So it is let run there and gets a share: the memory and the time of the GPU are other pods' too.""",
+    remedy="add the annotation gpu-admission.io/sharing: shared if a share will do, or exclusive to wait for a whole one",
+    source="github.com/NVIDIA/k8s-device-plugin README, Shared Access to GPUs; docs/placement.md",
+)
 
 
 def avoided(

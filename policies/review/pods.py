@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from policies.causes import without_repeats
-from policies.conversion.opt_in import Mode, mode_of
-from policies.conversion.rules import AMOUNT, MALFORMED, NAMESPACE_UNKNOWN, UNEQUAL, UNSATISFIABLE
+from policies.conversion.amounts import AMOUNT, UNEQUAL, read_amounts
+from policies.conversion.opt_in import NAMESPACE_UNKNOWN, Mode, mode_of
 from policies.decision import Decision, Severity
 from policies.fleet import may_request_gpu, probably_gets_gpu
 from policies.kubernetes.defaults import with_defaults
@@ -18,6 +18,7 @@ from policies.metadata_keys import MANAGED, RECORD
 from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.patch import Editor
 from policies.placement import keep_tolerations, tolerate_gpu_nodes
+from policies.rules import rule
 from policies.settings.exempt_namespaces import NEVER_MATCHED
 from policies.view import PassingView
 
@@ -110,9 +111,19 @@ def refused_amounts(request: Request, view: ClusterView) -> Iterable[Finding]:
         pod = Pod.read(with_defaults(request.object))
     except MalformedPodError:
         return
-    from policies.conversion.amounts import read_amounts  # noqa: PLC0415 - see policies.review
-
     yield from (finding for finding in read_amounts(pod).findings if finding.rule in (AMOUNT.id, UNEQUAL.id))
+
+
+MALFORMED = rule(
+    "GA301",
+    "A pod must have the shape that Kubernetes defines",
+    default=Severity.DENY,
+    why="""
+    The API server checks the shape of a pod before it asks any webhook; a manifest on disk has been checked by nobody.
+    What cannot be read cannot be converted, and would be refused on `kubectl apply` anyway.""",
+    remedy="correct the manifest",
+    source="k8s.io/api/core/v1/types.go",
+)
 
 
 def _for_pods(
@@ -135,10 +146,11 @@ def _for_pods(
 
 def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     from policies.conversion.convert import convert  # noqa: PLC0415 - see policies.review
+    from policies.conversion.satisfaction import UNSATISFIABLE  # noqa: PLC0415 - see policies.review
     from policies.placement.misspelt_selectors import misspelt_selectors  # noqa: PLC0415 - see policies.review
     from policies.placement.place import own_conditions  # noqa: PLC0415 - see policies.review
-    from policies.placement.rules import IMPOSSIBLE  # noqa: PLC0415 - see policies.review
     from policies.placement.wishes import read_wishes, wish_problems  # noqa: PLC0415 - see policies.review
+    from policies.placement.wishes.conflicts import IMPOSSIBLE  # noqa: PLC0415 - see policies.review
 
     asked = read_wishes(pod, request.namespace, view, settings)
     own = own_conditions(pod, view, settings, asked)

@@ -12,7 +12,7 @@ import yaml
 
 from policies.kubernetes.paths import FieldPath
 from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.charging.rules import FITS
+from policies.quota.charging.outcomes import FITS
 from policies.quota.charging.verdicts import exceeded
 from policies.quota.counting.counting import holders
 from policies.quota.ledger.admit import admit

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from policies.causes import once_per_cause, without_repeats
-from policies.conversion.rules import NAMESPACE_UNKNOWN
+from policies.conversion.opt_in import NAMESPACE_UNKNOWN
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath
 from policies.request import Request

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.causes import once_per_cause
-from policies.conversion.rules import MALFORMED
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
+from policies.review.pods import MALFORMED
 from policies.rules import get_rule, told_by_field
 from webhook.cli import kubectl
 from webhook.cli.diff import diff, styled

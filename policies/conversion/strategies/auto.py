@@ -7,16 +7,30 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.conversion import Conversion
 from policies.conversion.opt_in import NAMESPACE
-from policies.conversion.rules import CHOSEN
 from policies.conversion.strategies.template import template
 from policies.conversion.translations import translations
 from policies.conversion.versions import kubelet_problem, server_problem
+from policies.decision import Severity
 from policies.fleet.known_classes import known_classes
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from policies.conversion.conversion import Question
 
 __all__ = ["auto"]
+
+
+CHOSEN = rule(
+    "GA333",
+    "Users must be told what the strategy auto chooses",
+    default=Severity.WARN,
+    why="""
+    The strategy auto leaves a pod as it is where a DeviceClass stands for what it asks for, nothing needs translating
+    and every GPU node's kubelet is 1.36 or newer; everything else gets a claim from a template. The choice may be
+    another tomorrow, so each pod is told what was chosen for it and why.""",
+    remedy="set gpu-admission.io/dra-strategy to template or leave on the namespace to have one of them always",
+    source="docs/conversion.md",
+)
 
 
 def auto(question: Question) -> Conversion:

@@ -16,12 +16,15 @@ from policies.conversion.conversion import Conversion
 from policies.conversion.mapped_classes import class_for, usual_class
 from policies.conversion.opt_in import NAMESPACE
 from policies.conversion.record import mark, remove_resources
-from policies.conversion.rules import INCAPABLE, NO_CLASS, NOT_RENAMED
+from policies.conversion.references import NO_CLASS
+from policies.conversion.strategies.leave import INCAPABLE
 from policies.conversion.strategies.template import notices
 from policies.conversion.translations import translations
 from policies.conversion.versions import kubelet_problem, server_problem
+from policies.decision import Severity
 from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.patch import Editor
+from policies.rules import rule
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -53,6 +56,19 @@ def rename(question: Question) -> Conversion:
         asked.constraints.remove(edits)
     mark(question.pod, asked, edits)
     return Conversion(notices=tuple(notices(question, asked)), edits=edits, asked=asked)
+
+
+NOT_RENAMED = rule(
+    "GA330",
+    "A pod that is renamed must need nothing beyond a DeviceClass",
+    default=Severity.DENY,
+    why="""
+    The strategy rename asks for a DeviceClass by its implicit resource name, deviceclass.resource.kubernetes.io/<class>.
+    Such a name says which class and how many. Conditions on GPU labels, wishes and shares become selectors and
+    capacities of a claim, and would be lost; the pod would get another GPU than it asked for.""",
+    remedy="set gpu-admission.io/dra-strategy: template on the namespace, or drop the condition",
+    source="KEP-5004",
+)
 
 
 def _unable(question: Question) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from policies.decision import Severity
 from policies.dra.class_names import class_meant, other_classes
 from policies.dra.deviceclasses import extended_resource_name
 from policies.dra.inventory import inventory
@@ -20,7 +21,7 @@ from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.resources.extended_resources import first_asks
 from policies.placement.resources.instead import instead
 from policies.placement.resources.names import correct_name, is_device_plugin_name
-from policies.placement.rules.nodes import NOT_ADVERTISED
+from policies.rules import rule
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
@@ -53,6 +54,20 @@ def advertised(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]
             yield from _of_class(ask, view)
         elif ask.resource not in _OF_OTHER_SCHEDULERS:
             yield from _of_nodes(ask, pod, namespace, view)
+
+
+NOT_ADVERTISED = rule(
+    "GA413",
+    "A node must advertise the resource that a pod requests",
+    default=Severity.WARN,
+    why="""
+    A pod that asks for a resource which no node has stays Pending, and the scheduler says no more than that it is
+    insufficient. That may pass: an autoscaled cluster has no such node until the first pod asks for one. More often the
+    name is not the one under which this cluster hands out its GPUs, for MIG profiles, MIG strategies, sharing and DRA
+    each change it.""",
+    remedy="ask for a resource that exists, or wait for a node that advertises this one",
+    source="status.allocatable of the nodes; github.com/NVIDIA/k8s-device-plugin internal/resource, api/config/v1",
+)
 
 
 def _of_class(ask: Ask, view: ClusterView) -> Iterator[Finding]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.decision import Severity
 from policies.fleet.device_plugin import active_cluster_policy
 from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.resources.extended_resources import asks
-from policies.placement.rules.nodes import ONE_SHARE
 from policies.placement.sharing import sharing_strategy, ways_of_sharing
+from policies.rules import rule
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -55,6 +56,19 @@ def _turning_down(resource: str, nodes: Sequence[GPUNode], configurations: _Conf
 
 def _not_sharing(resource: str, nodes: Sequence[GPUNode]) -> int:
     return sum(resource in node.offers and sharing_strategy(node, resource) is None for node in nodes)
+
+
+ONE_SHARE = rule(
+    "GA412",
+    "A container must request one share where a node gives no more",
+    default=Severity.WARN,
+    why="""
+    Under MPS, and under time-slicing with failRequestsGreaterThanOne, the device plugin turns down whoever asks for
+    more than one share: two shares may be of one GPU, and are no more of it than one. The scheduler does not know. It
+    binds the pod, the kubelet fails it, and a controller makes the next one, which fails in the same way.""",
+    remedy="ask for 1",
+    source="github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go ValidateRequest, api/config/v1/config.go",
+)
 
 
 def _finding(ask: Ask, ways: str, others: int) -> Finding:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
 from policies.metadata_keys import PREFIX
 from policies.nvidia.wishes import WORDS, Wish, WishError
-from policies.placement.rules import MALFORMED, NO_WISH
 from policies.placement.wishes.pod_wishes import ANNOTATIONS, PodWishes
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,18 @@ _OTHERS = frozenset({"converted"})
 
 
 _NOTHING = PodWishes()
+
+
+MALFORMED = rule(
+    "GA401",
+    "A wish must be readable",
+    default=Severity.DENY,
+    why="""
+    A wish that cannot be read cannot be kept. Left out, it would let the pod run on any GPU, which is what its author
+    wanted to avoid.""",
+    remedy="correct the annotation",
+    source="docs/placement.md",
+)
 
 
 def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> PodWishes:
@@ -99,6 +112,18 @@ def _defaults(namespace: str, settings: GPUAdmissionPolicy) -> dict[str, str]:
         if default.holds_in(namespace)
         for word, text in default.wish.items()
     }
+
+
+NO_WISH = rule(
+    "GA406",
+    "An annotation of gpu-admission.io must be one that is read",
+    default=Severity.WARN,
+    why="""
+    Nobody reads an annotation whose name is misspelt, or one that should have been a label. The pod runs as if it were
+    not there.""",
+    remedy="remove the annotation",
+    source="docs/placement.md",
+)
 
 
 def _unread(pod: Pod) -> Iterator[Finding]:

@@ -6,14 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from policies.decision import Severity
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
 from policies.nvidia.product_globs import folded, matching
 from policies.placement.affinity import TooManyTermsError, contradiction
-from policies.placement.rules import CONFLICTING, CONTRADICTORY
 from policies.placement.wishes.node_labels import DRIVER, RUNTIME, excludes_mig
 from policies.placement.wishes.wanted_nodes import wanted_nodes
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = ["conflicts", "node_conflict", "resource_conflicts"]
+
 
 _MIG = re.compile(r"mig|[0-9]g\.[0-9]+gb")
 """What stands in the names of MIG devices only."""
@@ -89,6 +91,18 @@ def node_conflict(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wish
         return None
 
 
+CONTRADICTORY = rule(
+    "GA402",
+    "A wish must not contradict itself or the request of the pod",
+    default=Severity.DENY,
+    why="""
+    No GPU has at least 80 GiB and at most 40 GiB of memory, and what is handed out as nvidia.com/gpu.shared is never
+    exclusive. Such a pod would be Pending for ever, whatever the cluster gets.""",
+    remedy="change one of the two",
+    source="docs/placement.md",
+)
+
+
 def _with_itself(wishes: PodWishes) -> Iterator[Finding]:
     for words, sentence in wishes.wish.contradictions():
         yield wishes.finding(CONTRADICTORY, words[0], sentence)
@@ -97,6 +111,21 @@ def _with_itself(wishes: PodWishes) -> Iterator[Finding]:
 def _with_resources(asked: tuple[AskedGPU, ...], wishes: PodWishes) -> Iterator[Finding]:
     for found in resource_conflicts(asked, wishes.wish):
         yield wishes.finding(CONTRADICTORY, found.word, found.sentence, found.remedy)
+
+
+CONFLICTING = rule(
+    "GA403",
+    "A wish must not contradict the node selector and affinity of the pod",
+    default=Severity.DENY,
+    why="""
+    A wish is added to what the pod says of its nodes itself, never put in its place. Where no node could have both, the
+    pod would be Pending for ever, and only its author knows which of the two is meant.""",
+    remedy="change the wish, or the pod's own condition on nodes",
+    source="k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
+)
+
+IMPOSSIBLE = frozenset({CONTRADICTORY.id, CONFLICTING.id})
+"""The rules on wishes that can never be met."""
 
 
 def _with_nodes(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:

@@ -12,13 +12,15 @@ from policies.nvidia.labels import Subject
 from policies.nvidia.predicates import TRUE
 from policies.nvidia.wishes.device_predicate import device_predicate
 from policies.placement.affinity import TooManyTermsError, require, without_required
-from policies.placement.rules import BY_NAME, IMPOSSIBLE, NO_EFFECT
 from policies.placement.sharing import avoided, not_shared
 from policies.placement.wishes.annotations import DAEMON_SET, wish_problems
 from policies.placement.wishes.asked_gpus import asked_gpus
+from policies.placement.wishes.conflicts import IMPOSSIBLE
 from policies.placement.wishes.node_names import MOST_NAMES
+from policies.placement.wishes.pod_wishes import NO_EFFECT
 from policies.placement.wishes.satisfaction import unsatisfied
 from policies.placement.wishes.wanted_nodes import wanted_nodes
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,6 +123,18 @@ def _untold(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Finding]:
     for gpu in wanted.untold:
         text = f"neither labels of nodes nor ResourceSlices tell which nodes have such a GPU for {gpu.name}"
         yield wishes.no_effect(text, "ask by a claim, and say it there")
+
+
+BY_NAME = rule(
+    "GA408",
+    "A wish must be met by labels, not by the names of nodes",
+    default=Severity.WARN,
+    why="""
+    Where GPUs are handed out by DRA, nodes have no labels that tell of them. Until such a pod asks by a claim, its wish
+    can only be kept by naming the nodes that have such GPUs now. A node that comes later will not be used.""",
+    remedy="label the namespace gpu-admission.io/dra: enabled to have the pod ask by a claim",
+    source="github.com/NVIDIA/gpu-operator GPUCluster, which deploys no GPU Feature Discovery",
+)
 
 
 def _by_name(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Finding]:

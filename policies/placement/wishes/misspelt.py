@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from policies.decision import Severity
 from policies.dra.inventory import inventory
 from policies.kubernetes.paths import FieldPath
 from policies.nvidia.known_products import KNOWN_PRODUCTS
@@ -14,8 +15,8 @@ from policies.nvidia.product_suggestions import ProductNames
 from policies.nvidia.products import Product
 from policies.nvidia.wishes.product_patterns import ProductPatterns, product_spellings
 from policies.placement.gpu_nodes import gpu_nodes
-from policies.placement.rules import MISSPELT
 from policies.placement.wishes.product_labels import mig_labels, seen_products
+from policies.rules import rule
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -30,6 +31,18 @@ __all__ = ["misspelt", "misspelt_defaults"]
 
 _MOST = 5
 """Patterns that are told one by one."""
+
+
+MISSPELT = rule(
+    "GA405",
+    "The product of a wish must exist",
+    default=Severity.WARN,
+    why="""
+    The name is that of no GPU in the cluster, and of none that gpu-admission knows. It may be new; more often a letter
+    is wrong, or a `*` is missing: the name of an H100 goes on, as in NVIDIA-H100-80GB-HBM3.""",
+    remedy="compare with the label nvidia.com/gpu.product of your nodes",
+    source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
+)
 
 
 def misspelt(view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:

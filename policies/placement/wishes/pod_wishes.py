@@ -11,7 +11,7 @@ from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.printable import printable
 from policies.metadata_keys import PREFIX
 from policies.nvidia.wishes import Wish
-from policies.placement.rules import NO_EFFECT
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +23,19 @@ __all__ = ["ANNOTATIONS", "PodWishes"]
 
 ANNOTATIONS = FieldPath(["metadata", "annotations"])
 _DEFAULT = " (a default of the GPUAdmissionPolicy, which an annotation replaces)"
+
+
+NO_EFFECT = rule(
+    "GA407",
+    "A wish must have an effect",
+    default=Severity.WARN,
+    why="""
+    Wishes say which GPU a pod gets for its nvidia.com/gpu. A pod that asks for none gets none by wishing. In a claim
+    that the pod brings itself its author says which device is meant; claims are not changed. A pod whose node
+    affinity is too large for the wish to be added to it is refused: it would run on any GPU.""",
+    remedy="remove the annotation, or ask for a GPU",
+    source="docs/placement.md",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from policies.dra.inventory import inventory
 from policies.nvidia.wishes import Wish
 from policies.nvidia.wishes.amounts import as_sold
 from policies.placement.gpu_nodes import gpu_nodes
-from policies.placement.rules import UNSATISFIED
 from policies.placement.wishes.existing_gpus import ExistingGPU, existing_gpus
 from policies.placement.wishes.lacking import lacking
 from policies.placement.wishes.node_labels import alternatives
 from policies.placement.wishes.node_names import is_as_wished
 from policies.placement.wishes.product_labels import seen_products
+from policies.rules import rule
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -38,6 +38,19 @@ _UNNOTICED = (
     "namespace gpu-admission.io/dra: enabled"
 )
 """Where no label tells of GPUs, the pod is tied to nodes by name, or to labels that no node gets."""
+
+
+UNSATISFIED = rule(
+    "GA404",
+    "A node must have a GPU that meets the wish",
+    default=Severity.WARN,
+    setting="placement.unsatisfiable",
+    why="""
+    No node has such a GPU now, so the pod will be Pending. That may pass: an autoscaled cluster has no GPU node until
+    the first pod asks. It may also be a wish for what this cluster was never meant to have.""",
+    remedy="compare with what exists, or wait for such a node",
+    source="labels of GPU Feature Discovery, or ResourceSlices where nodes have none",
+)
 
 
 def unsatisfied(
