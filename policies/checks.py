@@ -45,7 +45,7 @@ def problem(
 
 
 class Checks(Generic[T]):
-    """The checks of one kind of subject, in the order in which they are written."""
+    """The checks of one kind of subject, in the order of their ids, whatever the order of imports."""
 
     def __init__(self, *, cluster_scoped: bool = False) -> None:
         """Args: whether all subjects are objects without a namespace."""
@@ -87,6 +87,7 @@ class Checks(Generic[T]):
                 cluster_scoped=self._cluster_scoped,
             )
             self._checks.append((made, check))
+            self._checks.sort(key=lambda each: each[0].id)
             return check
 
         return register

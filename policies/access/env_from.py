@@ -1,4 +1,4 @@
-"""Variables that `envFrom` brings from ConfigMaps and Secrets, as far as they can be seen."""
+"""Variables that `envFrom` takes from ConfigMaps and Secrets, as far as these can be read."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.access.checks import ACCESS, EXEMPT
+from policies.access.environment import devices_given
+from policies.access.subject import VISIBLE_DEVICES
+from policies.checks import problem
+from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.printable import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from policies.access.subject import Container, Subject
+    from policies.checks import Problem
 
 __all__ = ["Brought", "brought"]
 
@@ -66,3 +75,26 @@ def _decoded(value: Any) -> str | None:
         return base64.b64decode(value).decode(errors="replace")
     except (binascii.Error, ValueError):
         return value
+
+
+@ACCESS.rule(
+    "GA607",
+    "NVIDIA_VISIBLE_DEVICES must not come from a ConfigMap or Secret",
+    default=Severity.WARN,
+    remedy=f"remove it there, or set it to void in the container's env, which wins; {EXEMPT}",
+    source="k8s.io/kubernetes pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
+)
+def devices_from_elsewhere(subject: Subject) -> Iterator[Problem]:
+    """`envFrom` brings all that a ConfigMap or Secret holds, NVIDIA_VISIBLE_DEVICES among it.
+
+    What they hold when the container starts counts. It can change after the pod was reviewed, and a webhook may not
+    see it at all, so this only warns, in every mode. `env` wins over `envFrom`, and the last source over those before.
+    """
+    for container in subject.containers:
+        if "envFrom" not in container.fields or container.variable(VISIBLE_DEVICES) is not None:
+            continue
+        found = brought(container, VISIBLE_DEVICES, subject)
+        if found is not None and devices_given(found.value):
+            who = "" if container.requests_gpu else ", which asks for no GPU"
+            text = f"{found.kind} {shown(found.source)} sets NVIDIA_VISIBLE_DEVICES in {container.title}{who}"
+            yield problem(found.path, text)

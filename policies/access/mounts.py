@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.access.checks import ACCESS
-from policies.access.exemptions import EXEMPT, ask_or
+from policies.access.checks import ACCESS, EXEMPT, ask_or
 from policies.access.host_paths import leads_to_open_file, normalised, shown_path
 from policies.access.node_places import OPEN_FILES
 from policies.checks import problem

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.access.checks import ACCESS
-from policies.access.exemptions import EXEMPT
+from policies.access.checks import ACCESS, EXEMPT
 from policies.checks import problem
 from policies.decision import Severity
 from policies.fleet import GPUAccess

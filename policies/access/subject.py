@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.access.device_lists import devices_given
-from policies.access.environment import Variable, expanded, read_environment
+from policies.access.environment import Variable, devices_given, expanded, read_environment
 from policies.access.host_paths import HostMount, normalised
 from policies.access.node_places import NodePlaces, node_places
 from policies.checks import Problem, problem

@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-# Imported for the rules that they register, in the order in which these are told.
-# isort: off
-from policies.access import visible_devices, cuda_version, runtime_class, mounts, cdi_annotations, sources, images  # noqa: F401
+# These modules register their checks.
+from policies.access import cdi_annotations, cuda_images, env_from, mounts, runtime_class, visible_devices  # noqa: F401
+from policies.access.checks import ACCESS, CIRCUMSTANCES, is_exempt
 from policies.access.circumstances import GROUNDS
-
-# isort: on
-from policies.access.checks import ACCESS, CIRCUMSTANCES
-from policies.access.exemptions import is_exempt
 from policies.access.subject import Subject
 from policies.decision import Severity
 

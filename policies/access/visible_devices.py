@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.access.checks import ACCESS
-from policies.access.device_lists import EVERY_GPU, devices_given
-from policies.access.exemptions import EXEMPT, ask_or
+from policies.access.checks import ACCESS, EXEMPT, ask_or
+from policies.access.environment import EVERY_GPU, devices_given
 from policies.access.subject import VISIBLE_DEVICES
 from policies.checks import problem
 from policies.decision import Severity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.configuration.config_maps.mig_parted.reading import Entry, configs_of
+from policies.configuration.config_maps.mig_parted.entries import Entry, configs_of
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import PRODUCTS, node_product, shipped_configs
 from policies.view import UNKNOWN
@@ -13,7 +13,7 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from policies.configuration.config_maps.mig_parted.reading import Configs
+    from policies.configuration.config_maps.mig_parted.entries import Configs
     from policies.configuration.facts import Facts
     from policies.nvidia.mig_products import MIGProduct
 

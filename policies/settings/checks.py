@@ -8,8 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import lookup
-from policies.settings.taints import taint_problems
-from policies.settings.wishes import wish_problems
+from policies.settings.placement_checks import taint_problems, wish_problems
 from policies.settings.workload_kinds import kind_problems
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.paths import FieldPath
 from policies.settings.checks import spec_problems
 from policies.settings.choices import GPUAdmissionPolicy
-from policies.settings.wishes import joint_problems
+from policies.settings.placement_checks import joint_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

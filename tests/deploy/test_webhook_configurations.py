@@ -5,7 +5,7 @@ import re
 import pytest
 
 from policies.configuration.config_maps.roles import LABEL
-from policies.configuration.nodes.checks import _WATCHED
+from policies.configuration.nodes.labels import _WATCHED
 from policies.entries import CLAIM_KINDS, ENTRIES
 from policies.metadata_keys import MANAGED, QUOTA_LABEL
 from policies.quota.opt_in import ENFORCED

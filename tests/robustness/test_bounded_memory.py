@@ -156,7 +156,7 @@ def test_long_labels_products_and_quantities_are_not_kept():
 
 
 COUNTED = {
-    "policies/configuration/config_maps/mig_parted/reading.py": "8 files of at most 1 MiB and 10,000 nodes each",
+    "policies/configuration/config_maps/mig_parted/entries.py": "8 files of at most 1 MiB and 10,000 nodes each",
     "policies/dra/cel/libraries/regexes.py": "16 patterns of at most 64 Ki characters, 4 programs of at most 6 MB",
     "policies/dra/cel/libraries/time_zones.py": "zones that exist",
     "policies/dra/claims/cluster/fleet.py": "items of stored ResourceSlices",

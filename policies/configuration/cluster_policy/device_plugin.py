@@ -1,25 +1,35 @@
-"""Device plugin: `spec.devicePlugin` and the ConfigMap that it names."""
+"""The device plugin: its ConfigMap, its arguments, and the DRA driver beside it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
-from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
+from policies.configuration.checks import CLUSTER_POLICY
+from policies.configuration.config_maps.device_plugin.configuration import configurations
+from policies.configuration.config_maps.device_plugin.grammar import STRATEGIES
 from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
 from policies.configuration.usage import listed, the_nodes
 from policies.decision import Severity
+from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.printable import shown
+from policies.kubernetes.resourceslices import PoolPart, devices_in, newest
+from policies.nvidia.identifiers import DRIVER
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change
+    from policies.configuration.config_maps.device_plugin.configuration import Configuration
     from policies.kubernetes.objects import Object
-    from policies.view import Unknown
+    from policies.view import ClusterView, Unknown
 
 __all__ = ["config_map", "reads_config_map"]
 
@@ -159,3 +169,135 @@ def _without_default(change: Change, keys: list[str]) -> Iterator[Problem]:
     remedy = f"{key or 'set default to a key of the ConfigMap'}, or label the nodes with {NODE_LABEL}"
     severity = Severity.WARN if len(bare) == len(nodes) else Severity.AUDIT
     yield problem(change.at(*_CONFIG, "default"), text, remedy, severity=severity)
+
+
+_MIG_STRATEGY = "migstrategy"
+
+
+@CLUSTER_POLICY.rule(
+    "GA143",
+    "The ClusterPolicy and the ConfigMap of the device plugin must agree",
+    default=Severity.DENY,
+    remedy="change one of them",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go; "
+    "github.com/NVIDIA/k8s-device-plugin api/config/v1/flags.go, cmd/nvidia-device-plugin/main.go",
+    rows=("G-12", "G-21", "G-28"),
+)
+def agreeing_settings(change: Change) -> Iterator[Problem]:
+    """The operator hands spec.mig.strategy and args to the device plugin, and both win over the file.
+
+    A strategy that a file was not written for gives other resources than pods ask for, and mixed with MPS keeps the
+    plugin from starting. An argument silently undoes what every configuration says of the same setting.
+    """
+    if change.deleted:
+        return
+    arguments = _arguments(change.items("devicePlugin", "args"))
+    strategy = change.text("mig", "strategy")
+    index, value = arguments.get(_MIG_STRATEGY, (0, ""))
+    if strategy and value and value != strategy:
+        text = f"sets the MIG strategy {value}, and spec.mig.strategy is {strategy}; GPU Feature Discovery uses that"
+        remedy = "remove it, and write spec.mig.strategy"
+        yield problem(change.at("devicePlugin", "args", index), text, remedy, severity=Severity.WARN)
+    document = config_map(change) if reads_config_map(change) else None
+    if not isinstance(document, dict):
+        return
+    for configuration in configurations(replace(change, object=document, old=None, kind="ConfigMap")):
+        yield from _of_strategy(change, configuration, strategy)
+        yield from _of_arguments(change, configuration, arguments)
+
+
+def _of_strategy(change: Change, configuration: Configuration, strategy: str) -> Iterator[Problem]:
+    path = change.at("mig", "strategy")
+    name = change.text("devicePlugin", "config", "name")
+    where = f'"{configuration.key}" of ConfigMap "{name}"'
+    of_file = configuration.mig_strategy
+    if strategy == "mixed" and configuration.strategy("mps") is not None:
+        text = f"is mixed, and {where} shares GPUs by mps; the device plugin would exit with: using"
+        yield problem(path, f"{text} --mig-strategy=mixed is not supported with MPS", "write single or none")
+    # A configuration for nodes without MIG says none, and is right whatever the strategy is.
+    elif strategy and of_file in STRATEGIES and of_file not in (strategy, "none"):
+        text = f"is {strategy}, and {where} says migStrategy: {of_file}, which it overrides"
+        yield problem(path, text, f"write {of_file}, or remove migStrategy there")
+
+
+def _of_arguments(
+    change: Change, configuration: Configuration, arguments: dict[str, tuple[int, str]]
+) -> Iterator[Problem]:
+    name = change.text("devicePlugin", "config", "name")
+    for parent in (("flags",), ("flags", "plugin")):
+        fields = configuration.get(*parent)
+        for field, value in fields.items() if isinstance(fields, dict) else ():
+            index, argument = arguments.get(field.lower(), (0, None))
+            if argument is not None and not isinstance(value, dict | list | None) and argument != _text(value):
+                text = (
+                    f'overrides {field}: {shown(value)} in "{configuration.key}" of ConfigMap "{name}", because the '
+                    "command line wins over the file"
+                )
+                path = change.at("devicePlugin", "args", index)
+                yield problem(path, text, "say it in one place only", severity=Severity.WARN)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _arguments(arguments: list[Any]) -> dict[str, tuple[int, str]]:
+    """The flags among arguments, by the name of their field in lower case, with their index and value."""
+    found = {}
+    texts = [argument if isinstance(argument, str) else "" for argument in arguments]
+    for index, (text, following) in enumerate(zip(texts, [*texts, ""][1:], strict=True)):
+        name, sign, value = text.partition("=")
+        if name.startswith("--"):
+            separate = "" if following.startswith("-") else following
+            found[name.replace("-", "").lower()] = (index, value if sign else separate or "true")
+    return found
+
+
+_TYPE = f"{DRIVER}/type"
+
+
+@CLUSTER_POLICY.rule(
+    "GA145",
+    "The device plugin must not run on nodes whose GPUs are handed out by DRA",
+    default=Severity.DENY,
+    remedy='write devicePlugin.enabled: false, or label nodes of DRA nvidia.com/gpu.deploy.device-plugin: "false"',
+    source="github.com/NVIDIA/gpu-operator pull 1541; github.com/kubernetes-sigs/dra-driver-nvidia-gpu",
+    rows=("G-26", "S-06"),
+)
+def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
+    """The device plugin and the DRA driver do not know of each other: both hand out every GPU of a node they run on.
+
+    Two pods then share a GPU that each believes to have alone, and the second to allocate memory fails. Refused is the
+    change that turns the device plugin on; where it is on already, this only warns.
+    """
+    if change.deleted:
+        return
+    by_dra = change.facts.view.derive(_nodes_of_driver)
+    nodes = [
+        node
+        for node in change.facts.known("Node")
+        if name_of(node) in by_dra and runs_device_plugin(node, change.facts.view, change.object)
+    ]
+    if nodes:
+        hand_out = "hands out its GPUs" if len(nodes) == 1 else "hand out their GPUs"
+        text = f"is true, and {the_nodes(nodes)} {hand_out} by DRA (gpu.nvidia.com) already; two pods could get one GPU"
+        was_on = not change.created and change.before("devicePlugin", "enabled") is not False
+        severity = Severity.WARN if was_on else None
+        yield problem(change.at("devicePlugin", "enabled"), text, severity=severity)
+
+
+def _nodes_of_driver(view: ClusterView) -> frozenset[str]:
+    """The nodes whose GPUs or MIG devices NVIDIA's DRA driver publishes; none where ResourceSlices are unknown."""
+    slices = view.derive_each("ResourceSlice", _of_driver)
+    if slices is UNKNOWN:
+        return frozenset()
+    return frozenset(chain.from_iterable(newest(each for each in slices if each is not None)))
+
+
+def _of_driver(resource_slice: Object) -> tuple[PoolPart, frozenset[str]] | None:
+    """The nodes of the GPUs and MIG devices of one slice; None where it is not of NVIDIA's driver."""
+    part = PoolPart.of(resource_slice)
+    if part is None or part.pool[0] != DRIVER:
+        return None
+    devices = devices_in(resource_slice)
+    return part, frozenset(device.node for device in devices if device.attributes.get(_TYPE) in ("gpu", "mig"))

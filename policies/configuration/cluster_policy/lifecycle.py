@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.cluster_policy.checks import CLUSTER_POLICY, CLUSTER_POLICY_DELETION
+from policies.configuration.checks import CLUSTER_POLICY, CLUSTER_POLICY_DELETION
 from policies.configuration.usage import counted, gpu_claims, gpu_pods, listed, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.objects import name_of

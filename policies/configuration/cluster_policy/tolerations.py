@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
-from policies.configuration.components.checks import COMPONENTS
+from policies.configuration.checks import COMPONENTS
 from policies.configuration.usage import counted, listed
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest

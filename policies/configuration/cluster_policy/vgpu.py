@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.cluster_policy.checks import CLUSTER_POLICY
-from policies.configuration.cluster_policy.sandbox import mode_of, runs_sandboxes
+from policies.configuration.checks import CLUSTER_POLICY
+from policies.configuration.cluster_policy.sandbox_workloads import mode_of, runs_sandboxes
 from policies.configuration.usage import listed
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest

@@ -1,26 +1,16 @@
-"""Components: what ClusterPolicy, NVIDIADriver and GPUCluster say alike of the containers they deploy.
+"""Components: the containers that the GPU Operator deploys for a ClusterPolicy, an NVIDIADriver or a GPUCluster.
 
-Rules about the driver that hold for a ClusterPolicy's `spec.driver` and for an NVIDIADriver are here too.
+Rules about the driver of a ClusterPolicy that hold for an NVIDIADriver too are here.
 """
 
-from policies.configuration.components import (
+from policies.configuration.checks import COMPONENTS
+from policies.configuration.components import (  # noqa: F401 - these modules register their checks
     containers,
     driver_gpus,
-    driver_modules,
+    driver_objects,
     driver_versions,
     images,
-    pulling,
     tags,
 )
-from policies.configuration.components.checks import COMPONENTS
 
-__all__ = [
-    "COMPONENTS",
-    "containers",
-    "driver_gpus",
-    "driver_modules",
-    "driver_versions",
-    "images",
-    "pulling",
-    "tags",
-]
+__all__ = ["COMPONENTS"]

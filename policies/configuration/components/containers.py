@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
-from policies.configuration.components.checks import COMPONENTS
+from policies.configuration.checks import COMPONENTS
 from policies.configuration.components.component import Component, components_with
 from policies.decision import Severity
 from policies.kubernetes.quantities import QuantityError, parse_quantity

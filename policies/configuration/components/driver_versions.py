@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.components.checks import COMPONENTS
+from policies.configuration.checks import COMPONENTS
 from policies.configuration.components.driver import Driver, drivers_of, named_nodes, os_of
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.components.checks import COMPONENTS
+from policies.configuration.checks import COMPONENTS
 from policies.configuration.components.component import Component, components_with
 from policies.configuration.components.driver import Driver, os_of
 from policies.configuration.components.images import IMAGE, usual_image

@@ -1,23 +1,190 @@
-"""DCGM exporter ConfigMaps: the metrics it collects, as CSV."""
+"""ConfigMaps of the DCGM exporter: the metrics that it collects, as CSV."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from policies.checks import Checks, Problem, problem
-from policies.configuration.config_maps.metrics_list import LIST_KEY, lists_of
-from policies.configuration.config_maps.references import Role, users
+from policies.configuration.config_maps.csv_records import CSVError, CSVField, read_records
+from policies.configuration.config_maps.dcgm_fields import BINARY, EXPORTER_FIELDS, FIELDS, STRINGS, meant_field
+from policies.configuration.config_maps.references import LIST_KEY, Role, users
 from policies.configuration.config_maps.roles import LABEL
-from policies.decision import Severity
+from policies.decision import Place, Severity
+from policies.kubernetes.misspellings import closest
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.nvidia.identifiers import FAMILY_LABEL, PRODUCT_LABEL
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change
+    from policies.configuration.facts import Facts
+    from policies.kubernetes.objects import Object
 
 __all__ = ["DCGM_METRICS"]
+
+_TYPES = ("gauge", "counter", "histogram", "summary", "label")
+_LINE = re.compile(r"^[ \t]*DCGM_(?:FI|EXP)_\w+[ \t]*,", re.MULTILINE)
+_NAME = re.compile(r"DCGM_FI_[A-Z0-9_]+|dcgm_[a-z0-9_]+")
+_LAST_XID = ("DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR")
+_PROFILING = "DCGM_FI_PROF_"
+_UNPROFILED = ("kepler", "maxwell", "pascal")
+"""Families of GPUs before Volta, the first whose engines DCGM can profile."""
+
+
+def lists_of(change: Change) -> list[tuple[str, MetricsList]]:
+    """The lists in a ConfigMap, by key: at the operator's key, and wherever lines begin like those of a list."""
+    data = change.object.get("data")
+    return [
+        (key, MetricsList(FieldPath(["data", key]), text))
+        for key, text in (data.items() if isinstance(data, dict) else ())
+        if isinstance(text, str) and (key == LIST_KEY or _LINE.search(text))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsList:
+    """One list, and where in the ConfigMap it is."""
+
+    path: FieldPath
+    text: str
+
+    def broken(self) -> Iterator[Problem]:
+        """What the exporter exits at."""
+        empty, expected = True, 0
+        for record in read_records(self.text):
+            empty = False
+            if isinstance(record, CSVError):
+                yield self._unreadable(record)
+                continue
+            expected = expected or len(record)
+            if record[0].text.lstrip(" \t").startswith("#"):
+                text = "is no comment, because # is not in the first column, so it is read as a metric"
+                yield self._at(record[0], text, "move # to the beginning of the line")
+            elif len(record) != 3:
+                yield self._miscounted(record, expected)
+            else:
+                yield from self._misnamed(*record)
+        if empty:
+            text = "lists no metric, so the exporter would serve none"
+            yield self._problem(1, 1, text, "add lines such as: DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).")
+
+    def doubtful(self, facts: Facts) -> Iterator[Problem]:
+        """What the exporter serves, but not as it was meant."""
+        lines: dict[str, int] = {}
+        profiling: list[CSVField] = []
+        for record in read_records(self.text):
+            if isinstance(record, CSVError) or len(record) != 3:
+                continue
+            name, kind = record[0].trimmed, record[1].trimmed
+            if name in _LAST_XID and kind == "counter":
+                text = f"{name} is the number of the last XID error and counts nothing, so rate() over it means nothing"
+                yield self._at(record[1], text, "write gauge, or count errors with DCGM_EXP_XID_ERRORS_COUNT")
+            if name in STRINGS and kind in _TYPES and kind != "label":
+                text = f"the value of {name} is text, which no {kind} can have; Prometheus would not parse the metrics"
+                yield self._at(record[1], text, "write label")
+            if name in BINARY and kind in _TYPES:
+                text = f"the value of {name} is binary; the exporter serves ERROR - FAILED TO CONVERT TO STRING instead"
+                if kind != "label":
+                    text += ", and Prometheus would not parse the metrics"
+                yield self._at(record[0], text, "remove the line")
+            if name in lines:
+                text = f"{name} is listed in line {lines[name]} already; Prometheus would drop one of two equal samples"
+                yield self._at(record[0], text, "remove one of the two lines")
+            elif name:
+                lines[name] = record[0].line
+            if name.startswith(_PROFILING):
+                profiling.append(record[0])
+        if profiling:
+            yield from self._unprofiled(profiling, facts)
+
+    def _unprofiled(self, listed: list[CSVField], facts: Facts) -> Iterator[Problem]:
+        nodes = facts.gpu_nodes()
+        if nodes is UNKNOWN or not nodes or not all(map(_cannot_be_profiled, nodes)):
+            return
+        text = (
+            f'DCGM cannot profile the GPUs of node "{name_of(nodes[0])}" or of any other node here, so '
+            f"{len(listed)} fields DCGM_FI_PROF_* are missing there; the exporter would warn: metric not enabled"
+        )
+        yield self._at(listed[0], text, "remove the fields DCGM_FI_PROF_*")
+
+    def _unreadable(self, error: CSVError) -> Problem:
+        before = self.text.split("\n")[error.line - 1][: error.column - 1]
+        spaced = before.endswith(" ") and before.rstrip(" ").endswith(",")
+        reason = "a quote after a space does not begin a quoted text" if spaced else "has a quote in the wrong place"
+        remedy = "remove the space before the quote" if spaced else "remove the quotes, or write each of them twice"
+        return self._problem(error.line, error.column, f"{reason}; the exporter would exit with: {error}", remedy)
+
+    def _miscounted(self, record: list[CSVField], expected: int) -> Problem:
+        count, line = len(record), record[0].line
+        error = (
+            f"malformed CSV record; err: failed to parse line {line}, expected 3 fields"
+            if count == expected
+            else f"record on line {line}: wrong number of fields"
+        )
+        if count > 3:
+            name, kind, *helps = (field.text for field in record)
+            rest = ",".join(helps).strip(" ").replace('"', '""')
+            text = f"has {count} fields, because each comma begins another one; the exporter would exit with: {error}"
+            return self._at(record[3], text, f'write {name.strip(" ")},{kind.strip(" ")},"{rest}"')
+        typed = count == 2 and record[1].trimmed in _TYPES
+        missing = "a help text" if typed else "a type, such as gauge, and a help text"
+        text = f"has {count} field{'s' if count > 1 else ''} where 3 are needed; the exporter would exit with: {error}"
+        return self._at(record[0], text, f"add {missing}")
+
+    def _misnamed(self, name: CSVField, kind: CSVField, text: CSVField) -> Iterator[Problem]:
+        yield from self._wrong_name(name, kind)
+        if kind.trimmed not in _TYPES and _is_name(name.trimmed):
+            guess = closest(kind.trimmed, _TYPES)
+            remedy = f"write {guess}" if guess else f"write one of {', '.join(_TYPES)}"
+            error = f"could not find Prometheus metric type '{kind.trimmed}'"
+            found = f'"{kind.trimmed}" is no type of metric; the exporter would exit with: {error}'
+            if name.trimmed in EXPORTER_FIELDS:
+                found = f'"{kind.trimmed}" is no type of metric; Prometheus could not parse the metrics'
+            yield self._at(kind, found, remedy)
+        if "\n" in text.text:
+            found = "the help text has more than one line, and Prometheus could not parse the metrics"
+            yield self._at(text, found, "write it in one line")
+
+    def _wrong_name(self, field: CSVField, kind: CSVField) -> Iterator[Problem]:
+        name = field.trimmed
+        if name in FIELDS or name in EXPORTER_FIELDS or name in BINARY:
+            return
+        error = f"could not find DCGM field; err: unknown ExporterCounter field '{name}'"
+        text = f'"{name}" is no field of DCGM; the exporter would exit with: {error}'
+        if "DCGM_EXP_" in name.upper():
+            guess = closest(name, EXPORTER_FIELDS)
+            yield self._at(field, text, f"write {guess}" if guess else f"there are {', '.join(EXPORTER_FIELDS)}")
+        elif guess := meant_field(name):
+            yield self._at(field, text, f"write {guess}")
+        elif not _NAME.fullmatch(name):
+            header = kind.trimmed not in _TYPES
+            yield self._at(field, text, "put # before the line" if header else "write the name of a field, DCGM_FI_...")
+        else:
+            unknown = f'"{name}" is no field that is known here; if DCGM does not have it, the exporter exits'
+            yield self._at(field, unknown, "look it up in DCGM's list of field identifiers", Severity.AUDIT)
+
+    def _at(self, field: CSVField, text: str, remedy: str, severity: Severity | None = None) -> Problem:
+        return self._problem(*field.place, text, remedy, severity)
+
+    def _problem(self, line: int, column: int, text: str, remedy: str, severity: Severity | None = None) -> Problem:
+        return problem(self.path, text, remedy, severity=severity, place=Place(self.path, line, column))
+
+
+def _is_name(text: str) -> bool:
+    return text in EXPORTER_FIELDS or _NAME.fullmatch(text) is not None
+
+
+def _cannot_be_profiled(node: Object) -> bool:
+    labels = labels_of(node)
+    return labels.get(FAMILY_LABEL) in _UNPROFILED or "GeForce" in labels.get(PRODUCT_LABEL, "")
+
 
 DCGM_METRICS: Checks[Change] = Checks()
 

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
     from policies.kubernetes.objects import Object
 
-__all__ = ["Reference", "Role", "User", "references", "users"]
+__all__ = ["LIST_KEY", "Reference", "Role", "User", "references", "users"]
+
+LIST_KEY = "dcgm-metrics.csv"
+"""The key of a ConfigMap at which the DCGM exporter reads its list of metrics."""
 
 
 class Role(StrEnum):
@@ -55,7 +58,7 @@ _REFERENCES = {
         Reference(("devicePlugin", "config", "name"), role=Role.DEVICE_PLUGIN),
         Reference(("migManager", "config", "name"), "config.yaml", Role.MIG_PARTED),
         Reference(("migManager", "gpuClientsConfig", "name"), "clients.yaml", Role.MIG_PARTED),
-        Reference(("dcgmExporter", "config", "name"), "dcgm-metrics.csv", Role.DCGM_METRICS),
+        Reference(("dcgmExporter", "config", "name"), LIST_KEY, Role.DCGM_METRICS),
         Reference(("vgpuDeviceManager", "config", "name"), "config.yaml", default=False),
         Reference(("vgpuManager", "kernelModuleConfig", "name"), default=False),
         Reference(("driver", "repoConfig", "configMapName")),
@@ -71,7 +74,7 @@ _REFERENCES = {
         Reference(("virtualTopologyConfig", "name"), "nvidia-topologyd.conf"),
         Reference(("licensingConfig", "name"), "gridd.conf"),
     ),
-    "GPUCluster": (Reference(("dcgmExporter", "config", "name"), "dcgm-metrics.csv", Role.DCGM_METRICS),),
+    "GPUCluster": (Reference(("dcgmExporter", "config", "name"), LIST_KEY, Role.DCGM_METRICS),),
 }
 """By kind, as the operator mounts them: a volume whose ConfigMap or key is missing keeps its pods from starting."""
 

@@ -1,21 +1,143 @@
-"""What a ConfigMap is for, as far as GPUs are concerned.
-
-A label says it, or a ClusterPolicy or GPUCluster that names the ConfigMap. Otherwise its content says it, and in the
-operator's namespaces its name.
-"""
+"""Roles of ConfigMaps: what reads one, by its label, by the objects that name it, by its content."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from policies.configuration.config_maps.references import Role, users
-from policies.configuration.config_maps.signs import content_roles
+from policies.configuration.config_maps.device_plugin.configuration import LIMITS, reviewed_texts
+from policies.configuration.config_maps.device_plugin.grammar import GRAMMAR
+from policies.configuration.config_maps.mig_parted.documents import CLIENTS_FILE
+from policies.configuration.config_maps.references import LIST_KEY, Role, users
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.yaml import YAMLError, load_document
 
 if TYPE_CHECKING:
-    from policies.configuration.change import Change
+    from collections.abc import Iterator
 
-__all__ = ["LABEL", "roles_of"]
+    from policies.configuration.change import Change
+    from policies.kubernetes.objects import Object
+
+__all__ = ["LABEL", "content_roles", "roles_of"]
+
+_METRIC = re.compile(r"^\s*DCGM_(?:FI|EXP)_\w+\s*,\s*(?:gauge|counter|histogram|summary|label)\s*,", re.MULTILINE)
+"""A line of the exporter's CSV; dashboards and alerts name the fields too."""
+_METRIC_WITH_MISTAKES = re.compile(r"^\s*DCGM_(?:FI|EXP)_\w+\s*,", re.MULTILINE)
+
+_KEY = re.compile(r"""^([ \t]*(?:- +)*)["']?([A-Za-z][\w.-]*)["']?[ \t]*:(?=\s|$)""", re.MULTILINE)
+_WORD = re.compile(r"""(?<![\w-])([A-Za-z][\w-]{2,20}+)["']?[ \t]*+:""")
+_HINT = re.compile(r"mig|slic|mps|shar|shra|flag", re.IGNORECASE)
+"""Part of some key of every document that is ours, however one of them is misspelt; other texts are not parsed."""
+_MOST_KEYS = 2_000
+_DEEPEST = 4
+
+_SHARING = ("timeSlicing", "mps")
+_FLAGS = frozenset(name.lower() for name in GRAMMAR.fields["flags"].fields)
+_ENTRY = ("mig-enabled", "mig-devices")
+_NOT_OURS = ("vgpu-configs", "configs", "config")
+"""Top-level keys of others that resemble `mig-configs`; the vGPU device manager's file is one."""
+_ALIKE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """The keys of a YAML document; if it cannot be parsed, those that its lines show."""
+
+    top: tuple[str, ...]
+    below: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> _Outline | None:
+        """The outline of a text; None if it has no keys that could be a sign."""
+        if not any(_HINT.search(word) for word in _words(text)):
+            return None
+        try:
+            value = load_document(text, limits=LIMITS).value
+        except YAMLError:
+            return cls._of_lines(text)
+        if isinstance(value, dict):
+            return cls(tuple(value), frozenset(islice(_keys_below(value, 1), _MOST_KEYS)))
+        return cls._of_lines(text)
+
+    @classmethod
+    def _of_lines(cls, text: str) -> _Outline:
+        found = [(len(each[1].expandtabs()), each[2]) for each in islice(_KEY.finditer(text), _MOST_KEYS)]
+        least = min((depth for depth, _ in found), default=0)
+        return cls(
+            tuple(key for depth, key in found if depth == least),
+            frozenset(key for depth, key in found if depth > least),
+        )
+
+
+def _words(text: str) -> Iterator[str]:
+    """What stands before a colon."""
+    return (each[1] for each in islice(_WORD.finditer(text), _MOST_KEYS))
+
+
+def _keys_below(value: Any, depth: int) -> Iterator[str]:
+    """The keys below the top level, in mappings and in the items of lists."""
+    for item in value.values() if isinstance(value, dict) else value:
+        if isinstance(item, dict):
+            yield from item
+        if isinstance(item, dict | list) and depth < _DEEPEST:
+            yield from _keys_below(item, depth + 1)
+
+
+def content_roles(config_map: Object, *, with_mistakes: bool) -> set[Role]:
+    """The roles that the content of a ConfigMap shows, even if its documents are not valid YAML.
+
+    Args:
+        config_map: the ConfigMap.
+        with_mistakes: whether misspelt keys and names of files count too. They do where GPUs are configured; elsewhere
+            a ConfigMap that only resembles one of NVIDIA's belongs to other software.
+    """
+    roles: set[Role] = set()
+    for key, text in reviewed_texts(config_map):
+        if isinstance(text, str):
+            roles |= _roles_of_text(key, text, with_mistakes=with_mistakes)
+    if with_mistakes:
+        # Lines that lost their indentation are beside `data`, where the API server drops them.
+        roles |= {Role.DEVICE_PLUGIN} if {"sharing", "flags"} & set(config_map) else set()
+        roles |= {Role.MIG_PARTED} if "mig-configs" in config_map else set()
+    return roles
+
+
+def _roles_of_text(key: str, text: str, *, with_mistakes: bool) -> set[Role]:
+    if key == LIST_KEY or _METRIC.search(text):
+        return {Role.DCGM_METRICS}
+    outline = _Outline.of(text)
+    roles = _exact_roles(outline)
+    return roles if roles or not with_mistakes else _meant_roles(key, text, outline)
+
+
+def _exact_roles(outline: _Outline | None) -> set[Role]:
+    if outline is None:
+        return set()
+    if "mig-configs" in outline.top:
+        return {Role.MIG_PARTED}
+    return {Role.DEVICE_PLUGIN} if "sharing" in outline.top and outline.below & set(_SHARING) else set()
+
+
+def _meant_roles(key: str, text: str, outline: _Outline | None) -> set[Role]:
+    """The roles of a text whose names of files or keys are misspelt."""
+    if closest(key, [LIST_KEY], likeness=_ALIKE) or _METRIC_WITH_MISTAKES.search(text):
+        return {Role.DCGM_METRICS}
+    if key == CLIENTS_FILE:
+        return {Role.MIG_PARTED}
+    if outline is None:
+        return set()
+    meant = [closest(each, ("mig-configs", *_NOT_OURS), likeness=_ALIKE) for each in outline.top]
+    if "mig-configs" in meant or any(each in outline.below for each in _ENTRY):
+        return {Role.MIG_PARTED}
+    top = [closest(each, GRAMMAR.fields, likeness=_ALIKE) for each in outline.top]
+    strategies = [closest(each, _SHARING, likeness=_ALIKE) for each in (*outline.top, *outline.below)]
+    has_flags = "flags" in top and any(each.lower() in _FLAGS for each in outline.below)
+    is_shared = ("sharing" in top and "version" in top) or "timeSlicing" in strategies
+    return {Role.DEVICE_PLUGIN} if is_shared or has_flags else set()
+
 
 LABEL = "gpu-admission.io/config"
 

@@ -1,6 +1,6 @@
 """Nodes: labels that steer the GPU Operator."""
 
-from policies.configuration.nodes import configs, mig, pods, workloads
-from policies.configuration.nodes.checks import NODE
+from policies.configuration.nodes import configs, mig  # noqa: F401 - these modules register their checks
+from policies.configuration.nodes.labels import NODE
 
-__all__ = ["NODE", "configs", "mig", "pods", "workloads"]
+__all__ = ["NODE"]

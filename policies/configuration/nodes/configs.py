@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.mig_configs import selectable_configs
-from policies.configuration.nodes.checks import DEVICE_PLUGIN_CONFIG, NODE, label_path, newly_set
+from policies.configuration.nodes.labels import DEVICE_PLUGIN_CONFIG, NODE, label_path, newly_set
 from policies.configuration.usage import listed
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest

@@ -1,16 +1,18 @@
-"""MIG on a node: whether its GPUs, the strategy and its workload allow the configuration that a label names."""
+"""MIG on a node: whether its GPUs, the strategy, its workload and its pods allow a configuration."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.config_maps.mig_parted.fitting import LIST_PROFILES, Misfit, misfits
+from policies.configuration.config_maps.mig_parted.profiles import LIST_PROFILES, Misfit, misfits
 from policies.configuration.mig_configs import WHOLE, selectable_configs, unfit_for_single
-from policies.configuration.nodes.checks import NODE, label_path, newly_set
+from policies.configuration.nodes.labels import NODE, label_path, newly_set
+from policies.configuration.usage import counted, gpu_pods, listed
 from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, node_workload, runs_device_plugin
 from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import COUNT_LABEL, MIG_CONFIG_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig_products import is_capable, node_product, shipped_configs
 from policies.nvidia.products import Product
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.configuration.change import Change
-    from policies.configuration.config_maps.mig_parted.reading import Entry
+    from policies.configuration.config_maps.mig_parted.entries import Entry
 
 
 @NODE.rule(
@@ -122,3 +124,40 @@ def _for_machines(change: Change) -> Iterator[Problem]:
         text += "; machines get the whole GPUs of a node with vm-passthrough"
         remedy = f"label the node {MIG_CONFIG_LABEL}: all-disabled, or {WORKLOAD_CONFIG}: container"
         yield problem(label_path(label), text, remedy, severity=Severity.WARN)
+
+
+_EFFECTS = {
+    MIG_CONFIG_LABEL: "cuts GPUs anew, which fails while they are in use",
+    WORKLOAD_CONFIG: "takes driver and device plugin of the present workload from the node",
+}
+
+
+@NODE.rule(
+    "GA156",
+    "The GPUs of a node must not be reconfigured while pods hold them",
+    default=Severity.WARN,
+    remedy="drain the node first",
+    source="docs gpu-operator-mig, gpu-operator-kubevirt; github.com/NVIDIA/mig-parted deployments/container",
+)
+def unused_gpus(change: Change) -> Iterator[Problem]:
+    """The MIG manager stops the operator's own pods before it cuts, and no others.
+
+    With pods on the GPUs it fails, or the pods go on with devices that are no longer there. The same holds where a node
+    turns from containers to virtual machines, for the driver goes.
+    """
+    if change.old is None:
+        return
+    for label, effect in _EFFECTS.items():
+        value = newly_set(change, label)
+        pods = (
+            gpu_pods((pod for pod in change.facts.known("Pod") if _is_on(pod, change.name)), change.facts.view)
+            if value
+            else []
+        )
+        if pods:
+            text = f'"{value}" {effect}; GPUs of this node are held by {counted(len(pods), "pod", listed(pods))}'
+            yield problem(label_path(label), text)
+
+
+def _is_on(pod: object, node: str) -> bool:
+    return bool(node) and lookup(pod, ("spec", "nodeName")) == node

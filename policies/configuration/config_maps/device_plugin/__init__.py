@@ -3,28 +3,12 @@
 GPU Feature Discovery and the MPS control daemon read the same files, so a broken one costs labels too.
 """
 
-from policies.configuration.config_maps.device_plugin import (
-    documents,
-    effects,
-    limits,
-    mig,
+from policies.configuration.config_maps.device_plugin import (  # noqa: F401 - these modules register their checks
     overrides,
+    replicas,
     resources,
     sharing,
-    updates,
-    values,
 )
 from policies.configuration.config_maps.device_plugin.documents import DEVICE_PLUGIN
 
-__all__ = [
-    "DEVICE_PLUGIN",
-    "documents",
-    "effects",
-    "limits",
-    "mig",
-    "overrides",
-    "resources",
-    "sharing",
-    "updates",
-    "values",
-]
+__all__ = ["DEVICE_PLUGIN"]

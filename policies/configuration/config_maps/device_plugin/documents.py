@@ -13,10 +13,12 @@ from policies.configuration.config_maps.device_plugin.configuration import (
     reviewed_texts,
     texts,
 )
-from policies.configuration.config_maps.device_plugin.grammar import GRAMMAR
-from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
+from policies.configuration.config_maps.device_plugin.grammar import GRAMMAR, grammar_problems
+from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL, default_key, is_governed, is_used
+from policies.configuration.usage import the_nodes
 from policies.decision import Place, Severity
 from policies.kubernetes.names import is_label_value
+from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import YAMLError, load_document
 
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change
+    from policies.configuration.config_maps.device_plugin.configuration import Configuration
     from policies.decision import Finding
+    from policies.kubernetes.objects import Object
 
 __all__ = ["DEVICE_PLUGIN"]
 
@@ -121,3 +125,94 @@ def _unreadable(path: FieldPath, error: YAMLError) -> Problem:
         return problem(path, text, "give each document a key of its own", place=place)
     text = f"is no YAML in {where}: {error.message}; the device plugin would exit, unable to parse its config file"
     return problem(path, text, f"correct {where}", place=place)
+
+
+@CONFIGURATION.rule(
+    "GA134",
+    "Fields of a device-plugin configuration must have values that the plugin can read",
+    default=Severity.DENY,
+    remedy="write a value that the device plugin can read",
+    source="github.com/NVIDIA/k8s-device-plugin api/config/v1, cmd/nvidia-device-plugin/main.go validateFlags",
+    rows=("G-08", "G-29", "G-30"),
+)
+def readable_values(configuration: Configuration) -> Iterator[Problem]:
+    """The device plugin parses the file when it starts and exits where it cannot, on every node that selects the key.
+
+    The DaemonSet then crash-loops there and the node has no GPUs to give. A number as sleepInterval is read, but as
+    nanoseconds: GPU Feature Discovery then labels the node without a pause.
+    """
+    for found in grammar_problems(configuration.value):
+        if found.kind == "value":
+            yield configuration.embedded.problem(found.steps, found.message, found.remedy)
+
+
+@CONFIGURATION.rule(
+    "GA135",
+    "Fields of a device-plugin configuration must exist",
+    default=Severity.DENY,
+    remedy="remove it",
+    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go: the file is not parsed strictly",
+    rows=("G-20", "S-02"),
+)
+def existing_fields(configuration: Configuration) -> Iterator[Problem]:
+    """The device plugin drops a field that it does not know, without an error and without a line in its log.
+
+    The setting never takes effect: GPUs stay whole although everything seems applied. A field that is clearly a
+    mistake is refused, another one only warned about, because the plugin may be newer than this list (v0.20).
+    """
+    for found in grammar_problems(configuration.value):
+        if found.kind == "unknown":
+            severity = None if found.clear else Severity.WARN
+            yield configuration.embedded.problem(
+                found.steps, found.message, found.remedy, severity=severity, of_key=True
+            )
+
+
+_DAEMON_SET = "daemonset/nvidia-device-plugin-daemonset"
+
+
+@DEVICE_PLUGIN.rule(
+    "GA144",
+    "The device plugin must be able to find and read its ConfigMap",
+    default=Severity.WARN,
+    remedy="restart the device plugin after the change",
+    source="docs.nvidia.com/datacenter/cloud-native/gpu-operator gpu-sharing; "
+    "github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go",
+    rows=("G-02", "G-05", "G-27"),
+)
+def read_again(change: Change) -> Iterator[Problem]:
+    """The operator does not watch this ConfigMap, and the config manager looks again only when a node's label changes.
+
+    An edit therefore does nothing until the DaemonSet is restarted, or a node gets another key by its label. A key that
+    the ClusterPolicy or a label names and that is missing makes the config manager exit on these nodes.
+    """
+    if not is_governed(change):
+        return
+    if change.created:
+        yield from _missing(change)
+    before, after = texts(change.old), texts(change.object)
+    for key, text in after.items():
+        if change.old is not None and key in before and before[key] != text and is_used(change, key):
+            said = "is changed, and the device plugin reads it again only when it restarts"
+            remedy = f"run kubectl rollout restart -n {change.namespace} {_DAEMON_SET} afterwards"
+            yield problem(_DATA / key, said, remedy)
+
+
+def _missing(change: Change) -> Iterator[Problem]:
+    binary = change.object.get("binaryData")
+    keys = {*texts(change.object), *(binary if isinstance(binary, dict) else ())}
+    default = default_key(change)
+    if not keys:
+        return
+    listed = ", ".join(f'"{key}"' for key in sorted(keys)[:5])
+    exits = "the config manager would exit with: specified config"
+    if default and default not in keys:
+        text = f'has no "{default}", which spec.devicePlugin.config.default of the ClusterPolicy names; {exits}  does not exist'
+        yield problem(_DATA, text, f'add "{default}", or name one of {listed} there')
+    selected: dict[str, list[Object]] = {}
+    for node in change.facts.nodes_with(NODE_LABEL):
+        selected.setdefault(labels_of(node)[NODE_LABEL], []).append(node)
+    for key, nodes in sorted(selected.items()):
+        if key and key not in keys:
+            text = f'has no "{key}", which the label {NODE_LABEL} of {the_nodes(nodes)} names; {exits} {key} does not exist'
+            yield problem(_DATA, text, f'add "{key}", or label with one of {listed}')

@@ -1,6 +1,10 @@
-"""mig-parted ConfigMaps: how the GPUs of a node are cut into MIG devices."""
+"""mig-parted ConfigMaps: how the GPUs of a node are divided into MIG devices."""
 
-from policies.configuration.config_maps.mig_parted import documents, grammar, names, profiles, reach
+from policies.configuration.config_maps.mig_parted import (  # noqa: F401 - these modules register their checks
+    grammar,
+    profiles,
+    selection,
+)
 from policies.configuration.config_maps.mig_parted.documents import MIG_PARTED
 
-__all__ = ["MIG_PARTED", "documents", "grammar", "names", "profiles", "reach"]
+__all__ = ["MIG_PARTED"]

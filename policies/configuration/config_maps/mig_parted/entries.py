@@ -1,126 +1,176 @@
-"""Entries: the fields of one item of a MIG configuration."""
+"""Entries of MIG configurations, as mig-parted reads them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.configuration.config_maps.mig_parted.reading import is_count
-from policies.kubernetes.misspellings import closest
-from policies.nvidia.identifiers import VENDOR_PREFIX
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.yaml import Limits, YAMLError, load_document
 from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_products import MIGProduct, product_of_device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
-    from policies.checks import Problem
-    from policies.configuration.config_maps.mig_parted.documents import MIGFile
-    from policies.configuration.config_maps.mig_parted.reading import Entry
+    from policies.kubernetes.objects import Object
 
-__all__ = ["entry_problems", "reported"]
+__all__ = ["CONFIGS", "FILE", "LIMITS", "Configs", "DeviceID", "Entry", "configs_in", "configs_of", "file_of"]
 
-_FIELDS = ("device-filter", "devices", "mig-enabled", "mig-devices")
-_INVALID = "error validating values in 'mig-devices' field"
+FILE = "config.yaml"
+"""The key of the ConfigMap: the MIG manager reads /mig-parted-config/config.yaml."""
+CONFIGS = "mig-configs"
+LIMITS = Limits(size=1024 * 1024, depth=20, nodes=10_000)
+"""A ConfigMap holds at most a mebibyte; the file that NVIDIA ships has two thousand values."""
 
+Configs = dict[str, tuple["Entry", ...]]
+"""Configurations by name, each of them entries for the GPUs of a node."""
 
-def reported(what: str, error: str) -> str:
-    """What is there, and what stands in the MIG manager's log."""
-    return f"{what}; mig-parted would report: {error}"
-
-
-def entry_problems(file: MIGFile, entry: Entry) -> Iterator[Problem]:
-    """Everything that mig-parted refuses in an entry."""
-    for name in entry.fields:
-        if name not in _FIELDS:
-            guess = closest(name, _FIELDS)
-            remedy = f'write "{guess}"' if guess else f"remove it; there are {', '.join(_FIELDS)}"
-            text = reported("is unknown", f"unexpected field: {name}")
-            yield file.problem((*entry.steps, name), text, remedy, of_key=True)
-    for name, remedy in (("devices", "write devices: all"), ("mig-enabled", "write mig-enabled: true or false")):
-        if name not in entry.fields:
-            yield file.problem(entry.steps, reported(f"has no {name}", f"missing required field: {name}"), remedy)
-    yield from _filter(file, entry)
-    yield from _devices(file, entry)
-    enabled = entry.fields.get("mig-enabled")
-    if enabled is not None and not isinstance(enabled, bool):
-        text = f"is {_shown(enabled)} and no boolean; mig-parted cannot read it"
-        yield file.problem((*entry.steps, "mig-enabled"), text, "write true or false, without quotes")
-    yield from _mig_devices(file, entry)
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F_]+|0[oObB]?[0-7_]*|[1-9][0-9_]*")
+_NVIDIA = 0x10DE
 
 
-def _filter(file: MIGFile, entry: Entry) -> Iterator[Problem]:
-    told = entry.fields.get("device-filter")
-    items = told if isinstance(told, list) else [told]
-    steps = (*entry.steps, "device-filter")
-    for index, item in enumerate(items):
-        if item is not None and not isinstance(item, str):
-            text = f"is {_shown(item)} and no text; mig-parted cannot read it"
-            number = isinstance(item, int) and not isinstance(item, bool) and 0 <= item < 2**32
-            remedy = f'write "0x{item:08X}", in quotes' if number else 'write a PCI id such as "0x20B010DE", in quotes'
-            yield file.problem((*steps, index) if isinstance(told, list) else steps, text, remedy)
+class DeviceID(NamedTuple):
+    """What an item of `device-filter` names: a PCI device, and its board where a second number follows."""
+
+    device: int
+    vendor: int
+    subsystem: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> DeviceID | None:
+        """Read `0x20B010DE` or `0x20B010DE:0x134F10DE`: device, then vendor; None where mig-parted cannot read it.
+
+        Source: github.com/NVIDIA/mig-parted pkg/types/device.go NewDeviceIDFromString.
+        """
+        numbers = [_number(part) for part in text.split(":")]
+        if not 1 <= len(numbers) <= 2 or numbers[0] is None or numbers[-1] is None:
+            return None
+        return cls(numbers[0] >> 16, numbers[0] & 0xFFFF, numbers[1] if len(numbers) == 2 else None)
+
+    @property
+    def is_nvidia(self) -> bool:
+        """Whether a GPU can have it."""
+        return self.vendor == _NVIDIA
+
+    @property
+    def product(self) -> MIGProduct | None:
+        """The product whose id it is, if that is known."""
+        return product_of_device(f"{self.device:04X}") if self.is_nvidia else None
 
 
-def _devices(file: MIGFile, entry: Entry) -> Iterator[Problem]:
-    told = entry.fields.get("devices")
-    steps = (*entry.steps, "devices")
-    remedy = "write all, or a list of numbers such as [0, 1]"
-    if isinstance(told, str) and told != "all":
-        yield file.problem(steps, reported(f'is "{told}"', f"invalid string input for 'devices': {told}"), remedy)
-    elif told is None and "devices" in entry.fields:
-        yield file.problem(steps, reported("is empty", "invalid string input for 'devices': ").rstrip(), remedy)
-    elif isinstance(told, list):
-        for index, item in enumerate(told):
-            if not is_count(item):
-                text = f"is {_shown(item)} and no whole number; mig-parted cannot read it"
-                yield file.problem((*steps, index), text, "write the number of a GPU, without quotes")
-    elif told is not None and not isinstance(told, str):
-        yield file.problem(steps, f"is {_shown(told)} and no list; mig-parted cannot read it", remedy)
+def _number(text: str) -> int | None:
+    """A number as Go's strconv.ParseUint reads it with base 0 and 32 bits."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        number = int(text, 8 if re.fullmatch(r"0[0-7]+", text) else 0)
+    except ValueError:
+        return None
+    return number if number < 2**32 else None
 
 
-def _mig_devices(file: MIGFile, entry: Entry) -> Iterator[Problem]:
-    told = entry.fields.get("mig-devices")
-    steps = (*entry.steps, "mig-devices")
-    if told is None:
-        if entry.enabled:
-            error = "missing required field 'mig-devices' when 'mig-enabled' is true"
-            remedy = 'write mig-devices: with a profile and a number, such as "1g.10gb": 7'
-            yield file.problem(steps, reported("is missing", error), remedy)
-        return
-    if not isinstance(told, dict):
-        yield file.problem(steps, f"is {_shown(told)} and no mapping of profiles to numbers; mig-parted cannot read it")
-        return
-    if told and entry.fields.get("mig-enabled") in (False, None) and "mig-enabled" in entry.fields:
-        text = reported("is not empty", "MIG devices included when 'mig-enabled' is false")
-        yield file.problem(steps, text, "write mig-enabled: true, or remove mig-devices", of_key=True)
-    for name, count in told.items():
-        yield from _profile(file, (*steps, name), name, count)
-    if told and all(is_count(count) and count == 0 for count in told.values()):
-        text = reported("asks for none of any profile", f"{_INVALID}: all counts for all MigProfiles are 0")
-        yield file.problem(steps, text, "write how many of them each GPU gets", of_key=True)
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One item of a configuration: what becomes of some GPUs of a node."""
+
+    config: str
+    index: int
+    fields: Mapping[str, Any]
+
+    @property
+    def steps(self) -> tuple[str | int, ...]:
+        """Where in the file it is."""
+        return (CONFIGS, self.config, self.index)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the GPUs get MIG devices."""
+        return self.fields.get("mig-enabled") is True
+
+    @property
+    def filters(self) -> list[str]:
+        """The items of `device-filter`; none where it is for every GPU."""
+        told = self.fields.get("device-filter")
+        items = told if isinstance(told, list) else [told]
+        return [item for item in items if isinstance(item, str) and item]
+
+    @property
+    def device_ids(self) -> list[DeviceID]:
+        """The items of `device-filter` that can be read."""
+        return [device for item in self.filters if (device := DeviceID.parse(item))]
+
+    @property
+    def products(self) -> list[MIGProduct]:
+        """The known products that `device-filter` names, each once."""
+        found = [product for device in self.device_ids if (product := device.product)]
+        return list({product.name: product for product in found}.values())
+
+    @property
+    def devices(self) -> set[int] | None:
+        """The numbers of the GPUs that it is for; None for all."""
+        told = self.fields.get("devices")
+        if not isinstance(told, list):
+            return None
+        return {item for item in told if isinstance(item, int) and not isinstance(item, bool)}
+
+    @property
+    def counts(self) -> dict[MIGProfile, int]:
+        """How many of which profile each GPU gets; what is no profile or no number above zero is left out."""
+        told = self.fields.get("mig-devices")
+        return {
+            profile: int(count)
+            for name, count in (told.items() if isinstance(told, dict) else ())
+            if (profile := MIGProfile.parse(name)) and is_count(count) and count > 0
+        }
+
+    @property
+    def spellings(self) -> dict[MIGProfile, str]:
+        """The names under which the profiles stand, for `1c.1g.5gb` is `1g.5gb`."""
+        told = self.fields.get("mig-devices")
+        names = told if isinstance(told, dict) else {}
+        return {profile: name for name in names if (profile := MIGProfile.parse(name))}
+
+    def is_for(self, product: MIGProduct) -> bool:
+        """Whether it is for GPUs of a product."""
+        return not self.filters or any(named.name == product.name for named in self.products)
 
 
-def _profile(file: MIGFile, steps: tuple[str | int, ...], name: str, count: Any) -> Iterator[Problem]:
-    if MIGProfile.parse(name) is None:
-        text = reported("is no MIG profile", f"{_INVALID}: invalid format for '{name}'")
-        meant = _meant(name)
-        remedy = f'write "{meant}"' if meant else "write a profile such as 1g.10gb, 3g.40gb or 1g.10gb+me"
-        yield file.problem(steps, text, remedy, of_key=True)
-    if not is_count(count):
-        text = f"is {_shown(count)} and no whole number; mig-parted cannot read it"
-        yield file.problem(steps, text, "write how many of them each GPU gets, without quotes")
-    elif count < 0:
-        text = reported(f"is {count}", f"{_INVALID}: invalid count for '{count}'")
-        yield file.problem(steps, text, "write how many of them each GPU gets")
+def is_count(value: Any) -> bool:
+    """Whether Go reads a JSON number as an int: 7 and 7.0, not 7.5."""
+    return (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    )
 
 
-def _meant(name: str) -> MIGProfile | None:
-    """The profile behind a resource name, a label, or capitals."""
-    bare = name.strip().lower().removeprefix(VENDOR_PREFIX).removeprefix("mig-")
-    return MIGProfile.parse(bare) or MIGProfile.from_label(bare)
+def configs_in(document: Any) -> Configs:
+    """The configurations of a file; what has no shape that could be read is left out."""
+    configs = lookup(document, (CONFIGS,))
+    return {
+        name: tuple(Entry(name, index, item) for index, item in enumerate(items) if isinstance(item, dict))
+        for name, items in (configs.items() if isinstance(configs, dict) else ())
+        if isinstance(items, list)
+    }
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict | list):
-        return "a mapping" if isinstance(value, dict) else "a list"
-    return "empty" if value is None else f'"{value}"' if isinstance(value, str) else str(value)
+def file_of(config_map: Object) -> str | None:
+    """The text that mig-parted reads; None where the ConfigMap does not have it."""
+    text = lookup(config_map, ("data", FILE))
+    return text if isinstance(text, str) else None
+
+
+def configs_of(config_map: Object) -> Configs | None:
+    """The configurations of a ConfigMap; None where its file is missing or cannot be read."""
+    text = file_of(config_map)
+    return None if text is None else _read(text)
+
+
+@lru_cache(maxsize=8)
+def _read(text: str) -> Configs | None:
+    """Remembered, because the same file is read for each ClusterPolicy and each node that refers to it."""
+    try:
+        return configs_in(load_document(text, limits=LIMITS).value) or None
+    except YAMLError:
+        return None

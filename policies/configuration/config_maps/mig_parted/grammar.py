@@ -1,19 +1,130 @@
-"""Grammar: version, names and entries of a mig-parted file."""
+"""Grammar of config.yaml: version, configurations, and the fields of their entries."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MIGFile
-from policies.configuration.config_maps.mig_parted.entries import entry_problems, reported
-from policies.configuration.config_maps.mig_parted.reading import CONFIGS, Entry
+from policies.configuration.config_maps.mig_parted.entries import CONFIGS, Entry, is_count
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
+from policies.nvidia.identifiers import VENDOR_PREFIX
+from policies.nvidia.mig import MIGProfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.checks import Problem
+
+__all__ = ["entry_problems", "reported"]
+
+_ENTRY_FIELDS = ("device-filter", "devices", "mig-enabled", "mig-devices")
+_INVALID = "error validating values in 'mig-devices' field"
+
+
+def reported(what: str, error: str) -> str:
+    """What is there, and what stands in the MIG manager's log."""
+    return f"{what}; mig-parted would report: {error}"
+
+
+def entry_problems(file: MIGFile, entry: Entry) -> Iterator[Problem]:
+    """Everything that mig-parted refuses in an entry."""
+    for name in entry.fields:
+        if name not in _ENTRY_FIELDS:
+            guess = closest(name, _ENTRY_FIELDS)
+            remedy = f'write "{guess}"' if guess else f"remove it; there are {', '.join(_ENTRY_FIELDS)}"
+            text = reported("is unknown", f"unexpected field: {name}")
+            yield file.problem((*entry.steps, name), text, remedy, of_key=True)
+    for name, remedy in (("devices", "write devices: all"), ("mig-enabled", "write mig-enabled: true or false")):
+        if name not in entry.fields:
+            yield file.problem(entry.steps, reported(f"has no {name}", f"missing required field: {name}"), remedy)
+    yield from _filter(file, entry)
+    yield from _devices(file, entry)
+    enabled = entry.fields.get("mig-enabled")
+    if enabled is not None and not isinstance(enabled, bool):
+        text = f"is {_shown(enabled)} and no boolean; mig-parted cannot read it"
+        yield file.problem((*entry.steps, "mig-enabled"), text, "write true or false, without quotes")
+    yield from _mig_devices(file, entry)
+
+
+def _filter(file: MIGFile, entry: Entry) -> Iterator[Problem]:
+    told = entry.fields.get("device-filter")
+    items = told if isinstance(told, list) else [told]
+    steps = (*entry.steps, "device-filter")
+    for index, item in enumerate(items):
+        if item is not None and not isinstance(item, str):
+            text = f"is {_shown(item)} and no text; mig-parted cannot read it"
+            number = isinstance(item, int) and not isinstance(item, bool) and 0 <= item < 2**32
+            remedy = f'write "0x{item:08X}", in quotes' if number else 'write a PCI id such as "0x20B010DE", in quotes'
+            yield file.problem((*steps, index) if isinstance(told, list) else steps, text, remedy)
+
+
+def _devices(file: MIGFile, entry: Entry) -> Iterator[Problem]:
+    told = entry.fields.get("devices")
+    steps = (*entry.steps, "devices")
+    remedy = "write all, or a list of numbers such as [0, 1]"
+    if isinstance(told, str) and told != "all":
+        yield file.problem(steps, reported(f'is "{told}"', f"invalid string input for 'devices': {told}"), remedy)
+    elif told is None and "devices" in entry.fields:
+        yield file.problem(steps, reported("is empty", "invalid string input for 'devices': ").rstrip(), remedy)
+    elif isinstance(told, list):
+        for index, item in enumerate(told):
+            if not is_count(item):
+                text = f"is {_shown(item)} and no whole number; mig-parted cannot read it"
+                yield file.problem((*steps, index), text, "write the number of a GPU, without quotes")
+    elif told is not None and not isinstance(told, str):
+        yield file.problem(steps, f"is {_shown(told)} and no list; mig-parted cannot read it", remedy)
+
+
+def _mig_devices(file: MIGFile, entry: Entry) -> Iterator[Problem]:
+    told = entry.fields.get("mig-devices")
+    steps = (*entry.steps, "mig-devices")
+    if told is None:
+        if entry.enabled:
+            error = "missing required field 'mig-devices' when 'mig-enabled' is true"
+            remedy = 'write mig-devices: with a profile and a number, such as "1g.10gb": 7'
+            yield file.problem(steps, reported("is missing", error), remedy)
+        return
+    if not isinstance(told, dict):
+        yield file.problem(steps, f"is {_shown(told)} and no mapping of profiles to numbers; mig-parted cannot read it")
+        return
+    if told and entry.fields.get("mig-enabled") in (False, None) and "mig-enabled" in entry.fields:
+        text = reported("is not empty", "MIG devices included when 'mig-enabled' is false")
+        yield file.problem(steps, text, "write mig-enabled: true, or remove mig-devices", of_key=True)
+    for name, count in told.items():
+        yield from _profile(file, (*steps, name), name, count)
+    if told and all(is_count(count) and count == 0 for count in told.values()):
+        text = reported("asks for none of any profile", f"{_INVALID}: all counts for all MigProfiles are 0")
+        yield file.problem(steps, text, "write how many of them each GPU gets", of_key=True)
+
+
+def _profile(file: MIGFile, steps: tuple[str | int, ...], name: str, count: Any) -> Iterator[Problem]:
+    if MIGProfile.parse(name) is None:
+        text = reported("is no MIG profile", f"{_INVALID}: invalid format for '{name}'")
+        meant = _meant(name)
+        remedy = f'write "{meant}"' if meant else "write a profile such as 1g.10gb, 3g.40gb or 1g.10gb+me"
+        yield file.problem(steps, text, remedy, of_key=True)
+    if not is_count(count):
+        text = f"is {_shown(count)} and no whole number; mig-parted cannot read it"
+        yield file.problem(steps, text, "write how many of them each GPU gets, without quotes")
+    elif count < 0:
+        text = reported(f"is {count}", f"{_INVALID}: invalid count for '{count}'")
+        yield file.problem(steps, text, "write how many of them each GPU gets")
+
+
+def _meant(name: str) -> MIGProfile | None:
+    """The profile behind a resource name, a label, or capitals."""
+    bare = name.strip().lower().removeprefix(VENDOR_PREFIX).removeprefix("mig-")
+    return MIGProfile.parse(bare) or MIGProfile.from_label(bare)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return "empty" if value is None else f'"{value}"' if isinstance(value, str) else str(value)
+
 
 _FIELDS = ("version", CONFIGS)
 _VERSION = "v1"

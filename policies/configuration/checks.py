@@ -1,4 +1,4 @@
-"""The registry that the modules beside this one add their checks to."""
+"""The checks of ClusterPolicy, NVIDIADriver and GPUCluster; the modules of each kind add to them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from policies.checks import Checks
 if TYPE_CHECKING:
     from policies.configuration.change import Change
 
-__all__ = ["CLUSTER_POLICY", "CLUSTER_POLICY_DELETION"]
+__all__ = ["CLUSTER_POLICY", "CLUSTER_POLICY_DELETION", "COMPONENTS", "NVIDIA_DRIVER"]
 
 CLUSTER_POLICY: Checks[Change] = Checks(cluster_scoped=True)
 """Of a ClusterPolicy that is created or changed."""
 
 CLUSTER_POLICY_DELETION: Checks[Change] = Checks(cluster_scoped=True)
 """Of one that is deleted; what is wrong with its fields no longer matters then."""
+
+
+COMPONENTS: Checks[Change] = Checks(cluster_scoped=True)
+
+
+NVIDIA_DRIVER: Checks[Change] = Checks(cluster_scoped=True)

@@ -1,15 +1,18 @@
-"""Effects: what sharing does to the pods and quotas that there are."""
+"""Replicas: how many pods a GPU can serve, and what sharing does to existing pods and quotas."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
-from policies.configuration.config_maps.device_plugin.usage import is_used, pods_asking
-from policies.configuration.usage import counted, listed
+from policies.configuration.config_maps.device_plugin.usage import is_used, nodes_using, pods_asking
+from policies.configuration.usage import counted, listed, the_nodes
 from policies.decision import Severity
+from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.nvidia.identifiers import COMPUTE_LABELS
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +20,75 @@ if TYPE_CHECKING:
     from policies.checks import Problem
     from policies.configuration.config_maps.device_plugin.configuration import Configuration, SharedResource
     from policies.kubernetes.objects import Object
+
+_MOST_CLIENTS = 48
+_MOST_CLIENTS_BEFORE_TURING = 16
+_TURING = (7, 5)
+"""The compute capability from which on the MPS control daemon allows 48 clients: V100 (7.0) is below it."""
+_MANY_SLICES = 20
+
+
+@CONFIGURATION.rule(
+    "GA139",
+    "A GPU must not be shared by more pods than it can serve",
+    default=Severity.DENY,
+    remedy="write fewer replicas",
+    source="github.com/NVIDIA/k8s-device-plugin cmd/mps-control-daemon/mps/device.go; docs.nvidia.com gpu-sharing",
+    rows=("G-14", "G-24"),
+)
+def not_too_many_replicas(configuration: Configuration) -> Iterator[Problem]:
+    """An MPS server has at most 48 clients, and 16 on GPUs before Turing; with more the control daemon does not start.
+
+    Time-slicing has no limit, but neither does it divide the memory: with very many pods on one GPU the first that
+    allocates freely ends the others with an out-of-memory error, and each gets a sliver of the time.
+    """
+    for resource in configuration.shared_resources():
+        if resource.strategy.name == "mps":
+            yield from _of_mps(configuration, resource)
+        elif resource.replicas > _MANY_SLICES and configuration.strategy("mps") is None:
+            text = (
+                f"is {resource.replicas}; time-slicing isolates no memory, and that many pods on one GPU rarely fit "
+                "into it"
+            )
+            remedy = f"write {_MANY_SLICES} or fewer, unless every pod is known to need very little"
+            steps = (*resource.steps, "replicas")
+            yield configuration.embedded.problem(steps, text, remedy, severity=Severity.WARN)
+
+
+def _of_mps(configuration: Configuration, resource: SharedResource) -> Iterator[Problem]:
+    steps = (*resource.steps, "replicas")
+    replicas = resource.replicas
+    if replicas <= _MOST_CLIENTS_BEFORE_TURING:
+        return
+    would = f"the MPS control daemon would report: invalid device maximum allowed replicas exceeded: {replicas} >"
+    if replicas > _MOST_CLIENTS:
+        text = f"is {replicas}, and no GPU serves more than {_MOST_CLIENTS} MPS clients; {would} {_MOST_CLIENTS}"
+        yield configuration.embedded.problem(steps, text, f"write {_MOST_CLIENTS} or fewer")
+        return
+    nodes = nodes_using(configuration.change, configuration.key)
+    capable = {} if nodes is UNKNOWN else {id(node): _capability(node) for node in nodes}
+    older = [] if nodes is UNKNOWN else [node for node in nodes if (capable[id(node)] or _TURING) < _TURING]
+    remedy = f"write {_MOST_CLIENTS_BEFORE_TURING} or fewer"
+    if older:
+        text = (
+            f"is {replicas}, and {the_nodes(older)} with GPUs before Turing serve{'s' * (len(older) == 1)} "
+            f"{_MOST_CLIENTS_BEFORE_TURING} MPS clients; {would} {_MOST_CLIENTS_BEFORE_TURING}"
+        )
+        yield configuration.embedded.problem(steps, text, remedy)
+    elif not capable or None in capable.values():
+        text = (
+            f"is {replicas}, which only GPUs since Turing (compute capability 7.5) serve; which GPUs this is for is "
+            "not known here"
+        )
+        remedy = f"{remedy} where the GPU is older, a V100 for example"
+        yield configuration.embedded.problem(steps, text, remedy, severity=Severity.WARN)
+
+
+def _capability(node: Object) -> tuple[int, int] | None:
+    labels = labels_of(node)
+    major, minor = (labels.get(name, "") for name in COMPUTE_LABELS)
+    is_known = major.isdecimal() and minor.isdecimal() and len(major + minor) < 10
+    return (int(major), int(minor)) if is_known else None
 
 
 @CONFIGURATION.rule(

@@ -1,4 +1,4 @@
-"""Scraping: how Prometheus reaches the metrics of `spec.dcgmExporter`."""
+"""The ServiceMonitor and the Service of the DCGM exporter: how Prometheus reaches the metrics."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
-from policies.configuration.cluster_policy.monitoring import exports_metrics
-from policies.configuration.components import COMPONENTS
+from policies.configuration.checks import COMPONENTS
+from policies.configuration.cluster_policy.dcgm_exporter import exports_metrics
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of, namespace_of
