@@ -1,7 +1,6 @@
 import pytest
 
-from policies.dra.cel.errors import CelCompileError
-from policies.dra.cel.issues import IssueList
+from policies.dra.cel.errors import CelCompileError, IssueList
 
 
 def raised(text, *reports):

@@ -7,13 +7,11 @@ import pytest
 from policies.dra.cel import steps, types
 from policies.dra.cel.cost.runtime_cost import (
     ATTRIBUTE,
-    LIST_COST,
-    MAP_COST,
     QUALIFIER,
-    STRUCT_COST,
-    call_cost,
+    call_charge,
     stops_early,
 )
+from policies.dra.cel.cost.size_estimates import LIST_COST, MAP_COST, STRUCT_COST
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
 from policies.dra.cel.libraries.cidrs import CIDR
 from policies.dra.cel.libraries.formats import LIBRARY as FORMATS_LIBRARY
@@ -91,7 +89,7 @@ def test_constants_are_cel_gos():
     ],
 )
 def test_standard_function_costs(function, overload, arguments, expected):
-    assert call_cost(function, overload, arguments, True) == expected
+    assert call_charge(function, overload)(arguments, True) == expected
 
 
 @pytest.mark.parametrize(
@@ -117,7 +115,7 @@ def test_standard_function_costs(function, overload, arguments, expected):
     ],
 )
 def test_list_extension_costs(function, overload, arguments, result, expected):
-    assert call_cost(function, overload, arguments, result) == expected
+    assert call_charge(function, overload)(arguments, result) == expected
 
 
 @pytest.mark.parametrize(
@@ -166,7 +164,7 @@ def test_list_extension_costs(function, overload, arguments, result, expected):
     ],
 )
 def test_kubernetes_function_costs(function, overload, arguments, result, expected):
-    assert call_cost(function, overload, arguments, result) == expected
+    assert call_charge(function, overload)(arguments, result) == expected
 
 
 @pytest.mark.parametrize(
@@ -182,16 +180,16 @@ def test_kubernetes_function_costs(function, overload, arguments, result, expect
     ],
 )
 def test_validation_costs_by_the_pattern_of_its_format(name, text, expected):
-    assert call_cost("validate", "format-validate", (FORMATS[name], text), Optional()) == expected
+    assert call_charge("validate", "format-validate")((FORMATS[name], text), Optional()) == expected
 
 
 def test_every_format_has_a_validation_cost():
     assert len(FORMATS) == 13
-    assert all(call_cost("validate", "format-validate", (named, ""), Optional()) > 1 for named in FORMATS.values())
+    assert all(call_charge("validate", "format-validate")((named, ""), Optional()) > 1 for named in FORMATS.values())
 
 
 def test_validation_by_what_is_no_format_costs_one():
-    assert call_cost("validate", "format-validate", (FAILED, TEXT), FAILED) == 1
+    assert call_charge("validate", "format-validate")((FAILED, TEXT), FAILED) == 1
 
 
 @pytest.mark.parametrize(
@@ -214,7 +212,7 @@ def test_validation_by_what_is_no_format_costs_one():
 )
 def test_removing_duplicates_from_what_is_no_list_aborts(value, found, missing):
     with pytest.raises(EvaluationAborted) as caught:
-        call_cost("distinct", "list_distinct", (value,), FAILED)
+        call_charge("distinct", "list_distinct")((value,), FAILED)
     assert caught.value.message == (
         f"internal error: interface conversion: {found} is not traits.Lister: missing method {missing}"
     )
@@ -227,7 +225,7 @@ def test_removing_duplicates_from_what_is_no_list_aborts(value, found, missing):
 )
 def test_flattening_by_what_is_no_int_aborts(level, found):
     with pytest.raises(EvaluationAborted) as caught:
-        call_cost("flatten", "list_flatten_int", ((1,), level), FAILED)
+        call_charge("flatten", "list_flatten_int")(((1,), level), FAILED)
     assert caught.value.message == f"internal error: interface conversion: ref.Val is {found}, not types.Int"
 
 
@@ -257,4 +255,4 @@ def test_walk_through_shared_lists_is_bounded():
     for _ in range(60):
         shared = (shared, shared)
     with pytest.raises(EvaluationAborted):
-        call_cost("isSorted", "list_int_is_sorted_bool", (shared,), FAILED)
+        call_charge("isSorted", "list_int_is_sorted_bool")((shared,), FAILED)

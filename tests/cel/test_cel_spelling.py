@@ -1,8 +1,7 @@
 import pytest
 
 from policies.dra.cel import types
-from policies.dra.cel.spelling import declared, runtime, runtime_name
-from policies.dra.cel.types import list_of, map_of, optional_of
+from policies.dra.cel.types import declared, list_of, map_of, optional_of, runtime, runtime_name
 
 
 @pytest.mark.parametrize(

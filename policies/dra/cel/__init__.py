@@ -6,10 +6,8 @@ imports from here only.
 
 from __future__ import annotations
 
-from policies.dra.cel.checked import Checked
 from policies.dra.cel.checker.checker import check
 from policies.dra.cel.conjuncts import Conjunct, split_conjuncts, without_conjunct
-from policies.dra.cel.cost.call_names import function_name
 from policies.dra.cel.devices import CelDevice
 from policies.dra.cel.environment import DEVICE, CelFeatures, Environment, selector_environment
 from policies.dra.cel.errors import CelCompileError, CelRuntimeError, Issue
@@ -23,6 +21,7 @@ from policies.dra.cel.selectors import MOST_COST, UNBOUNDED_COST, Selector, comp
 from policies.dra.cel.steps import begin_evaluation, steps_spent
 from policies.dra.cel.syntax import (
     Call,
+    Checked,
     Comprehension,
     Constant,
     Expression,
@@ -32,6 +31,7 @@ from policies.dra.cel.syntax import (
     MapLiteral,
     Select,
     StructLiteral,
+    function_name,
 )
 from policies.dra.cel.types import BOOL, DYN, STRING, Type, list_of, map_of
 from policies.dra.cel.values import Map, UInt, Value

@@ -9,16 +9,15 @@ import math
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.kinds import Unconvertible
 from policies.dra.cel.libraries.cidrs import CIDR
 from policies.dra.cel.libraries.formats import Format
 from policies.dra.cel.libraries.ips import IP
 from policies.dra.cel.libraries.quantities import Quantity
 from policies.dra.cel.libraries.semvers import Semver
 from policies.dra.cel.libraries.urls import URL
-from policies.dra.cel.spelling import runtime_name
 from policies.dra.cel.steps import spend_steps
-from policies.dra.cel.types import Type
-from policies.dra.cel.unconvertible import Unconvertible
+from policies.dra.cel.types import Type, runtime_name
 from policies.dra.cel.values import Absent, Accumulation, Concatenation, Map, Optional, UInt, size
 
 if TYPE_CHECKING:

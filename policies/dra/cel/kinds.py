@@ -1,18 +1,26 @@
-"""What run-time messages call values and their types."""
+"""The kinds of values at run time: their names, how messages print values, and which values cannot be converted.
+
+Sources: k8s.io/dynamic-resource-allocation/cel/compile.go, DeviceMatches; `ConvertToNative` of cel-go's types and of
+k8s.io/apiserver/pkg/cel.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from policies.dra.cel.spelling import runtime_name
+from policies.dra.cel import types
+from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.types import runtime_name
 from policies.dra.cel.values import Absent, Accumulation, Concatenation, Map, Optional, UInt, runtime_type
 
 if TYPE_CHECKING:
+    from policies.dra.cel.types import Type
     from policies.dra.cel.values import Value
 
-__all__ = ["go_type", "kind", "shown"]
+__all__ = ["Unconvertible", "bool_result", "go_type", "kind", "shown", "usable"]
 
 _SMALLEST_POWER = -4
 _EXPONENT_FROM = 6
@@ -84,3 +92,61 @@ def _double(value: float) -> str:
         first, rest = digits[0], "".join(map(str, digits[1:]))
         return f"{'-' * sign}{first}{'.' * bool(rest)}{rest}e{'-' if power < 0 else '+'}{abs(power):02d}"
     return f"{Decimal(repr(value)).normalize():f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unconvertible:
+    """Stands for the lost value."""
+
+    cel_type: ClassVar[Type] = types.ERROR
+
+    message: str
+    """What using it fails with."""
+
+    @property
+    def error(self) -> CelRuntimeError:
+        """The failure."""
+        return CelRuntimeError(self.message)
+
+
+def usable(value: Value) -> Value:
+    """A value that was in an optional; raises CelRuntimeError if it is lost."""
+    if isinstance(value, Unconvertible):
+        raise value.error
+    return value
+
+
+_REASONS = {
+    "null_type": "type conversion error from 'null_type' to 'bool'",
+    "int": "unsupported type conversion from 'int' to bool",
+    "uint": "unsupported type conversion from 'uint' to bool",
+    "double": "type conversion error from Double to 'bool'",
+    "string": "unsupported native conversion from string to 'bool'",
+    "bytes": "type conversion error from Bytes to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "type": "type conversion not supported for 'type'",
+    "optional_type": "optional.none() dereference",
+    "kubernetes.NamedFormat": "type conversion error from 'Format' to 'bool'",
+}
+"""Of other kinds the last part of the name is told: `type conversion error from 'Quantity' to 'bool'`."""
+
+
+def bool_result(value: Value) -> bool:
+    """Whether the device matches; a bool in an optional counts.
+
+    Raises:
+        CelRuntimeError: the value is no bool.
+    """
+    if value is True or value is False:
+        return value
+    inner = value
+    while isinstance(inner, Optional) and not isinstance(inner.value, Absent):
+        inner = inner.value
+    if isinstance(inner, bool):
+        return inner
+    if isinstance(inner, Unconvertible):
+        raise CelRuntimeError(f"CEL result of type {kind(value)} could not be converted to bool: {inner.message}")
+    name = kind(inner)
+    reason = _REASONS.get(name) or f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
+    raise CelRuntimeError(f"CEL result of type {kind(value)} could not be converted to bool: {reason}")

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from policies.caches import BoundedCache, remember
-from policies.dra.cel import spelling, types
+from policies.dra.cel import types
 from policies.dra.cel.checker.checker import check
 from policies.dra.cel.cost.cost_estimate import estimate
 from policies.dra.cel.devices import CONDITION, WHOLE, CelDevice
@@ -19,22 +19,22 @@ from policies.dra.cel.interpreter.assembler import CountedProgram
 from policies.dra.cel.interpreter.compiler import DEEPEST, compile_plan
 from policies.dra.cel.interpreter.machine import COST_LIMIT
 from policies.dra.cel.interpreter.planner import plan_expression
-from policies.dra.cel.interpreter.verdicts import verdict
+from policies.dra.cel.kinds import bool_result
 from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.reads import reads
 from policies.dra.cel.steps import begin_evaluation
+from policies.dra.cel.types import runtime
 from policies.dra.selector_limits import LONGEST_TEXT
 from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from policies.dra.cel.checked import Checked
     from policies.dra.cel.devices import Visible
     from policies.dra.cel.environment import Environment
     from policies.dra.cel.interpreter.plan import Program
     from policies.dra.cel.reads import Read
-    from policies.dra.cel.syntax import Expression
+    from policies.dra.cel.syntax import Checked, Expression
     from policies.dra.cel.values import Value
 
 __all__ = ["MOST_COST", "UNBOUNDED_COST", "Selector", "compile_selector"]
@@ -101,7 +101,7 @@ class Selector:
         """
         ready = self._ready(device)
         try:
-            return verdict(self._value(ready))
+            return bool_result(self._value(ready))
         except EvaluationAborted as stopped:
             raise CelRuntimeError(stopped.message) from None
 
@@ -171,7 +171,7 @@ class Selector:
         return itemgetter(CONDITION, *sorted(names))
 
     def _remember(self, seen: _Seen, device: CelDevice) -> bool | str:
-        """Evaluate, and keep the verdict, or the message of the error, for all devices that look the same."""
+        """Evaluate, and keep the bool_result, or the message of the error, for all devices that look the same."""
         answer: bool | str
         count_work(20 + min(self.max_cost, MOST_COST))
         try:
@@ -249,7 +249,7 @@ def _compile(text: str, features: CelFeatures) -> Selector:
     checked = check(parse(text), text, known)
     result = checked.types[checked.root]
     if result not in (types.BOOL, types.ANY) and not (features.list_type_attributes and result == types.DYN):
-        raise _refused(f"must evaluate to bool or the unknown type, not {spelling.runtime(result)}", text)
+        raise _refused(f"must evaluate to bool or the unknown type, not {runtime(result)}", text)
     return Selector(text, checked, plan_expression(checked, text, known.functions), known)
 
 

@@ -1,13 +1,22 @@
-"""The syntax tree of an expression after macros are expanded, in the shapes of cel-go's `common/ast`."""
+"""The syntax tree of an expression after macros are expanded, in the shapes of cel-go's `common/ast`; and a checked tree."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from policies.dra.cel.values import UInt
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.dra.cel.declarations import Overload
+    from policies.dra.cel.types import Type
+
 __all__ = [
     "Call",
+    "CallReference",
+    "Checked",
     "Comprehension",
     "Constant",
     "Entry",
@@ -16,8 +25,10 @@ __all__ = [
     "ListLiteral",
     "Literal",
     "MapLiteral",
+    "NameReference",
     "Select",
     "StructLiteral",
+    "function_name",
 ]
 
 Constant = bool | int | UInt | float | str | bytes | None
@@ -117,3 +128,51 @@ class Comprehension:
 
 
 Expression = Literal | Identifier | Select | Call | ListLiteral | MapLiteral | StructLiteral | Comprehension
+
+
+@dataclass(frozen=True, slots=True)
+class NameReference:
+    """A name that stands for a variable, or for a type as a value."""
+
+    name: str
+    """The resolved name; for `net.IP` it is the whole of it, and the reference is that of the Select."""
+    type_value: Type | None = None
+    """The type it names, or None for a variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallReference:
+    """The overloads that a call may run, in order; one where the types decide it."""
+
+    overloads: tuple[Overload, ...]
+    is_namespaced: bool = False
+    """Whether the call's target is only part of the function's name, as in `sets.contains(a, b)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A type-checked expression."""
+
+    root: Expression
+    types: Mapping[Expression, Type]
+    """The final type of every node; free type parameters have become dyn."""
+    names: Mapping[Expression, NameReference]
+    """For each Identifier, and each Select that is a qualified name."""
+    calls: Mapping[Expression, CallReference]
+
+
+def function_name(call: Call, reference: CallReference | None) -> str:
+    """The full name of what a call calls: `size`, `sets.contains`, `_+_`; without a leading dot."""
+    if reference is not None and reference.is_namespaced and call.target is not None:
+        return f"{_qualified(call.target)}.{call.function}".removeprefix(".")
+    return call.function.removeprefix(".")
+
+
+def _qualified(name: Expression) -> str:
+    fields: list[str] = []
+    while isinstance(name, Select):
+        fields.append(name.field)
+        name = name.operand
+    if isinstance(name, Identifier):
+        fields.append(name.name)
+    return ".".join(reversed(fields))

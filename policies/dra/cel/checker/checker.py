@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.cel import types
-from policies.dra.cel.checked import Checked, NameReference
 from policies.dra.cel.checker.inference import infer
 from policies.dra.cel.checker.unification import TypesTooLargeError
 from policies.dra.cel.checker.validators import validate
-from policies.dra.cel.issues import IssueList
-from policies.dra.cel.spelling import runtime, runtime_name
+from policies.dra.cel.errors import IssueList
+from policies.dra.cel.syntax import Checked, NameReference
+from policies.dra.cel.types import runtime, runtime_name
 
 if TYPE_CHECKING:
     from policies.dra.cel.checker.inference import Inference

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from policies.dra.cel import types
-from policies.dra.cel.checked import CallReference
-from policies.dra.cel.checker.fields import Fields
-from policies.dra.cel.checker.overloads import resolve_overloads, signature
-from policies.dra.cel.checker.scopes import Scopes, unqualified
+from policies.dra.cel.checker.resolution import Fields, Scopes, resolve_overloads, signature, unqualified
 from policies.dra.cel.checker.unification import Substitution, is_dynamic
-from policies.dra.cel.spelling import declared
 from policies.dra.cel.syntax import (
     Call,
+    CallReference,
     Comprehension,
     Identifier,
     ListLiteral,
@@ -26,6 +23,7 @@ from policies.dra.cel.syntax import (
     MapLiteral,
     Select,
 )
+from policies.dra.cel.types import declared
 from policies.dra.cel.values import runtime_type
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
     from policies.dra.cel.declarations import Function
     from policies.dra.cel.environment import Environment
-    from policies.dra.cel.issues import IssueList
+    from policies.dra.cel.errors import IssueList
     from policies.dra.cel.syntax import Expression, StructLiteral
     from policies.dra.cel.types import Type
 

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.cost.call_estimates import estimate_call
-from policies.dra.cel.cost.call_names import function_name
-from policies.dra.cel.cost.device_sizes import FieldPath
-from policies.dra.cel.cost.estimated_calls import CallEstimate, EstimatedCall, Operand
-from policies.dra.cel.cost.expression_sizes import EntrySizes, ExpressionSizes, LocalVariable
+from policies.dra.cel.cost.kubernetes_estimates import estimate_call
 from policies.dra.cel.cost.size_estimates import LIST_COST, MAP_COST, STRUCT_COST, UINT64_MAX, Estimate, exactly
+from policies.dra.cel.cost.sizes import EntrySizes, ExpressionSizes, FieldPath, LocalVariable
+from policies.dra.cel.cost.standard_estimates import CallEstimate, EstimatedCall, Operand
 from policies.dra.cel.syntax import (
     Call,
     Comprehension,
@@ -30,13 +28,14 @@ from policies.dra.cel.syntax import (
     MapLiteral,
     Select,
     StructLiteral,
+    function_name,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from policies.dra.cel.checked import CallReference, Checked
     from policies.dra.cel.environment import Environment
+    from policies.dra.cel.syntax import CallReference, Checked
 
     Costing = Generator[Expression, Estimate, Estimate]
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.cost.device_sizes import INCLUDES_MAX
-from policies.dra.cel.cost.estimated_calls import NOMINAL, ONE, CallEstimate, Operand, matching
 from policies.dra.cel.cost.size_estimates import (
     LIST_COST,
     REGEX_FACTOR,
@@ -23,14 +21,24 @@ from policies.dra.cel.cost.size_estimates import (
     uint64,
     wrapped,
 )
+from policies.dra.cel.cost.sizes import INCLUDES_MAX
+from policies.dra.cel.cost.standard_estimates import (
+    EXTENSION_ESTIMATES,
+    NOMINAL,
+    ONE,
+    STANDARD_ESTIMATES,
+    CallEstimate,
+    Operand,
+    matching,
+)
 from policies.dra.cel.syntax import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.dra.cel.cost.estimated_calls import EstimatedCall, Estimator
+    from policies.dra.cel.cost.standard_estimates import EstimatedCall, Estimator
 
-__all__ = ["KUBERNETES_ESTIMATES", "NOMINAL_FUNCTIONS"]
+__all__ = ["NOMINAL_FUNCTIONS", "estimate_call"]
 
 _AUTHORIZATION_CHECK = 350_000
 _ADDRESS = Estimate(4, 16)
@@ -255,3 +263,19 @@ KUBERNETES_ESTIMATES: Mapping[str, Estimator] = {
     **dict.fromkeys(("cidr", "isIP", "isCIDR"), _argument_parsed),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _argument_parsed),
 }
+
+
+def estimate_call(call: EstimatedCall) -> CallEstimate:
+    """The cost of one overload without its arguments; 1 where no estimator knows it.
+
+    Source: the order is that of cel-go v0.26.0 checker/cost.go, `functionCost`.
+    """
+    for estimator in (
+        EXTENSION_ESTIMATES.get(call.overload_id),
+        KUBERNETES_ESTIMATES.get(call.function),
+        STANDARD_ESTIMATES.get(call.overload_id),
+    ):
+        estimate = estimator(call) if estimator is not None else None
+        if estimate is not None:
+            return estimate
+    return NOMINAL

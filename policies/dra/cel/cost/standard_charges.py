@@ -1,25 +1,59 @@
-"""What calls of cel-go's own functions cost while they are evaluated, by overload id.
+"""What calls of cel-go's own functions cost while they are evaluated, by overload id and by how large values are.
 
 Sources: cel-go v0.26.0 interpreter/runtimecost.go (`costCall`), ext/lists.go and ext/sets.go.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.cost.outcome_sizes import held_size, matching, outcome_size
-from policies.dra.cel.cost.size_estimates import LIST_COST, STRING_FACTOR, factored, uint64, wrapped
+from policies.dra.cel.cost.size_estimates import LIST_COST, REGEX_FACTOR, STRING_FACTOR, factored, uint64, wrapped
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
 from policies.dra.cel.kinds import go_type
-from policies.dra.cel.values import Concatenation, UInt, size
+from policies.dra.cel.libraries.cidrs import CIDR
+from policies.dra.cel.libraries.ips import IP
+from policies.dra.cel.values import Absent, Concatenation, Map, Optional, UInt, Value, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from policies.dra.cel.cost.outcome_sizes import Charge, Outcome
     from policies.dra.cel.values import List
 
-__all__ = ["EXTENSION_CHARGES", "STANDARD_CHARGES"]
+__all__ = ["EXTENSION_CHARGES", "STANDARD_CHARGES", "Charge", "Outcome", "matching", "outcome_size"]
+
+Outcome = Value | CelRuntimeError
+"""What an argument or a call came to."""
+
+Charge = Callable[[Sequence[Outcome], Outcome], int]
+"""The cost of a call with these arguments and this result."""
+
+
+def outcome_size(outcome: Outcome) -> int:
+    """What `size` tells of what has one, and of addresses in bytes; 1 for everything else, failures included."""
+    if isinstance(outcome, str | bytes | tuple | Map):
+        return len(outcome)
+    if isinstance(outcome, Concatenation):
+        return outcome.size
+    if isinstance(outcome, IP):
+        return outcome.bits // 8
+    if isinstance(outcome, CIDR):
+        return -(-outcome.length // 8)
+    return 1
+
+
+def held_size(outcome: Outcome) -> int:
+    """As `outcome_size`, but an optional counts for what it holds."""
+    while isinstance(outcome, Optional) and not isinstance(outcome.value, Absent):
+        outcome = outcome.value
+    return outcome_size(outcome)
+
+
+def matching(subject_size: int, pattern_size: int) -> int:
+    """The cost of applying a regular expression; a subject counts for one character more than it has."""
+    subject_cost = uint64(math.ceil((1.0 + float(subject_size)) * STRING_FACTOR))
+    return wrapped(subject_cost * factored(pattern_size, REGEX_FACTOR))
 
 
 def _target_read(arguments: Sequence[Outcome], result: Outcome) -> int:

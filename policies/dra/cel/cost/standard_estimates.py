@@ -1,22 +1,90 @@
-"""cel-go's estimates for the standard functions and for its list and set extensions, by overload id.
+"""Calls as the cost estimator sees them, and cel-go's estimates for its own functions, by overload id.
 
 Sources: cel-go v0.26.0 checker/cost.go (`functionCost`), ext/lists.go and ext/sets.go.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.cel.cost.estimated_calls import ONE, CallEstimate, matching
-from policies.dra.cel.cost.size_estimates import LIST_COST, STRING_FACTOR, UINT64_MAX, Estimate, exactly, wrapped
+from policies.dra.cel.cost.size_estimates import (
+    LIST_COST,
+    REGEX_FACTOR,
+    STRING_FACTOR,
+    UINT64_MAX,
+    UNKNOWN,
+    Estimate,
+    exactly,
+    wrapped,
+)
+from policies.dra.cel.cost.sizes import FieldPath, declared_size
 from policies.dra.cel.syntax import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.dra.cel.cost.estimated_calls import EstimatedCall, Estimator, Operand
+    from policies.dra.cel.syntax import Expression
+    from policies.dra.cel.types import Type
 
-__all__ = ["EXTENSION_ESTIMATES", "STANDARD_ESTIMATES"]
+__all__ = [
+    "EXTENSION_ESTIMATES",
+    "NOMINAL",
+    "ONE",
+    "STANDARD_ESTIMATES",
+    "CallEstimate",
+    "EstimatedCall",
+    "Estimator",
+    "Operand",
+    "matching",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A target or argument of a call, as far as its size is concerned."""
+
+    expression: Expression | None
+    """None for the elements of a list, which no expression stands for."""
+    type: Type
+    path: FieldPath
+    computed_size: Estimate | None
+    """What the expression itself tells about its size."""
+
+    @property
+    def size(self) -> Estimate:
+        """The best that is known about the size."""
+        return self.computed_size or declared_size(self.path) or UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedCall:
+    """A call of one overload."""
+
+    function: str
+    overload_id: str
+    target: Operand | None
+    arguments: tuple[Operand, ...]
+
+
+class CallEstimate(NamedTuple):
+    """What one call costs without its arguments, and the size of its result where that is known."""
+
+    cost: Estimate
+    result_size: Estimate | None = None
+
+
+Estimator = Callable[[EstimatedCall], CallEstimate | None]
+"""None leaves the call to the next estimator."""
+
+ONE = exactly(1)
+NOMINAL = CallEstimate(ONE)
+
+
+def matching(subject: Estimate, pattern: Estimate) -> Estimate:
+    """The cost of applying a regular expression; an empty subject counts as one character."""
+    return subject.plus(ONE).times_factor(STRING_FACTOR).times(pattern.times_factor(REGEX_FACTOR))
 
 
 def _first_argument_read(call: EstimatedCall) -> CallEstimate | None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.interpreter import plan
-from policies.dra.cel.interpreter.qualification import checked_key, find, get
-from policies.dra.cel.interpreter.unwrapping import unwrapped, wrapped_anew
+from policies.dra.cel.interpreter.lookups import checked_key, find, get, unwrapped, wrapped_anew
 from policies.dra.cel.values import Absent, Accumulation, Concatenation, Growing, Map, Optional, size
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def variable(step: plan.Variable, initial: Code | None) -> Code:
 
 
 def wrapping_anew(code: Code) -> Code:
-    """What an attribute without look-ups comes to, given what it reads; see `unwrapping`."""
+    """What an attribute without look-ups comes to, given what it reads; see `lookups`."""
 
     def run(frame: Frame) -> Value:
         value = code(frame)

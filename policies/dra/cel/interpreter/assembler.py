@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
 from policies.dra.cel.interpreter import attribute_instructions as attributes
-from policies.dra.cel.interpreter import fold_instructions as folds
+from policies.dra.cel.interpreter import construction, plan
 from policies.dra.cel.interpreter import instructions as do
-from policies.dra.cel.interpreter import plan
 from policies.dra.cel.interpreter.machine import Label, Machine, Routine
 from policies.dra.cel.steps import begin_evaluation
 
 if TYPE_CHECKING:
-    from policies.dra.cel.cost.outcome_sizes import Outcome
+    from policies.dra.cel.cost.standard_charges import Outcome
     from policies.dra.cel.interpreter.machine import Instruction
 
     _Task: TypeAlias = "_Evaluate | Label | Instruction"
@@ -182,11 +181,11 @@ def _call(step: plan.Call) -> list[_Task]:
 def _fold(step: plan.Fold) -> list[_Task]:
     loop, result, end = Label(), Label(), Label()
     return [
-        *(_Evaluate(step.range), folds.start_fold(step, end)),
-        *(loop, folds.next_item(step, result)),
-        *(_Evaluate(step.condition), folds.check_condition(result)),
-        *(_Evaluate(step.step), folds.store(step.accumulator, loop)),
-        *(result, _Evaluate(step.result), folds.end_fold(step.accumulator)),
+        *(_Evaluate(step.range), do.start_fold(step, end)),
+        *(loop, do.next_item(step, result)),
+        *(_Evaluate(step.condition), do.check_condition(result)),
+        *(_Evaluate(step.step), do.store(step.accumulator, loop)),
+        *(result, _Evaluate(step.result), do.end_fold(step.accumulator)),
         end,
     ]
 
@@ -198,15 +197,15 @@ def _construction(step: plan.ListOf | plan.MapOf | plan.Message) -> list[_Task]:
         for index, (key, value) in enumerate(step.entries):
             tasks += (_Evaluate(key), do.stop_at_error(2 * index + 1, end), _Evaluate(value))
             if index in step.optional:
-                tasks.append(do.check_optional("entry '{}'"))
-            tasks += (do.stop_at_error(2 * index + 2, end), do.check_key())
+                tasks.append(construction.check_optional("entry '{}'"))
+            tasks += (do.stop_at_error(2 * index + 2, end), construction.check_key())
         count = 2 * len(step.entries)
     else:
         values = step.elements if isinstance(step, plan.ListOf) else step.values
         for index, value in enumerate(values):
             tasks.append(_Evaluate(value))
             if isinstance(step, plan.ListOf) and index in step.optional:
-                tasks.append(do.check_optional("list element"))
+                tasks.append(construction.check_optional("list element"))
             tasks.append(do.stop_at_error(index + 1, end))
         count = len(values)
-    return [*tasks, do.build(step, count), end, do.charge_construction(step)]
+    return [*tasks, construction.build(step, count), end, construction.charge_construction(step)]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.cost.runtime_cost import ATTRIBUTE, QUALIFIER
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.interpreter.qualification import checked_key, find, get
-from policies.dra.cel.interpreter.unwrapping import unwrapped, wrapped_anew
+from policies.dra.cel.interpreter.lookups import checked_key, find, get, unwrapped, wrapped_anew
 from policies.dra.cel.values import Absent, Optional
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.interpreter import access, closures, plan
-from policies.dra.cel.interpreter.comprehensions import LoopParts, fold
+from policies.dra.cel.interpreter.closures import LoopParts, fold
 from policies.dra.cel.interpreter.construction import raised
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Building lists, maps and messages from evaluated parts.
+"""Building lists, maps and messages from evaluated parts, in both evaluators.
 
 Source: cel-go interpreter/interpretable.go, evalList, evalMap and evalObj.
 """
@@ -7,18 +7,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.dra.cel.cost.size_estimates import LIST_COST, MAP_COST, STRUCT_COST
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.kinds import shown
+from policies.dra.cel.interpreter import plan
+from policies.dra.cel.interpreter.machine import is_failure, outcome_of
+from policies.dra.cel.kinds import shown, usable
 from policies.dra.cel.libraries.times import Duration, Timestamp
-from policies.dra.cel.unconvertible import usable
 from policies.dra.cel.values import Absent, Map, Optional
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from policies.dra.cel.interpreter.machine import Instruction, Machine
     from policies.dra.cel.values import Value
 
-__all__ = ["build_list", "build_map", "build_message", "raised"]
+__all__ = [
+    "build",
+    "build_list",
+    "build_map",
+    "build_message",
+    "charge_construction",
+    "check_key",
+    "check_optional",
+    "raised",
+]
 
 _NANOSECONDS_PER_SECOND = 10**9
 
@@ -90,3 +102,53 @@ def build_message(type_name: str, fields: Iterable[tuple[str, Value]]) -> Value:
         raise CelRuntimeError(f"field type conversion error for {type_name}")
     total = seconds * _NANOSECONDS_PER_SECOND + nanoseconds
     return Duration(total) if type_name == "google.protobuf.Duration" else Timestamp(total)
+
+
+def check_optional(what: str) -> Instruction:
+    """Refuse the last element or value if it was written with `?` and is no optional; below a value is its key."""
+
+    def run(machine: Machine) -> None:
+        value = machine.stack[-1]
+        if is_failure(value) or isinstance(value, Optional):
+            return
+        subject = what.format(shown(machine.stack[-2])) if "{}" in what else what  # type: ignore[arg-type]  # a value
+        text = shown(value)  # type: ignore[arg-type]  # a value
+        machine.stack[-1] = CelRuntimeError(f"cannot initialize optional {subject} from non-optional value {text}")
+
+    return run
+
+
+def check_key() -> Instruction:
+    """Refuse the key of the entry on top if cel-go would panic on it."""
+
+    def run(machine: Machine) -> None:
+        Map.key(machine.stack[-2])  # type: ignore[arg-type]  # a value
+
+    return run
+
+
+def build(step: plan.ListOf | plan.MapOf | plan.Message, count: int) -> Instruction:
+    """Make a list, map or message of the parts on top."""
+
+    def run(machine: Machine) -> None:
+        stack = machine.stack
+        parts = stack[len(stack) - count :]
+        del stack[len(stack) - count :]
+        stack.append(outcome_of(lambda: _built(step, parts)))  # type: ignore[arg-type]  # values
+
+    return run
+
+
+def _built(step: plan.ListOf | plan.MapOf | plan.Message, parts: list[Value]) -> Value:
+    if isinstance(step, plan.ListOf):
+        return build_list(parts, step.optional)
+    if isinstance(step, plan.MapOf):
+        return build_map(zip(parts[::2], parts[1::2], strict=True), step.optional)
+    return build_message(step.type_name, zip(step.fields, parts, strict=True))
+
+
+def charge_construction(step: plan.ListOf | plan.MapOf | plan.Message) -> Instruction:
+    """Charge for a list, map or message, whether it came about or not."""
+    costs = {plan.ListOf: LIST_COST, plan.MapOf: MAP_COST, plan.Message: STRUCT_COST}
+    cost = costs[type(step)]
+    return lambda machine: machine.charge(cost)

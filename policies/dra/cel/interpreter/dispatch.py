@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.interpreter.unwrapping import unwrapped
+from policies.dra.cel.interpreter.lookups import unwrapped
 from policies.dra.cel.kinds import kind
-from policies.dra.cel.spelling import runtime_name
+from policies.dra.cel.types import runtime_name
 from policies.dra.cel.values import Concatenation, Map, size
 
 if TYPE_CHECKING:

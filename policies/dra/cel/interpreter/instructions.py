@@ -1,60 +1,50 @@
-"""The instructions of the exact evaluator; each function makes one."""
+"""The instructions of the stack machine; each function makes one. While a loop runs, its iterator is on the stack.
+
+Source of loops: cel-go interpreter/interpretable.go, evalFold and folder.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.cost.runtime_cost import LIST_COST, MAP_COST, STRUCT_COST, call_charge
+from policies.dra.cel.cost.runtime_cost import call_charge
 from policies.dra.cel.equality import equal, equals
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.interpreter import plan
 from policies.dra.cel.interpreter.access import UNSET, begun
-from policies.dra.cel.interpreter.construction import build_list, build_map, build_message
-from policies.dra.cel.interpreter.membership import is_member
-from policies.dra.cel.kinds import shown
+from policies.dra.cel.interpreter.closures import entries, finished
+from policies.dra.cel.interpreter.lookups import is_member
+from policies.dra.cel.interpreter.machine import is_failure, outcome_of
+from policies.dra.cel.kinds import Unconvertible
 from policies.dra.cel.libraries.operators import is_not_strictly_false
-from policies.dra.cel.unconvertible import Unconvertible
-from policies.dra.cel.values import Absent, Map, Optional
+from policies.dra.cel.values import Absent, Optional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from policies.dra.cel.cost.outcome_sizes import Outcome
+    from policies.dra.cel.cost.standard_charges import Outcome
+    from policies.dra.cel.interpreter import plan
     from policies.dra.cel.interpreter.machine import Instruction, Label, Machine
-    from policies.dra.cel.values import Value
 
 __all__ = [
     "branch",
-    "build",
     "call",
-    "charge_construction",
-    "check_key",
-    "check_optional",
+    "check_condition",
     "compare",
+    "end_fold",
     "halt",
     "jump",
     "load",
     "look_up_member",
+    "next_item",
     "or_else",
     "push",
     "settle",
+    "start_fold",
     "step_back",
     "stop_at_error",
+    "store",
     "take_term",
 ]
 
 _NO_OVERLOAD = "no such overload"
-
-
-def _failed(value: object) -> bool:
-    return value.__class__ is CelRuntimeError
-
-
-def _outcome(compute: Callable[[], Outcome]) -> Outcome:
-    try:
-        return compute()
-    except CelRuntimeError as error:
-        return error.with_traceback(None)
 
 
 def push(value: object) -> Instruction:
@@ -90,7 +80,7 @@ def step_back(slot: int) -> Instruction:
 
     def run(machine: Machine) -> int:
         value = machine.stack.pop()
-        machine.frame[slot] = value if _failed(value) else begun(value)  # type: ignore[arg-type]  # a value
+        machine.frame[slot] = value if is_failure(value) else begun(value)  # type: ignore[arg-type]  # a value
         return machine.returns.pop()
 
     return run
@@ -106,7 +96,7 @@ def take_term(decider: bool, end: Label) -> Instruction:
             stack[-1] = decider
             return end.at
         if value.__class__ is not bool and stack[-1] is None:
-            stack[-1] = value if _failed(value) else CelRuntimeError(_NO_OVERLOAD)
+            stack[-1] = value if is_failure(value) else CelRuntimeError(_NO_OVERLOAD)
         return None
 
     return run
@@ -130,12 +120,12 @@ def compare(*, is_negated: bool) -> Instruction:
         stack = machine.stack
         right, left = stack.pop(), stack.pop()
         result: Outcome
-        if _failed(left) or _failed(right):
-            result = left if _failed(left) else right  # type: ignore[assignment]  # an error
+        if is_failure(left) or is_failure(right):
+            result = left if is_failure(left) else right  # type: ignore[assignment]  # an error
         elif is_negated:
             result = not equal(left, right)  # type: ignore[arg-type]  # values
         else:
-            result = _outcome(lambda: equals(left, right))  # type: ignore[arg-type]  # values
+            result = outcome_of(lambda: equals(left, right))  # type: ignore[arg-type]  # values
         machine.charge(charge((left, right), result))  # type: ignore[arg-type]  # outcomes
         stack.append(result)
 
@@ -146,17 +136,17 @@ def look_up_member(members: frozenset[object]) -> Instruction:
     """`x in [constants]`."""
 
     def run(machine: Machine) -> None:
-        if not _failed(machine.stack[-1]):
+        if not is_failure(machine.stack[-1]):
             machine.stack[-1] = is_member(machine.stack[-1], members)  # type: ignore[arg-type]  # a value
 
     return run
 
 
 def stop_at_error(count: int, end: Label) -> Instruction:
-    """If the last of so many arguments failed, it is all that remains of them."""
+    """If the last of so many arguments is_failure, it is all that remains of them."""
 
     def run(machine: Machine) -> int | None:
-        if not _failed(machine.stack[-1]):
+        if not is_failure(machine.stack[-1]):
             return None
         machine.stack[-count:] = [machine.stack[-1]]
         return end.at
@@ -174,8 +164,8 @@ def call(step: plan.Call) -> Instruction:
         stack = machine.stack
         arguments = stack[len(stack) - count :]
         del stack[len(stack) - count :]
-        failure = None if step.takes_errors else next(filter(_failed, arguments), None)
-        result = _outcome(lambda: function(*arguments)) if failure is None else failure  # type: ignore[arg-type]
+        failure = None if step.takes_errors else next(filter(is_failure, arguments), None)
+        result = outcome_of(lambda: function(*arguments)) if failure is None else failure  # type: ignore[arg-type]
         machine.charge(charge(arguments, result))  # type: ignore[arg-type]  # outcomes
         stack.append(result)
 
@@ -191,7 +181,7 @@ def branch(otherwise: Label, end: Label) -> Instruction:
             return None
         if value is False:
             return otherwise.at
-        machine.stack.append(value if _failed(value) else CelRuntimeError(_NO_OVERLOAD))
+        machine.stack.append(value if is_failure(value) else CelRuntimeError(_NO_OVERLOAD))
         return end.at
 
     return run
@@ -215,51 +205,62 @@ def or_else(end: Label, *, unwraps: bool) -> Instruction:
     return run
 
 
-def check_optional(what: str) -> Instruction:
-    """Refuse the last element or value if it was written with `?` and is no optional; below a value is its key."""
+def start_fold(step: plan.Fold, end: Label) -> Instruction:
+    """Begin to go through what is on top."""
 
-    def run(machine: Machine) -> None:
-        value = machine.stack[-1]
-        if _failed(value) or isinstance(value, Optional):
-            return
-        subject = what.format(shown(machine.stack[-2])) if "{}" in what else what  # type: ignore[arg-type]  # a value
-        text = shown(value)  # type: ignore[arg-type]  # a value
-        machine.stack[-1] = CelRuntimeError(f"cannot initialize optional {subject} from non-optional value {text}")
-
-    return run
-
-
-def check_key() -> Instruction:
-    """Refuse the key of the entry on top if cel-go would panic on it."""
-
-    def run(machine: Machine) -> None:
-        Map.key(machine.stack[-2])  # type: ignore[arg-type]  # a value
+    def run(machine: Machine) -> int | None:
+        over = machine.stack.pop()
+        if not is_failure(over):
+            try:
+                machine.stack.append(entries(over, are_pairs=step.second >= 0))  # type: ignore[arg-type]  # a value
+            except CelRuntimeError as error:
+                over = error
+            else:
+                machine.frame[step.accumulator] = UNSET
+                return None
+        machine.stack.append(over)
+        return end.at
 
     return run
 
 
-def build(step: plan.ListOf | plan.MapOf | plan.Message, count: int) -> Instruction:
-    """Make a list, map or message of the parts on top."""
+def next_item(step: plan.Fold, result: Label) -> Instruction:
+    """Set the loop's variables to the next item, or end the loop."""
 
-    def run(machine: Machine) -> None:
-        stack = machine.stack
-        parts = stack[len(stack) - count :]
-        del stack[len(stack) - count :]
-        stack.append(_outcome(lambda: _built(step, parts)))  # type: ignore[arg-type]  # values
+    def run(machine: Machine) -> int | None:
+        item = next(machine.stack[-1], None)  # type: ignore[call-overload]  # the iterator
+        if item is None:
+            return result.at
+        machine.count_iteration()
+        machine.frame[step.variable] = item[0]
+        if step.second >= 0:
+            machine.frame[step.second] = item[1]
+        return None
 
     return run
 
 
-def _built(step: plan.ListOf | plan.MapOf | plan.Message, parts: list[Value]) -> Value:
-    if isinstance(step, plan.ListOf):
-        return build_list(parts, step.optional)
-    if isinstance(step, plan.MapOf):
-        return build_map(zip(parts[::2], parts[1::2], strict=True), step.optional)
-    return build_message(step.type_name, zip(step.fields, parts, strict=True))
+def check_condition(result: Label) -> Instruction:
+    """End the loop if the condition is false; whatever else it is, go on."""
+    return lambda machine: result.at if machine.stack.pop() is False else None
 
 
-def charge_construction(step: plan.ListOf | plan.MapOf | plan.Message) -> Instruction:
-    """Charge for a list, map or message, whether it came about or not."""
-    costs = {plan.ListOf: LIST_COST, plan.MapOf: MAP_COST, plan.Message: STRUCT_COST}
-    cost = costs[type(step)]
-    return lambda machine: machine.charge(cost)
+def store(slot: int, loop: Label) -> Instruction:
+    """Keep what the step came to, and begin the next round."""
+
+    def run(machine: Machine) -> int:
+        machine.frame[slot] = machine.stack.pop()
+        return loop.at
+
+    return run
+
+
+def end_fold(slot: int) -> Instruction:
+    """Put the result in the place of the iterator."""
+
+    def run(machine: Machine) -> None:
+        value = machine.stack.pop()
+        grown = value is machine.frame[slot] and not is_failure(value)
+        machine.stack[-1] = finished(value) if grown else value  # type: ignore[arg-type]  # a value
+
+    return run

@@ -9,18 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.errors import EvaluationAborted
+from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
 from policies.dra.cel.steps import COST_LIMIT_EXCEEDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policies.dra.cel.cost.outcome_sizes import Outcome
+    from policies.dra.cel.cost.standard_charges import Outcome
 
     Instruction = Callable[["Machine"], int | None]
     """Does one thing and answers where to go on if it is not the next instruction."""
 
-__all__ = ["COST_LIMIT", "Label", "Machine", "Routine"]
+__all__ = ["COST_LIMIT", "Label", "Machine", "Routine", "is_failure", "outcome_of"]
 
 COST_LIMIT = 1_000_000
 """CELSelectorExpressionMaxCost of resource.k8s.io, for the static estimate and at run time."""
@@ -85,3 +85,16 @@ class Machine:
         self.iterations += 1
         if self.iterations > _MOST_ITERATIONS:
             raise EvaluationAborted(_INTERRUPTED)
+
+
+def is_failure(value: object) -> bool:
+    """Whether a value on the stack is an error."""
+    return value.__class__ is CelRuntimeError
+
+
+def outcome_of(compute: Callable[[], Outcome]) -> Outcome:
+    """The value that a function returns, or the error that it raises."""
+    try:
+        return compute()
+    except CelRuntimeError as error:
+        return error.with_traceback(None)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.cel import types
-from policies.dra.cel.cost.call_names import function_name
 from policies.dra.cel.cost.runtime_cost import stops_early
 from policies.dra.cel.errors import CelCompileError, EvaluationAborted, Issue
 from policies.dra.cel.interpreter import plan
@@ -24,7 +23,7 @@ from policies.dra.cel.interpreter.constants import (
     map_of,
 )
 from policies.dra.cel.interpreter.dispatch import Dispatcher
-from policies.dra.cel.interpreter.membership import members
+from policies.dra.cel.interpreter.lookups import members
 from policies.dra.cel.steps import begin_evaluation
 from policies.dra.cel.syntax import (
     Call,
@@ -35,14 +34,14 @@ from policies.dra.cel.syntax import (
     MapLiteral,
     Select,
     StructLiteral,
+    function_name,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from policies.dra.cel.checked import CallReference, Checked
     from policies.dra.cel.declarations import Function
-    from policies.dra.cel.syntax import Entry, Expression
+    from policies.dra.cel.syntax import CallReference, Checked, Entry, Expression
 
 __all__ = ["plan_expression"]
 

@@ -11,7 +11,6 @@ from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.kinds import kind, shown
 from policies.dra.cel.libraries.time_texts import duration_text, parse_duration, parse_timestamp, timestamp_text
 from policies.dra.cel.libraries.times import TIMESTAMP_OVERFLOW, Duration, Timestamp, is_in_range
-from policies.dra.cel.spelling import runtime_name
 from policies.dra.cel.types import (
     BOOL,
     BYTES,
@@ -22,6 +21,7 @@ from policies.dra.cel.types import (
     STRING,
     TIMESTAMP,
     UINT,
+    runtime_name,
     type_of,
     type_parameter,
 )

@@ -12,9 +12,8 @@ from policies.dra.cel.declarations import Function, function, member
 from policies.dra.cel.equality import equal
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries.list_orders import ORDERED_TYPES, is_ordered, order
-from policies.dra.cel.spelling import runtime, runtime_name
 from policies.dra.cel.steps import spend_steps
-from policies.dra.cel.types import DYN, INT, list_of, type_parameter
+from policies.dra.cel.types import DYN, INT, list_of, runtime, runtime_name, type_parameter
 from policies.dra.cel.values import Concatenation, runtime_type, size
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.kinds import usable
 from policies.dra.cel.libraries.printing import printed
 from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import BOOL, DYN, INT, STRING, list_of, map_of, optional_of, type_parameter
-from policies.dra.cel.unconvertible import usable
 from policies.dra.cel.values import Absent, Concatenation, Map, Optional, size
 
 if TYPE_CHECKING:

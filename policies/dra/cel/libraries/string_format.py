@@ -15,9 +15,8 @@ from policies.dra.cel.libraries.localized_numbers import fixed, scientific
 from policies.dra.cel.libraries.nested_texts import Mark, is_list, nested_text
 from policies.dra.cel.libraries.quoting import quoted
 from policies.dra.cel.libraries.times import Duration, Timestamp
-from policies.dra.cel.spelling import runtime_name
 from policies.dra.cel.steps import spend_steps
-from policies.dra.cel.types import DYN, STRING, Type, list_of
+from policies.dra.cel.types import DYN, STRING, Type, list_of, runtime_name
 from policies.dra.cel.values import Map, size
 
 if TYPE_CHECKING:

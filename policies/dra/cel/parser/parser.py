@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, cast
 
-from policies.dra.cel.issues import IssueList
+from policies.dra.cel.errors import IssueList
 from policies.dra.cel.parser.grammar import cel_parser
 from policies.dra.cel.parser.open_constructs import MAX_NESTING
 from policies.dra.cel.parser.parts import TooLarge
