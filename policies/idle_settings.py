@@ -9,8 +9,7 @@ from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.printable import shown
-from policies.nvidia.driver_gates import OFF_BY_DEFAULT, ON_BY_DEFAULT
-from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.identifiers import GPU_RESOURCE, OFF_BY_DEFAULT, ON_BY_DEFAULT
 from policies.rules import all_rules, get_rule, without_effect
 from policies.settings import DEFAULTS
 from policies.settings.exempt_namespaces import exemption

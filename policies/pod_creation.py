@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.defaults import with_defaults
-from policies.kubernetes.limit_ranges import with_limit_ranges
+from policies.kubernetes.defaults import with_defaults, with_limit_ranges
 from policies.priorities import default_class
 from policies.view import UNKNOWN
 

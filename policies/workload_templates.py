@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.kubernetes.inference_services import MODELS
+from policies.kubernetes.operator_workloads import CLUSTER_RUNTIME, MODELS, RUNTIME, TRAIN_JOB, train_job_templates
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.train_jobs import CLUSTER_RUNTIME, RUNTIME, TRAIN_JOB, train_job_templates
 from policies.kubernetes.workloads import group_of, pod_templates
 from policies.settings.workload_kinds import workload_kinds
 from policies.view import UNKNOWN

@@ -17,7 +17,7 @@ from policies.decision import Decision, Severity
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import lookup
-from policies.kubernetes.workload_pods import pod_of
+from policies.kubernetes.pod_templates import pod_of
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.request import Request
 from policies.workload_templates import templates_of, unread_pods

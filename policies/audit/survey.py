@@ -15,7 +15,7 @@ from policies.fleet import may_request_gpu
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.objects import controller_of, has_ended, name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from policies.kubernetes.workload_pods import pod_of
+from policies.kubernetes.pod_templates import pod_of
 from policies.kubernetes.workloads import group_of
 from policies.request import Request
 from policies.review import review

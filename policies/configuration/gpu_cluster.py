@@ -11,7 +11,7 @@ from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.nvidia.driver_gates import OFF_BY_DEFAULT, ON_BY_DEFAULT
+from policies.nvidia.identifiers import OFF_BY_DEFAULT, ON_BY_DEFAULT
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.amounts import gpu_resources, limit_path
 from policies.decision import Severity
-from policies.kubernetes.nodes import REQUIRED
+from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import SPEC
-from policies.kubernetes.selection_size import MOST_EXPRESSIONS, MOST_VALUES, SelectionSize
 from policies.rules import rule
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from policies.kubernetes.amounts import billionths
 from policies.kubernetes.nodes import NodeIndex, labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
-from policies.kubernetes.tolerations import tolerates_taint
+from policies.kubernetes.taints import tolerates_taint
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence

@@ -14,8 +14,8 @@ from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.kubernetes.amounts import pod_amounts
 from policies.kubernetes.objects import controller_of, name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.pod_templates import pod_of
 from policies.kubernetes.pods import MalformedPodError, Pod
-from policies.kubernetes.workload_pods import pod_of
 from policies.kubernetes.workloads import group_of
 from policies.pod_creation import created_pod
 from policies.request import Request

@@ -17,8 +17,8 @@ from policies.explanation.report import Change, ReasonKind, Suggestion
 from policies.explanation.solver import Solver, State
 from policies.explanation.wish_changes import WishChange, wish_changes
 from policies.kubernetes.amounts import ONE, spoken
-from policies.kubernetes.node_taints import node_taint
 from policies.kubernetes.pods import Pod
+from policies.kubernetes.taints import node_taint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

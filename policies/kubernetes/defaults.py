@@ -1,4 +1,4 @@
-"""Defaults: what the API server has filled in before it asks about a pod, as far as decisions read it."""
+"""Defaults that the API server fills into pods before it calls webhooks, as far as decisions read them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from policies.kubernetes.objects import Object
 
-__all__ = ["with_defaults"]
+
+__all__ = ["with_defaults", "with_limit_ranges"]
 
 
 def with_defaults(pod: Object) -> Object:
@@ -27,12 +30,12 @@ def with_defaults(pod: Object) -> Object:
         field: filled
         for field in ("initContainers", "containers")
         if isinstance(spec.get(field), list)
-        and (filled := [_container(container) for container in spec[field]]) != spec[field]
+        and (filled := [_with_requests(container) for container in spec[field]]) != spec[field]
     }
     return {**pod, "spec": {**spec, **changed}} if changed else pod
 
 
-def _container(container: Any) -> Any:
+def _with_requests(container: Any) -> Any:
     resources = lookup(container, ("resources",))
     limits, requests = lookup(resources, ("limits",)), lookup(resources, ("requests",))
     if not isinstance(limits, dict) or not isinstance(requests, dict | None):
@@ -41,3 +44,61 @@ def _container(container: Any) -> Any:
     if not missing:
         return container
     return {**container, "resources": {**resources, "requests": {**(requests or {}), **missing}}}
+
+
+def with_limit_ranges(pod: Object, limit_ranges: Iterable[Object]) -> tuple[Object, tuple[str, ...]]:
+    """The pod with the defaults of its namespace's LimitRanges, and what they set, as the API server annotates it.
+
+    The given object is not changed. An explicit 0 prevents a default.
+
+    Source: k8s.io/kubernetes plugin/pkg/admission/limitranger mergePodResourceRequirements.
+    """
+    limits, requests = container_defaults(limit_ranges)
+    spec = pod.get("spec")
+    if not isinstance(spec, dict) or not (limits or requests):
+        return pod, ()
+    notes: list[str] = []
+    filled = dict(spec)
+    for field, what in (("containers", "container"), ("initContainers", "init container")):
+        if isinstance(spec.get(field), list):
+            filled[field] = [_filled(container, what, limits, requests, notes) for container in spec[field]]
+    return ({**pod, "spec": filled}, tuple(notes)) if notes else (pod, ())
+
+
+def container_defaults(limit_ranges: Iterable[Object]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Limits and requests; of several LimitRanges the first counts.
+
+    A limit that is not given is the maximum, and a request the limit: SetDefaults_LimitRangeItem of core/v1.
+    """
+    limits: dict[str, Any] = {}
+    requests: dict[str, Any] = {}
+    for limit_range in limit_ranges:
+        items = lookup(limit_range, ("spec", "limits"))
+        for item in items if isinstance(items, list) else ():
+            if lookup(item, ("type",)) == "Container":
+                default = {**_amounts(item, "max"), **_amounts(item, "default")}
+                limits = {**default, **limits}
+                requests = {**_amounts(item, "min"), **default, **_amounts(item, "defaultRequest"), **requests}
+    return limits, requests
+
+
+def _amounts(item: Object, field: str) -> dict[str, Any]:
+    amounts = item.get(field)
+    return amounts if isinstance(amounts, dict) else {}
+
+
+def _filled(container: Any, what: str, limits: dict[str, Any], requests: dict[str, Any], notes: list[str]) -> Any:
+    """A container with its missing limits and requests; a malformed one stays as it is."""
+    resources = lookup(container, ("resources",)) or {}
+    sections = [resources.get(field) or {} for field in ("requests", "limits")] if isinstance(resources, dict) else []
+    if not isinstance(container, dict) or not sections or not all(isinstance(each, dict) for each in sections):
+        return container
+    filled = dict(resources)
+    for field, word, given, defaults in zip(
+        ("requests", "limits"), ("request", "limit"), sections, (requests, limits), strict=True
+    ):
+        missing = {name: amount for name, amount in defaults.items() if name not in given}
+        if missing:
+            filled[field] = {**given, **missing}
+            notes.append(f"{', '.join(sorted(missing))} {word} for {what} {container.get('name', '')}")
+    return {**container, "resources": filled}

@@ -1,8 +1,9 @@
-"""Nodes: which of them a pod may run on, by its node selector and required affinity."""
+"""Nodes: which ones a node selector and a required node affinity select, and how large such a selection is."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import accumulate
 from operator import or_
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["REQUIRED", "NodeIndex", "allocatable", "labels_of"]
+__all__ = ["MOST_EXPRESSIONS", "MOST_VALUES", "REQUIRED", "NodeIndex", "SelectionSize", "allocatable", "labels_of"]
 
 _TEXT = frozenset({str})
 
@@ -173,3 +174,31 @@ class _Label:
 
 def _union(sets: Iterable[int]) -> int:
     return reduce(or_, sets, 0)
+
+
+MOST_EXPRESSIONS = 1_000
+"""Expressions of the required node affinity, its terms, and labels of the node selector, that are judged in time."""
+MOST_VALUES = 10_000
+"""Values in these expressions."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionSize:
+    """What a decision on a pod's nodes takes as long as; the API server lets megabytes pass."""
+
+    labels: int
+    """Of the node selector."""
+    terms: int
+    """Of the required node affinity."""
+    expressions: int
+    values: int
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> SelectionSize:
+        """Count, in a pod's spec."""
+        terms = lookup(spec, (*REQUIRED, "nodeSelectorTerms")) or []
+        expressions = [
+            item for term in terms for field in ("matchExpressions", "matchFields") for item in term.get(field) or []
+        ]
+        values = sum(len(item.get("values") or []) for item in expressions)
+        return cls(len(spec.get("nodeSelector") or {}), len(terms), len(expressions), values)

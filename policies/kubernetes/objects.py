@@ -1,12 +1,16 @@
-"""Objects: raw JSON as the API server writes it."""
+"""Objects: raw JSON as the API server writes it, and its common fields."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import lookup
 
-__all__ = ["Object", "controller_of", "has_ended", "name_of", "namespace_of"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+__all__ = ["Object", "controller_of", "has_ended", "name_of", "namespace_of", "with_conditions"]
 
 Object = dict[str, Any]
 """A Kubernetes object. Nothing is re-serialised through typed models, so no newer field is ever dropped."""
@@ -36,3 +40,25 @@ def controller_of(document: Object) -> Object | None:
         if isinstance(owner, dict) and owner.get("controller") is True:
             return owner
     return None
+
+
+def with_conditions(before: Sequence[Object], conditions: Iterable[Object], generation: int, time: str) -> list[Object]:
+    """The conditions of a status with some as they are to be; each has the time of its last change between True and False.
+
+    Args:
+        before: Those that are stored.
+        conditions: As they are to be.
+        generation: Of the spec that they are about.
+        time: Now, in RFC 3339.
+    """
+    after = list(before)
+    for condition in conditions:
+        place = next(
+            (index for index, each in enumerate(after) if lookup(each, ("type",)) == condition["type"]), len(after)
+        )
+        known = after[place] if place < len(after) else {}
+        since = known.get("lastTransitionTime") if known.get("status") == condition["status"] else None
+        after[place : place + 1] = [
+            {**condition, "observedGeneration": generation, "lastTransitionTime": since or time},
+        ]
+    return after

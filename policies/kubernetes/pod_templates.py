@@ -1,10 +1,11 @@
-"""A pod template of a workload: the template, where its fields are in the workload, and how many pods it makes."""
+"""Pod templates of workloads: where they are, how many pods run at once, and a pod made from one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
+from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 
 if TYPE_CHECKING:
@@ -12,7 +13,20 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["PodCount", "PodTemplate", "is_count", "pod_count", "pod_template"]
+__all__ = [
+    "PodCount",
+    "PodTemplate",
+    "clique_count",
+    "is_count",
+    "job_count",
+    "jobset_count",
+    "lws_count",
+    "pod_count",
+    "pod_of",
+    "pod_template",
+    "ray_count",
+    "template_of",
+]
 
 _MARKS = ("labels", "annotations")
 
@@ -89,3 +103,104 @@ def pod_count(workload: Object, path: FieldPath, default: int = 1) -> PodCount:
 def is_count(found: Any) -> TypeGuard[int]:
     """Whether a value is a number of pods that the API server accepts."""
     return isinstance(found, int) and not isinstance(found, bool) and found >= 0
+
+
+def job_count(workload: Object, template: FieldPath) -> PodCount:
+    """Pods of the Job whose spec holds the template: `parallelism`, but at most `completions`. Source: batch/v1."""
+    spec = _up(template, 1)
+    parallel = pod_count(workload, spec / "parallelism")
+    completions = lookup(workload, spec / "completions")
+    return parallel._replace(pods=min(parallel.pods, completions)) if is_count(completions) else parallel
+
+
+def jobset_count(workload: Object, template: FieldPath) -> PodCount:
+    """Replicas of a Job, times its pods. Source: sigs.k8s.io/jobset."""
+    jobs = pod_count(workload, _up(template, 3) / "replicas")
+    return PodCount(jobs.pods * job_count(workload, template).pods, jobs.path)
+
+
+def lws_count(workload: Object, template: FieldPath) -> PodCount:
+    """One leader in each group; a group without a leader template has a worker as its leader. Source: lws api/."""
+    groups = pod_count(workload, FieldPath(["spec", "replicas"]))
+    if template[-1] == "leaderTemplate":
+        return groups
+    together = _up(template, 1)
+    has_leader = isinstance(lookup(workload, together / "leaderTemplate"), dict)
+    size = pod_count(workload, together / "size")
+    return PodCount(groups.pods * max(size.pods - has_leader, 0), groups.path)
+
+
+def ray_count(workload: Object, template: FieldPath) -> PodCount:
+    """Workers of a group; the head and the submitter are one each, and no field says so. Source: kuberay."""
+    if "workerGroupSpecs" not in template:
+        return PodCount(1, template)
+    group = _up(template, 1)
+    hosts = pod_count(workload, group / "numOfHosts")
+    replicas = pod_count(workload, group / "replicas", pod_count(workload, group / "minReplicas", 0).pods)
+    return PodCount(replicas.pods * hosts.pods, replicas.path)
+
+
+def clique_count(workload: Object, template: FieldPath) -> PodCount:
+    """Replicas of the set, times those of the clique, times those of the scaling group that the clique is in.
+
+    Source: grove operator/api/core/v1alpha1: the replicas of a set are 0 by default, all others 1.
+    """
+    clique = _up(template, 2)
+    own = pod_count(workload, _up(template, 1) / "replicas")
+    sets = pod_count(workload, FieldPath(["spec", "replicas"]), 0)
+    name, places = lookup(workload, clique / "name"), FieldPath(["spec", "template", "podCliqueScalingGroups"])
+    groups = lookup(workload, places)
+    scaled = 1
+    for index, group in enumerate(groups if isinstance(groups, list) else ()):
+        names = lookup(group, ("cliqueNames",))
+        if isinstance(names, list) and name in names:
+            scaled = pod_count(workload, places / index / "replicas").pods
+    return PodCount(sets.pods * scaled * own.pods, own.path)
+
+
+def _up(path: FieldPath, steps: int) -> FieldPath:
+    return FieldPath(path[:-steps])
+
+
+_COPIED = ("labels", "annotations", "finalizers")
+"""What pods take from their template's metadata."""
+
+
+def pod_of(template: Object, workload: Object, namespace: str) -> Object:
+    """A pod as the workload's controller creates it.
+
+    Its direct owner may be another object in between (the ReplicaSet of a Deployment, the Job of a CronJob); what
+    decisions read is that a controller owns it. Source: GetPodFromTemplate in k8s.io/kubernetes
+    pkg/controller/controller_utils.go.
+    """
+    owner = name_of(workload) or _generate_name(workload).rstrip("-")
+    metadata = template.get("metadata")
+    if isinstance(metadata, dict | None):
+        copied = {key: value for key, value in (metadata or {}).items() if key in _COPIED}
+        metadata = {
+            **copied,
+            "generateName": f"{owner}-",
+            "namespace": namespace,
+            "ownerReferences": [
+                {
+                    "apiVersion": workload.get("apiVersion"),
+                    "kind": workload["kind"],
+                    "name": owner,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec")}
+
+
+def template_of(pod: Object, template: Object) -> Object:
+    """The template whose pods would look like this one."""
+    marks = {key: value for key, value in pod["metadata"].items() if key in _COPIED}
+    metadata = {**(template.get("metadata") or {}), **marks}
+    return {**template, "metadata": metadata, "spec": pod["spec"]} if metadata else {**template, "spec": pod["spec"]}
+
+
+def _generate_name(workload: Object) -> str:
+    name = lookup(workload, ("metadata", "generateName"))
+    return name if isinstance(name, str) else ""

@@ -9,11 +9,19 @@ from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.inference_services import service_templates
+from policies.kubernetes.operator_workloads import service_templates, volcano_templates
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.pod_templates import PodCount, PodTemplate, is_count, pod_template
-from policies.kubernetes.volcano_jobs import volcano_templates
-from policies.kubernetes.workload_counts import clique_count, job_count, jobset_count, lws_count, ray_count
+from policies.kubernetes.pod_templates import (
+    PodCount,
+    PodTemplate,
+    clique_count,
+    is_count,
+    job_count,
+    jobset_count,
+    lws_count,
+    pod_template,
+    ray_count,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Names that NVIDIA's components define: resources, labels of nodes, and DRA drivers."""
+"""Names that NVIDIA's components define: resources, labels of nodes, DRA drivers and their feature gates."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ __all__ = [
     "MEMORY_LABEL",
     "MIG_CAPABLE_LABEL",
     "MIG_CONFIG_LABEL",
+    "OFF_BY_DEFAULT",
+    "ON_BY_DEFAULT",
     "PRESENT_LABEL",
     "PRODUCT_LABEL",
     "VENDOR_PREFIX",
@@ -46,3 +48,19 @@ MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 """The configuration of the MIG manager that a node is to have."""
 DEPLOY_OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
 """`false` keeps all components of the operator away from a node."""
+
+
+OFF_BY_DEFAULT = frozenset(
+    {
+        *("TimeSlicingSettings", "MPSSupport", "PassthroughSupport", "DynamicMIG", "NVMLDeviceHealthCheck"),
+        *("DeviceMetadata", "FabricManagerPartitioning", "HostManagedIMEXDaemon", "DRAListTypeAttributes"),
+        *("ConsumableShares", "AllAlpha", "AllBeta", "LoggingAlphaOptions"),
+    }
+)
+"""All of these are alpha, except the names of whole stages."""
+ON_BY_DEFAULT = frozenset(
+    {
+        *("IMEXDaemonsWithDNSNames", "ComputeDomainCliques", "CrashOnNVLinkFabricErrors"),
+        *("ContextualLogging", "LoggingBetaOptions"),
+    }
+)

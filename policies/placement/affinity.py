@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, Conjunction, NodeRequirement, both, can_hold
-from policies.kubernetes.nodes import REQUIRED
+from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import printable
-from policies.kubernetes.selection_size import MOST_EXPRESSIONS, MOST_VALUES, SelectionSize
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence

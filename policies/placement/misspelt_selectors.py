@@ -14,9 +14,8 @@ from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import FieldPath, items_at, lookup
 from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import VENDOR_PREFIX
-from policies.nvidia.known_products import KNOWN_PRODUCTS
+from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames
 from policies.nvidia.product_globs import any_matches, folded
-from policies.nvidia.product_suggestions import ProductNames
 from policies.nvidia.products import Product
 from policies.placement.gpu_nodes import gpu_node
 from policies.rules import rule

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.pods import SPEC
-from policies.kubernetes.tolerations import tolerates_key, tolerates_taint
+from policies.kubernetes.taints import tolerates_key, tolerates_taint
 from policies.nvidia.identifiers import GPU_RESOURCE
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from policies.dra.templates import is_our_name
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.objects import controller_of, has_ended, namespace_of
 from policies.kubernetes.paths import lookup
-from policies.kubernetes.workload_pods import pod_of
+from policies.kubernetes.pod_templates import pod_of
 from policies.metadata_keys import MANAGED
 from policies.request import Request
 from policies.review import review

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.names import is_label_key, is_label_value
-from policies.kubernetes.node_taints import NodeTaint, node_taint
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.taints import NodeTaint, node_taint
 from policies.nvidia.identifiers import GPU_RESOURCE
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ import yaml
 import policies
 from policies.conversion.line import ContainerAsk, TooManyDevicesError, lay_out, requests_by_container
 from policies.conversion.size import MOST_CONTAINERS, MOST_RESOURCES, size_problems
-from policies.kubernetes.nodes import REQUIRED
+from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import Pod
-from policies.kubernetes.selection_size import MOST_EXPRESSIONS, MOST_VALUES
 from policies.metadata_keys import RECORD
 from policies.patch import Editor
 from policies.request import Request

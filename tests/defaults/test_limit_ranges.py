@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from policies.kubernetes.limit_ranges import with_limit_ranges
+from policies.kubernetes.defaults import with_limit_ranges
 
 GPU = "nvidia.com/gpu"
 

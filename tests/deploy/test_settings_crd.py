@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from policies.decision import Severity
-from policies.kubernetes.node_taints import _BY_BEGINNING
+from policies.kubernetes.taints import _BY_BEGINNING
 from policies.nvidia.wishes import WORDS
 from policies.settings import GPUAdmissionPolicy, SettingsError, parse_settings
 from policies.settings.choices import _camel

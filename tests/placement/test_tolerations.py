@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.kubernetes.pods import Pod
-from policies.kubernetes.tolerations import tolerates_key, tolerates_taint
+from policies.kubernetes.taints import tolerates_key, tolerates_taint
 from policies.patch import Editor
 from policies.placement import tolerate_gpu_nodes
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, TaintTolerated

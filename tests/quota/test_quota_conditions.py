@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from policies.kubernetes.conditions import with_conditions
+from policies.kubernetes.objects import with_conditions
 from policies.kubernetes.paths import FieldPath
 from policies.quota.counting.conditions import counted, not_counted, unreadable
 from policies.quota.ledger.ledger import Ledger

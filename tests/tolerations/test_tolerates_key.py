@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.kubernetes.tolerations import tolerates_key
+from policies.kubernetes.taints import tolerates_key
 
 KEY = "nvidia.com/gpu"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.kubernetes.tolerations import tolerates_taint
+from policies.kubernetes.taints import tolerates_taint
 
 TAINT = {"key": "sku", "value": "gpu", "effect": "NoSchedule"}
 

@@ -9,7 +9,7 @@ from policies.causes import once_per_cause
 from policies.decision import Decision, Severity
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.workload_pods import pod_of, template_of
+from policies.kubernetes.pod_templates import pod_of, template_of
 from policies.patch import Editor
 from policies.request import Request
 from policies.review import entries_called, review

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.conditions import with_conditions
+from policies.kubernetes.objects import with_conditions
 from policies.kubernetes.paths import lookup
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, rfc3339

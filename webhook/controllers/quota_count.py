@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.conditions import with_conditions
+from policies.kubernetes.objects import with_conditions
 from policies.kubernetes.paths import lookup
 from policies.quota.counting.conditions import counted
 from policies.quota.counting.counter import Counter

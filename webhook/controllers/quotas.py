@@ -13,8 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.dra.pod_groups import KIND as POD_GROUP
-from policies.kubernetes.conditions import with_conditions
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import name_of, namespace_of, with_conditions
 from policies.kubernetes.paths import lookup
 from policies.quota.counting.conditions import enforced, not_counted, unreadable
 from policies.quota.counting.counter import Terms

@@ -10,11 +10,10 @@ from policies.configuration.usage import counted, listed
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.names import is_label_key, is_label_value
-from policies.kubernetes.node_taints import node_taint
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
-from policies.kubernetes.tolerations import tolerates_taint
+from policies.kubernetes.taints import node_taint, tolerates_taint
 from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, GPU_RESOURCE
 from policies.view import UNKNOWN
 

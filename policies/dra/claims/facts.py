@@ -8,7 +8,7 @@ from policies.dra.cel import CelFeatures
 from policies.dra.claims.effort import Effort
 from policies.dra.feature_gates import ON_SINCE
 from policies.kubernetes.paths import lookup
-from policies.nvidia.driver_gates import ON_BY_DEFAULT
+from policies.nvidia.identifiers import ON_BY_DEFAULT
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:

@@ -6,12 +6,17 @@ keeps the pod off every node. The two readings of a leaf, `cel` and `matches`, s
 
 from __future__ import annotations
 
-from policies.nvidia.predicates.capacities import CapacityIs, MemoryWithin
 from policies.nvidia.predicates.connectives import FALSE, TRUE, AllOf, AnyOf, Not, all_of, any_of, negate
-from policies.nvidia.predicates.predicate import Comparison, Predicate, quote
-from policies.nvidia.predicates.products import ProductLike
-from policies.nvidia.predicates.texts import Present, ProfileSlices, TextIn
-from policies.nvidia.predicates.versions import VersionAtLeast, VersionIs, VersionPart
+from policies.nvidia.predicates.numbers import CapacityIs, MemoryWithin, VersionAtLeast, VersionIs, VersionPart
+from policies.nvidia.predicates.predicate import (
+    Comparison,
+    Predicate,
+    Present,
+    ProductLike,
+    ProfileSlices,
+    TextIn,
+    quote,
+)
 
 __all__ = [
     "FALSE",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from policies.nvidia.predicates.texts import TextIn
+from policies.nvidia.predicates.predicate import TextIn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

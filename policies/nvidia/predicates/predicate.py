@@ -1,17 +1,32 @@
-"""What a predicate is, and how it reads a device of NVIDIA's driver."""
+"""What a predicate on devices is, and predicates on text attributes: equality, presence, and products by glob."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from policies.nvidia.identifiers import DRIVER
+from policies.nvidia.product_globs import any_matches, folded, lower_ascii, regular_expression
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from policies.kubernetes.resourceslices import Attribute, Device
 
-__all__ = ["ATTRIBUTES", "CAPACITY", "Comparison", "Predicate", "attribute_of", "compare", "quote"]
+__all__ = [
+    "ATTRIBUTES",
+    "CAPACITY",
+    "Comparison",
+    "Predicate",
+    "Present",
+    "ProductLike",
+    "ProfileSlices",
+    "Spelling",
+    "TextIn",
+    "attribute_of",
+    "compare",
+    "quote",
+]
 
 ATTRIBUTES = f'device.attributes["{DRIVER}"]'
 CAPACITY = f'device.capacity["{DRIVER}"]'
@@ -58,3 +73,158 @@ def quote(text: str) -> str:
     """A CEL string literal that no text can break out of."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
+
+
+Spelling = Literal["as is", "dashed", "lower dashed"]
+"""How a label spells an attribute's text: GPU Feature Discovery writes dashes for blanks, and families in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The device has the attribute."""
+
+    attribute: str
+
+    def cel(self) -> str:
+        """`has(...)`."""
+        return f"has({ATTRIBUTES}.{self.attribute})"
+
+    def matches(self, device: Device) -> bool:
+        """Whether the attribute is there."""
+        return attribute_of(device, self.attribute) is not None
+
+    def words(self) -> str:
+        """`any productName`."""
+        return f"any {self.attribute}"
+
+
+@dataclass(frozen=True, slots=True)
+class TextIn:
+    """An attribute's text, in the spelling of labels, is one of some values."""
+
+    attribute: str
+    values: tuple[str, ...]
+    spelling: Spelling = "as is"
+    name: str = ""
+    """What people call it: `product`."""
+
+    def cel(self) -> str:
+        """A guarded comparison; `in` where there are several values."""
+        text = f"{ATTRIBUTES}.{self.attribute}"
+        guard = f"has({text})"
+        if self.spelling == "lower dashed":
+            text += ".lowerAscii()"
+        if self.spelling != "as is":
+            text += '.replace(" ", "-")'
+        values = ", ".join(quote(value) for value in self.values)
+        return f"{guard} && {text} == {values}" if len(self.values) == 1 else f"{guard} && {text} in [{values}]"
+
+    def matches(self, device: Device) -> bool:
+        """Whether the text is one of the values."""
+        text = attribute_of(device, self.attribute)
+        if not isinstance(text, str):
+            return False
+        if self.spelling == "lower dashed":
+            text = "".join(character.lower() if character.isascii() else character for character in text)
+        if self.spelling != "as is":
+            text = text.replace(" ", "-")
+        return text in self.values
+
+    def words(self) -> str:
+        """`product A or B`."""
+        return f"{self.name or self.attribute} {' or '.join(self.values)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSlices:
+    """The device is a MIG device of so many slices, whatever its memory."""
+
+    slices: int
+
+    def cel(self) -> str:
+        """A guarded `startsWith`."""
+        return f'has({ATTRIBUTES}.profile) && {ATTRIBUTES}.profile.startsWith("{self.slices}g.")'
+
+    def matches(self, device: Device) -> bool:
+        """Whether the profile begins so."""
+        return str(attribute_of(device, "profile")).startswith(f"{self.slices}g.")
+
+    def words(self) -> str:
+        """`MIG profile 3g.*`."""
+        return f"MIG profile {self.slices}g.*"
+
+
+_MIG = "-mig-"
+_NAME = f'{ATTRIBUTES}.productName.lowerAscii().replace(" ", "-")'
+_WITH_PROFILE = f'({_NAME} + "{_MIG}" + {ATTRIBUTES}.profile.lowerAscii().replace("+", "."))'
+
+_Matched = Literal["name", "name with profile", "either"]
+_TEXTS: dict[_Matched, tuple[str, ...]] = {
+    "name": (_NAME,),
+    "name with profile": (_WITH_PROFILE,),
+    "either": (_NAME, _WITH_PROFILE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProductLike:
+    """The product's name matches some globs and none of some others.
+
+    Globs are matched in lower case, dashes for blanks, with or without `NVIDIA-`; see `policies.nvidia.product_globs`.
+    """
+
+    includes: tuple[str, ...]
+    """None for every product."""
+    excludes: tuple[str, ...] = ()
+    of: _Matched = "name"
+    """What is matched: the name, or, of MIG devices, the name with `-MIG-1g.5gb` as labels have it, or one of both.
+
+    Excluding globs match one of both wherever there is a profile: who excludes a GPU wants no part of it.
+    """
+
+    def cel(self) -> str:
+        """Guarded regular expressions."""
+        guards = [f"has({ATTRIBUTES}.{name})" for name in self._attributes]
+        includes = [_cel_of(self.includes, _TEXTS[self.of])] if self.includes else []
+        excludes = [f"!{_cel_of(self.excludes, _TEXTS[self._excluded])}"] if self.excludes else []
+        return " && ".join([*guards, *includes, *excludes])
+
+    def matches(self, device: Device) -> bool:
+        """Whether the name is wanted."""
+        values = [attribute_of(device, attribute) for attribute in self._attributes]
+        texts = [value for value in values if isinstance(value, str)]
+        if len(texts) < len(values):
+            return False
+        wanted = not self.includes or _match(self.includes, _names(self.of, *texts))
+        return wanted and not _match(self.excludes, _names(self._excluded, *texts))
+
+    def words(self) -> str:
+        """`product H100* or A100-80GB*, not *MIG*`."""
+        excludes = [f"not {glob}" for glob in self.excludes]
+        return f"product {', '.join([*filter(None, [' or '.join(self.includes)]), *excludes]) or '*'}"
+
+    @property
+    def _attributes(self) -> tuple[str, ...]:
+        return ("productName",) if self.of == "name" else ("productName", "profile")
+
+    @property
+    def _excluded(self) -> _Matched:
+        return "name" if self.of == "name" else "either"
+
+
+def _cel_of(globs: tuple[str, ...], texts: tuple[str, ...]) -> str:
+    pattern = quote(regular_expression([glob.lower() for glob in globs]))
+    tests = [f"{text}.matches({pattern})" for text in texts]
+    return tests[0] if len(tests) == 1 else f"({' || '.join(tests)})"
+
+
+def _match(globs: tuple[str, ...], names: tuple[str, ...]) -> bool:
+    lower = [glob.lower() for glob in globs]
+    return any(any_matches(lower, name) for name in names)
+
+
+def _names(of: _Matched, name: str, profile: str = "") -> tuple[str, ...]:
+    """The texts that are matched, folded."""
+    plain = folded(name)
+    full = f"{plain}{_MIG}{lower_ascii(profile).replace('+', '.')}"
+    return {"name": (plain,), "name with profile": (full,), "either": (plain, full)}[of]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from policies.nvidia.predicates import MemoryWithin, ProductLike, TextIn, VersionAtLeast, all_of
-from policies.nvidia.wishes.versions import driver_text, pair_text
+from policies.nvidia.wishes.bounds import driver_text, pair_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,12 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from policies.kubernetes.misspellings import closest
-from policies.nvidia.wishes.amounts import read_least_memory, read_most_memory
+from policies.nvidia.wishes.bounds import (
+    driver_text,
+    pair_text,
+    read_compute_capability,
+    read_cuda,
+    read_driver,
+    read_least_memory,
+    read_most_memory,
+)
+from policies.nvidia.wishes.choices import FAMILIES, Sharing, read_families, read_sharing
 from policies.nvidia.wishes.errors import WishError
-from policies.nvidia.wishes.families import FAMILIES, read_families
 from policies.nvidia.wishes.product_patterns import ProductPatterns
-from policies.nvidia.wishes.sharing import Sharing, read_sharing
-from policies.nvidia.wishes.versions import driver_text, pair_text, read_compute_capability, read_cuda, read_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

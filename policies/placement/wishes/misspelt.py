@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from policies.decision import Severity
 from policies.dra.inventory import inventory
 from policies.kubernetes.paths import FieldPath
-from policies.nvidia.known_products import KNOWN_PRODUCTS
+from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames
 from policies.nvidia.product_globs import folded, matching
-from policies.nvidia.product_suggestions import ProductNames
 from policies.nvidia.products import Product
 from policies.nvidia.wishes.product_patterns import ProductPatterns, product_spellings
 from policies.placement.gpu_nodes import gpu_nodes

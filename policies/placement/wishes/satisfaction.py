@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from policies.decision import Severity
 from policies.dra.inventory import inventory
 from policies.nvidia.wishes import Wish
-from policies.nvidia.wishes.amounts import as_sold
+from policies.nvidia.wishes.bounds import as_sold
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.wishes.existing_gpus import ExistingGPU, existing_gpus
 from policies.placement.wishes.lacking import lacking

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.node_requirements import NodeRequirement
-from policies.kubernetes.nodes import REQUIRED
+from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize
 from policies.kubernetes.paths import lookup
-from policies.kubernetes.selection_size import MOST_EXPRESSIONS, MOST_VALUES, SelectionSize
 from policies.quota.devices.kinds import narrows
 
 if TYPE_CHECKING:

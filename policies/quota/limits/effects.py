@@ -13,7 +13,7 @@ from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import PRODUCT_LABEL
-from policies.nvidia.product_suggestions import ProductNames
+from policies.nvidia.known_products import ProductNames
 from policies.nvidia.products import Product
 from policies.quota.charges import DeviceKind
 from policies.quota.devices.kinds import node_kinds

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.limit_ranges import with_limit_ranges
+from policies.kubernetes.defaults import with_limit_ranges
 from policies.kubernetes.paths import lookup
 from webhook.sandbox.statuses import forbidden
 

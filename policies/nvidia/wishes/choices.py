@@ -1,13 +1,15 @@
-"""`gpu-admission.io/family`: architectures, as the label `nvidia.com/gpu.family` spells them."""
+"""Choices of wishes: `gpu-admission.io/family` and `gpu-admission.io/sharing`."""
 
 from __future__ import annotations
+
+from typing import Literal, get_args
 
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import shown
 from policies.nvidia.product_globs import folded
 from policies.nvidia.wishes.errors import WishError
 
-__all__ = ["FAMILIES", "read_families"]
+__all__ = ["FAMILIES", "Sharing", "read_families", "read_sharing"]
 
 FAMILIES: dict[str, tuple[int, int] | None] = {
     "kepler": (4, 0),
@@ -27,7 +29,7 @@ Source: github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go. It knows `t
 that Kubernetes can use supports.
 """
 
-_ALIASES = {"ada": "ada-lovelace", "lovelace": "ada-lovelace", "adalovelace": "ada-lovelace"}
+_FAMILY_ALIASES = {"ada": "ada-lovelace", "lovelace": "ada-lovelace", "adalovelace": "ada-lovelace"}
 
 
 def read_families(text: str) -> tuple[str, ...]:
@@ -50,8 +52,37 @@ def _family(entry: str) -> str:
     name = folded(" ".join(entry.split()))
     if name in FAMILIES:
         return name
-    guess = _ALIASES.get(name) or closest(name, FAMILIES)
+    guess = _FAMILY_ALIASES.get(name) or closest(name, FAMILIES)
     raise WishError(
         f"has {shown(entry)}, which is no family of GPUs",
         f'write "{guess}"' if guess else f"write some of {', '.join(FAMILIES)}, with commas between them",
+    )
+
+
+Sharing = Literal["exclusive", "shared", "any"]
+
+_CHOICES: tuple[Sharing, ...] = get_args(Sharing)
+_SHARING_ALIASES: dict[str, Sharing] = {
+    "none": "exclusive",
+    "dedicated": "exclusive",
+    "mps": "shared",
+    "time-slicing": "shared",
+    "timeslicing": "shared",
+}
+
+
+def read_sharing(text: str) -> Sharing:
+    """Read one of the three; case does not matter.
+
+    Raises:
+        WishError: it is none of them.
+    """
+    lower = text.lower()
+    for choice in _CHOICES:
+        if choice == lower:
+            return choice
+    guess = _SHARING_ALIASES.get(lower) or closest(lower, _CHOICES)
+    raise WishError(
+        f"is {shown(text)}, which is none of exclusive, shared and any",
+        f'write "{guess}"' if guess else 'write "exclusive", "shared" or "any"',
     )
