@@ -216,8 +216,14 @@ def _rewritten(value: Any, wanted: str) -> str:
     return _EXAMPLES[wanted]
 
 
+_LONGEST = 80
+"""Characters of a text that a message shows."""
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
+    if isinstance(value, str) and len(value) > _LONGEST:
+        value = f"{value[: _LONGEST - 3]}..."
     text = {True: "true", False: "false", None: "null"}.get(value) if value is None or isinstance(value, bool) else None
     return text or (f'"{value}"' if isinstance(value, str) else str(value))

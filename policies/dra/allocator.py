@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
     from policies.dra.allocation.needs import Need
-    from policies.dra.allocation.requests import Alternative
+    from policies.dra.resource_claims import Subrequest
     from policies.kubernetes.objects import Object
 
 __all__ = [
@@ -121,7 +121,7 @@ class Allocator:
         question, target = self.question, TargetNode(node)
         question.keep_on()
         pools = self._gatherer.gather(target)
-        needs: dict[Alternative, Need] = {}
+        needs: dict[Subrequest, Need] = {}
         constraints = []
         finder = Needs(question, target, pools)
         for claim in question.claims:
@@ -134,7 +134,7 @@ class Allocator:
                 raise InvalidPoolsError
             return None
         return [
-            allocation_result(question, claim, picks.of_claim[number], search.alternatives(number), target)
+            allocation_result(question, claim, picks.of_claim[number], search.subrequests(number), target)
             for number, claim in enumerate(question.claims)
         ]
 

@@ -47,7 +47,7 @@ class Subrequest:
         """The name in results and references: `gpu`, or `gpu/large` for an entry of `firstAvailable`."""
         return self.name if self.parent is None else f"{self.parent}/{self.name}"
 
-    @property
+    @cached_property
     def request_name(self) -> str:
         """The name of the request that it belongs to."""
         return self.name if self.parent is None else self.parent
@@ -79,10 +79,15 @@ class Subrequest:
         """The CEL expressions that devices must match, without entries that have none."""
         return tuple(text for text in self.selectors if text is not None)
 
-    @property
+    @cached_property
     def admin_access(self) -> bool:
         """Whether devices that are in use are requested too; only an exact request can have it."""
         return self.parent is None and self.fields.get("adminAccess") is True
+
+    @property
+    def sets_admin_access(self) -> bool:
+        """Whether the field is set, even to false."""
+        return self.parent is None and self.fields.get("adminAccess") is not None
 
     @cached_property
     def tolerations(self) -> tuple[Object, ...]:
@@ -187,6 +192,16 @@ class Claim:
         return namespace_of(self.document)
 
     @property
+    def uid(self) -> str:
+        """The uid of the object; empty before it is stored."""
+        return _text(self.document.get("metadata") or {}, "uid")
+
+    @property
+    def version(self) -> str:
+        """The version of resource.k8s.io that it is written in; empty if that is missing."""
+        return _version(self.document)
+
+    @property
     def label(self) -> str:
         """The namespace and name, as Kubernetes' messages have them."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -199,7 +214,7 @@ class Claim:
     @cached_property
     def requests(self) -> tuple[DeviceRequest, ...]:
         """The requests, in their order."""
-        is_flat = _version(self.document) == _FLAT
+        is_flat = self.version == _FLAT
         entries = _entries(self.document, self.devices_path / "requests")
         return tuple(_request(fields, path, is_flat=is_flat) for path, fields in entries)
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from policies.dra.allocation.index import SliceIndex
     from policies.dra.allocation.pools import Pool
     from policies.dra.allocation.question import Question
-    from policies.dra.allocation.requests import Claim, ConstraintSpec
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.allocation.usage import Usage
     from policies.dra.allocator import Allocator
+    from policies.dra.resource_claims import Claim, Constraint
     from policies.explanation.problem import AllocationProblem
     from policies.explanation.rejected_devices import Tally
 
@@ -69,17 +69,17 @@ class DeviceReasons:
             return DeviceMiss(Reason(ReasonKind.NO_DEVICES, sentence), "no devices")
         ask_devices = self._tallies.setdefault(resources, Tallies(question, self._holders))
         tallies = tuple(
-            tuple(ask_devices.of(claim, each, pools, target) for each in request.alternatives)
+            tuple(ask_devices.of(claim, each, pools, target) for each in request.subrequests)
             for claim in question.claims
             for request in claim.requests
         )
-        for alternatives in tallies:
-            if all(found.short for found in alternatives):
-                pool = _unusable_pool(allocator, alternatives, pools, self._ask.index)
+        for subrequests in tallies:
+            if all(found.short for found in subrequests):
+                pool = _unusable_pool(allocator, subrequests, pools, self._ask.index)
                 if pool:
                     return DeviceMiss(*_pool_reason(pool), tallies=tallies)
-                reason = _short(alternatives, several=len(question.claims) > 1)
-                gist, values = (_gist(alternatives, with_values=each) for each in (False, True))
+                reason = _short(subrequests, several=len(question.claims) > 1)
+                gist, values = (_gist(subrequests, with_values=each) for each in (False, True))
                 return DeviceMiss(reason, gist, values, tallies)
         invalid = next((pool for pool in pools if pool.state is PoolState.INVALID), None)
         if invalid:
@@ -110,65 +110,65 @@ class DeviceReasons:
             return False
 
 
-def _short(alternatives: Sequence[Tally], *, several: bool) -> Reason:
+def _short(subrequests: Sequence[Tally], *, several: bool) -> Reason:
     """Too few devices for a request; of a prioritized list, for each of its alternatives."""
-    best = max(alternatives, key=lambda found: len(found.usable) / found.asked)
+    best = max(subrequests, key=lambda found: len(found.usable) / found.asked)
     facts: dict[str, Any] = {
         "claim": best.claim.name,
-        "request": best.alternative.full_name,
+        "request": best.subrequest.full_name,
         "asked": best.asked,
         "usable": len(best.usable),
         "rejected": best.rejections(),
     }
-    if len(alternatives) == 1:
+    if len(subrequests) == 1:
         return Reason(ReasonKind.DEVICES, _shortage(best, several=several), best.details(), facts)
-    names = listed([found.alternative.name for found in alternatives])
+    names = listed([found.subrequest.name for found in subrequests])
     sentence = f"none of the alternatives of {_request(best, several=several, whole=True)} fits ({names})"
-    details = [line for found in alternatives for line in (_shortage(found, several=several), *found.details()[:2])]
+    details = [line for found in subrequests for line in (_shortage(found, several=several), *found.details()[:2])]
     return Reason(ReasonKind.DEVICES, sentence, tuple(details), facts)
 
 
-def _gist(alternatives: Sequence[Tally], *, with_values: bool) -> Hashable:
+def _gist(subrequests: Sequence[Tally], *, with_values: bool) -> Hashable:
     return tuple(
-        (found.alternative.full_name, len(found.usable), found.asked, found.gists(with_values=with_values))
-        for found in alternatives
+        (found.subrequest.full_name, len(found.usable), found.asked, found.gists(with_values=with_values))
+        for found in subrequests
     )
 
 
 def _shortage(found: Tally, *, several: bool) -> str:
-    alternative = found.alternative
-    request, class_name = _request(found, several=several), alternative.class_name
+    subrequest = found.subrequest
+    request, class_name = _request(found, several=several), subrequest.device_class
     if not found.of_class:
-        asked = "all devices" if alternative.mode == "All" else many(found.asked, "device")
+        asked = "all devices" if subrequest.allocation_mode == "All" else many(found.asked, "device")
         return f"{request} asks for {asked} of class {class_name}, and there is none"
     can = f"{len(found.usable) or 'none'} of {found.of_class} can serve it"
     if len(found.usable) == found.of_class:
         can = f"the node has {found.of_class}"
-    if alternative.mode == "All":
+    if subrequest.allocation_mode == "All":
         return f"{request} asks for all devices of class {class_name} that match; {can}"
     return f"{request} asks for {many(found.asked, 'device')} of class {class_name}; {can}"
 
 
 def _request(found: Tally, *, several: bool, whole: bool = False) -> str:
-    name = found.alternative.request_name if whole else found.alternative.full_name
+    name = found.subrequest.request_name if whole else found.subrequest.full_name
     return f"request {name} of claim {found.claim.name}" if several else f"request {name}"
 
 
 def _unusable_pool(
-    allocator: Allocator, alternatives: Sequence[Tally], pools: Sequence[Pool], index: SliceIndex
+    allocator: Allocator, subrequests: Sequence[Tally], pools: Sequence[Pool], index: SliceIndex
 ) -> Pool | None:
     """A pool that cannot be used now and that has devices of the class of one of the alternatives.
 
     What else is asked of them does not count, since those that are not there yet may have it. A pool that shows no
     device counts where no other has any of the class.
     """
-    nobody = not any(found.of_class for found in alternatives)
+    nobody = not any(found.of_class for found in subrequests)
     for pool in pools:
         if pool.state is PoolState.READY:
             continue
         devices = [device for each in index.of_pool(pool.id) for device in each.devices]
         if (nobody and not devices) or any(
-            _is_of_class(allocator.question, found, device) for device in devices for found in alternatives
+            _is_of_class(allocator.question, found, device) for device in devices for found in subrequests
         ):
             return pool
     return None
@@ -177,7 +177,7 @@ def _unusable_pool(
 def _is_of_class(question: Question, found: Tally, device: AllocatableDevice) -> bool:
     question.keep_on()
     try:
-        rejection = question.checks.selectors(found.claim, found.alternative, device)
+        rejection = question.checks.selectors(found.claim, found.subrequest, device)
     except AllocationError:
         return False
     return rejection is None or rejection.reason is not Check.CLASS_SELECTOR
@@ -204,9 +204,9 @@ def _pool_reason(pool: Pool) -> tuple[Reason, Hashable]:
 
 def _combination(tallies: Sequence[Sequence[Tally]]) -> tuple[Reason, Hashable]:
     """Each request could be served alone."""
-    best = [max(alternatives, key=lambda found: len(found.usable) - found.asked) for alternatives in tallies]
+    best = [max(subrequests, key=lambda found: len(found.usable) - found.asked) for subrequests in tallies]
     needs = [
-        f"request {found.alternative.full_name} needs {found.asked} of {len(found.usable)} that can serve it"
+        f"request {found.subrequest.full_name} needs {found.asked} of {len(found.usable)} that can serve it"
         for found in best
     ]
     together = len({device.id for found in best for device in found.usable})
@@ -218,12 +218,12 @@ def _combination(tallies: Sequence[Sequence[Tally]]) -> tuple[Reason, Hashable]:
     return Reason(ReasonKind.COMBINATION, sentence, tuple(needs), {"asked": asked, "usable": together}), gist
 
 
-def _usable(constraint: ConstraintSpec, tallies: Sequence[Sequence[Tally]]) -> list[Tally]:
+def _usable(constraint: Constraint, tallies: Sequence[Sequence[Tally]]) -> list[Tally]:
     return [
         found
-        for alternatives in tallies
-        for found in alternatives
-        if constraint.covers(found.alternative) and not found.short
+        for subrequests in tallies
+        for found in subrequests
+        if constraint.covers(found.subrequest) and not found.short
     ]
 
 
@@ -231,9 +231,13 @@ _MOST_VALUES = 4
 _NONE = ""
 
 
-def constraint_words(constraint: ConstraintSpec) -> str:
+def constraint_words(constraint: Constraint) -> str:
     """The constraint in short: `the same resource.kubernetes.io/pcieRoot`."""
-    return f"the same {constraint.match}" if constraint.match is not None else f"different {constraint.distinct}"
+    return (
+        f"the same {constraint.match_attribute}"
+        if constraint.match_attribute is not None
+        else f"different {constraint.distinct_attribute}"
+    )
 
 
 def constraint_reason(claim: Claim, position: int, tallies: Sequence[Tally]) -> Reason:
@@ -245,14 +249,14 @@ def constraint_reason(claim: Claim, position: int, tallies: Sequence[Tally]) -> 
         tallies: what the requests found that the constraint is about.
     """
     constraint = claim.constraints[position]
-    name = constraint.match or constraint.distinct or ""
+    name = constraint.match_attribute or constraint.distinct_attribute or ""
     devices = {device.id: device for found in tallies for device in found.usable}
     by_value = _by_value(list(devices.values()), name)
-    asked = sum({found.alternative.request_name: found.asked for found in tallies}.values())
+    asked = sum({found.subrequest.request_name: found.asked for found in tallies}.values())
     start = f"{many(asked, 'device')} with {constraint_words(constraint)} asked"
     told = sorted(by_value.items(), key=lambda item: -len(item[1]))
     known = [names for value, names in told if value != _NONE]
-    if constraint.match is not None:
+    if constraint.match_attribute is not None:
         most = max(map(len, known), default=0)
         sentence = f"{start}; of the {len(devices)} that can serve, at most {most} have one in common"
     else:

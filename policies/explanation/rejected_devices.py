@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from policies.dra.allocation.node_selectors import TargetNode
     from policies.dra.allocation.pools import Pool
     from policies.dra.allocation.question import Question
-    from policies.dra.allocation.requests import Alternative, Claim
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel import Conjunct, Read
     from policies.dra.lacks import Lack
+    from policies.dra.resource_claims import Claim, Subrequest
 
 __all__ = ["OF_CAPACITY", "Tallies", "Tally", "Why", "value_of"]
 
@@ -67,15 +67,15 @@ class Tally:
     """What one alternative of a request finds on a node."""
 
     claim: Claim
-    alternative: Alternative
+    subrequest: Subrequest
     usable: list[AllocatableDevice] = field(default_factory=list)
     rejected: dict[Why, list[AllocatableDevice]] = field(default_factory=dict)
 
     @property
     def asked(self) -> int:
         """How many devices it takes; for `All`, all that match."""
-        if self.alternative.mode != "All":
-            return self.alternative.count
+        if self.subrequest.allocation_mode != "All":
+            return self.subrequest.count
         kept = (Check.IN_USE, Check.COUNTERS, Check.TAINT)
         matching = sum(len(devices) for why, devices in self.rejected.items() if why.check in kept)
         return max(1, matching + len(self.usable))
@@ -128,42 +128,42 @@ class Tallies:
         self._holders = holders
         self._lacks: dict[tuple[str, int], tuple[Lack, Conjunct | None]] = {}
 
-    def of(self, claim: Claim, alternative: Alternative, pools: Iterable[Pool], node: TargetNode) -> Tally:
+    def of(self, claim: Claim, subrequest: Subrequest, pools: Iterable[Pool], node: TargetNode) -> Tally:
         """Ask every device that can be allocated from the node."""
-        found = Tally(claim, alternative)
+        found = Tally(claim, subrequest)
         ledger = CounterLedger(self._question.usage)
         for pool in pools:
             if pool.state is not PoolState.READY:
                 continue
             for device in pool.devices(self._question.keep_on):
-                why = self._why(claim, alternative, device, node) or _counted_out(ledger, device, pool)
+                why = self._why(claim, subrequest, device, node) or _counted_out(ledger, device, pool)
                 if why is None:
                     found.usable.append(device)
                 else:
                     found.rejected.setdefault(why, []).append(device)
         return found
 
-    def _why(self, claim: Claim, alternative: Alternative, device: AllocatableDevice, node: TargetNode) -> Why | None:
+    def _why(self, claim: Claim, subrequest: Subrequest, device: AllocatableDevice, node: TargetNode) -> Why | None:
         """The first reason; whether the device is in use is asked after whether it would do."""
         checks = self._question.checks
         try:
-            rejection = checks.selectable(claim, alternative, device, node)
+            rejection = checks.selectable(claim, subrequest, device, node)
         except AllocationError:
-            rejection = checks.in_use(alternative, device)  # Kubernetes asks no selector about a device in use
+            rejection = checks.in_use(subrequest, device)  # Kubernetes asks no selector about a device in use
         rejection = (
             rejection
-            or checks.in_use(alternative, device)
-            or checks.capacity(alternative, device, {})
+            or checks.in_use(subrequest, device)
+            or checks.capacity(subrequest, device, {})
             or checks.counters(device)
-            or checks.taints(alternative, device)
+            or checks.taints(subrequest, device)
         )
-        return None if rejection is None else self._worded(rejection, alternative, device)
+        return None if rejection is None else self._worded(rejection, subrequest, device)
 
-    def _worded(self, rejection: Rejection, alternative: Alternative, device: AllocatableDevice) -> Why:
+    def _worded(self, rejection: Rejection, subrequest: Subrequest, device: AllocatableDevice) -> Why:
         reason, name = rejection.reason, rejection.name
         if reason is Check.CLASS_SELECTOR:
             why, failing = self._lack(name, device)
-            outside = f"is not of class {alternative.class_name}: "
+            outside = f"is not of class {subrequest.device_class}: "
             return Why(reason, outside + why.text, outside + why.gist, name, failing)
         if reason is Check.REQUEST_SELECTOR:
             why, failing = self._lack(name, device)

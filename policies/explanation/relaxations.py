@@ -22,10 +22,10 @@ from policies.kubernetes.paths import lookup
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.dra.allocation.requests import Claim
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel import Conjunct
     from policies.dra.conditions import Condition
+    from policies.dra.resource_claims import Claim
     from policies.explanation.device_reasons import DeviceMiss
     from policies.explanation.question import NamedClaim
     from policies.explanation.rejected_devices import Tally, Why
@@ -66,7 +66,7 @@ def relaxations(miss: DeviceMiss, claims: tuple[NamedClaim, ...]) -> Iterator[Re
     if miss.constraint is not None:
         number, position = miss.constraint
         yield _unconstrained(number, claims[number], position, miss)
-    shortages = [found for alternatives in miss.tallies for found in alternatives if found.short]
+    shortages = [found for subrequests in miss.tallies for found in subrequests if found.short]
     for found in shortages:
         if (number := own.get(found.claim.name, -1)) < 0:
             continue
@@ -83,7 +83,7 @@ def relaxations(miss: DeviceMiss, claims: tuple[NamedClaim, ...]) -> Iterator[Re
 
 def _unconstrained(number: int, claim: NamedClaim, position: int, miss: DeviceMiss) -> Relaxation:
     read: Claim = next(
-        found.claim for alternatives in miss.tallies for found in alternatives if found.claim.name == _name(claim)
+        found.claim for subrequests in miss.tallies for found in subrequests if found.claim.name == _name(claim)
     )
     sentence = f"leave out the constraint on {constraint_words(read.constraints[position])}"
     changed = without_constraint(claim, position)
@@ -95,7 +95,7 @@ def _name(claim: NamedClaim) -> str:
 
 
 def _tolerant(number: int, claim: NamedClaim, found: Tally, why: Why) -> Relaxation:
-    request, (key, value, effect) = found.alternative.full_name, why.taint
+    request, (key, value, effect) = found.subrequest.full_name, why.taint
     spelled = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
     sentence = f"tolerate the device taint {short(spelled)} in request {request}"
     changed = with_toleration(claim, request, key, effect)
@@ -104,7 +104,7 @@ def _tolerant(number: int, claim: NamedClaim, found: Tally, why: Why) -> Relaxat
 
 def _of_capacity(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]:
     """Less of a capacity, as much as devices have or have left; or a capacity whose name is near."""
-    request = found.alternative.full_name
+    request = found.subrequest.full_name
     for why, devices in found.rejected.items():
         name, asked, left = why.capacity
         topic = ("capacity", number, request, name)
@@ -141,9 +141,9 @@ def _amounts(name: str, devices: Iterable[AllocatableDevice], left: int) -> set[
 
 
 def _fewer(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]:
-    asked, request = found.asked, found.alternative.full_name
+    asked, request = found.asked, found.subrequest.full_name
     count = len(found.usable)
-    if found.alternative.mode == "All" or not 0 < count < asked:
+    if found.subrequest.allocation_mode == "All" or not 0 < count < asked:
         return
     sentence = f"ask for {many(count, 'device')} instead of {asked} in request {request}"
     changed = with_count(claim, request, count)
@@ -171,7 +171,7 @@ def _failing(found: Tally) -> dict[tuple[int, Conjunct, str], list[AllocatableDe
 
 def _selecting(number: int, claim: NamedClaim, found: Tally, failing: _Failing) -> Iterator[Relaxation]:
     """The condition moved so that devices satisfy it, or left out."""
-    request, index, conjunct, selector = found.alternative.full_name, failing.index, failing.conjunct, failing.selector
+    request, index, conjunct, selector = found.subrequest.full_name, failing.index, failing.conjunct, failing.selector
     topic = ("selector", number, request, index, conjunct.text)
     for bound, words, loss in _bounds(conjunct, failing.devices):
         changed = with_selector(claim, request, index, selector[: conjunct.start] + bound + selector[conjunct.end :])

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.classes import read_classes
 from policies.dra.allocation.errors import AllocationError
-from policies.dra.allocation.requests import read_claim
 from policies.dra.allocation.selectors import cel_features
 from policies.dra.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, compile_selector, split_conjuncts
 from policies.dra.claims.cluster.domains import domains
@@ -19,6 +18,7 @@ from policies.dra.claims.cluster.unguarded import unguarded_reads
 from policies.dra.claims.cluster.wording import path_of, text_place
 from policies.dra.claims.subject import Subject
 from policies.dra.conditions import reads_of
+from policies.dra.resource_claims import Claim
 from policies.dra.words import short
 from policies.explanation.question import Obstacle, ObstacleKind
 from policies.explanation.rejected_devices import value_of
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from policies.dra.allocation.checks import Checks
     from policies.dra.allocation.question import Question
-    from policies.dra.allocation.requests import Alternative, Claim
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel import Read
     from policies.dra.claims.facts import Facts
+    from policies.dra.resource_claims import Subrequest
     from policies.explanation.problem import AllocationProblem
     from policies.explanation.solver import Solver
     from policies.explanation.survey import Failure
@@ -90,31 +90,31 @@ def _culprit(failure: Failure, ask: AllocationProblem, solver: Solver, resources
         device for pool in allocator.pools(ask.nodes[failure.position]) for device in pool.devices(question.keep_on)
     ]
     for claim, named in zip(question.claims, ask.claims_on(resources), strict=True):
-        for alternative in (each for request in claim.requests for each in request.alternatives):
+        for subrequest in claim.subrequests:
             for device in devices:
-                if question.checks.in_use(alternative, device) is None and _fails(
-                    question.checks, claim, alternative, device
+                if question.checks.in_use(subrequest, device) is None and _fails(
+                    question.checks, claim, subrequest, device
                 ):
-                    return _at_fault(alternative, device, question, named.claim, ask.classes)
+                    return _at_fault(subrequest, device, question, named.claim, ask.classes)
     return None
 
 
-def _fails(checks: Checks, claim: Claim, alternative: Alternative, device: AllocatableDevice) -> bool:
+def _fails(checks: Checks, claim: Claim, subrequest: Subrequest, device: AllocatableDevice) -> bool:
     try:
-        checks.selectors(claim, alternative, device)
+        checks.selectors(claim, subrequest, device)
     except AllocationError:
         return True
     return False
 
 
 def _at_fault(
-    alternative: Alternative, device: AllocatableDevice, question: Question, claim: Object, classes: Iterable[Object]
+    subrequest: Subrequest, device: AllocatableDevice, question: Question, claim: Object, classes: Iterable[Object]
 ) -> _Culprit:
-    of_class = _failing(question.classes[alternative.class_name].selectors, device, question.checks)
+    of_class = _failing(question.classes[subrequest.device_class].selectors, device, question.checks)
     if of_class:
-        owner = next(each for each in classes if name_of(each) == alternative.class_name)
+        owner = next(each for each in classes if name_of(each) == subrequest.device_class)
         return _Culprit(device, of_class, owner)
-    return _Culprit(device, _failing(alternative.selectors, device, question.checks), claim)
+    return _Culprit(device, _failing(subrequest.selectors, device, question.checks), claim)
 
 
 def _failing(selectors: Iterable[str | None], device: AllocatableDevice, checks: Checks) -> str:
@@ -176,11 +176,9 @@ def _selectors(ask: AllocationProblem) -> Iterator[tuple[str, str]]:
             if text is not None:
                 yield f"DeviceClass {device_class.name}", text
     for named in ask.claims:
-        for request in read_claim(named.claim).requests:
-            for alternative in request.alternatives:
-                for text in alternative.selectors:
-                    if text is not None:
-                        yield f"request {alternative.full_name} of {named.source}", text
+        for subrequest in Claim(named.claim).subrequests:
+            for text in subrequest.expressions:
+                yield f"request {subrequest.full_name} of {named.source}", text
 
 
 def remedy_by_rules(document: Object, selector: str, read: Read, facts: Facts) -> str:

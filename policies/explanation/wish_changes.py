@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.dra.allocation.requests import read_claim
 from policies.dra.cel import split_conjuncts
+from policies.dra.resource_claims import Claim
 from policies.explanation.questions import pod_question
 from policies.kubernetes.pods import Pod
 from policies.metadata_keys import PREFIX
@@ -111,14 +111,12 @@ def _arrived(before: PodWishes, after: PodWishes) -> str:
 
 def _conditions(question: Question) -> frozenset[str]:
     """The conditions of the selectors that conversion wrote, if it did."""
-    claims = [read_claim(named.claim) for named in question.claims] if question.converted_to else []
+    claims = [Claim(named.claim) for named in question.claims] if question.converted_to else []
     return frozenset(
         conjunct.text
         for claim in claims
-        for request in claim.requests
-        for alternative in request.alternatives
-        for selector in alternative.selectors
-        if selector is not None
+        for subrequest in claim.subrequests
+        for selector in subrequest.expressions
         for conjunct in split_conjuncts(selector)
     )
 

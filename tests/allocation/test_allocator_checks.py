@@ -20,7 +20,7 @@ class Asked:
         self.question = allocator.question
         self.checks = self.question.checks
         (self.claim,) = self.question.claims
-        self.alternative = self.claim.requests[0].alternatives[0]
+        self.subrequest = self.claim.requests[0].subrequests[0]
         (self.pool,) = allocator.pools(cluster.node)
         self.device = self.pool.slices[0].devices[0]
 
@@ -29,7 +29,7 @@ def test_a_device_in_use_says_so(cluster):
     cluster.add("gpu-0")
     asked = Asked(cluster, allocated=["gpu.example.com/node-a/gpu-0"])
 
-    assert asked.checks.in_use(asked.alternative, asked.device) == Rejection(Reason.IN_USE)
+    assert asked.checks.in_use(asked.subrequest, asked.device) == Rejection(Reason.IN_USE)
 
 
 @pytest.mark.parametrize("reason", [Reason.CLASS_SELECTOR, Reason.REQUEST_SELECTOR])
@@ -39,7 +39,7 @@ def test_a_selector_that_does_not_match_is_named(cluster, reason):
     cluster.classes[0]["spec"]["selectors"] = selectors if reason is Reason.CLASS_SELECTOR else []
     asked = Asked(cluster, selectors=selectors)
 
-    rejection = asked.checks.selectors(asked.claim, asked.alternative, asked.device)
+    rejection = asked.checks.selectors(asked.claim, asked.subrequest, asked.device)
     assert rejection == Rejection(reason, index=1, name='device.driver == "other"')
 
 
@@ -67,7 +67,7 @@ def test_capacity_says_what_is_asked_and_left(cluster, capacity, rejection):
     cluster.add(cluster.device("gpu-0", capacity))
     asked = Asked(cluster, capacity={"requests": {"memory": "10Gi"}})
 
-    assert asked.checks.capacity(asked.alternative, asked.device, {}) == rejection
+    assert asked.checks.capacity(asked.subrequest, asked.device, {}) == rejection
 
 
 def test_a_taint_is_named(cluster):
@@ -75,7 +75,7 @@ def test_a_taint_is_named(cluster):
     cluster.add(cluster.device("gpu-0", taints=[taint]))
     asked = Asked(cluster)
 
-    assert asked.checks.taints(asked.alternative, asked.device) == Rejection(Reason.TAINT, taint=taint)
+    assert asked.checks.taints(asked.subrequest, asked.device) == Rejection(Reason.TAINT, taint=taint)
 
 
 def test_a_counter_is_named_with_what_is_left(cluster):
@@ -85,6 +85,6 @@ def test_a_counter_is_named_with_what_is_left(cluster):
     asked = Asked(cluster)
     picks = Picks(asked.checks, asked.question.usage, [[]])
 
-    assert picks.take(0, asked.alternative, Candidate(asked.device, asked.pool)) == Rejection(
+    assert picks.take(0, asked.subrequest, Candidate(asked.device, asked.pool)) == Rejection(
         Reason.COUNTERS, name="gpu-0/memory", asked=10 * GIB, left=8 * GIB
     )

@@ -34,13 +34,16 @@ def test_a_slice_of_the_wrong_types_is_told_with_its_place(cluster, spec, messag
 def test_a_claim_of_the_wrong_types_is_told_with_its_place(cluster):
     with pytest.raises(AllocationError) as failed:
         cluster.ask(cluster.claim(cluster.request(count="two")))
-    assert str(failed.value) == "claim claim, request gpu: count must be a whole number, not 'two'"
+    assert (
+        str(failed.value) == 'claim claim: spec.devices.requests[0].exactly.count: is "two"; it must be a whole number'
+    )
 
 
 def test_a_value_of_any_length_is_told_in_few_words(cluster):
     with pytest.raises(AllocationError) as failed:
         cluster.ask(cluster.claim(cluster.request(count="x" * 1000)))
-    assert str(failed.value) == (f"claim claim, request gpu: count must be a whole number, not '{'x' * 56}...")
+    path = "spec.devices.requests[0].exactly.count"
+    assert str(failed.value) == f'claim claim: {path}: is "{"x" * 77}..."; it must be a whole number'
 
 
 def test_objects_nested_without_end_do_no_harm(cluster):

@@ -36,7 +36,7 @@ class Demand:
         return None
 
 
-def demand(device: AllocatableDevice, requested: Mapping[str, Amount] | None) -> Demand | Rejection:
+def demand(device: AllocatableDevice, requested: Mapping[str, Any] | None) -> Demand | Rejection:
     """What a request takes of a device.
 
     That is what it names, rounded up as the device's policies say, and for the rest their defaults, or all of it.
@@ -48,10 +48,10 @@ def demand(device: AllocatableDevice, requested: Mapping[str, Amount] | None) ->
     """
     where = device.where
     capacities = mapping(device.document, "capacity", where)
-    wanted = requested or {}
-    for name in wanted:
+    wanted = {name: Amount.read(value, f"capacity {name}") for name, value in (requested or {}).items()}
+    for name, amount in wanted.items():
         if name not in capacities:
-            return Rejection(Reason.NO_SUCH_CAPACITY, name=name, asked=wanted[name].nanos)
+            return Rejection(Reason.NO_SUCH_CAPACITY, name=name, asked=amount.nanos)
     amounts: dict[str, Amount] = {}
     values: dict[str, int] = {}
     for name in capacities:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from policies.dra.allocation.classes import DeviceClass
     from policies.dra.allocation.features import Features
     from policies.dra.allocation.node_selectors import TargetNode
-    from policies.dra.allocation.requests import Alternative, Claim
     from policies.dra.allocation.shapes import AttributeRead
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.allocation.usage import Usage
     from policies.dra.keeping_on import KeepOn
+    from policies.dra.resource_claims import Claim, Subrequest
 
 __all__ = ["Checks"]
 
@@ -46,9 +46,9 @@ class Checks:
     _usage: Usage
     _selectors: Selectors
     shapes: DeviceShapes
-    _selected: dict[tuple[Alternative, int], Rejection | None] = field(default_factory=dict)
-    _demands: dict[tuple[Alternative, int], Demand | Rejection] = field(default_factory=dict)
-    _tainted: dict[tuple[Alternative, int], Rejection | None] = field(default_factory=dict)
+    _selected: dict[tuple[Subrequest, int], Rejection | None] = field(default_factory=dict)
+    _demands: dict[tuple[Subrequest, int], Demand | Rejection] = field(default_factory=dict)
+    _tainted: dict[tuple[Subrequest, int], Rejection | None] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -69,31 +69,31 @@ class Checks:
         """The same checks where other claims hold something else; answers that do not depend on it are shared."""
         return replace(self, _usage=usage)
 
-    def in_use(self, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
+    def in_use(self, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
         """Whether a claim holds the device alone already; admin access does not mind."""
-        return _IN_USE if device.id in self._usage.devices and not alternative.admin_access else None
+        return _IN_USE if device.id in self._usage.devices and not subrequest.admin_access else None
 
     def binding_conditions(self, device: AllocatableDevice) -> Rejection | None:
         """Whether the device has conditions that this cluster does not know how to wait for."""
         known = self._features.binding_conditions or not device.binding_conditions
         return None if known else _BINDING_CONDITIONS_OFF
 
-    def selectors(self, claim: Claim, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
+    def selectors(self, claim: Claim, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
         """The first selector that does not match: those of the class come first, then the request's own.
 
         Raises:
             AllocationError: a selector cannot be compiled, or fails on this device.
         """
-        key = (alternative, self.shapes.of(device))
+        key = (subrequest, self.shapes.of(device))
         if key not in self._selected:
-            self._selected[key] = self._unselected(claim, alternative, device)
+            self._selected[key] = self._unselected(claim, subrequest, device)
         return self._selected[key]
 
-    def _unselected(self, claim: Claim, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
-        of_class = self._classes[alternative.class_name].selectors
+    def _unselected(self, claim: Claim, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
+        of_class = self._classes[subrequest.device_class].selectors
         for reason, owner, expressions in (
-            (Reason.CLASS_SELECTOR, f"class {alternative.class_name}", of_class),
-            (Reason.REQUEST_SELECTOR, f"claim {claim.label}", alternative.selectors),
+            (Reason.CLASS_SELECTOR, f"class {subrequest.device_class}", of_class),
+            (Reason.REQUEST_SELECTOR, f"claim {claim.label}", subrequest.selectors),
         ):
             position = self._selectors.first_unmatched(owner, expressions, device, self.shapes)
             if position is not None:
@@ -117,19 +117,19 @@ class Checks:
             return None
         return None if node.matches(device.slice.selection_of(device)) else _OTHER_NODE
 
-    def demand(self, alternative: Alternative, device: AllocatableDevice) -> Demand | Rejection:
+    def demand(self, subrequest: Subrequest, device: AllocatableDevice) -> Demand | Rejection:
         """What the request would take of the device's capacity, or why the device cannot give it even when unused.
 
         Raises:
             AllocationError: the device's capacity cannot be read.
         """
-        key = (alternative, self.shapes.of(device))
+        key = (subrequest, self.shapes.of(device))
         if key not in self._demands:
-            self._demands[key] = demand(device, alternative.capacity)
+            self._demands[key] = demand(device, subrequest.capacity)
         return self._demands[key]
 
     def capacity(
-        self, alternative: Alternative, device: AllocatableDevice, picked: Mapping[str, int]
+        self, subrequest: Subrequest, device: AllocatableDevice, picked: Mapping[str, int]
     ) -> Rejection | None:
         """Whether other claims, and this search with what it has picked so far, leave enough capacity.
 
@@ -138,7 +138,7 @@ class Checks:
         """
         if not self._features.consumable_capacity:
             return None
-        needed = self.demand(alternative, device)
+        needed = self.demand(subrequest, device)
         if isinstance(needed, Rejection):
             return needed
         return needed.exceeds(self._usage.taken(device.id) or {}, picked)
@@ -147,13 +147,13 @@ class Checks:
         """Whether the device consumes counters that this cluster does not know."""
         return _COUNTERS_OFF if device.counter_sets and not self._features.partitionable_devices else None
 
-    def taints(self, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
+    def taints(self, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
         """The first taint that keeps the device from the request."""
         if not self._features.device_taints or not device.taints:
             return None
-        key = (alternative, self.shapes.of(device))
+        key = (subrequest, self.shapes.of(device))
         if key not in self._tainted:
-            taint = untolerated(device.taints, alternative.tolerations)
+            taint = untolerated(device.taints, subrequest.tolerations)
             self._tainted[key] = None if taint is None else Rejection(Reason.TAINT, taint=taint)
         return self._tainted[key]
 
@@ -171,25 +171,25 @@ class Checks:
         )
 
     def selectable(
-        self, claim: Claim, alternative: Alternative, device: AllocatableDevice, node: TargetNode
+        self, claim: Claim, subrequest: Subrequest, device: AllocatableDevice, node: TargetNode
     ) -> Rejection | None:
         """The checks whose answer nothing that is picked can change, in Kubernetes' order.
 
         Raises:
             AllocationError: a selector cannot be compiled or fails on this device, or a node selector is none.
         """
-        return self.binding_conditions(device) or self.selectors(claim, alternative, device) or self.node(device, node)
+        return self.binding_conditions(device) or self.selectors(claim, subrequest, device) or self.node(device, node)
 
 
 def _expressions(claims: Iterable[Claim], classes: Mapping[str, DeviceClass]) -> set[str]:
-    alternatives = [each for claim in claims for request in claim.requests for each in request.alternatives]
-    own = (expression for each in alternatives for expression in each.selectors)
-    named = {each.class_name for each in alternatives} & classes.keys()
+    subrequests = [each for claim in claims for each in claim.subrequests]
+    own = (expression for each in subrequests for expression in each.expressions)
+    named = {each.device_class for each in subrequests} & classes.keys()
     of_classes = (expression for name in named for expression in classes[name].selectors)
     return {expression for expression in (*own, *of_classes) if expression is not None}
 
 
 def _attributes(claims: Iterable[Claim]) -> frozenset[AttributeRead]:
     specs = [spec for claim in claims for spec in claim.constraints]
-    names = (name for spec in specs for name in (spec.match, spec.distinct) if name is not None)
+    names = (name for spec in specs for name in (spec.match_attribute, spec.distinct_attribute) if name is not None)
     return frozenset((domain, name) for domain, _, name in (each.partition("/") for each in names))

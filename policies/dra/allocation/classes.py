@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.allocation.reading import mapping, objects
-from policies.dra.allocation.requests import selectors_of
+from policies.dra.allocation.reading import mapping, objects, text
 from policies.kubernetes.objects import name_of
 
 if TYPE_CHECKING:
@@ -38,5 +37,12 @@ def read_classes(documents: Iterable[Object]) -> Mapping[str, DeviceClass]:
         name = name_of(document)
         where = f"class {name}"
         spec = mapping(document, "spec", where)
-        classes.setdefault(name, DeviceClass(name, selectors_of(spec, where), objects(spec, "config", where)))
+        classes.setdefault(name, DeviceClass(name, _selectors(spec, where), objects(spec, "config", where)))
     return classes
+
+
+def _selectors(spec: Mapping[str, Any], where: str) -> tuple[str | None, ...]:
+    return tuple(
+        None if selector.get("cel") is None else text(mapping(selector, "cel", where), "expression", where)
+        for selector in objects(spec, "selectors", where)
+    )

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     from policies.dra.allocation.features import Features
-    from policies.dra.allocation.requests import Alternative, Claim, ConstraintSpec
     from policies.dra.allocation.slices import AllocatableDevice
+    from policies.dra.resource_claims import Claim, Constraint, Subrequest
 
-__all__ = ["Constraint", "attribute_of", "constraints_of"]
+__all__ = ["ConstraintState", "attribute_of", "constraints_of"]
 
 _Value = tuple[str, object]
 """A value with its type, since Python's True is 1."""
@@ -23,19 +23,19 @@ _SCALARS = ("string", "int", "bool", "version")
 _LISTS = (("ints", "int"), ("bools", "bool"), ("strings", "string"), ("versions", "version"))
 
 
-class Constraint(Protocol):
+class ConstraintState(Protocol):
     """One constraint, and what it has seen of the devices picked so far.
 
     The state goes the ways that Kubernetes' own goes, also where removing a device does not restore it.
     """
 
-    spec: ConstraintSpec
+    spec: Constraint
 
-    def add(self, alternative: Alternative, device: AllocatableDevice) -> bool:
+    def add(self, subrequest: Subrequest, device: AllocatableDevice) -> bool:
         """Whether the device satisfies it beside those added before; if so it is added."""
         ...
 
-    def remove(self, alternative: Alternative) -> None:
+    def remove(self, subrequest: Subrequest) -> None:
         """Remove the device added last."""
         ...
 
@@ -44,7 +44,7 @@ class Constraint(Protocol):
         ...
 
 
-def constraints_of(claim: Claim, features: Features) -> list[Constraint]:
+def constraints_of(claim: Claim, features: Features) -> list[ConstraintState]:
     """A claim's constraints, having seen no device.
 
     Raises:
@@ -65,12 +65,16 @@ def attribute_of(device: AllocatableDevice, name: str) -> Mapping[str, Any] | No
     return found if isinstance(found, dict) else None
 
 
-def _constraint(claim: Claim, position: int, features: Features) -> Constraint:
+def _constraint(claim: Claim, position: int, features: Features) -> ConstraintState:
     spec = claim.constraints[position]
-    if spec.match is not None:
-        return _SameInLists(spec, spec.match) if features.list_type_attributes else _Same(spec, spec.match)
-    if spec.distinct is not None and features.implementation is not Implementation.STABLE:
-        return _Distinct(spec, spec.distinct, lists=features.list_type_attributes)
+    if spec.match_attribute is not None:
+        return (
+            _SameInLists(spec, spec.match_attribute)
+            if features.list_type_attributes
+            else _Same(spec, spec.match_attribute)
+        )
+    if spec.distinct_attribute is not None and features.implementation is not Implementation.STABLE:
+        return _Distinct(spec, spec.distinct_attribute, lists=features.list_type_attributes)
     raise AllocationError(
         f"claim {claim.label}, constraint #{position}: empty constraint (unsupported constraint type?)"
     )
@@ -94,14 +98,14 @@ class _Values:
 class _Same:
     """`matchAttribute`: every device has the attribute, with the value of the first."""
 
-    def __init__(self, spec: ConstraintSpec, attribute: str) -> None:
+    def __init__(self, spec: Constraint, attribute: str) -> None:
         self.spec = spec
         self._values = _Values(attribute, _scalar)
         self._count = 0
         self._first: frozenset[_Value] = frozenset()
 
-    def add(self, alternative: Alternative, device: AllocatableDevice) -> bool:
-        if not self.spec.covers(alternative):
+    def add(self, subrequest: Subrequest, device: AllocatableDevice) -> bool:
+        if not self.spec.covers(subrequest):
             return True
         value = self._values.of(device)
         if value is None:
@@ -113,8 +117,8 @@ class _Same:
         self._count += 1
         return True
 
-    def remove(self, alternative: Alternative) -> None:
-        if self.spec.covers(alternative):
+    def remove(self, subrequest: Subrequest) -> None:
+        if self.spec.covers(subrequest):
             self._count -= 1
 
     def footprint(self) -> Hashable:
@@ -124,14 +128,14 @@ class _Same:
 class _SameInLists:
     """`matchAttribute` where attributes can be lists: all devices have at least one value in common."""
 
-    def __init__(self, spec: ConstraintSpec, attribute: str) -> None:
+    def __init__(self, spec: Constraint, attribute: str) -> None:
         self.spec = spec
         self._values = _Values(attribute, _values)
         self._count = 0
         self._common: frozenset[_Value] = frozenset()
 
-    def add(self, alternative: Alternative, device: AllocatableDevice) -> bool:
-        if not self.spec.covers(alternative):
+    def add(self, subrequest: Subrequest, device: AllocatableDevice) -> bool:
+        if not self.spec.covers(subrequest):
             return True
         values = self._values.of(device) or frozenset()
         common = values if self._count == 0 else self._common & values
@@ -141,9 +145,9 @@ class _SameInLists:
         self._count += 1
         return True
 
-    def remove(self, alternative: Alternative) -> None:
+    def remove(self, subrequest: Subrequest) -> None:
         """What the device took from the common values does not come back: Kubernetes forgets that too."""
-        if self.spec.covers(alternative):
+        if self.spec.covers(subrequest):
             self._count -= 1
 
     def footprint(self) -> Hashable:
@@ -157,28 +161,28 @@ class _Distinct:
     it only; and with none, once a device of the request was removed.
     """
 
-    def __init__(self, spec: ConstraintSpec, attribute: str, *, lists: bool) -> None:
+    def __init__(self, spec: Constraint, attribute: str, *, lists: bool) -> None:
         self.spec = spec
         self._values = _Values(attribute, _values if lists else _scalar)
         self._lists = lists
         self._count = 0
         self._by_request: dict[str, frozenset[_Value]] = {}
 
-    def add(self, alternative: Alternative, device: AllocatableDevice) -> bool:
-        if not self.spec.covers(alternative):
+    def add(self, subrequest: Subrequest, device: AllocatableDevice) -> bool:
+        if not self.spec.covers(subrequest):
             return True
         values = self._values.of(device)
         if values is None:
             return False
         if self._count and not self._differs(values):
             return False
-        self._by_request[alternative.request_name] = values
+        self._by_request[subrequest.request_name] = values
         self._count += 1
         return True
 
-    def remove(self, alternative: Alternative) -> None:
-        if self.spec.covers(alternative):
-            self._by_request.pop(alternative.request_name, None)
+    def remove(self, subrequest: Subrequest) -> None:
+        if self.spec.covers(subrequest):
+            self._by_request.pop(subrequest.request_name, None)
             self._count -= 1
 
     def footprint(self) -> Hashable:

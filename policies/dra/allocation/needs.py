@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from policies.dra.allocation.node_selectors import TargetNode
     from policies.dra.allocation.pools import Pool
     from policies.dra.allocation.question import Question
-    from policies.dra.allocation.requests import Alternative, Claim, Request
     from policies.dra.allocation.slices import AllocatableDevice
+    from policies.dra.resource_claims import Claim, DeviceRequest, Subrequest
 
 __all__ = ["MOST_RESULTS", "Candidate", "Need", "Needs"]
 
@@ -56,18 +56,21 @@ class Needs:
         self._pools = pools
         self._keep_on = question.keep_on
 
-    def of_claim(self, claim: Claim) -> dict[Alternative, Need]:
+    def of_claim(self, claim: Claim) -> dict[Subrequest, Need]:
         """The need of every alternative.
 
         Raises:
             AllocationError: the claim asks for something that this cluster does not know, or for more devices than an
                 allocation can have, or for all devices while nobody can say which these are.
         """
-        needs: dict[Alternative, Need] = {}
+        needs: dict[Subrequest, Need] = {}
         least = 0
         for request in claim.requests:
             self._check_features(claim, request)
-            of_request = {each: self._of(claim, each) for each in request.alternatives}
+            if not request.subrequests:
+                where = f"claim {claim.label}, request {request.name}"
+                raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+            of_request = {each: self._of(claim, each) for each in request.subrequests}
             needs |= of_request
             least += min(need.count for need in of_request.values())
         if least > MOST_RESULTS:
@@ -76,57 +79,57 @@ class Needs:
             )
         return needs
 
-    def _check_features(self, claim: Claim, request: Request) -> None:
-        if request.prioritized and not self._features.prioritized_list:
+    def _check_features(self, claim: Claim, request: DeviceRequest) -> None:
+        if request.is_prioritized and not self._features.prioritized_list:
             raise AllocationError(
                 f"claim {claim.label}, request {request.name}: has subrequests, "
                 f"but the DRAPrioritizedList feature is disabled"
             )
         if self._features.consumable_capacity or self._features.implementation is Implementation.STABLE:
             return
-        kind = "subrequest" if request.prioritized else "request"
-        for alternative in request.alternatives:
-            if alternative.capacity is not None:
+        kind = "subrequest" if request.is_prioritized else "request"
+        for subrequest in request.subrequests:
+            if subrequest.capacity is not None:
                 raise AllocationError(
-                    f"claim {claim.label}, {kind} {alternative.name}: has capacity requests, "
+                    f"claim {claim.label}, {kind} {subrequest.name}: has capacity requests, "
                     f"but the DRAConsumableCapacity feature is disabled"
                 )
 
-    def _of(self, claim: Claim, alternative: Alternative) -> Need:
-        where = f"claim {claim.label}, request {alternative.name}"
-        if None in alternative.selectors:
-            position = alternative.selectors.index(None)
+    def _of(self, claim: Claim, subrequest: Subrequest) -> Need:
+        where = f"claim {claim.label}, request {subrequest.name}"
+        if None in subrequest.selectors:
+            position = subrequest.selectors.index(None)
             raise AllocationError(f"{where}, selector #{position}: CEL expression empty (unsupported selector type?)")
-        if alternative.asks_admin_access and not self._features.admin_access:
+        if subrequest.sets_admin_access and not self._features.admin_access:
             raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
-        if not alternative.class_name:
+        if not subrequest.device_class:
             raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
-        if alternative.class_name not in self._classes:
+        if subrequest.device_class not in self._classes:
             # As Kubernetes' allocator tests have it; its scheduler looks for classes before, and says it better.
-            missing = f'could not retrieve device class {alternative.class_name}:  "not found" not found'
+            missing = f'could not retrieve device class {subrequest.device_class}:  "not found" not found'
             raise AllocationError(f"{where}: {missing}")
-        if alternative.mode == "ExactCount":
-            if alternative.count > INT64_MAX:
-                raise AllocationError(f"{where}: exact count {alternative.count} is too large")
-            return Need(alternative.count)
-        if alternative.mode == "All":
-            devices = self._all(claim, alternative)
+        if subrequest.allocation_mode == "ExactCount":
+            if subrequest.count > INT64_MAX:
+                raise AllocationError(f"{where}: exact count {subrequest.count} is too large")
+            return Need(subrequest.count)
+        if subrequest.allocation_mode == "All":
+            devices = self._all(claim, subrequest)
             return Need(len(devices), tuple(devices))
-        raise AllocationError(f"{where}: unsupported count mode {alternative.mode}")
+        raise AllocationError(f"{where}: unsupported count mode {subrequest.allocation_mode}")
 
-    def _all(self, claim: Claim, alternative: Alternative) -> list[Candidate]:
+    def _all(self, claim: Claim, subrequest: Subrequest) -> list[Candidate]:
         devices: list[Candidate] = []
         for pool in self._pools:
             if pool.state in (PoolState.INCOMPLETE, PoolState.INVALID):
                 trouble = "being updated" if pool.state is PoolState.INCOMPLETE else "invalid"
                 raise AllocationError(
-                    f"claim {claim.label}, request {alternative.name}: asks for all devices, "
+                    f"claim {claim.label}, request {subrequest.name}: asks for all devices, "
                     f"but resource pool {pool.name} is currently {trouble}"
                 )
             devices += [
                 Candidate(device, pool)
                 for device in pool.devices(self._keep_on)
-                if self._checks.selectable(claim, alternative, device, self._node) is None
-                and self._checks.capacity(alternative, device, {}) is None
+                if self._checks.selectable(claim, subrequest, device, self._node) is None
+                and self._checks.capacity(subrequest, device, {}) is None
             ]
         return devices

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from policies.dra.allocation.amounts import Amount
     from policies.dra.allocation.capacity import Demand
     from policies.dra.allocation.checks import Checks
-    from policies.dra.allocation.constraints import Constraint
+    from policies.dra.allocation.constraints import ConstraintState
     from policies.dra.allocation.needs import Candidate
-    from policies.dra.allocation.requests import Alternative
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.allocation.usage import Usage
+    from policies.dra.resource_claims import Subrequest
 
 __all__ = ["Pick", "Picks"]
 
@@ -28,7 +28,7 @@ _IN_USE_BY_CLAIM = Rejection(Reason.IN_USE_BY_CLAIM)
 class Pick(NamedTuple):
     """A device for a request."""
 
-    alternative: Alternative
+    subrequest: Subrequest
     candidate: Candidate
     consumed: Mapping[str, Amount] | None
     """By capacity, for a share; None for a device that the claim has alone."""
@@ -46,7 +46,7 @@ class Picks:
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go allocateDevice.
     """
 
-    def __init__(self, checks: Checks, usage: Usage, constraints: Sequence[Sequence[Constraint]]) -> None:
+    def __init__(self, checks: Checks, usage: Usage, constraints: Sequence[Sequence[ConstraintState]]) -> None:
         """Args: the checks, what other claims hold, and the constraints of each claim."""
         self._checks = checks
         self._usage = usage
@@ -58,16 +58,16 @@ class Picks:
         """The picks of each claim."""
         self.residue = 0
 
-    def free(self, claim: int, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
+    def free(self, claim: int, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
         """Whether the device can be had by the claim as far as other claims, and picks so far, let it."""
         holders = self._holders.get(device.id)
-        if alternative.admin_access:
+        if subrequest.admin_access:
             return _IN_USE_BY_CLAIM if holders and claim in holders else None
-        return _IN_USE if holders else self._checks.in_use(alternative, device)
+        return _IN_USE if holders else self._checks.in_use(subrequest, device)
 
-    def capacity(self, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
+    def capacity(self, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
         """Whether the device has capacity left for the request."""
-        return self._checks.capacity(alternative, device, self._shares.get(device.id, {}))
+        return self._checks.capacity(subrequest, device, self._shares.get(device.id, {}))
 
     def likeness(self, device: AllocatableDevice) -> Hashable:
         """What the picks so far make of the device; devices that are alike otherwise may differ in it."""
@@ -78,7 +78,7 @@ class Picks:
         constraints = tuple(constraint.footprint() for constraint in self._constraints[claim])
         return len(self.of_claim[claim]), constraints, self.residue
 
-    def take(self, claim: int, alternative: Alternative, candidate: Candidate) -> Rejection | None:
+    def take(self, claim: int, subrequest: Subrequest, candidate: Candidate) -> Rejection | None:
         """Pick a device that is free, selectable and has the capacity, or say why it cannot be picked."""
         device = candidate.device
         shareable = self._checks.shareable(device)
@@ -86,15 +86,15 @@ class Picks:
         rejection = (
             self._checks.counters(device)
             or self._take_counters(candidate, shareable=shareable)
-            or self._checks.taints(alternative, device)
-            or self._constrain(claim, alternative, device)
-            or (self.capacity(alternative, device) if shareable else None)
+            or self._checks.taints(subrequest, device)
+            or self._constrain(claim, subrequest, device)
+            or (self.capacity(subrequest, device) if shareable else None)
         )
         if rejection is None:
-            consumed = self._take_share(alternative, device) if shareable else None
+            consumed = self._take_share(subrequest, device) if shareable else None
             if consumed is None:
                 self._holders.setdefault(device.id, set()).add(claim)
-            self.of_claim[claim].append(Pick(alternative, candidate, consumed, footprint))
+            self.of_claim[claim].append(Pick(subrequest, candidate, consumed, footprint))
         elif footprint is not None and self._footprint(claim, candidate) != footprint:
             self.residue += 1
         return rejection
@@ -104,7 +104,7 @@ class Picks:
         pick = self.of_claim[claim].pop()
         device, pool = pick.candidate
         for constraint in self._constraints[claim]:
-            constraint.remove(pick.alternative)
+            constraint.remove(pick.subrequest)
         if pick.consumed is not None:
             self._return_share(device, pick.consumed)
         else:
@@ -120,17 +120,17 @@ class Picks:
         shared = shareable and (self._usage.taken(device.id) is not None or device.id in self._shares)
         return self._ledger.take(device, pool) if device.counter_sets and not shared else None
 
-    def _constrain(self, claim: int, alternative: Alternative, device: AllocatableDevice) -> Rejection | None:
+    def _constrain(self, claim: int, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
         constraints = self._constraints[claim]
         for position, constraint in enumerate(constraints):
-            if not constraint.add(alternative, device):
+            if not constraint.add(subrequest, device):
                 for added in constraints[:position]:
-                    added.remove(alternative)
+                    added.remove(subrequest)
                 return Rejection(Reason.CONSTRAINT, index=position)
         return None
 
-    def _take_share(self, alternative: Alternative, device: AllocatableDevice) -> Mapping[str, Amount]:
-        needed: Demand | Rejection = self._checks.demand(alternative, device)
+    def _take_share(self, subrequest: Subrequest, device: AllocatableDevice) -> Mapping[str, Amount]:
+        needed: Demand | Rejection = self._checks.demand(subrequest, device)
         amounts = {} if isinstance(needed, Rejection) else needed.amounts
         shares = self._shares.setdefault(device.id, {})
         for name, amount in amounts.items():

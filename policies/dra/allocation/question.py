@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.dra.allocation.checks import Checks
 from policies.dra.allocation.classes import DeviceClass, read_classes
 from policies.dra.allocation.features import Implementation
-from policies.dra.allocation.requests import Claim, read_claim
+from policies.dra.allocation.reading import read_claim
 from policies.dra.allocation.usage import Usage
 from policies.dra.keeping_on import KeepOn, for_ever
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from policies.dra.allocation.features import Features
+    from policies.dra.resource_claims import Claim
     from policies.kubernetes.objects import Object
 
 __all__ = ["Question"]
@@ -46,7 +47,7 @@ class Question:
         Raises:
             AllocationError: a field is of the wrong type.
         """
-        read = tuple(read_claim(claim) for claim in claims)
+        read = tuple(map(read_claim, claims))
         by_name = read_classes(classes)
         known = _known(usage, features)
         return cls(read, by_name, known, features, Checks.of(read, by_name, features, known, keep_on), keep_on)

@@ -5,13 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.dra.allocation.errors import AllocationError
+from policies.dra.claim_schemas import schema_of
+from policies.dra.resource_claims import Claim
+from policies.kubernetes.paths import FieldPath
+from policies.schema import find_problems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["flag", "integer", "items", "mapping", "objects", "text", "texts"]
+    from policies.kubernetes.objects import Object
+
+__all__ = ["flag", "integer", "items", "mapping", "objects", "read_claim", "text", "texts"]
 
 _NOTHING: Mapping[str, Any] = {}
+
+
+def read_claim(document: Object) -> Claim:
+    """A ResourceClaim.
+
+    Raises:
+        AllocationError: a field of its spec has the wrong type.
+    """
+    claim, spec = Claim(document), document.get("spec")
+    schema = schema_of("ResourceClaim", claim.version) or schema_of("ResourceClaim", "v1")
+    if schema is not None and spec is not None:
+        for found in find_problems(schema.fields["spec"], spec, FieldPath(("spec",))):
+            if found.kind == "type" and found.path[-1] != "parameters":
+                raise AllocationError(f"claim {claim.label}: {found.path}: {found.message}")
+    return claim
 
 
 def mapping(parent: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from policies.dra.allocation.node_selectors import TargetNode
     from policies.dra.allocation.picks import Pick
     from policies.dra.allocation.question import Question
-    from policies.dra.allocation.requests import Alternative, Claim
     from policies.dra.allocation.slices import NodeSelection
+    from policies.dra.resource_claims import Claim, Subrequest
     from policies.kubernetes.objects import Object
 
 __all__ = ["allocation_result"]
@@ -27,7 +27,7 @@ _SHARES = UUID("6f9e1a52-3f0e-5b0b-9d4b-4c1b8a3f7d10")
 
 
 def allocation_result(
-    question: Question, claim: Claim, picks: Sequence[Pick], selected: Sequence[Alternative], node: TargetNode
+    question: Question, claim: Claim, picks: Sequence[Pick], selected: Sequence[Subrequest], node: TargetNode
 ) -> Object:
     """One claim's `status.allocation`, with the devices picked and the alternative that each request got.
 
@@ -52,15 +52,15 @@ def allocation_result(
 def _device(question: Question, claim: Claim, number: int, pick: Pick) -> Object:
     device = pick.candidate.device
     result: Object = {
-        "request": pick.alternative.full_name,
+        "request": pick.subrequest.full_name,
         "driver": device.slice.driver,
         "pool": device.slice.pool,
         "device": device.name,
     }
-    if pick.alternative.admin_access:
+    if pick.subrequest.admin_access:
         result["adminAccess"] = True
-    if pick.alternative.tolerations:
-        result["tolerations"] = [dict(toleration) for toleration in pick.alternative.tolerations]
+    if pick.subrequest.tolerations:
+        result["tolerations"] = [dict(toleration) for toleration in pick.subrequest.tolerations]
     if question.features.binding_conditions:
         for field in ("bindingConditions", "bindingFailureConditions"):
             conditions = texts(device.document, field, device.where)
@@ -68,29 +68,29 @@ def _device(question: Question, claim: Claim, number: int, pick: Pick) -> Object
                 result[field] = list(conditions)
     if pick.consumed is not None:
         identity = claim.uid or f"{claim.namespace}/{claim.name}"
-        result["shareID"] = str(uuid5(_SHARES, f"{identity}/{pick.alternative.full_name}/{number}"))
+        result["shareID"] = str(uuid5(_SHARES, f"{identity}/{pick.subrequest.full_name}/{number}"))
     if pick.consumed:
         result["consumedCapacity"] = {name: str(amount) for name, amount in pick.consumed.items()}
     return result
 
 
-def _class_configs(selected: Sequence[Alternative], classes: Mapping[str, DeviceClass]) -> Iterator[Object]:
+def _class_configs(selected: Sequence[Subrequest], classes: Mapping[str, DeviceClass]) -> Iterator[Object]:
     """Each class's configs once, for all requests of the class."""
-    for name in dict.fromkeys(alternative.class_name for alternative in selected):
-        requests = [alternative.full_name for alternative in selected if alternative.class_name == name]
+    for name in dict.fromkeys(subrequest.device_class for subrequest in selected):
+        requests = [subrequest.full_name for subrequest in selected if subrequest.device_class == name]
         for config in classes[name].configs:
             yield {"source": "FromClass", "requests": list(requests), **_opaque(config)}
 
 
-def _claim_configs(claim: Claim, selected: Sequence[Alternative]) -> Iterator[Object]:
+def _claim_configs(claim: Claim, selected: Sequence[Subrequest]) -> Iterator[Object]:
     """The claim's configs that are for all requests or for one that counts; one for two requests comes twice."""
     for config in claim.configs:
-        requests = texts(config, "requests", f"claim {claim.label}, config")
-        if not requests:
-            yield {"source": "FromClaim", **_opaque(config)}
-        for alternative in selected:
-            if alternative.request_name in requests or alternative.full_name in requests:
-                yield {"source": "FromClaim", "requests": list(requests), **_opaque(config)}
+        if not config.requests:
+            yield {"source": "FromClaim", **_opaque(config.fields)}
+            continue
+        for subrequest in selected:
+            if config.covers(subrequest):
+                yield {"source": "FromClaim", "requests": list(config.requests), **_opaque(config.fields)}
 
 
 def _opaque(config: Mapping[str, Any]) -> Object:

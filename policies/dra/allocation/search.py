@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from policies.dra.allocation.picks import Picks
     from policies.dra.allocation.pools import Pool
     from policies.dra.allocation.question import Question
-    from policies.dra.allocation.requests import Alternative
     from policies.dra.allocation.slices import AllocatableDevice
+    from policies.dra.resource_claims import Subrequest
 
 __all__ = ["Search"]
 
@@ -47,7 +47,7 @@ class _Place(NamedTuple):
 
     claim: int
     request: int
-    alternative: Alternative
+    subrequest: Subrequest
     found: int = 0
     """How many devices of the alternative are found already."""
     start: int = 0
@@ -67,7 +67,7 @@ class Search:
     def __init__(
         self,
         question: Question,
-        needs: Mapping[Alternative, Need],
+        needs: Mapping[Subrequest, Need],
         picks: Picks,
         node: TargetNode,
         pools: Iterable[Pool],
@@ -89,12 +89,12 @@ class Search:
         self._can_swap = can_swap(question, needs, self._candidates)
         self._tries_every_order = not self._can_swap and question.features.implementation is Implementation.STABLE
         self._numbers: dict[AllocatableDevice, int] = {}
-        self._selectable: dict[Alternative, set[int]] = {alternative: set() for alternative in needs}
-        self._unselectable: dict[Alternative, set[int]] = {alternative: set() for alternative in needs}
+        self._selectable: dict[Subrequest, set[int]] = {subrequest: set() for subrequest in needs}
+        self._unselectable: dict[Subrequest, set[int]] = {subrequest: set() for subrequest in needs}
         self._steps = 0
         self._budget = 0
         self._failed: dict[Hashable, _Outcome] = {}
-        self._selected: dict[tuple[int, int], Alternative] = {}
+        self._selected: dict[tuple[int, int], Subrequest] = {}
 
     def run(self, budget: int) -> bool:
         """Search for devices, and leave them in the picks.
@@ -115,10 +115,10 @@ class Search:
                 outcome = ended.value
         return outcome is _Outcome.FOUND
 
-    def alternatives(self, claim: int) -> list[Alternative]:
+    def subrequests(self, claim: int) -> list[Subrequest]:
         """The alternative that each request of the claim got."""
         requests = self._claims[claim].requests
-        return [self._selected.get((claim, number), request.alternatives[0]) for number, request in enumerate(requests)]
+        return [self._selected.get((claim, number), request.subrequests[0]) for number, request in enumerate(requests)]
 
     def _request(self, claim: int, request: int) -> _Frame:
         """Serve this request and all after it, unless that failed before from books that say the same."""
@@ -144,13 +144,13 @@ class Search:
 
     def _alternatives(self, claim: int, request: int) -> _Frame:
         requests = self._claims[claim].requests
-        if not requests[request].prioritized:
-            return (yield self._device(_Place(claim, request, requests[request].alternatives[0])))
+        if not requests[request].is_prioritized:
+            return (yield self._device(_Place(claim, request, requests[request].subrequests[0])))
         worst = _Outcome.TOO_MANY
-        for alternative in requests[request].alternatives:
-            outcome = yield self._device(_Place(claim, request, alternative))
+        for subrequest in requests[request].subrequests:
+            outcome = yield self._device(_Place(claim, request, subrequest))
             if outcome is _Outcome.FOUND:
-                self._selected[claim, request] = alternative
+                self._selected[claim, request] = subrequest
                 return outcome
             if outcome is _Outcome.NOTHING:
                 worst = outcome
@@ -158,7 +158,7 @@ class Search:
 
     def _device(self, place: _Place) -> _Frame:
         """Find this device and all after it."""
-        need = self._needs[place.alternative]
+        need = self._needs[place.subrequest]
         self._step()
         if need.devices == ():
             return _Outcome.NOTHING
@@ -172,12 +172,12 @@ class Search:
 
     def _this(self, place: _Place, candidate: Candidate) -> _Frame:
         """Take this one device: a request for all devices leaves no choice."""
-        rejection = self._picks.free(place.claim, place.alternative, candidate.device) or self._picks.take(
-            place.claim, place.alternative, candidate
+        rejection = self._picks.free(place.claim, place.subrequest, candidate.device) or self._picks.take(
+            place.claim, place.subrequest, candidate
         )
         if rejection is not None and rejection.reason is Reason.CONSTRAINT:
             raise AllocationError(
-                f"claim {self._claims[place.claim].label}, request {place.alternative.name}: cannot add device "
+                f"claim {self._claims[place.claim].label}, request {place.subrequest.name}: cannot add device "
                 f"{candidate.device.id} because a claim constraint would not be satisfied"
             )
         if rejection is not None:
@@ -198,7 +198,7 @@ class Search:
             twins = (self._likeness(candidate), self._picks.likeness(candidate.device))
             if twins in failed:
                 continue
-            if self._picks.take(place.claim, place.alternative, candidate) is None:
+            if self._picks.take(place.claim, place.subrequest, candidate) is None:
                 start = 0 if self._tries_every_order else position + 1
                 outcome = yield self._device(place._replace(found=place.found + 1, start=start))
                 if outcome is _Outcome.FOUND:
@@ -212,16 +212,16 @@ class Search:
 
     def _eligible(self, place: _Place, position: int) -> bool:
         """The checks that need no bookkeeping; a device that no selector selects is not asked about again."""
-        alternative, device = place.alternative, self._candidates[position].device
-        if position in self._unselectable[alternative] or self._picks.free(place.claim, alternative, device):
+        subrequest, device = place.subrequest, self._candidates[position].device
+        if position in self._unselectable[subrequest] or self._picks.free(place.claim, subrequest, device):
             return False
-        if position not in self._selectable[alternative]:
+        if position not in self._selectable[subrequest]:
             claim = self._claims[place.claim]
-            selectable = self._checks.selectable(claim, alternative, device, self._node) is None
-            (self._selectable if selectable else self._unselectable)[alternative].add(position)
+            selectable = self._checks.selectable(claim, subrequest, device, self._node) is None
+            (self._selectable if selectable else self._unselectable)[subrequest].add(position)
             if not selectable:
                 return False
-        return self._picks.capacity(alternative, device) is None
+        return self._picks.capacity(subrequest, device) is None
 
     def _likeness(self, candidate: Candidate) -> Hashable:
         """Equal for candidates that can change places."""

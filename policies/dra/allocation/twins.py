@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.features import Features
     from policies.dra.allocation.needs import Candidate, Need
     from policies.dra.allocation.question import Question
-    from policies.dra.allocation.requests import Alternative, Claim
+    from policies.dra.resource_claims import Claim, Subrequest
 
 __all__ = ["Twins", "can_swap"]
 
@@ -34,7 +34,7 @@ class Twins:
         return self._numbers.setdefault(key, len(self._numbers))
 
 
-def can_swap(question: Question, needs: Mapping[Alternative, Need], candidates: Iterable[Candidate]) -> bool:
+def can_swap(question: Question, needs: Mapping[Subrequest, Need], candidates: Iterable[Candidate]) -> bool:
     """True if the answer stays the same when twins change places.
 
     It can differ where the order of devices matters:
@@ -52,13 +52,12 @@ def can_swap(question: Question, needs: Mapping[Alternative, Need], candidates: 
     )
 
 
-def _compares_in_order(claim: Claim, needs: Mapping[Alternative, Need], features: Features) -> bool:
+def _compares_in_order(claim: Claim, needs: Mapping[Subrequest, Need], features: Features) -> bool:
     return any(
-        features.list_type_attributes or needs[alternative].devices is not None
-        if spec.match is not None
-        else needs[alternative].count > 1
+        features.list_type_attributes or needs[subrequest].devices is not None
+        if spec.match_attribute is not None
+        else needs[subrequest].count > 1
         for spec in claim.constraints
-        for request in claim.requests
-        for alternative in request.alternatives
-        if spec.covers(alternative)
+        for subrequest in claim.subrequests
+        if spec.covers(subrequest)
     )

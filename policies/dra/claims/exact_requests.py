@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
+from policies.dra.claim_schemas import EXACT_REQUEST_FIELDS
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.field_errors import REQUIRED, invalid, unsupported
 from policies.dra.claims.name_errors import as_dns_subdomain, subdomain_error
-from policies.dra.claims.schemas import ASKED_FIELDS
 from policies.kubernetes.misspellings import closest
 from policies.nvidia.identifiers import GPU_RESOURCE
 
@@ -48,7 +48,9 @@ def class_names(subject: Subject) -> Iterator[Problem]:
 
 def _is_told_as_misplaced(subject: Subject, subrequest: Subrequest) -> bool:
     """Whether the class stands under `exactly`, where v1beta1 does not look for it, or under a name that it has not."""
-    misspelt = any(name not in ASKED_FIELDS and closest(name, ("deviceClassName",)) for name in subrequest.fields)
+    misspelt = any(
+        name not in EXACT_REQUEST_FIELDS and closest(name, ("deviceClassName",)) for name in subrequest.fields
+    )
     return misspelt or (subject.version == "v1beta1" and "exactly" in subrequest.fields)
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
+from policies.dra.claim_schemas import EXACT_REQUEST_FIELDS
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.field_errors import invalid
-from policies.dra.claims.schemas import ASKED_FIELDS
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
@@ -99,8 +99,10 @@ def _request(request: Any, version: str) -> Any:
     if not isinstance(request, dict):
         return request
     if version == "v1beta1" and not request.get("firstAvailable"):
-        exact = {name: value for name, value in request.items() if name in ASKED_FIELDS}
-        request = {name: value for name, value in request.items() if name not in ASKED_FIELDS} | {"exactly": exact}
+        exact = {name: value for name, value in request.items() if name in EXACT_REQUEST_FIELDS}
+        request = {name: value for name, value in request.items() if name not in EXACT_REQUEST_FIELDS} | {
+            "exactly": exact
+        }
     alternatives = request.get("firstAvailable")
     return {
         **request,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.dra.claims.schemas import ASKED_FIELDS
+from policies.dra.claim_schemas import EXACT_REQUEST_FIELDS
 
 if TYPE_CHECKING:
     from policies.dra.claims.subject import Subject
@@ -91,4 +91,6 @@ def right_place(subject: Subject, path: FieldPath) -> str | None:
 def of_exact_request(subject: Subject, path: FieldPath) -> bool:
     """Whether an unknown field is one of an exact request, written where v1beta1 has it."""
     steps = path[len(subject.devices_path) : -1]
-    return path[-1] in ASKED_FIELDS and len(steps) == 2 and steps[0] == "requests" and subject.version != "v1beta1"
+    return (
+        path[-1] in EXACT_REQUEST_FIELDS and len(steps) == 2 and steps[0] == "requests" and subject.version != "v1beta1"
+    )

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
+from policies.dra.claim_schemas import EXACT_REQUEST_FIELDS
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.field_errors import REQUIRED
-from policies.dra.claims.schemas import ASKED_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,4 +45,4 @@ def one_way_of_asking(subject: Subject) -> Iterator[Problem]:
 
 
 def _flat(request: DeviceRequest) -> list[str]:
-    return [name for name in ASKED_FIELDS if request.fields.get(name) is not None]
+    return [name for name in EXACT_REQUEST_FIELDS if request.fields.get(name) is not None]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
+from policies.dra.claim_schemas import schema_of
 from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.misplaced import of_exact_request, right_place
-from policies.dra.claims.schemas import schema_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
 from policies.schema import find_problems

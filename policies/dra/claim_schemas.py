@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from policies.schema import Field, parse_schema
 
-__all__ = ["ASKED_FIELDS", "VERSIONS", "schema_of"]
+__all__ = ["EXACT_REQUEST_FIELDS", "VERSIONS", "schema_of"]
 
 VERSIONS = ("v1", "v1beta2", "v1beta1")
 """The versions of resource.k8s.io that have claims, newest first."""
@@ -142,7 +142,7 @@ _SCHEMAS = {
     ("ComputeDomain", "v1beta1"): _parsed(_COMPUTE_DOMAIN),
 }
 
-ASKED_FIELDS = (*_parsed("+ asked").fields, "adminAccess")
+EXACT_REQUEST_FIELDS = (*_parsed("+ asked").fields, "adminAccess")
 """The fields of a request for devices of one class: under `exactly`, or in v1beta1 in the request itself."""
 
 
