@@ -1,4 +1,4 @@
-"""The fields that claims, templates, DeviceClasses and ComputeDomains have, by the version of their API.
+"""The fields of claims, templates, DeviceClasses and ComputeDomains, by the version of the API.
 
 Source: k8s.io/api/resource/{v1,v1beta2,v1beta1}/types.go of 1.36; the CRD of dra-driver-nvidia-gpu.
 """
@@ -128,21 +128,21 @@ spec: object
 """
 
 
-def _parsed(text: str) -> Field:
+def _schema(text: str) -> Field:
     return parse_schema(text, _BLOCKS)
 
 
 _SCHEMAS = {
     **{
-        (kind, version): _parsed(text.format(claim="flat" if version == "v1beta1" else "claim"))
+        (kind, version): _schema(text.format(claim="flat" if version == "v1beta1" else "claim"))
         for kind, text in (("ResourceClaim", _CLAIM), ("ResourceClaimTemplate", _TEMPLATE))
         for version in VERSIONS
     },
-    **{("DeviceClass", version): _parsed(_DEVICE_CLASS) for version in VERSIONS},
-    ("ComputeDomain", "v1beta1"): _parsed(_COMPUTE_DOMAIN),
+    **{("DeviceClass", version): _schema(_DEVICE_CLASS) for version in VERSIONS},
+    ("ComputeDomain", "v1beta1"): _schema(_COMPUTE_DOMAIN),
 }
 
-EXACT_REQUEST_FIELDS = (*_parsed("+ asked").fields, "adminAccess")
+EXACT_REQUEST_FIELDS = (*_schema("+ asked").fields, "adminAccess")
 """The fields of a request for devices of one class: under `exactly`, or in v1beta1 in the request itself."""
 
 
