@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.libraries.quoting import quoted
+from policies.dra.cel.libraries.printing import quoted
 
 
 @pytest.mark.parametrize(

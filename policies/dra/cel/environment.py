@@ -1,4 +1,8 @@
-"""The CEL environment in which Kubernetes compiles a DRA selector."""
+"""The CEL environment in which Kubernetes compiles a DRA selector: all libraries, the types, and the variable `device`.
+
+Where several libraries have overloads of one function, the order is that in which Kubernetes adds the libraries:
+k8s.io/apiserver/pkg/cel/environment/base.go, then k8s.io/dynamic-resource-allocation/cel/compile.go.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,72 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from policies.dra.cel import types
-from policies.dra.cel.libraries import catalogue
+from policies.dra.cel.declarations import Function
+from policies.dra.cel.libraries import (
+    authorizers,
+    cidrs,
+    conversions,
+    formats,
+    ips,
+    lists,
+    maps,
+    operators,
+    optionals,
+    quantities,
+    regexes,
+    semvers,
+    sets,
+    string_format,
+    strings,
+    times,
+    urls,
+)
 from policies.dra.cel.libraries.quantities import QUANTITY
 from policies.dra.cel.types import Type, list_of, map_of, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.dra.cel.declarations import Function
+    from policies.dra.cel.declarations import Library, Overload
 
 __all__ = ["DEVICE", "CelFeatures", "Environment", "selector_environment"]
+
+_LIBRARIES: tuple[Library, ...] = (
+    operators.LIBRARY,
+    conversions.LIBRARY,
+    times.LIBRARY,
+    urls.LIBRARY,
+    regexes.LIBRARY,
+    lists.LIBRARY,
+    authorizers.LIBRARY,
+    optionals.LIBRARY,
+    quantities.LIBRARY,
+    strings.LIBRARY,
+    string_format.LIBRARY,
+    sets.LIBRARY,
+    ips.LIBRARY,
+    cidrs.LIBRARY,
+    formats.LIBRARY,
+    maps.LIBRARY,
+    semvers.LIBRARY,
+)
+
+
+@cache
+def _library_functions() -> Mapping[str, Function]:
+    """Every function by name, with the overloads of all libraries."""
+    overloads: dict[str, list[Overload]] = {}
+    for library in _LIBRARIES:
+        for function in library.functions:
+            overloads.setdefault(function.name, []).extend(function.overloads)
+    return {name: Function(name, tuple(known)) for name, known in overloads.items()}
+
+
+@cache
+def _library_types() -> Mapping[str, Type]:
+    """Every type of a library that expressions can name."""
+    return {type_.name: type_ for library in _LIBRARIES for type_ in library.type_names}
+
 
 DEVICE = "kubernetes.DRADevice"
 """The type of the one variable, `device`."""
@@ -96,7 +156,7 @@ def selector_environment(features: CelFeatures) -> Environment:
     maps = {f"{DEVICE}.{name}": type_ for name, type_ in device.items() if type_.kind == "map"}
     if features.consumable_capacity or not features.new_expressions:
         device["allowMultipleAllocations"] = types.BOOL
-    functions = catalogue.functions()
+    functions = _library_functions()
     if features.new_expressions and not features.list_type_attributes:
         functions = {name: function for name, function in functions.items() if name != "includes"}
     object_type = Type(DEVICE, kind="object")
@@ -104,7 +164,7 @@ def selector_environment(features: CelFeatures) -> Environment:
         features,
         functions=functions,
         variables={"device": object_type},
-        type_names={**_STANDARD_TYPES, **catalogue.type_names(), DEVICE: object_type, **maps},
+        type_names={**_STANDARD_TYPES, **_library_types(), DEVICE: object_type, **maps},
         fields={
             DEVICE: device,
             "google.protobuf.Duration": _SECONDS_AND_NANOS,

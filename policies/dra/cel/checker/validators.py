@@ -14,7 +14,7 @@ from policies.dra.cel import types
 from policies.dra.cel.checker.unification import Substitution
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries import regexes
-from policies.dra.cel.libraries.format_clauses import REFUSALS, ClauseError, read_precision
+from policies.dra.cel.libraries.string_format import REFUSALS, ClauseError, read_precision
 from policies.dra.cel.syntax import (
     Call,
     Comprehension,

@@ -11,9 +11,8 @@ from typing import ClassVar
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.addresses import Address, AddressError
-from policies.dra.cel.libraries.ips import IP, IP_TYPE
-from policies.dra.cel.libraries.quoting import quoted
+from policies.dra.cel.libraries.ips import IP, IP_TYPE, Address, AddressError
+from policies.dra.cel.libraries.printing import quoted
 from policies.dra.cel.types import BOOL, INT, STRING, Type, opaque
 
 __all__ = ["CIDR", "CIDR_TYPE", "LIBRARY"]

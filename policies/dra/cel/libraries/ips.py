@@ -1,21 +1,172 @@
-"""IP addresses: `ip("10.0.0.1")` and the functions on them.
+"""IP addresses: their texts as Go's net/netip reads them, `ip("10.0.0.1")`, and the functions on them.
 
 Source: k8s.io/apiserver/pkg/cel/ip.go and library/ip.go, Go's net/netip.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import ClassVar
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.addresses import Address, AddressError
-from policies.dra.cel.libraries.quoting import quoted
+from policies.dra.cel.libraries.printing import quoted
 from policies.dra.cel.types import BOOL, INT, STRING, Type, opaque
 
-__all__ = ["IP", "IP_TYPE", "LIBRARY"]
+__all__ = ["IP", "IP_TYPE", "LIBRARY", "Address", "AddressError"]
+
+_IPV4_FIELDS = 4
+_LARGEST_FIELD = 255
+_IPV6_BYTES = 16
+_IPV6_BYTES_BEFORE_IPV4 = 12
+_MOST_DIGITS_OF_GROUP = 4
+
+_DECIDING = re.compile(r"[.:%]")
+_GROUP = re.compile(r"[0-9A-Fa-f]*")
+
+
+class AddressError(ValueError):
+    """A text is no address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An address, and whether a zone was written behind it."""
+
+    number: int
+    bits: int
+    """32 or 128."""
+    has_zone: bool = False
+
+    @staticmethod
+    def read(text: str) -> Address:
+        """The address that a text says.
+
+        Raises:
+            AddressError: It says none.
+
+        Source: Go's net/netip.ParseAddr.
+        """
+        deciding = _DECIDING.search(text)
+        if deciding is None:
+            raise _error(text, "unable to parse IP")
+        if deciding[0] == "%":
+            raise _error(text, "missing IPv6 address")
+        if deciding[0] == ".":
+            return Address(int.from_bytes(_ipv4(text, text)), 32)
+        return _Ipv6(text).address()
+
+    @property
+    def is_ipv4_in_ipv6(self) -> bool:
+        """Whether it is an IPv4 address in an IPv6 one's clothes, `::ffff:1.2.3.4`."""
+        return self.bits == _IPV6_BYTES * 8 and self.number >> 32 == 0xFFFF
+
+
+def _error(text: str, message: str, rest: str = "") -> AddressError:
+    place = f" (at {quoted(rest)})" if rest else ""
+    return AddressError(f"ParseAddr({quoted(text)}): {message}{place}")
+
+
+def _ipv4(whole: str, text: str) -> bytes:
+    """The four bytes of an IPv4 address, which may be the end of an IPv6 one."""
+    fields: list[int] = []
+    digits = ""
+    for index, character in enumerate(text):
+        if "0" <= character <= "9":
+            if digits == "0":
+                raise _error(whole, "IPv4 field has octet with leading zero")
+            digits += character
+            if int(digits) > _LARGEST_FIELD:
+                raise _error(whole, "IPv4 field has value >255")
+        elif character != ".":
+            raise _error(whole, "unexpected character", text[index:])
+        elif not digits or index == len(text) - 1:
+            raise _error(whole, "IPv4 field must have at least one digit", text[index:])
+        elif len(fields) == _IPV4_FIELDS - 1:
+            raise _error(whole, "IPv4 address too long")
+        else:
+            fields.append(int(digits))
+            digits = ""
+    if len(fields) < _IPV4_FIELDS - 1:
+        raise _error(whole, "IPv4 address too short")
+    return bytes((*fields, int(digits)))
+
+
+class _Ipv6:
+    """An IPv6 address while it is read."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._rest, percent, zone = text.partition("%")
+        self._has_zone = bool(percent)
+        if percent and not zone:
+            raise _error(text, "zone must be a non-empty string")
+        self._bytes = bytearray()
+        self._ellipsis: int | None = None
+
+    def address(self) -> Address:
+        if self._rest.startswith("::"):
+            self._ellipsis = 0
+            self._rest = self._rest[2:]
+        while self._rest and len(self._bytes) < _IPV6_BYTES and self._has_more():
+            pass
+        if self._rest:
+            raise _error(self._text, "trailing garbage after address", self._rest)
+        return Address(int.from_bytes(self._filled()), _IPV6_BYTES * 8, self._has_zone)
+
+    def _has_more(self) -> bool:
+        """Read one group, and whether the text goes on behind it."""
+        group = self._group()
+        if self._rest[len(group) :].startswith("."):
+            self._embed_ipv4()
+            return False
+        self._bytes += int(group, 16).to_bytes(2)
+        self._rest = self._rest[len(group) :]
+        if not self._rest:
+            return False
+        if not self._rest.startswith(":"):
+            raise _error(self._text, "unexpected character, want colon", self._rest)
+        if self._rest == ":":
+            raise _error(self._text, "colon must be followed by more characters", self._rest)
+        self._rest = self._rest[1:]
+        if self._rest.startswith(":"):
+            if self._ellipsis is not None:
+                raise _error(self._text, "multiple :: in address", self._rest)
+            self._ellipsis = len(self._bytes)
+            self._rest = self._rest[1:]
+        return True
+
+    def _group(self) -> str:
+        match = _GROUP.match(self._rest)
+        group = match[0] if match else ""
+        if len(group) > _MOST_DIGITS_OF_GROUP:
+            raise _error(self._text, "each group must have 4 or less digits", self._rest)
+        if not group:
+            raise _error(self._text, "each colon-separated field must have at least one digit", self._rest)
+        return group
+
+    def _embed_ipv4(self) -> None:
+        if self._ellipsis is None and len(self._bytes) != _IPV6_BYTES_BEFORE_IPV4:
+            message = "embedded IPv4 address must replace the final 2 fields of the address"
+            raise _error(self._text, message, self._rest)
+        if len(self._bytes) > _IPV6_BYTES_BEFORE_IPV4:
+            message = "too many hex fields to fit an embedded IPv4 at the end of the address"
+            raise _error(self._text, message, self._rest)
+        self._bytes += _ipv4(self._text, self._rest)
+        self._rest = ""
+
+    def _filled(self) -> bytes:
+        """All sixteen bytes, zeros where the ellipsis is."""
+        missing = _IPV6_BYTES - len(self._bytes)
+        if not missing and self._ellipsis is not None:
+            raise _error(self._text, "the :: must expand to at least one field of zeros")
+        if missing and self._ellipsis is None:
+            raise _error(self._text, "address string too short")
+        at = self._ellipsis or 0
+        return bytes(self._bytes[:at] + bytes(missing) + self._bytes[at:])
+
 
 IP_TYPE = opaque("net.IP")
 """The type of addresses; expressions can name it."""

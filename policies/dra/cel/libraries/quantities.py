@@ -20,8 +20,7 @@ from typing import ClassVar
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.quantity_spelling import spelled
-from policies.dra.cel.libraries.quantity_texts import NANO, Notation, QuantityText
+from policies.dra.cel.libraries.quantity_texts import NANO, Notation, QuantityText, spelled
 from policies.dra.cel.types import BOOL, DOUBLE, INT, STRING, Type
 
 __all__ = ["LIBRARY", "QUANTITY", "Quantity"]

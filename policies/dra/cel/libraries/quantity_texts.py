@@ -1,6 +1,6 @@
-"""The grammar of quantities, and which of them Kubernetes keeps in 64 bits.
+"""The grammar of quantities, which of them Kubernetes keeps in 64 bits, and their canonical text.
 
-Source: k8s.io/apimachinery/pkg/api/resource, quantity.go (ParseQuantity) and suffix.go.
+Source: k8s.io/apimachinery/pkg/api/resource, quantity.go (ParseQuantity, CanonicalizeBytes) and suffix.go.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from policies.dra.cel.errors import CelRuntimeError
 
-__all__ = ["NANO", "Notation", "QuantityText"]
+__all__ = ["NANO", "Notation", "QuantityText", "spelled"]
 
 NANO = -9
 """The exponent of the smallest decimal that a quantity can have."""
@@ -98,3 +98,35 @@ def _power(suffix: str) -> tuple[int, Notation]:
     if not _SMALLEST_INT <= exponent <= _LARGEST_INT:
         raise CelRuntimeError(_WRONG_SUFFIX)
     return (exponent + 2**31) % 2**32 - 2**31, Notation.EXPONENT
+
+
+_DECIMAL_SUFFIXES = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
+_BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_STEP = 1024
+_GROUP = 3
+
+
+def spelled(amount: int, exponent: int, notation: Notation) -> str:
+    """`amount` times ten to the power of `exponent`; powers beyond the suffixes are left out, as Kubernetes does."""
+    if not amount:
+        return "0"
+    if notation is Notation.BINARY:
+        whole, rest = divmod(amount * 10 ** max(exponent, 0), 10 ** max(-exponent, 0))
+        if not rest and abs(whole) >= _STEP:
+            return _in_powers_of_1024(whole)
+    while not amount % 10:
+        amount //= 10
+        exponent += 1
+    amount *= 10 ** (exponent % _GROUP)
+    exponent -= exponent % _GROUP
+    if notation is Notation.EXPONENT:
+        return f"{amount}e{exponent}" if exponent else str(amount)
+    return f"{amount}{_DECIMAL_SUFFIXES.get(exponent, '')}"
+
+
+def _in_powers_of_1024(whole: int) -> str:
+    power = 0
+    while not whole % _STEP:
+        whole //= _STEP
+        power += 1
+    return f"{whole}{_BINARY_SUFFIXES[power] if power < len(_BINARY_SUFFIXES) else ''}"

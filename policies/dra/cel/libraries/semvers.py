@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.quoting import quoted
+from policies.dra.cel.libraries.printing import quoted
 from policies.dra.cel.types import BOOL, INT, STRING, Type
 
 __all__ = ["LIBRARY", "SEMVER", "Semver"]

@@ -1,19 +1,21 @@
-"""`format`: values put into a text in place of clauses such as `%d` and `%.2f`."""
+"""`format`: values put into a text in place of clauses such as `%d` and `%.2f`.
+
+cel-go prints `%f` and `%e` with golang.org/x/text/message in the locale en_US, whose habits include commas between
+thousands, `∞`, superscript exponents, and numbers of digits that are kept in 8 and 16 bits.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.cel.declarations import Function, Library, member
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.kinds import kind
 from policies.dra.cel.libraries.conversions import string_of
-from policies.dra.cel.libraries.format_clauses import REFUSALS, ClauseError, read_precision
-from policies.dra.cel.libraries.localized_numbers import fixed, scientific
-from policies.dra.cel.libraries.nested_texts import Mark, is_list, nested_text
-from policies.dra.cel.libraries.quoting import quoted
+from policies.dra.cel.libraries.printing import Mark, is_list, nested_text, quoted
 from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import DYN, STRING, Type, list_of, runtime_name
@@ -24,7 +26,97 @@ if TYPE_CHECKING:
 
     from policies.dra.cel.values import List, Value
 
-__all__ = ["LIBRARY"]
+__all__ = ["LIBRARY", "REFUSALS", "ClauseError", "fixed", "read_precision", "scientific"]
+
+REFUSALS = {
+    "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
+    "and timestamps",
+    "d": "decimal clause can only be used on integers",
+    "f": "fixed-point clause can only be used on doubles",
+    "e": "scientific clause can only be used on doubles",
+    "b": "only integers and bools can be formatted as binary",
+    "x": "only integers, byte buffers, and strings can be formatted as hex",
+    "o": "octal clause can only be used on integers",
+}
+"""What each clause says of an argument that it does not take. Source: cel-go ext/formatting.go."""
+
+_LARGEST_INT = 2**63 - 1
+
+
+class ClauseError(ValueError):
+    """A clause that cannot be read; its text is cel-go's."""
+
+
+def read_precision(digits: str, *, is_last: bool) -> int:
+    """The precision that digits behind a dot tell.
+
+    Args:
+        digits: Perhaps none.
+        is_last: Whether the text ends with them.
+
+    Raises:
+        ClauseError: they tell none.
+    """
+    significant = digits.lstrip("0") or "0"
+    if is_last:
+        reason = "could not find end of precision specifier"
+    elif not digits:
+        reason = 'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
+    elif len(significant) > len(str(_LARGEST_INT)) or int(significant) > _LARGEST_INT:
+        reason = f'error while converting precision to integer: strconv.Atoi: parsing "{digits}": value out of range'
+    else:
+        return int(significant)
+    raise ClauseError(f"could not parse formatting clause: error while parsing precision: {reason}")
+
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_FRACTION_DIGITS = 6
+_NO_VERB = "%!(NOVERB)"
+_LARGEST_NUMBER_IN_FORMAT = 1_000_000
+
+
+def fixed(number: float, precision: int) -> str:
+    """`1,234.50`.
+
+    Source: golang.org/x/text message/print.go, fmtDecimalFloat, and internal/number/format.go.
+    """
+    if _is_unreadable(precision):
+        return _NO_VERB
+    if not math.isfinite(number):
+        return _special(number)
+    at_most = (precision + 2**15) % 2**16 - 2**15
+    digits = f"{abs(number):.{at_most}f}" if at_most >= 0 else f"{Decimal(repr(abs(number))):f}"
+    whole, _, fraction = digits.partition(".")
+    fraction = fraction.rstrip("0").ljust(precision % 2**8, "0")
+    return f"{'-' if number < 0 else ''}{int(whole):,}{'.' if fraction else ''}{fraction}"
+
+
+def scientific(number: float, width: int) -> str:
+    """A mantissa and a power of ten in superscript, always with six digits behind the point: what is written as a precision is the width.
+
+    Source: cel-go ext/formatting.go, Scientific; golang.org/x/text message/print.go, fmtScientific.
+    """
+    if _is_unreadable(width):
+        return _NO_VERB
+    text = _special(number)
+    if math.isfinite(number):
+        mantissa, _, power = f"{abs(number):.{_FRACTION_DIGITS}e}".partition("e")
+        sign = "-" if number < 0 else ""
+        exponent = f"{'-' if int(power) < 0 else ''}{abs(int(power)):02d}"
+        text = f"{sign}{mantissa}\N{MULTIPLICATION SIGN}10{exponent.translate(_SUPERSCRIPTS)}"
+    return text.rjust(width % 2**16)
+
+
+def _is_unreadable(number_in_format: int) -> bool:
+    """Whether x/text gives up on a number before it has read all of its digits."""
+    return number_in_format // 10 > _LARGEST_NUMBER_IN_FORMAT
+
+
+def _special(number: float) -> str:
+    if math.isnan(number):
+        return "NaN"
+    return "-∞" if number < 0 else "∞"
+
 
 _DEFAULT_PRECISION = 6
 _PRECISION = re.compile(r"\.([0-9]*)")

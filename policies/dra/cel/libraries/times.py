@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from policies.dra.cel.declarations import Function, Library, Overload, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.civil_time import CivilTime, civil_time
+from policies.dra.cel.libraries.civil_time import CivilTime, civil_time, seconds_east
 from policies.dra.cel.libraries.time_texts import NANOSECONDS_PER_SECOND, go_duration_text, go_timestamp_text
-from policies.dra.cel.libraries.time_zones import seconds_east
 from policies.dra.cel.types import DURATION, INT, STRING, TIMESTAMP, Type
 
 if TYPE_CHECKING:

@@ -10,8 +10,15 @@ from typing import ClassVar
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.url_escapes import Part, UrlError, decoded, unescape
-from policies.dra.cel.libraries.url_texts import UrlParts, check_request_uri, read_url
+from policies.dra.cel.libraries.url_texts import (
+    Part,
+    UrlError,
+    UrlParts,
+    check_request_uri,
+    decoded,
+    read_url,
+    unescape,
+)
 from policies.dra.cel.types import BOOL, STRING, Type, list_of, map_of
 from policies.dra.cel.values import Map
 

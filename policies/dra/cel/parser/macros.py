@@ -9,17 +9,75 @@ the call is no macro after all.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.parser.copies import copy
 from policies.dra.cel.parser.folds import Fold, MacroError, iteration_variables, simple_name
 from policies.dra.cel.parser.parts import Part, call, comprehension, identifier, list_literal, literal, presence_test
-from policies.dra.cel.syntax import Call, Comprehension, Identifier, ListLiteral, Select
+from policies.dra.cel.syntax import (
+    Call,
+    Comprehension,
+    Entry,
+    Identifier,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+    StructLiteral,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.dra.cel.syntax import Expression
+
 __all__ = ["expand"]
+
+
+def copy(node: Expression, offset: int) -> Expression:
+    """A copy at the same place; only the entries of maps and messages move to the offset, as in cel-go.
+
+    Recurses as deep as the tree, which `parts.MAX_DEPTH` limits. `map` rather than a comprehension keeps it at one
+    frame for a node.
+    """
+    match node:
+        case Literal():
+            return Literal(node.offset, node.value)
+        case Identifier():
+            return Identifier(node.offset, node.name)
+        case Select():
+            return Select(node.offset, copy(node.operand, offset), node.field, node.test_only)
+        case Call():
+            target = node.target and copy(node.target, offset)
+            return Call(node.offset, node.function, target, tuple(map(copy, node.arguments, repeat(offset))))
+        case ListLiteral():
+            return ListLiteral(node.offset, tuple(map(copy, node.elements, repeat(offset))), node.optional)
+        case MapLiteral():
+            return MapLiteral(node.offset, tuple(map(_entry, node.entries, repeat(offset))))
+        case StructLiteral():
+            return StructLiteral(node.offset, node.type_name, tuple(map(_entry, node.fields, repeat(offset))))
+        case Comprehension():
+            return _comprehension(node, offset)
+
+
+def _entry(entry: Entry, offset: int) -> Entry:
+    key = entry.key if isinstance(entry.key, str) else copy(entry.key, offset)
+    return Entry(offset, key, copy(entry.value, offset), entry.optional)
+
+
+def _comprehension(node: Comprehension, offset: int) -> Comprehension:
+    return Comprehension(
+        node.offset,
+        copy(node.range, offset),
+        node.variable,
+        node.second_variable,
+        node.accumulator,
+        copy(node.initial, offset),
+        copy(node.condition, offset),
+        copy(node.step, offset),
+        copy(node.result, offset),
+    )
+
 
 _NOT_A_SIMPLE_NAME = "argument must be a simple name"
 _NOT_AN_IDENTIFIER = "argument is not an identifier"

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from policies.dra.cel.errors import IssueList
-from policies.dra.cel.parser.grammar import cel_parser
 from policies.dra.cel.parser.open_constructs import MAX_NESTING
 from policies.dra.cel.parser.parts import TooLarge
 from policies.dra.cel.parser.suffixes import Misplaced
 from policies.dra.cel.parser.syntax_errors import mistakes
 from policies.dra.cel.parser.token_cursor import Mistake
+from policies.dra.cel.parser.tokens import cel_parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.parser.expectations import FIRST_EXTRAS, NAMES, OPERANDS, PRIMARIES
 from policies.dra.cel.parser.open_constructs import MAX_NESTING, OPERATORS, Stack
-from policies.dra.cel.parser.token_cursor import Mistake, TokenCursor
+from policies.dra.cel.parser.token_cursor import FIRST_EXTRAS, NAMES, OPERANDS, PRIMARIES, Mistake, TokenCursor
 from policies.dra.cel.parser.tokens import END, LITERALS, tokens_of
 
 if TYPE_CHECKING:

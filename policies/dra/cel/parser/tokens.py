@@ -1,7 +1,7 @@
-"""Splits an expression into tokens as cel-go's lexer does, and says what is none.
+"""The grammar of CEL: the LALR parser that lark makes of cel.lark, and the tokens of an expression as cel-go's lexer splits it.
 
-lark's lexer knows which tokens can come next and stops at the first that cannot. This one is asked where that is not
-enough: to explain what is wrong, and to count how deep an expression nests before it is read.
+lark's lexer knows which tokens can come next and stops at the first that cannot. `tokens_of` is for what that is not
+enough for: to explain what is wrong, and to count how deep an expression nests before it is parsed.
 """
 
 from __future__ import annotations
@@ -9,11 +9,54 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.cel.parser.grammar import terminal
+if TYPE_CHECKING:
+    from lark import Lark
 
-__all__ = ["END", "LITERALS", "Tokens", "Unrecognized", "tokens_of"]
+__all__ = ["END", "LITERALS", "Tokens", "cel_parser", "tokens_of"]
+
+
+@cache
+def cel_parser() -> Lark:
+    """The parser, which builds syntax trees as it reads; threads may share it.
+
+    Making it takes a sixth of a second, and importing lark is no trifle either: both wait for the first selector.
+
+    Raises:
+        ModuleNotFoundError: without cel-python, whose grammar cel.lark imports.
+        lark.exceptions.GrammarError: if cel-python's grammar has no longer the rules that cel.lark builds on.
+    """
+    from lark import Lark  # noqa: PLC0415 - see above
+
+    from policies.dra.cel.parser.tree_builder import TreeBuilder  # noqa: PLC0415 - imports lark
+
+    return Lark(
+        resources.files("policies.dra.cel.parser").joinpath("cel.lark").read_text(encoding="utf-8"),
+        parser="lalr",
+        lexer="contextual",
+        keep_all_tokens=True,
+        maybe_placeholders=True,
+        import_paths=[str(_beside_celpy())],
+        transformer=TreeBuilder(),
+    )
+
+
+def terminal(name: str) -> str:
+    """The regular expression of one of cel.lark's terminals."""
+    return cel_parser().get_terminal(name).pattern.to_regexp()
+
+
+def _beside_celpy() -> Path:
+    """The folder in which cel-python is installed; it is not imported, because only its grammar is wanted."""
+    found = find_spec("celpy")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("celpy is not installed: the CEL parser reads its grammar; install cel-python")
+    return Path(found.origin).parent.parent
+
 
 END = "<EOF>"
 LITERALS = frozenset({"true", "false", "null", "NUM_FLOAT", "NUM_INT", "NUM_UINT", "STRING", "BYTES"})
