@@ -7,21 +7,17 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from policies.decision import Finding, Severity
+from policies.decision import Finding, Rule, Severity
 from policies.kubernetes.paths import lookup
-from policies.rules import get_rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["once_per_cause", "without_repeats"]
 
-_MISSPELT = ("GA405", "GA409")
-_UNSATISFIED = "GA404"
-_NO_DEVICE = "GA313"
 _COUNT = re.compile(r" \([0-9,]+ (?:pod templates|objects)\)$")
 """The count of pod templates in an object, which the count of objects replaces."""
-_Cause = tuple[str, Severity, str, str]
+_Cause = tuple[Rule, Severity, str, str]
 
 
 def once_per_cause(findings: Sequence[Sequence[Finding]], noun: str) -> list[tuple[Finding, ...]]:
@@ -61,7 +57,7 @@ def without_repeats(findings: tuple[Finding, ...], document: Any) -> tuple[Findi
         findings: With the severities of the settings.
         document: The pod.
     """
-    misspelt = [found for found in findings if found.rule in _MISSPELT]
+    misspelt = [found for found in findings if found.rule.misspelling]
     if len(misspelt) != 1 or misspelt[0].severity is Severity.DENY:
         return findings
     (cause,) = misspelt
@@ -80,13 +76,13 @@ def without_repeats(findings: tuple[Finding, ...], document: Any) -> tuple[Findi
 
 
 def _follows(found: Finding, cause: Finding) -> bool:
-    return found.rule == _NO_DEVICE or (found.rule, found.path) == (_UNSATISFIED, cause.path)
+    """True if a finding says that nothing matches: in placement the field at its path, in conversion the whole request."""
+    return found.rule.unmatched and (found.rule.subject == "conversion" or found.path == cause.path)
 
 
 def _shared_cause(finding: Finding) -> _Cause | None:
     """What two findings of one cause have in common; None for a finding about the object itself."""
-    rule = get_rule(finding.rule)
-    if finding.severity is Severity.DENY or rule is None or not rule.shared_cause:
+    if finding.severity is Severity.DENY or not finding.rule.shared_cause:
         return None
     return finding.rule, finding.severity, _COUNT.sub("", finding.message), finding.remedy
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from policies.rules import Rule, rule
+from policies.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from policies.decision import Finding, Place, Severity
+    from policies.decision import Finding, Place, Rule, Severity
     from policies.kubernetes.paths import FieldPath
 
 __all__ = ["Checks", "Problem", "problem"]
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a check found; the rule it belongs to is added by whoever runs the check."""
+    """What a check found; `Checks.run` adds the rule."""
 
     path: FieldPath
     message: str
     remedy: str | None = None
-    """Where the occasion knows better than the rule."""
+    """None for that of the rule."""
     severity: Severity | None = None
-    """Where a missing fact makes less of it than the rule's default."""
+    """None for the default of the rule; set if a missing fact makes the problem less severe."""
     place: Place | None = None
 
 
@@ -47,9 +47,10 @@ def problem(
 class Checks(Generic[T]):
     """The checks of one kind of subject, in the order of their ids, whatever the order of imports."""
 
-    def __init__(self, *, cluster_scoped: bool = False) -> None:
-        """Args: whether all subjects are objects without a namespace."""
+    def __init__(self, *, cluster_scoped: bool = False, circumstance: bool = False) -> None:
+        """Prepare; `cluster_scoped` and `circumstance` are those of the rules."""
         self._cluster_scoped = cluster_scoped
+        self._circumstance = circumstance
         self._checks: list[tuple[Rule, Callable[[T], Iterable[Problem]]]] = []
 
     def rule(
@@ -63,13 +64,12 @@ class Checks(Generic[T]):
         rows: tuple[str, ...] = (),
         setting: str = "",
         fixed: bool = False,
-        beside: tuple[str, ...] = (),
+        suspicion: bool = False,
+        as_invalid: bool = False,
     ) -> Callable[[Callable[[T], Iterable[Problem]]], Callable[[T], Iterable[Problem]]]:
         """Register a function as the check of a rule; its docstring is the rule's reason.
 
-        `rows` are the ids of the misconfigurations in docs/catalogue.md that the rule catches; `fixed` says that no
-        setting changes its severity, which whoever runs the checks sees to. `beside` are the rules beside whose findings
-        it is found, if it is never found alone.
+        The other arguments are those of `Rule`. Callers of `run` must not judge the findings of a rule that is `fixed`.
         """
 
         def register(check: Callable[[T], Iterable[Problem]]) -> Callable[[T], Iterable[Problem]]:
@@ -83,7 +83,9 @@ class Checks(Generic[T]):
                 setting=setting,
                 rows=rows,
                 fixed=fixed,
-                beside=beside,
+                suspicion=suspicion,
+                as_invalid=as_invalid,
+                circumstance=self._circumstance,
                 cluster_scoped=self._cluster_scoped,
             )
             self._checks.append((made, check))

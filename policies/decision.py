@@ -1,9 +1,10 @@
-"""What a review comes to: findings, a patch, templates, a verdict."""
+"""The words of a decision: severities, rules, findings, templates, and the decision itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 from policies.metadata_keys import MANAGED
@@ -12,7 +13,7 @@ from policies.warnings import warning_lines
 if TYPE_CHECKING:
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["MOST_FINDINGS", "Decision", "Finding", "Operation", "Place", "Severity", "Template"]
+__all__ = ["MOST_FINDINGS", "Decision", "Finding", "Operation", "Place", "Rule", "Severity", "Template"]
 
 
 MOST_FINDINGS = 50
@@ -47,12 +48,94 @@ class Place:
     column: int
 
 
+_SUBJECTS = {
+    "1": "configuration",
+    "2": "claims",
+    "3": "conversion",
+    "4": "placement",
+    "5": "quota",
+    "6": "access",
+    "7": "settings",
+}
+"""The subject of a rule by the first digit of its id."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """One thing that is right or wrong, with its reasons. There is one object for each rule: compare with `is`.
+
+    People read a rule in a refusal (the finding's message and remedy), in the table of `gpu-admission rules`, and in
+    full by `gpu-admission rules ID`. Its examples are `rule_examples/ID/wrong.yaml` and `right.yaml`.
+    """
+
+    id: str
+    """`GA` and three digits."""
+    title: str
+    default: Severity
+    why: str
+    remedy: str
+    source: str
+    """Where the outside knowledge comes from: an upstream file, a page of documentation, a design decision."""
+    setting: str = ""
+    """The setting that names the rule's severity, beside `spec.rules`."""
+    rows: tuple[str, ...] = ()
+    """The rows of docs/catalogue.md that the rule catches."""
+    fixed: bool = False
+    """True if no setting changes its severity, and no user is exempt from it."""
+    shared_cause: bool = False
+    """True if the cause lies outside the object, so that many objects have the same finding."""
+    misspelling: bool = False
+    """True if it finds a misspelt name, which explains that nothing matches."""
+    unmatched: bool = False
+    """True if it finds that nothing matches what the object names."""
+    suspicion: bool = False
+    """True if privileges in the same pod do not make its findings worse."""
+    circumstance: bool = False
+    """True if it is only found beside findings of other rules of its subject that are not suspicions."""
+    as_invalid: bool = False
+    """True if its refusals are worded field by field, although not all rules of its subject are."""
+    offline: bool = False
+    """True if only an offline review finds it."""
+    needs: tuple[str, bool] | None = None
+    """A setting, and the value without which the rule finds nothing."""
+    cluster_scoped: bool = False
+    """True if all objects that it judges are without a namespace."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "why", dedent(self.why).strip())
+
+    def __str__(self) -> str:
+        return self.id
+
+    @property
+    def subject(self) -> str:
+        """What the rule is about: configuration, claims, conversion, placement, quota, access or settings."""
+        return _SUBJECTS[self.id[2]]
+
+    @property
+    def names_fields(self) -> bool:
+        """True if refusals are worded field by field, as those of a schema: configuration, claims, settings."""
+        return self.as_invalid or self.subject in ("configuration", "claims", "settings")
+
+    def finding(
+        self,
+        path: FieldPath,
+        message: str,
+        remedy: str | None = None,
+        *,
+        severity: Severity | None = None,
+        place: Place | None = None,
+    ) -> Finding:
+        """A finding of this rule; `remedy` and `severity` replace those of the rule."""
+        known = self.remedy if remedy is None else remedy
+        return Finding(self, severity or self.default, path, message, known, place)
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that a rule has to say about one place of an object."""
 
-    rule: str
-    """The rule's id, `GA301`."""
+    rule: Rule
     severity: Severity
     path: FieldPath
     message: str
@@ -62,7 +145,9 @@ class Finding:
     place: Place | None = None
     """Where in an embedded document it is, for findings in one."""
     exempt: bool = False
-    """Whether it would do more if who asks were not exempt from it."""
+    """True if an exemption lowered the severity."""
+    entry: str = field(default="", compare=False)
+    """The webhook entry that found it; empty for what only a review of files finds."""
 
     def __str__(self) -> str:
         return f"{self.text} [{self.rule}]"
@@ -144,7 +229,7 @@ class Decision:
     def audit_annotations(self) -> dict[str, str]:
         """The annotations, the rules that found something with their severities, and those that an exemption spared."""
         told = ", ".join(f"{found.rule}={found.severity}" for found in self.findings)
-        spared = ", ".join(sorted({found.rule for found in self.findings if found.exempt}))
+        spared = ", ".join(sorted({found.rule.id for found in self.findings if found.exempt}))
         return self.annotations | ({"findings": told} if told else {}) | ({"exempt": spared} if spared else {})
 
     @property

@@ -17,14 +17,20 @@ from policies.settings.exempt_namespaces import exemption
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from policies.decision import Rule
     from policies.entries import Concern
-    from policies.rules import Rule
     from policies.settings.choices import GPUAdmissionPolicy, RuleOverride, WishDefault
 
 __all__ = ["IdleSetting", "idle_settings", "settings_remarks"]
 
-_CONCERNS: dict[str, Concern | None] = {"GA2": None, "GA3": "conversion", "GA4": None, "GA5": "quota", "GA6": "access"}
-"""What exempts a namespace from the rules whose ids begin so; ConfigMaps and settings are judged everywhere."""
+_CONCERNS: dict[str, Concern | None] = {
+    "claims": None,
+    "conversion": "conversion",
+    "placement": None,
+    "quota": "quota",
+    "access": "access",
+}
+"""What exempts a namespace from the rules of a subject; ConfigMaps and settings are judged everywhere."""
 _SEVERITIES: dict[str, Callable[[GPUAdmissionPolicy], str]] = {
     "access.mode": lambda settings: settings.access.mode,
     "configuration.clusterPolicyDeletion": lambda settings: settings.configuration.cluster_policy_deletion,
@@ -89,9 +95,9 @@ def _overrides(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
 
 def _exempt_namespaces(rule: Rule, override: RuleOverride, settings: GPUAdmissionPolicy) -> str:
     """Why a rule finds nothing in any namespace of an entry; empty if it may."""
-    if rule.id[:3] not in _CONCERNS or _EVERY in override.namespaces:
+    if rule.subject not in _CONCERNS or _EVERY in override.namespaces:
         return ""
-    reasons = [exemption(_CONCERNS[rule.id[:3]], pattern, settings) for pattern in override.namespaces]
+    reasons = [exemption(_CONCERNS[rule.subject], pattern, settings) for pattern in override.namespaces]
     return f"{' and '.join(override.namespaces)}: {reasons[0]}" if all(reasons) else ""
 
 
@@ -104,15 +110,18 @@ def _never_found(
             is_set, needed = ("false", "true") if wanted else ("true", "false")
             text = f"{rule.id} finds nothing while spec.{name} is {is_set}"
             yield IdleSetting(path, text, f"set spec.{name}: {needed}, or remove the entry")
-    if not rule.beside or override.severity is not Severity.DENY:
+    if not rule.circumstance or override.severity is not Severity.DENY:
         return
-    others = [other for each in rule.beside if (other := get_rule(each)) is not None]
+    others = [
+        each for each in all_rules() if each.subject == rule.subject and not (each.suspicion or each.circumstance)
+    ]
+    ids = [other.id for other in others]
     mode = Severity(settings.access.mode)
     severities = {settings.severity_of(other.id, mode if other.setting else other.default, "") for other in others}
-    severities |= {each.severity for each in settings.rules if each.rule in rule.beside}
+    severities |= {each.severity for each in settings.rules if each.rule in ids}
     if Severity.DENY not in severities:
         text = (
-            f"{rule.id} is found only beside a finding of {', '.join(rule.beside[:-1])} or {rule.beside[-1]}, and none of "
+            f"{rule.id} is found only beside a finding of {', '.join(ids[:-1])} or {ids[-1]}, and none of "
             "them refuses anything; privileges alone are always admitted"
         )
         remedy = "set spec.access.mode: deny; to refuse privileged pods, enforce the Pod Security level baseline"

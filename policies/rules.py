@@ -2,112 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from textwrap import dedent
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec
 
-from policies.decision import Finding, Severity
+from policies.decision import Rule
 from policies.kubernetes.paths import FieldPath
 from policies.settings.exemptions import ACCESS, CONVERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policies.decision import Place
     from policies.settings import GPUAdmissionPolicy
 
-__all__ = ["Rule", "all_rules", "get_rule", "rule", "rules_on_demand", "told_by_field", "without_effect"]
+__all__ = ["all_rules", "get_rule", "rule", "rules_on_demand", "without_effect"]
+
+P = ParamSpec("P")
 
 _RULES: dict[str, Rule] = {}
 _ON_DEMAND: list[Callable[[], None]] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One thing that is right or wrong, with its reasons.
+def _registering(make: Callable[P, Rule]) -> Callable[P, Rule]:
+    @wraps(make)
+    def register(*args: P.args, **kwargs: P.kwargs) -> Rule:
+        made = make(*args, **kwargs)
+        if made.id in _RULES:
+            raise ValueError(f"rule {made.id} is registered twice")
+        _RULES[made.id] = made
+        return made
 
-    A rule is told to people three times: in a refusal (the finding's message and remedy), in the table of
-    `gpu-admission rules`, and in full by `gpu-admission rules ID`. Its examples are `rule_examples/ID/wrong.yaml` and
-    `right.yaml`.
-    """
-
-    id: str
-    title: str
-    default: Severity
-    why: str
-    remedy: str
-    source: str
-    """Where the outside knowledge comes from: an upstream file, a page of documentation, a design decision."""
-    setting: str = ""
-    """The setting that names this rule's severity, beside `spec.rules`."""
-    rows: tuple[str, ...] = ()
-    """The rows of docs/catalogue.md that the rule catches."""
-    fixed: bool = False
-    """Whether no setting changes its severity, and nobody is exempt from it."""
-    shared_cause: bool = False
-    """Whether the cause lies outside the object, so that many objects have the same finding."""
-    beside: tuple[str, ...] = ()
-    """The rules beside whose findings it is found; empty if it is found alone."""
-    needs: tuple[str, bool] | None = None
-    """A setting, and the value without which the rule finds nothing."""
-    cluster_scoped: bool = False
-    """True if all objects that it judges are without a namespace."""
-
-    def finding(
-        self,
-        path: FieldPath,
-        message: str,
-        remedy: str | None = None,
-        *,
-        severity: Severity | None = None,
-        place: Place | None = None,
-    ) -> Finding:
-        """A finding of this rule; `remedy` and `severity` where the occasion knows better than the rule."""
-        known = self.remedy if remedy is None else remedy
-        return Finding(self.id, severity or self.default, path, message, known, place)
+    return register
 
 
-def rule(
-    rule_id: str,
-    title: str,
-    *,
-    default: Severity,
-    why: str,
-    remedy: str,
-    source: str,
-    setting: str = "",
-    rows: tuple[str, ...] = (),
-    fixed: bool = False,
-    shared_cause: bool = False,
-    beside: tuple[str, ...] = (),
-    needs: tuple[str, bool] | None = None,
-    cluster_scoped: bool = False,
-) -> Rule:
-    """Register a rule under its id.
-
-    Raises:
-        ValueError: the id is taken.
-    """
-    if rule_id in _RULES:
-        raise ValueError(f"rule {rule_id} is registered twice")
-    made = Rule(
-        rule_id,
-        title,
-        default,
-        why=dedent(why).strip(),
-        remedy=remedy,
-        source=source,
-        setting=setting,
-        rows=rows,
-        fixed=fixed,
-        shared_cause=shared_cause,
-        beside=beside,
-        needs=needs,
-        cluster_scoped=cluster_scoped,
-    )
-    _RULES[rule_id] = made
-    return made
+rule = _registering(Rule)
+"""Makes a rule and registers it under its id. Raises ValueError if the id is taken."""
 
 
 def rules_on_demand(load: Callable[[], None]) -> Callable[[], None]:
@@ -121,11 +50,6 @@ def all_rules() -> tuple[Rule, ...]:
     for load in _ON_DEMAND:
         load()
     return tuple(_RULES[rule_id] for rule_id in sorted(_RULES))
-
-
-def told_by_field(rule_id: str) -> bool:
-    """Whether refusals by a rule are worded field by field, as a schema's are: of what is configured, claims, settings."""
-    return rule_id.startswith(("GA1", "GA2", "GA420", "GA501", "GA7"))
 
 
 def get_rule(rule_id: str) -> Rule | None:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.causes import once_per_cause
-from policies.conversion.opt_in import NAMESPACE_UNKNOWN
 from policies.decision import Decision, Severity
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.objects import controller_of
@@ -46,7 +45,6 @@ MOST_TEMPLATES = 16
 RayClusters and JobSets have a handful of templates."""
 
 
-_UNREVIEWED = "GA705"
 _NO_KIND = "not reviewed: the object has no kind, which tells where its pod templates are"
 
 
@@ -80,7 +78,7 @@ def early_words(
     pods = {made.text: made.pod for made in judged}
     answers = {text: review(Request(pod, namespace=request.namespace)) for text, pod in pods.items()}
     told = [
-        [_early_word(finding, made.template) for finding in answers[made.text].findings if _concerns_pods(finding)]
+        [_early_word(finding, made.template) for finding in answers[made.text].findings if not finding.rule.offline]
         for made in judged
     ]
     findings = dict.fromkeys(finding for each in once_per_cause(told, "pod template") for finding in each)
@@ -140,11 +138,6 @@ def made_by(
         # The API server fills in pods, and leaves the templates of workloads to their authors.
         pod = pod_of(with_defaults(template.template), workload, request.namespace)
         yield Made(template, pod, json.dumps(pod, sort_keys=True))
-
-
-def _concerns_pods(finding: Finding) -> bool:
-    """True if a webhook says it of a pod; only an offline review speaks of namespaces and pods that no webhook sees."""
-    return finding.rule not in (NAMESPACE_UNKNOWN.id, _UNREVIEWED)
 
 
 def _early_word(finding: Finding, template: PodTemplate) -> Finding:

@@ -15,7 +15,7 @@ __all__ = ["ACCESS", "CIRCUMSTANCES", "EXEMPT", "ask_or", "is_exempt"]
 ACCESS: Checks[Subject] = Checks()
 """What takes GPUs by itself."""
 
-CIRCUMSTANCES: Checks[Subject] = Checks()
+CIRCUMSTANCES: Checks[Subject] = Checks(circumstance=True)
 """What is nothing by itself, and makes more of what `ACCESS` finds in the same pod."""
 
 

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from policies.access.subject import Container, Subject
     from policies.checks import Problem
 
-__all__ = ["GROUNDS"]
-
-GROUNDS = ("GA601", "GA602", "GA603", "GA604", "GA605", "GA606", "GA610", "GA611")
-"""The rules that make something of circumstances; the others only suspect."""
-
 _START_WITHOUT = "start the debug container without it, or recreate the pod where it runs already"
 _POD_KEEPS = "start the debug container without what the other findings name, or recreate the pod without hostPID"
 """Ephemeral containers cannot be removed or changed, nor can the privileges of a pod that runs."""
@@ -34,7 +29,6 @@ _TAKEN_FOR_PRIVILEGED = ("SYS_ADMIN", "CAP_SYS_ADMIN", "ALL", "CAP_ALL")
     "Privileges must not give a container more GPUs than it requests",
     default=Severity.WARN,
     setting="access.mode",
-    beside=GROUNDS,
     remedy="remove it, or what the other findings on this pod name",
     source="nvidia-container-toolkit internal/config/image/privileged.go; Pod Security Standards",
 )

@@ -83,6 +83,7 @@ _OF_NVIDIA = re.compile(r"(?:.*/)?nvcr\.io/nvidia/|(?:(?:index\.|registry-1\.)?d
     default=Severity.AUDIT,
     remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
     source="gitlab.com/nvidia/container-images/cuda dist/*/base/Dockerfile (ENV NVIDIA_VISIBLE_DEVICES)",
+    suspicion=True,
 )
 def visible_by_image(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's images set NVIDIA_VISIBLE_DEVICES to all.

@@ -83,6 +83,7 @@ def _decoded(value: Any) -> str | None:
     default=Severity.WARN,
     remedy=f"remove it there, or set it to void in the container's env, which wins; {EXEMPT}",
     source="k8s.io/kubernetes pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
+    suspicion=True,
 )
 def devices_from_elsewhere(subject: Subject) -> Iterator[Problem]:
     """`envFrom` brings all that a ConfigMap or Secret holds, NVIDIA_VISIBLE_DEVICES among it.

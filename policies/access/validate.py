@@ -6,9 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 # These modules register their checks.
-from policies.access import cdi_annotations, cuda_images, env_from, mounts, runtime_class, visible_devices  # noqa: F401
+from policies.access import (  # noqa: F401
+    cdi_annotations,
+    circumstances,
+    cuda_images,
+    env_from,
+    mounts,
+    runtime_class,
+    visible_devices,
+)
 from policies.access.checks import ACCESS, CIRCUMSTANCES, is_exempt
-from policies.access.circumstances import GROUNDS
 from policies.access.subject import Subject
 from policies.decision import Severity
 
@@ -46,8 +53,8 @@ def _gravest(findings: Iterable[Finding], subject: Subject) -> Severity | None:
     """As severe as a circumstance is: as the gravest of what it adds to; None where that is nothing."""
     settings = subject.settings
     found = {
-        settings.severity_of(finding.rule, finding.severity, subject.namespace)
+        settings.severity_of(finding.rule.id, finding.severity, subject.namespace)
         for finding in findings
-        if finding.rule in GROUNDS
+        if not finding.rule.suspicion
     }
     return next((severity for severity in (Severity.DENY, Severity.WARN, Severity.AUDIT) if severity in found), None)

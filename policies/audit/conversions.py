@@ -67,10 +67,10 @@ class Conversions:
         if not decision.allowed:
             return Conversion(ConversionResult.REFUSED, decision.denials)
         if decision.patch:
-            lost = tuple(finding for finding in decision.findings if finding.rule == PREEMPTION.id)
+            lost = tuple(finding for finding in decision.findings if finding.rule is PREEMPTION)
             return Conversion(ConversionResult.CONVERTED, lost)
         leaves = strategy_of(namespace, self._view) in ("leave", "auto")
-        if leaves and all(finding.rule == CHOSEN.id for finding in decision.findings):
+        if leaves and all(finding.rule is CHOSEN for finding in decision.findings):
             return Conversion(ConversionResult.UNNEEDED, ())
         return Conversion(ConversionResult.DEVICE_PLUGIN, decision.findings)
 

@@ -129,10 +129,10 @@ def _opted_in(survey: Survey, conversions: Conversions, view: ClusterView) -> It
 
 def _obstacle(label: str, finding: Finding, count: int) -> ConversionObstacle:
     return ConversionObstacle(
-        finding.rule, finding.severity, label, finding.path, finding.message, finding.remedy, count
+        finding.rule.id, finding.severity, label, finding.path, finding.message, finding.remedy, count
     )
 
 
 def _reason(finding: Finding) -> tuple[str, ...]:
     """Equal for findings that stop several workloads for one reason."""
-    return (finding.rule, finding.severity, finding.message, finding.remedy)
+    return (finding.rule.id, finding.severity, finding.message, finding.remedy)

@@ -60,7 +60,7 @@ class AuditFinding:
     ) -> AuditFinding:
         """The finding of a rule on objects that are stored."""
         return cls(
-            finding.rule,
+            finding.rule.id,
             finding.severity,
             kind,
             namespace,

@@ -141,7 +141,7 @@ def _obstacles(asked: Asked, findings: tuple[Finding, ...]) -> tuple[Finding, ..
     """
     if not findings:
         return ()
-    shared = tuple(finding for finding in findings if finding.rule == SHARED.id)
+    shared = tuple(finding for finding in findings if finding.rule is SHARED)
     if not shared and (error := asked.shared_condition()) is not None:
         shared = (SHARED.finding(error.path, str(error)),)
     return shared or findings

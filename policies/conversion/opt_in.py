@@ -30,6 +30,7 @@ NAMESPACE_UNKNOWN = rule(
     remedy="add the Namespace to the files, or give the cluster's with --cluster",
     source="docs/conversion.md",
     shared_cause=True,
+    offline=True,
 )
 
 

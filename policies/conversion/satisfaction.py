@@ -38,6 +38,7 @@ UNSATISFIABLE = rule(
     no GPU node until the first pod asks, and a driver upgrade empties the slices. It may also be a misspelt product.""",
     remedy="compare with what exists, or wait for such a node",
     source="ResourceSlices of the cluster",
+    unmatched=True,
 )
 
 

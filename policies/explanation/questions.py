@@ -18,6 +18,7 @@ from policies.kubernetes.pod_templates import pod_of
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.kubernetes.workloads import group_of
 from policies.pod_creation import created_pod
+from policies.quota.charging.outcomes import FITS
 from policies.request import Request
 from policies.review import review
 from policies.view import PassingView
@@ -123,9 +124,7 @@ def _at_home(claim: Object, namespace: str) -> Object:
     return {**claim, "metadata": {**own, "name": _name(claim), "namespace": namespace}}
 
 
-_OF_PLACEMENT = "GA4"
 """With which the rules begin that tell where a pod's GPUs come from."""
-_OVER_QUOTA = "GA502"
 _REFUSED_NOW = "unless these pods hold themselves what is used, they are refused until there is room"
 
 
@@ -177,7 +176,7 @@ def _reviewed(
     """
     request = Request(pod, namespace=namespace)
     decision = review(request, view, settings)
-    over = [finding for finding in decision.denials if finding.rule == _OVER_QUOTA]
+    over = [finding for finding in decision.denials if finding.rule is FITS]
     if not over or controller_of(pod) is None:
         return decision, _warnings(decision)
     decision = review(request, _WithoutQuota(view), settings)
@@ -214,8 +213,8 @@ def _warnings(decision: Decision) -> tuple[Finding, ...]:
         finding
         for finding in decision.findings
         if finding.severity is Severity.WARN
-        and finding.rule != MORE_THAN_A_NODE.id
-        and (finding.rule.startswith(_OF_PLACEMENT) or (finding.rule == UNSATISFIABLE.id and decision.templates))
+        and finding.rule is not MORE_THAN_A_NODE
+        and (finding.rule.subject == "placement" or (finding.rule is UNSATISFIABLE and decision.templates))
     )
 
 
@@ -226,7 +225,7 @@ def refusals(decision: Decision) -> tuple[Obstacle, ...]:
             ObstacleKind.REFUSED,
             f"{finding.path}: {finding.message}" if finding.path else finding.message,
             finding.remedy,
-            finding.rule,
+            finding.rule.id,
         )
         for finding in decision.denials
     )

@@ -69,7 +69,7 @@ def unaided(suggestions: Iterable[Suggestion]) -> Iterator[str]:
 def _of_nodes(question: Question, view: ClusterView) -> Iterator[str]:
     """What goes wrong on nodes after the scheduler has decided."""
     requests_gpu = any(parse_resource(resource) is not None for resource in question.resources)
-    told = {warning.rule for warning in question.warnings}
+    told = {warning.rule.id for warning in question.warnings}
     both = nodes_with_both(view) if (question.claims or requests_gpu) and "GA314" not in told else ()
     if both:
         yield (

@@ -228,7 +228,7 @@ class Explanation:
 
 def _warning(finding: Finding) -> dict[str, str]:
     return {
-        "rule": finding.rule,
+        "rule": finding.rule.id,
         "path": str(finding.path),
         "message": finding.message,
         "remedy": finding.remedy,

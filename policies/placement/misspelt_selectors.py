@@ -59,6 +59,7 @@ MISSPELT_SELECTOR = rule(
     say that no node matched. Products that exist elsewhere are not reported, because such a node may come later.""",
     remedy="compare with the labels of the nodes",
     source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
+    misspelling=True,
 )
 
 

@@ -35,6 +35,7 @@ def validate_priority_class(request: Request) -> Iterator[Finding]:
     default=Severity.DENY,
     remedy="correct the field",
     source="k8s.io/kubernetes pkg/apis/scheduling/validation/validation.go ValidatePriorityClass",
+    as_invalid=True,
 )
 def accepted_fields(request: Request) -> Iterator[Problem]:
     """The API server refuses other values, and pods that name the class are then refused too.

@@ -187,7 +187,9 @@ def _answer(entry: str, request: Request, view: ClusterView, settings: GPUAdmiss
     if leaves_alone(entry, request.namespace, settings):
         return Decision(object=request.object)
     held = settings if entry in _FOR_OTHERS else settings_for(request.user, request.namespace, settings)
-    return _REVIEWS[entry](request, view, held)
+    decision = _REVIEWS[entry](request, view, held)
+    found = tuple(each if each.entry else replace(each, entry=entry) for each in decision.findings)
+    return replace(decision, findings=found) if found else decision
 
 
 def _joined(first: Decision, then: Decision) -> Decision:

@@ -36,6 +36,7 @@ UNREVIEWED = rule(
     they create pods with GPUs. An offline review points them out, and ends with exit code 4.""",
     remedy="review what the object creates, such as its pods",
     source="docs/review.md",
+    offline=True,
 )
 
 _KINDS = {

@@ -26,6 +26,7 @@ DUPLICATE_KEY = rule(
     gets what kubectl made of it.""",
     remedy="keep one of them",
     source="YAML 1.2.2, 3.2.1.1; sigs.k8s.io/yaml YAMLToJSON; go.yaml.in/yaml/v3 decode.go: mapping key already defined",
+    offline=True,
 )
 
 

@@ -48,9 +48,6 @@ __all__ = [
 ]
 
 
-_OF_PLACEMENT = "GA4"
-
-
 def creates_pod(request: Request) -> bool:
     """Whether a pod is being created."""
     return (request.operation, request.group, request.kind, request.subresource) == ("CREATE", "", "Pod", "")
@@ -111,7 +108,7 @@ def refused_amounts(request: Request, view: ClusterView) -> Iterable[Finding]:
         pod = Pod.read(with_defaults(request.object))
     except MalformedPodError:
         return
-    yield from (finding for finding in read_amounts(pod).findings if finding.rule in (AMOUNT.id, UNEQUAL.id))
+    yield from (finding for finding in read_amounts(pod).findings if finding.rule in (AMOUNT, UNEQUAL))
 
 
 MALFORMED = rule(
@@ -164,9 +161,9 @@ def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmi
         problems = tuple(wish_problems(pod, request.namespace, view, asked))
         if any(problem.rule in IMPOSSIBLE for problem in problems):
             # No device will ever be as wished, so there is nothing to wait for.
-            notices = tuple(notice for notice in notices if notice.rule != UNSATISFIABLE.id)
+            notices = tuple(notice for notice in notices if notice.rule is not UNSATISFIABLE)
         notices = (*asked.findings, *problems, *notices)
-        is_matched = all(notice.rule != UNSATISFIABLE.id for notice in notices)
+        is_matched = all(notice.rule is not UNSATISFIABLE for notice in notices)
         notices = (*misspelt_selectors(pod, view, keys_only=is_matched), *notices)
     findings = without_repeats(settings.judge(notices, request.namespace), request.object)
     decision = Decision(findings=findings, object=request.object)
@@ -208,7 +205,7 @@ def _preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissi
         if finding.severity is Severity.DENY
         else finding
         for finding in would.findings
-        if not finding.rule.startswith(_OF_PLACEMENT)
+        if finding.rule.subject != "placement"
     ]
     remarks = [
         f"would be converted to ResourceClaimTemplate {template.name}: "

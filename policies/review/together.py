@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from policies.quota.charging.outcomes import FITS
 from policies.request import Request
 from policies.review.quota import QUOTA_NAME, Templates
 from policies.settings.exempt_namespaces import exemption_in_cluster
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["alone", "pods_together"]
 
-_OVER_QUOTA = "GA502"
-
 
 def alone(request: Request, answer: Decision) -> Decision:
     """What is told of one pod of a workload: of one that exists, nothing about what is left of the quota now.
@@ -35,7 +34,7 @@ def alone(request: Request, answer: Decision) -> Decision:
     """
     if request.operation == "CREATE":
         return answer
-    return replace(answer, findings=tuple(each for each in answer.findings if each.rule != _OVER_QUOTA))
+    return replace(answer, findings=tuple(each for each in answer.findings if each.rule is not FITS))
 
 
 def pods_together(

@@ -283,7 +283,9 @@ class GPUAdmissionPolicy:
 
     def judge(self, findings: Iterable[Finding], namespace: str) -> tuple[Finding, ...]:
         """The findings with the severities that hold in a namespace, without those that are off."""
-        judged = (_with(finding, self.severity_of(finding.rule, finding.severity, namespace)) for finding in findings)
+        judged = (
+            _with(finding, self.severity_of(finding.rule.id, finding.severity, namespace)) for finding in findings
+        )
         return tuple(finding for finding in judged if finding.severity is not Severity.OFF)
 
 

@@ -45,7 +45,7 @@ class ExemptPolicy(GPUAdmissionPolicy):
         judged = GPUAdmissionPolicy.judge(self, findings, namespace)
         return tuple(
             replace(found, severity=Severity.AUDIT, exempt=True)
-            if found.severity in (Severity.DENY, Severity.WARN) and self._is_exempt_from(found.rule)
+            if found.severity in (Severity.DENY, Severity.WARN) and self._is_exempt_from(found.rule.id)
             else found
             for found in judged
         )

@@ -30,7 +30,7 @@ def told(found):
     """`told(spec, ...)`: what is said of a pod, each as `RULE severity text`."""
 
     def tell(spec, **options):
-        return [f"{finding.rule} {finding.severity} {finding.text}" for finding in found(spec, **options)]
+        return [f"{finding.rule.id} {finding.severity} {finding.text}" for finding in found(spec, **options)]
 
     return tell
 
@@ -40,6 +40,6 @@ def rules(found):
     """`rules(spec, ...)`: the ids of the rules that have something to say of a pod."""
 
     def ids(spec, **options):
-        return [finding.rule for finding in found(spec, **options)]
+        return [finding.rule.id for finding in found(spec, **options)]
 
     return ids

@@ -24,7 +24,7 @@ def findings(new, old, **fields):
 
 
 def rules(*args, **fields):
-    return [finding.rule for finding in findings(*args, **fields)]
+    return [finding.rule.id for finding in findings(*args, **fields)]
 
 
 def test_new_container_is_told_with_a_remedy_that_it_can_follow():
@@ -60,7 +60,7 @@ def test_privileges_of_the_pod_and_of_new_containers_add_to_it():
     containers = [{"name": "a", "securityContext": {"privileged": True}}]
     debug = {**DEBUG, "securityContext": {"privileged": True}}
     new = findings(pod(debug, hostPID=True, containers=containers), pod(hostPID=True, containers=containers))
-    assert [str(finding.path) for finding in new if finding.rule == "GA609"] == [
+    assert [str(finding.path) for finding in new if finding.rule.id == "GA609"] == [
         "spec.hostPID",
         "spec.ephemeralContainers[0].securityContext.privileged",
     ]
@@ -72,7 +72,7 @@ def test_remedy_for_privileges_is_possible_on_a_pod_that_runs():
     debug = {**DEBUG, "securityContext": context, "volumeMounts": [{"name": "node", "mountPath": "/x"}]}
     new = findings(pod(debug, hostPID=True, volumes=volumes), pod(hostPID=True, volumes=volumes))
     start_without = "start the debug container without it, or recreate the pod where it runs already"
-    assert [(str(finding.path), finding.remedy) for finding in new if finding.rule == "GA609"] == [
+    assert [(str(finding.path), finding.remedy) for finding in new if finding.rule.id == "GA609"] == [
         (
             "spec.hostPID",
             "start the debug container without what the other findings name, or recreate the pod without hostPID",

@@ -244,7 +244,7 @@ OPEN_FILES = [
 @pytest.mark.parametrize("path", [*OPEN_FILES, "/dev/fd/3", "/dev/stdin"])
 def test_files_that_a_process_has_open_count_as_gpus(found, path):
     (finding,) = found(pod(path))
-    assert (finding.rule, str(finding.severity)) == ("GA604", "deny")
+    assert (finding.rule.id, str(finding.severity)) == ("GA604", "deny")
     assert finding.message.endswith("of the node: a link to a file of a process, which may be the device node of a GPU")
 
 

@@ -55,6 +55,6 @@ def told(examined):
     """`told(rule, text)`: what a rule says about an example, as sentences."""
 
     def tell(rule, text, **options):
-        return [finding.text for finding in examined(text, **options) if finding.rule == rule]
+        return [finding.text for finding in examined(text, **options) if finding.rule.id == rule]
 
     return tell

@@ -94,7 +94,7 @@ def test_label_that_does_not_change_is_not_reported(told):
 
 def test_label_is_only_noted_on_namespaces_that_hand_out_gpus(examined):
     (finding,) = examined(namespace('"true"', "gpu-operator"))
-    assert (finding.rule, finding.severity) == ("GA232", Severity.AUDIT)
+    assert (finding.rule.id, finding.severity) == ("GA232", Severity.AUDIT)
 
 
 def test_settings_change_the_severity_for_the_namespace_that_is_labelled(examined):
@@ -105,4 +105,4 @@ def test_settings_change_the_severity_for_the_namespace_that_is_labelled(examine
 
 def test_alternative_has_no_such_field(examined):
     found = examined(claim("firstAvailable: [{name: a, deviceClassName: gpu.nvidia.com, adminAccess: true}]"))
-    assert [finding.rule for finding in found] == ["GA201"]
+    assert [finding.rule.id for finding in found] == ["GA201"]

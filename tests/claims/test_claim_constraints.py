@@ -88,7 +88,7 @@ def test_attribute_that_no_constraint_can_be_on_is_told(told, constraint, expect
 
 def test_second_attribute_only_warns(examined):
     found = examined(constrained("matchAttribute: a/b, distinctAttribute: a/c"))
-    assert [finding.severity for finding in found if finding.rule == "GA211"] == ["warn"]
+    assert [finding.severity for finding in found if finding.rule.id == "GA211"] == ["warn"]
 
 
 @pytest.mark.parametrize("domain", ["gpu.nvidia.com", "GPU.nvidia.com"])

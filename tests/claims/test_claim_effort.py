@@ -124,9 +124,9 @@ def test_selector_is_compiled_once_for_all_rules(compiled):
 def test_usual_claim_with_as_many_selectors_as_there_may_be_is_looked_at_whole():
     texts = [f'{A}.missing{number} == "{"x" * 245}"' for number in range(32)]
     assert all(290 <= len(text) <= 310 for text in texts)
-    found = [finding for finding in examine(claim(texts[:1])) if finding.rule == "GA221"]
+    found = [finding for finding in examine(claim(texts[:1])) if finding.rule.id == "GA221"]
     assert len(found) == 1
-    assert not [finding for finding in examine(claim(texts)) if finding.rule == "GA216"]
+    assert not [finding for finding in examine(claim(texts)) if finding.rule.id == "GA216"]
     effort = Effort()
     assert effort.admit_own((), texts)
 
@@ -151,7 +151,7 @@ def test_classes_of_the_cluster_are_bounded_together(compiled):
 
 
 def test_what_is_beyond_the_bound_is_a_warning():
-    (found,) = [each for each in examine(claim([long(number) for number in range(3)])) if each.rule == "GA216"]
+    (found,) = [each for each in examine(claim([long(number) for number in range(3)])) if each.rule.id == "GA216"]
     assert (str(found.severity), str(found.path)) == ("warn", "spec.devices")
     size = sum(len(long(number)) + EACH for number in range(3))
     assert found.text == (
@@ -190,7 +190,7 @@ def test_devices_that_constraints_compare_are_bounded_together():
 
 def test_warning_says_that_dear_selectors_were_not_compared():
     dear = "lists.range(330).all(x,lists.range(330).all(y,x+y>=0))"
-    (found,) = [each for each in examine(claim([dear])) if each.rule == "GA216"]
+    (found,) = [each for each in examine(claim([dear])) if each.rule.id == "GA216"]
     assert found.text == (
         "spec.devices: not all selectors were compared with all devices of the cluster, because that takes more than a "
         "review may; write shorter and simpler selectors, here and in the DeviceClasses"

@@ -11,9 +11,9 @@ RULES = [rule for rule in all_rules() if rule.id.startswith("GA2")]
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_wrong_example_breaks_the_rule(rule, examined):
-    assert rule.id in {finding.rule for finding in examined(read_examples(rule.id).wrong)}
+    assert rule.id in {finding.rule.id for finding in examined(read_examples(rule.id).wrong)}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_right_example_keeps_the_rule(rule, examined):
-    assert rule.id not in {finding.rule for finding in examined(read_examples(rule.id).right)}
+    assert rule.id not in {finding.rule.id for finding in examined(read_examples(rule.id).right)}

@@ -74,7 +74,7 @@ def test_version_that_the_cluster_does_not_serve_is_told(told, version, release,
 
 def test_beta_that_may_be_turned_on_only_warns(examined):
     text = CLASS.format(version="resource.k8s.io/v1beta2", release="v1.36.2")
-    assert [(finding.rule, finding.severity) for finding in examined(text)] == [("GA200", "warn")]
+    assert [(finding.rule.id, finding.severity) for finding in examined(text)] == [("GA200", "warn")]
 
 
 def test_claim_of_the_flat_version_is_told_to_move_its_fields(told):

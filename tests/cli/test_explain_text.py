@@ -17,6 +17,7 @@ from policies.explanation import (
     Verdict,
 )
 from policies.kubernetes.paths import FieldPath
+from policies.placement.rules import UNSATISFIED
 from webhook.cli.explain_text import text as coloured
 
 
@@ -140,7 +141,7 @@ It is refused before any node is looked at.
 
 
 def test_warning_of_review_stands_below_the_answer():
-    finding = Finding("GA404", Severity.WARN, FieldPath(["metadata"]), "none has H200*", "wait for such a node")
+    finding = Finding(UNSATISFIED, Severity.WARN, FieldPath(["metadata"]), "none has H200*", "wait for such a node")
     explanation = Explanation(
         "pod a/b", Verdict.IMPOSSIBLE, "fits none of 3 nodes", warnings=(finding,), remarks=("no Pods are known",)
     )

@@ -27,7 +27,7 @@ DELETED = f"# operation: DELETE{POLICY}"
 
 
 def texts(findings, rule):
-    return [finding.text for finding in findings if finding.rule == rule]
+    return [finding.text for finding in findings if finding.rule.id == rule]
 
 
 def test_second_cluster_policy_is_refused(examined):
@@ -61,7 +61,7 @@ def test_usual_names_pass(examined, name):
 
 
 def test_other_names_are_only_audited(examined):
-    (found,) = [one for one in examined(POLICY.replace("name: cluster-policy", "name: mine")) if one.rule == "GA105"]
+    (found,) = [one for one in examined(POLICY.replace("name: cluster-policy", "name: mine")) if one.rule.id == "GA105"]
     assert found.severity is Severity.AUDIT
     assert found.message == (
         '"mine" is allowed, but documentation and scripts patch clusterpolicies.nvidia.com/cluster-policy'
@@ -212,7 +212,7 @@ def test_mistyped_field_that_was_dropped_is_refused(examined):
 
 
 def test_unlike_field_that_was_dropped_warns(examined):
-    (found,) = [one for one in examined(applied({"zebra": {"stripes": 7}})) if one.rule == "GA109"]
+    (found,) = [one for one in examined(applied({"zebra": {"stripes": 7}})) if one.rule.id == "GA109"]
     assert found.severity is Severity.WARN
 
 

@@ -22,7 +22,7 @@ def node(runtime="containerd://2.1.4", kubelet="v1.34.1", labels=""):
 @pytest.fixture
 def found(examined):
     def find(rule, *arguments, **keywords):
-        return [finding for finding in examined(policy(*arguments, **keywords)) if finding.rule == rule]
+        return [finding for finding in examined(policy(*arguments, **keywords)) if finding.rule.id == rule]
 
     return find
 

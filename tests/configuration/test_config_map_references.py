@@ -19,7 +19,7 @@ def node(label, value, name="gpu-1"):
 
 
 def texts(findings):
-    return [finding.text for finding in findings if finding.rule == "GA107"]
+    return [finding.text for finding in findings if finding.rule.id == "GA107"]
 
 
 def updated(before, after, facts):
@@ -86,7 +86,7 @@ def test_deletion_passes_when_no_policy_is_known(examined):
 
 def test_removal_of_the_default_key_warns(examined):
     found = [
-        one for one in examined(updated("{any: 'version: v1'}", "{b: 'version: v1'}", PLUGIN)) if one.rule == "GA107"
+        one for one in examined(updated("{any: 'version: v1'}", "{b: 'version: v1'}", PLUGIN)) if one.rule.id == "GA107"
     ]
     assert [one.severity for one in found] == [Severity.WARN]
     assert texts(found) == [

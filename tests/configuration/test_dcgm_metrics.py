@@ -33,7 +33,7 @@ def found(examined):
         findings = examined(json.dumps({**CONFIG_MAP, "data": {key: text}}) + cluster)
         return [
             (
-                finding.rule,
+                finding.rule.id,
                 str(finding.severity),
                 finding.place and (finding.place.line, finding.place.column),
                 finding.text,

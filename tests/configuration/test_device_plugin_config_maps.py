@@ -64,7 +64,7 @@ def text(*documents, before=None):
 @pytest.fixture
 def told(examined):
     def tell(*documents, before=None):
-        return [(found.rule, found.severity, found.text) for found in examined(text(*documents, before=before))]
+        return [(found.rule.id, found.severity, found.text) for found in examined(text(*documents, before=before))]
 
     return tell
 

@@ -42,7 +42,7 @@ def refused(value):
 
 
 def told(value):
-    return [(finding.rule, finding.text) for finding in found_in(value)]
+    return [(finding.rule.id, finding.text) for finding in found_in(value)]
 
 
 def shares(*resources, strategy="timeSlicing", **fields):
@@ -74,7 +74,7 @@ GPU = {"name": "nvidia.com/gpu", "replicas": 2}
     ids=json.dumps,
 )
 def test_devices_that_upstream_rejects_are_refused(devices):
-    assert [found.rule for found in refused(shares({**GPU, "devices": devices}))] == ["GA134"]
+    assert [found.rule.id for found in refused(shares({**GPU, "devices": devices}))] == ["GA134"]
 
 
 @pytest.mark.parametrize(
@@ -127,12 +127,12 @@ def test_a_count_with_a_point_is_whole_once_yaml_has_been_read():
     ids=json.dumps,
 )
 def test_resources_are_read_as_upstream_reads_them(resource, rules):
-    assert sorted(found.rule for found in refused(shares(resource))) == rules
+    assert sorted(found.rule.id for found in refused(shares(resource))) == rules
 
 
 @pytest.mark.parametrize("sharing", [{}, {"resources": []}, {"resources": None}, None, "text", {"resources": {}}])
 def test_a_strategy_without_resources_is_refused(sharing):
-    assert [found.rule for found in refused({"sharing": {"timeSlicing": sharing}})] == ["GA136"]
+    assert [found.rule.id for found in refused({"sharing": {"timeSlicing": sharing}})] == ["GA136"]
 
 
 def test_an_empty_mps_is_absent():
@@ -315,7 +315,7 @@ def test_other_versions_are_refused(version, shown, named):
 
 def test_custom_resources_need_pattern_and_name():
     found = refused({"resources": {"gpus": [{"pattern": "*"}], "mig": [{"name": "nvidia.com/slice"}, 3]}})
-    assert [(one.rule, one.text) for one in found] == [
+    assert [(one.rule.id, one.text) for one in found] == [
         (
             "GA134",
             (
@@ -377,18 +377,18 @@ NO_FIELD = "unknown field: the device plugin ignores it silently"
 )
 def test_unknown_fields_are_refused_with_a_suggestion(document, text):
     (found,) = refused(document)
-    assert (found.rule, found.text) == ("GA135", text)
+    assert (found.rule.id, found.text) == ("GA135", text)
 
 
 def test_an_unknown_field_that_may_be_newer_only_warns():
     (found,) = found_in({"flags": {"quantumRouting": True}})
-    assert (found.rule, found.severity) == ("GA135", Severity.WARN)
+    assert (found.rule.id, found.severity) == ("GA135", Severity.WARN)
     assert found.text.startswith(f"data.any.flags.quantumRouting: {NO_FIELD}; remove it; there are migStrategy, ")
 
 
 def test_fields_of_structs_count_in_any_case():
     document = {"Version": "v1", "Sharing": {"TIMESLICING": {"resources": [{**GPU, "replicas": 1}]}}}
-    assert [(found.rule, str(found.path)) for found in found_in(document)] == [
+    assert [(found.rule.id, str(found.path)) for found in found_in(document)] == [
         ("GA132", "data.any.Sharing.TIMESLICING.resources[0].replicas")
     ]
 
@@ -476,12 +476,12 @@ def test_fields_of_shared_resources_count_in_their_exact_spelling(document, expe
 )
 def test_texts_that_are_no_configuration_are_refused(text, expected):
     (found,) = refused(text)
-    assert (found.rule, found.text) == ("GA133", f"data.any: {expected}")
+    assert (found.rule.id, found.text) == ("GA133", f"data.any: {expected}")
 
 
 def test_a_text_with_nothing_in_it_warns():
     (found,) = found_in("# nothing yet\n")
-    assert (found.rule, found.severity) == ("GA133", Severity.WARN)
+    assert (found.rule.id, found.severity) == ("GA133", Severity.WARN)
     assert found.text == (
         "data.any: holds nothing, so nodes that select it share no GPU and get every default; "
         'write "version: v1" to share nothing'
@@ -506,7 +506,7 @@ def test_a_value_that_is_no_text_is_refused():
 
 def test_a_key_that_is_no_label_value_warns():
     (found,) = reviewed(config_map({"a100_": "version: v1"}))
-    assert (found.rule, found.severity) == ("GA133", Severity.WARN)
+    assert (found.rule.id, found.severity) == ("GA133", Severity.WARN)
     assert found.text == (
         "data.a100_: cannot be the value of a label, so no node can select it by nvidia.com/device-plugin.config; "
         "name it with at most 63 letters, digits, dashes, underscores and dots, and no sign at either end"
@@ -519,7 +519,7 @@ def test_aliases_without_end_cost_nothing():
         for before, name in zip("abcdefgh", "bcdefghi", strict=True)
     )
     (found,) = refused(laughs)
-    assert found.rule == "GA133"
+    assert found.rule.id == "GA133"
 
 
 def test_places_are_those_of_the_embedded_document():

@@ -56,7 +56,7 @@ def told(examined):
         text = json.dumps(document) + (f"\n--- # before\n{json.dumps(before)}" if before else "")
         text += "".join(f"\n---\n{json.dumps(fact)}" for fact in facts)
         ours = {"GA130", "GA131", "GA143", "GA145"}
-        return [(found.rule, found.severity, found.text) for found in examined(text) if found.rule in ours]
+        return [(found.rule.id, found.severity, found.text) for found in examined(text) if found.rule.id in ours]
 
     return tell
 

@@ -22,7 +22,7 @@ def told(examined):
             text += "\n--- # before\n" + kind + "\n".join(f"  {line}" for line in before.splitlines())
         text = "\n---\n".join([text, *cluster])
         found = examined("# operation: DELETE\n" + text if deleted else text)
-        return [(str(one.path), str(one.severity), one.message) for one in found if one.rule == rule]
+        return [(str(one.path), str(one.severity), one.message) for one in found if one.rule.id == rule]
 
     return tell
 
@@ -213,7 +213,7 @@ def test_auto_that_the_api_server_filled_in_is_only_warned_of(examined, metadata
             }
         },
     }
-    assert [str(one.severity) for one in examined(json.dumps(document)) if one.rule == "GA120"] == [severity]
+    assert [str(one.severity) for one in examined(json.dumps(document)) if one.rule.id == "GA120"] == [severity]
 
 
 @pytest.mark.parametrize(

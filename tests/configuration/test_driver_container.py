@@ -13,7 +13,7 @@ def told(examined):
         if before:
             text += "\n--- # before\n" + POLICY + "\n".join(f"  {line}" for line in before.splitlines())
         found = examined("\n---\n".join([text, *cluster]))
-        return [(str(one.path), str(one.severity), one.message) for one in found if one.rule == rule]
+        return [(str(one.path), str(one.severity), one.message) for one in found if one.rule.id == rule]
 
     return tell
 

@@ -42,7 +42,7 @@ def pod(owner="", volumes=""):
 
 def told(found, *rules):
     rules = rules or ("GA169", "GA170", "GA171", "GA172", "GA173")
-    return [(finding.severity, finding.text) for finding in found if finding.rule in rules]
+    return [(finding.severity, finding.text) for finding in found if finding.rule.id in rules]
 
 
 def test_what_the_chart_writes_is_left_alone(examined):

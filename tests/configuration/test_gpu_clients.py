@@ -18,7 +18,7 @@ def found(examined):
 
 
 def told(findings):
-    return [(each.rule, each.severity.value, each.place.line, each.text) for each in findings]
+    return [(each.rule.id, each.severity.value, each.place.line, each.text) for each in findings]
 
 
 @pytest.mark.parametrize("text", [GOOD, "", "version: v1\n", "version: v1\nsystemd-services:\n"])
@@ -66,7 +66,7 @@ def test_policy_that_names_a_broken_file_is_refused(examined):
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ours, namespace: gpu-operator}\ndata: {clients.yaml: '- a'}\n"
     )
     (finding,) = examined(policy)
-    assert (finding.rule, finding.severity, str(finding.path)) == (
+    assert (finding.rule.id, finding.severity, str(finding.path)) == (
         "GA149",
         "deny",
         "spec.migManager.gpuClientsConfig.name",

@@ -12,7 +12,7 @@ def told(examined):
 
     def tell(rule, spec, *cluster):
         found = examined("\n---\n".join([HEAD % spec, *cluster]))
-        return [(str(one.path), str(one.severity), one.message, one.remedy) for one in found if one.rule == rule]
+        return [(str(one.path), str(one.severity), one.message, one.remedy) for one in found if one.rule.id == rule]
 
     return tell
 
@@ -39,7 +39,7 @@ def test_gpu_cluster_beside_a_cluster_policy_is_refused(told):
 
 def test_update_beside_a_cluster_policy_passes(examined):
     text = HEAD % "" + "\n--- # before\n" + HEAD % "" + "\n---\n" + POLICY
-    assert [finding for finding in examined(text) if finding.rule == "GA198"] == []
+    assert [finding for finding in examined(text) if finding.rule.id == "GA198"] == []
 
 
 @pytest.mark.parametrize(("version", "refused"), [("v1.33.4", True), ("v1.34.2", False), ("v1.35.0", False)])

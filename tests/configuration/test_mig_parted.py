@@ -46,7 +46,7 @@ def told(examined):
                 one.place.line if one.place else 0,
             )
             for one in examined(text)
-            if one.rule == rule
+            if one.rule.id == rule
         ]
 
     return tell
@@ -67,7 +67,7 @@ def entry_told(told):
 
 
 def test_other_key_is_told_at_that_key(examined):
-    (found,) = [one for one in examined(config_map(HEAD, key="mig.yaml")) if one.rule == "GA149"]
+    (found,) = [one for one in examined(config_map(HEAD, key="mig.yaml")) if one.rule.id == "GA149"]
     assert str(found) == (
         "data[mig.yaml]: is a file that the MIG manager does not read; it reads config.yaml and would not find it; "
         "rename the key to config.yaml [GA149]"
@@ -92,7 +92,7 @@ def test_file_under_another_key_is_judged_all_the_same(told):
 )
 def test_file_that_is_none_is_refused(examined, data, said):
     text = config_map(HEAD).partition("\ndata:")[0] + f"\ndata: {data}"
-    assert [(one.severity, one.message) for one in examined(text) if one.rule == "GA149"] == [("deny", said)]
+    assert [(one.severity, one.message) for one in examined(text) if one.rule.id == "GA149"] == [("deny", said)]
 
 
 def test_broken_yaml_is_told_at_its_line(told):
@@ -107,7 +107,7 @@ def test_duplicate_name_is_refused(told):
 
 def test_nothing_is_said_of_a_deleted_config_map(examined):
     found = examined("# operation: DELETE\n" + config_map("version: v2\n"))
-    assert not [one for one in found if one.rule in ("GA149", "GA150", "GA153")]
+    assert not [one for one in found if one.rule.id in ("GA149", "GA150", "GA153")]
 
 
 # Grammar: mig-parted api/spec/v1/spec_test.go, and what encoding/json refuses.

@@ -41,7 +41,7 @@ def told(examined):
         if before:
             text = text.replace(parts[0], f"{parts[0]}\n--- # before\n{policy(before)}", 1)
         found = examined(text)
-        return [(str(one.path), str(one.severity), one.message, one.remedy) for one in found if one.rule == rule]
+        return [(str(one.path), str(one.severity), one.message, one.remedy) for one in found if one.rule.id == rule]
 
     return tell
 

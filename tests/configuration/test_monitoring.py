@@ -18,7 +18,7 @@ def told(examined):
     def tell(rule, spec, *cluster, kind=POLICY):
         text = kind + "\n".join(f"  {line}" for line in spec.splitlines())
         found = examined("\n---\n".join([text, *cluster]))
-        return [(str(one.path), str(one.severity), one.message, one.remedy) for one in found if one.rule == rule]
+        return [(str(one.path), str(one.severity), one.message, one.remedy) for one in found if one.rule.id == rule]
 
     return tell
 

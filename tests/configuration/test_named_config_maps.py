@@ -21,7 +21,7 @@ PLUGIN = stored(f"{{any: '{WRONG}'}}")
 
 
 def told(findings):
-    return [(found.rule, found.severity, str(found.path)) for found in findings]
+    return [(found.rule.id, found.severity, str(found.path)) for found in findings]
 
 
 def test_policy_that_newly_names_a_config_map_is_refused_for_its_mistakes(examined):
@@ -58,7 +58,7 @@ def test_mistake_refuses_the_change_that_puts_it_into_effect_and_warns_later(exa
     ],
 )
 def test_every_config_map_that_is_read_counts(examined, spec, data, expected):
-    (path, *_) = [str(found.path) for found in examined(policy(spec) + stored(data)) if found.rule == expected]
+    (path, *_) = [str(found.path) for found in examined(policy(spec) + stored(data)) if found.rule.id == expected]
     assert path.endswith(".config.name")
 
 

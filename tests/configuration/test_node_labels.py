@@ -73,7 +73,7 @@ def told(examined):
             parts.insert(1, f"# before\n{json.dumps(node(**before))}")
         text = "\n---".join([parts[0], *(f" {part}" if part.startswith("#") else f"\n{part}" for part in parts[1:])])
         found = examined(text, user=UserInfo(user))
-        return [(str(one.severity), one.message, one.remedy) for one in found if one.rule == rule]
+        return [(str(one.severity), one.message, one.remedy) for one in found if one.rule.id == rule]
 
     return tell
 
@@ -263,7 +263,7 @@ def test_label_that_goes_is_not_judged(told):
 def test_node_that_goes_is_not_judged(examined):
     parts = [json.dumps(part) for part in (node(**{PLUGIN: "a10"}), *SHARING)]
     text = "# operation: DELETE\n" + "\n---\n".join(parts)
-    assert not [one for one in examined(text) if one.rule == "GA154"]
+    assert not [one for one in examined(text) if one.rule.id == "GA154"]
 
 
 @pytest.mark.parametrize(

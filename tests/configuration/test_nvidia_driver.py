@@ -16,7 +16,7 @@ def told(examined):
         fields = [field for field in fields if field and field.partition(":")[0] not in spec]
         text = HEAD % name + "\n".join(f"  {line}" for line in [*fields, *spec.splitlines()])
         found = examined("\n---\n".join([text, *cluster]))
-        return [(str(one.path), str(one.severity), one.message, one.remedy) for one in found if one.rule == rule]
+        return [(str(one.path), str(one.severity), one.message, one.remedy) for one in found if one.rule.id == rule]
 
     return tell
 
@@ -181,7 +181,7 @@ def test_vgpu_without_licence_is_warned_about(told):
 
 def changed(examined, before, after):
     text = driver("mine", after) + "\n--- # before\n" + driver("mine", before)
-    return [(str(one.path), str(one.severity), one.message) for one in examined(text) if one.rule == "GA194"]
+    return [(str(one.path), str(one.severity), one.message) for one in examined(text) if one.rule.id == "GA194"]
 
 
 def test_driver_that_becomes_precompiled_is_warned_about(examined):
@@ -197,7 +197,7 @@ def test_driver_that_becomes_precompiled_is_warned_about(examined):
 def test_other_changes_of_kind_are_refused(examined):
     assert changed(examined, "usePrecompiled: false", "usePrecompiled: true")[0][1] == "deny"
     text = driver("mine").replace("driverType: gpu", "driverType: vgpu\n  licensingConfig: {secretName: licence}")
-    found = [one for one in examined(text + "\n--- # before\n" + driver("mine")) if one.rule == "GA194"]
+    found = [one for one in examined(text + "\n--- # before\n" + driver("mine")) if one.rule.id == "GA194"]
     assert [one.message for one in found] == ['was "gpu" and cannot change to "vgpu"; the API server refuses it']
 
 

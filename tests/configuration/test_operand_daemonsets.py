@@ -16,7 +16,7 @@ def daemonsets(text, *cluster, kind="ClusterPolicy", rest=""):
 
 
 def told(found, rule):
-    return [(finding.severity, finding.text) for finding in found if finding.rule == rule]
+    return [(finding.severity, finding.text) for finding in found if finding.rule.id == rule]
 
 
 def rolling(unavailable, strategy="RollingUpdate"):

@@ -26,7 +26,7 @@ def node(taint="", name="gpu-1", labels=""):
 
 
 def told(found, rule):
-    return [(finding.severity, finding.text) for finding in found if finding.rule == rule]
+    return [(finding.severity, finding.text) for finding in found if finding.rule.id == rule]
 
 
 def test_tolerations_without_the_default_are_warned_of(examined):

@@ -22,7 +22,7 @@ def told(examined):
     """`told(text)`: what GA107 says, always as a warning."""
 
     def texts(text, **options):
-        found = [one for one in examined(text, **options) if one.rule == "GA107"]
+        found = [one for one in examined(text, **options) if one.rule.id == "GA107"]
         assert {one.severity for one in found} <= {Severity.WARN}
         return [one.text for one in found]
 

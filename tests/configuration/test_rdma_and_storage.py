@@ -25,7 +25,7 @@ def node(*labels, kernel="6.8.0-60-generic"):
 
 
 def told(found, rule):
-    return [(finding.severity, finding.text) for finding in found if finding.rule == rule]
+    return [(finding.severity, finding.text) for finding in found if finding.rule.id == rule]
 
 
 def test_host_mofed_without_rdma_has_no_effect(examined):

@@ -15,9 +15,9 @@ OF_SCHEMA = {"GA100", "GA101", "GA102", "GA103", "GA104"}
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_wrong_example_breaks_the_rule(rule, examined):
     found = examined(read_examples(rule.id).wrong, complete=rule.id not in OF_SCHEMA)
-    assert rule.id in {finding.rule for finding in found}
+    assert rule.id in {finding.rule.id for finding in found}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_right_example_keeps_the_rule(rule, examined):
-    assert rule.id not in {finding.rule for finding in examined(read_examples(rule.id).right, complete=True)}
+    assert rule.id not in {finding.rule.id for finding in examined(read_examples(rule.id).right, complete=True)}

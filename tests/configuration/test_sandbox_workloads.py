@@ -39,7 +39,7 @@ def node(name="gpu-1", **labels):
 
 
 def told(found, *rules):
-    return [(finding.severity, finding.text) for finding in found if finding.rule in (rules or SANDBOX_RULES)]
+    return [(finding.severity, finding.text) for finding in found if finding.rule.id in (rules or SANDBOX_RULES)]
 
 
 @pytest.mark.parametrize("sandbox", ["enabled: false, defaultWorkload: container, mode: kubevirt", ""])

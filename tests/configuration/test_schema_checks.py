@@ -10,7 +10,7 @@ metadata: {name: cluster-policy}
 
 
 def told(findings, rule):
-    return [finding.text for finding in findings if finding.rule == rule]
+    return [finding.text for finding in findings if finding.rule.id == rule]
 
 
 def test_spec_that_is_no_mapping_is_told(examined):
@@ -45,7 +45,7 @@ def test_mistyped_field_is_told_its_name(examined):
 
 
 def test_field_of_a_newer_operator_only_warns(examined):
-    (finding,) = [one for one in examined(POLICY + "spec: {quantumFabric: {}}") if one.rule == "GA102"]
+    (finding,) = [one for one in examined(POLICY + "spec: {quantumFabric: {}}") if one.rule.id == "GA102"]
     assert finding.severity == "warn"
 
 
@@ -56,7 +56,7 @@ def test_deprecated_field_that_is_off_is_not_told(examined):
 def test_mistake_that_is_stored_already_does_not_refuse_an_annotation(examined):
     stored = POLICY + "spec: {driver: {kernelModuleType: precompiled}}"
     annotated = stored.replace("{name: cluster-policy}", "{name: cluster-policy, annotations: {team: a}}")
-    (finding,) = [one for one in examined(f"{annotated}\n--- # before{stored}") if one.rule == "GA101"]
+    (finding,) = [one for one in examined(f"{annotated}\n--- # before{stored}") if one.rule.id == "GA101"]
     assert finding.severity == "warn"
 
 
@@ -64,5 +64,5 @@ def test_object_on_its_way_out_is_not_refused(examined):
     leaving = (
         POLICY.replace("policy}", 'policy, deletionTimestamp: "2026-11-20T20:00:00Z"}') + "spec: {mig: {strategy: x}}"
     )
-    (finding,) = [one for one in examined(leaving) if one.rule == "GA101"]
+    (finding,) = [one for one in examined(leaving) if one.rule.id == "GA101"]
     assert finding.severity == "warn"

@@ -38,7 +38,7 @@ def node(name="gpu-1", **labels):
 
 
 def told(found, *rules):
-    return [(finding.severity, finding.text) for finding in found if finding.rule in (rules or SANDBOX_RULES)]
+    return [(finding.severity, finding.text) for finding in found if finding.rule.id in (rules or SANDBOX_RULES)]
 
 
 @pytest.mark.parametrize("manager", ["{enabled: true}", "{enabled: true, image: vgpu-manager}"])

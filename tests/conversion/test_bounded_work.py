@@ -377,7 +377,7 @@ def test_pod_without_a_gpu_may_have_any_size():
 
 def test_pod_that_is_left_alone_may_have_any_size():
     document = pod(*many(1000), schedulerName="volcano")
-    assert [finding.rule for finding in asked(document, "conversion").findings] == ["GA315"]
+    assert [finding.rule.id for finding in asked(document, "conversion").findings] == ["GA315"]
 
 
 def test_record_that_is_too_long_to_be_stored_is_not_read():

@@ -225,7 +225,7 @@ def test_pod_left_for_its_shared_gpus_stays_so_when_placement_adds_conditions_th
         },
     }
     decision = asked(pod)
-    assert [finding.rule for finding in decision.findings] == ["GA306", "GA413"]
+    assert [finding.rule.id for finding in decision.findings] == ["GA306", "GA413"]
     first_term = decision.object["spec"]["affinity"]["nodeAffinity"][REQUIRED[-1]]["nodeSelectorTerms"][0]
     assert f"{MIG}.product" in [expression["key"] for expression in first_term["matchExpressions"]]
     again = asked(decision.object)

@@ -135,7 +135,7 @@ def test_sharing_is_told_in_shares(devices, wish, shares):
 def test_wished_share_that_nobody_offers_is_refused(objects, resource, expected):
     (obstacle,) = converted(objects, {"sharing": "shared"}, pod(resource)).obstacles
     where = WHERE.replace(GPU, resource)
-    assert (obstacle.rule, obstacle.severity, obstacle.text) == ("GA327", "deny", f"{where}{expected}; {REMEDY}")
+    assert (obstacle.rule.id, obstacle.severity, obstacle.text) == ("GA327", "deny", f"{where}{expected}; {REMEDY}")
 
 
 def test_wished_share_is_asked_for_while_nobody_knows_what_is_offered():
@@ -144,12 +144,12 @@ def test_wished_share_is_asked_for_while_nobody_knows_what_is_offered():
 
 def test_share_by_its_name_that_nobody_offers_is_left_to_the_device_plugin():
     conversion = converted([resource_slice(gpu())], {"sharing": "shared"}, pod("nvidia.com/gpu.shared"))
-    assert [(finding.rule, finding.severity) for finding in conversion.obstacles] == [("GA306", "warn")]
+    assert [(finding.rule.id, finding.severity) for finding in conversion.obstacles] == [("GA306", "warn")]
 
 
 def test_exclusive_gpu_is_converted_where_every_node_is_time_sliced():
     objects = [node("a", "NVIDIA-A10G-SHARED"), resource_slice(gpu())]
-    assert [finding.rule for finding in converted(objects, {}).obstacles] == ["GA306"]
+    assert [finding.rule.id for finding in converted(objects, {}).obstacles] == ["GA306"]
     assert converted(objects, {"sharing": "exclusive"}).obstacles == ()
 
 
@@ -188,12 +188,12 @@ def test_wished_products_tell_what_a_gpu_is(objects, product, expected):
 
 @pytest.mark.parametrize("product", ["A100*", "*"])
 def test_wish_for_whole_gpus_and_mig_devices_does_not_choose(product):
-    assert [finding.rule for finding in converted(WHOLE_AND_MIG, {"product": product}).obstacles] == ["GA309"]
+    assert [finding.rule.id for finding in converted(WHOLE_AND_MIG, {"product": product}).obstacles] == ["GA309"]
 
 
 def test_wished_mig_devices_that_all_nodes_share_are_shares():
     objects = [node("a", f"{A100}-MIG-1g.5gb-SHARED"), resource_slice()]
-    assert [finding.rule for finding in converted(objects, {"product": "*MIG*"}).obstacles] == ["GA306"]
+    assert [finding.rule.id for finding in converted(objects, {"product": "*MIG*"}).obstacles] == ["GA306"]
 
 
 def test_node_selector_tells_what_a_gpu_is_before_the_wish():
@@ -254,7 +254,7 @@ def test_either_setting_refuses_what_nothing_satisfies(of_conversion, of_placeme
     )
     document = pod(nodeSelector={"nvidia.com/gpu.family": "volta"})
     (notice,) = converted([resource_slice(gpu())], wish, document, policy).notices
-    assert (notice.rule, notice.severity) == ("GA313", expected)
+    assert (notice.rule.id, notice.severity) == ("GA313", expected)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,6 @@ def test_warning_says_what_the_rule_says_of_other_namespaces(policy, namespace):
     (finding,) = review(elsewhere, ManifestsView(), DEFAULTS).findings
     reasons = [exemption("quota", each, DEFAULTS) for each in ("gpu-operator", namespace)]
     said = finding.message.replace("gpu-operator", namespace).replace(*reasons)
-    assert finding.rule == "GA507"
+    assert finding.rule.id == "GA507"
     assert holds(f"({validation['messageExpression']}) == '{said}; delete it [GA507]'", quota(namespace), None)
     assert said.endswith(validation["message"].removeprefix("the namespace ").removesuffix("; delete it [GA507]"))

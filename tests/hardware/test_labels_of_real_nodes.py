@@ -76,7 +76,7 @@ def assert_keeps_its_meaning(hardware, spec, resource="nvidia.com/gpu"):
         assert gets_gpu(hardware, decision) == bool(NodeIndex([hardware.node]).selected(spec)), spec
         return
     (told,) = (
-        each for each in decision.findings if (each.rule, each.severity) in (("GA307", "deny"), ("GA306", "warn"))
+        each for each in decision.findings if (each.rule.id, each.severity) in (("GA307", "deny"), ("GA306", "warn"))
     )
     assert str(told.path).startswith(("spec.nodeSelector", "spec.affinity"))
     assert len(told.message.split()) > 3
@@ -138,7 +138,7 @@ WISHES = [
 def test_wish_is_met_by_the_device_as_by_the_labels_of_its_node(h100, word, text, is_met):
     decision = conversion(h100, pod({}, {f"gpu-admission.io/{word}": text}))
     assert gets_gpu(h100, decision) is is_met
-    assert ("GA313" in {finding.rule for finding in decision.findings}) is not is_met
+    assert ("GA313" in {finding.rule.id for finding in decision.findings}) is not is_met
 
 
 UNREADABLE = [
@@ -151,7 +151,7 @@ UNREADABLE = [
 @pytest.mark.parametrize(("word", "text"), UNREADABLE)
 def test_memory_that_is_proposed_for_an_unreadable_wish_is_what_the_gpu_has(h100, word, text):
     (refused,) = conversion(h100, pod({}, {f"gpu-admission.io/{word}": text})).denials
-    assert refused.rule == "GA401"
+    assert refused.rule.id == "GA401"
     (proposed,) = re.findall(r'^write "(\w+)"$', refused.remedy)
     decision = conversion(h100, pod({}, {f"gpu-admission.io/{word}": proposed}))
     assert not decision.findings

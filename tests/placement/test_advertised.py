@@ -363,5 +363,5 @@ def test_mig_devices_of_dra_count_beside_a_device_plugin(pod, cluster):
 def test_examples_of_the_rules_are_true(rule, example):
     pod, node = yaml.safe_load_all(getattr(read_examples(rule), example))
     view = ManifestsView([{"apiVersion": "v1", **node}, NO_CLASSES])
-    found = {finding.rule for finding in node_findings(Pod.read(pod), "team-a", view, DEFAULTS)}
+    found = {finding.rule.id for finding in node_findings(Pod.read(pod), "team-a", view, DEFAULTS)}
     assert found == ({rule} if example == "wrong" else set())

@@ -19,7 +19,7 @@ def told(pod, cluster):
         asking = pod({"nvidia.com/gpu": 1}, annotations={"gpu-admission.io/product": text})
         view = cluster(*parts)
         found = list(misspelt(view, read_wishes(asking, "team-a", view, DEFAULTS)))
-        assert {(finding.rule, finding.severity) for finding in found} <= {("GA405", Severity.WARN)}
+        assert {(finding.rule.id, finding.severity) for finding in found} <= {("GA405", Severity.WARN)}
         return [finding.text for finding in found]
 
     return told

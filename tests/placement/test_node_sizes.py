@@ -14,7 +14,7 @@ IMPLICIT = "deviceclass.resource.kubernetes.io/"
 def told(pod, view):
     found = node_findings(pod, "team-a", view, DEFAULTS)
     # The containers refer to no claim, which is another finding.
-    return [str(finding) for finding in found if finding.rule != "GA415"]
+    return [str(finding) for finding in found if finding.rule.id != "GA415"]
 
 
 def finding(wanted, most, node, resource=GPU, container="containers[0]"):

@@ -35,7 +35,7 @@ def placed(pod, cluster, severities):
         found = list(place(asking, "team-a", view, settings, read_wishes(asking, "team-a", view, settings), edits))
         severities[:] = [finding.severity for finding in found]
         given = {key: value for key, value in edits.document["spec"].items() if key != "containers"}
-        return given, [(finding.rule, finding.text) for finding in found]
+        return given, [(finding.rule.id, finding.text) for finding in found]
 
     return placed
 
@@ -237,7 +237,7 @@ def test_pod_of_a_daemon_set_is_left_on_its_node(pod, cluster):
     settings = GPUAdmissionPolicy(placement=Placement(avoid_shared_gpus=True))
     view = cluster("f1")
     found = place(asking, "team-a", view, settings, read_wishes(asking, "team-a", view, settings), edits)
-    assert [(finding.rule, finding.text) for finding in found] == [
+    assert [(finding.rule.id, finding.text) for finding in found] == [
         (
             "GA407",
             (
@@ -256,7 +256,7 @@ def test_malformed_wish_without_effect_refuses_nothing(pod, cluster, claims):
     view = cluster("f1")
     wishes = read_wishes(asking, "team-a", view, DEFAULTS)
     found = place(asking, "team-a", view, DEFAULTS, wishes, Editor(asking.document))
-    assert [(finding.rule, finding.severity) for finding in found] == [("GA401", Severity.WARN)]
+    assert [(finding.rule.id, finding.severity) for finding in found] == [("GA401", Severity.WARN)]
 
 
 def test_malformed_wish_is_told_and_the_rest_kept(placed):
@@ -326,7 +326,7 @@ def test_findings_warn_but_where_a_wish_cannot_be(pod, cluster):
     view = cluster("f1")
     wishes = read_wishes(asking, "team-a", view, DEFAULTS)
     found = place(asking, "team-a", view, DEFAULTS, wishes, Editor(asking.document))
-    assert [(finding.rule, finding.severity) for finding in found] == [
+    assert [(finding.rule.id, finding.severity) for finding in found] == [
         ("GA401", Severity.DENY),
         ("GA406", Severity.WARN),
         ("GA405", Severity.WARN),

@@ -18,7 +18,7 @@ def found(text):
     """The rules that find something in an example: a pod, and behind it what the cluster has."""
     pod, *cluster = yaml.safe_load_all(text)
     request = Request(pod, kind="Pod", namespace="team-a", name="train", entry="placement")
-    return {finding.rule for finding in review(request, ManifestsView(cluster), DEFAULTS).findings}
+    return {finding.rule.id for finding in review(request, ManifestsView(cluster), DEFAULTS).findings}
 
 
 def test_rules_of_wishes_are_registered():

@@ -60,14 +60,14 @@ def test_every_word_is_read(read):
 )
 def test_word_that_cannot_be_read_is_refused_with_its_remedy(read, word, text, told):
     found = read({f"gpu-admission.io/{word}": text}).findings
-    assert [(finding.rule, finding.severity, finding.text) for finding in found] == [("GA401", Severity.DENY, told)]
+    assert [(finding.rule.id, finding.severity, finding.text) for finding in found] == [("GA401", Severity.DENY, told)]
 
 
 def test_malformed_wish_of_a_daemon_set_refuses_nothing(pod, cluster):
     document = pod(annotations=annotated(min_memory="80GB")).document
     document["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "exporter", "controller": True}]
     found = read_wishes(Pod.read(document), "team-a", cluster(), DEFAULTS).findings
-    assert [(finding.rule, finding.severity) for finding in found] == [("GA401", Severity.WARN)]
+    assert [(finding.rule.id, finding.severity) for finding in found] == [("GA401", Severity.WARN)]
 
 
 def test_words_that_can_be_read_count_beside_one_that_cannot(read):
@@ -135,7 +135,7 @@ def test_word_says_where_it_is_written(read):
 )
 def test_annotation_that_nobody_reads_is_told(read, name, told):
     (finding,) = read(annotated() | {f"gpu-admission.io/{name}": "x"}).findings
-    assert (finding.rule, finding.severity) == ("GA406", Severity.WARN)
+    assert (finding.rule.id, finding.severity) == ("GA406", Severity.WARN)
     assert finding.text == f"metadata.annotations[gpu-admission.io/{name}]: {told}"
 
 

@@ -30,7 +30,7 @@ def refusals(problems):
 
     def refusals(*args, **options):
         found = problems(*args, **options)
-        return [(finding.rule, finding.text) for finding in found if finding.severity is Severity.DENY]
+        return [(finding.rule.id, finding.text) for finding in found if finding.severity is Severity.DENY]
 
     return refusals
 

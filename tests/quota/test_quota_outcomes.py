@@ -255,7 +255,7 @@ def test_what_is_missing_is_a_warning_beside_everything_else():
     path = FieldPath(["spec", "resourceClaims", 0, "resourceClaimTemplateName"])
     missing = problem(path, "no ResourceClaimTemplate gpus exists in team-a", "create it first")
     told = answered(refused(EXCEEDED), problems=(missing,))
-    assert [(finding.rule, finding.severity) for finding in told.findings] == [
+    assert [(finding.rule.id, finding.severity) for finding in told.findings] == [
         ("GA502", Severity.DENY),
         ("GA505", Severity.WARN),
     ]

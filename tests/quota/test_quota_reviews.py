@@ -47,7 +47,7 @@ def claiming(document):
 
 
 def of_quota(decision):
-    return [(found.rule, found.severity) for found in decision.findings if found.rule.startswith("GA50")]
+    return [(found.rule.id, found.severity) for found in decision.findings if found.rule.id.startswith("GA50")]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_pods_of_workloads_are_told_before_they_are_made(pod, example):
         "spec": {"template": {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}},
     }
     request = creating(job, group="batch", kind="Job")
-    (finding,) = [each for each in review(request, example(limited(1)), DEFAULTS).findings if each.rule == "GA502"]
+    (finding,) = [each for each in review(request, example(limited(1)), DEFAULTS).findings if each.rule.id == "GA502"]
     assert finding.severity is Severity.WARN
     assert finding.message.startswith("its pods would be refused: exceeded quota: gpu, requested: all=2, used: all=0, ")
 

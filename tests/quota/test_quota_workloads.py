@@ -56,7 +56,7 @@ def told(workload, *objects, old=None):
     request = Request(workload, old, operation, group="apps", kind="Deployment", namespace="team-a")
     decision = review(request, view, DEFAULTS)
     assert decision.allowed
-    return [(each.rule, str(each.path)) for each in decision.findings if each.rule.startswith("GA5")]
+    return [(each.rule.id, str(each.path)) for each in decision.findings if each.rule.id.startswith("GA5")]
 
 
 def test_deployment_that_fits_is_told_nothing():

@@ -64,7 +64,7 @@ def test_pod_that_is_accepted_is_converted(accepted):
 
 def test_pod_that_is_refused_after_its_conversion_gets_no_patch_and_no_template(refused):
     pod, decision = refused
-    assert [finding.rule for finding in decision.denials] == ["GA602"]
+    assert [finding.rule.id for finding in decision.denials] == ["GA602"]
     assert decision.patch == ()
     assert decision.templates == ()
     assert decision.object == pod

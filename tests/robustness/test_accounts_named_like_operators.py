@@ -45,7 +45,7 @@ def test_account_of_a_tenant_is_refused_like_everyone(name, namespace):
 def test_accounts_of_the_operator_are_warned():
     answer = answered(NODE, "nvidia-vgpu-device-manager", "gpu-operator")
     assert answer.allowed
-    assert [finding.rule for finding in answer.findings] == ["GA157"]
+    assert [finding.rule.id for finding in answer.findings] == ["GA157"]
 
 
 def test_namespaces_of_the_operator_are_those_of_the_settings():

@@ -31,7 +31,7 @@ def pod(limits=None, requests=None, **labels):
 
 def findings(document, namespace="plain"):
     decision = review(Request(document, namespace=namespace), NAMESPACES, DEFAULTS)
-    return [(found.rule, str(found.severity), str(found.path), found.message) for found in decision.findings]
+    return [(found.rule.id, str(found.severity), str(found.path), found.message) for found in decision.findings]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from policies.entries import ENTRIES
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import load_document
 from policies.review import load_rooms, review
+from policies.rules import get_rule
 from policies.settings import DEFAULTS
 from policies.work import Allowance, TooMuchWork, count_work, counted_by
 from webhook.cluster.live import Parts
@@ -208,7 +209,7 @@ async def test_error_aside_is_the_error_of_the_review():
 
 
 def found(number, severity):
-    return Finding("GA101", severity, FieldPath(["spec", number]), "is wrong", "remove it")
+    return Finding(get_rule("GA101"), severity, FieldPath(["spec", number]), "is wrong", "remove it")
 
 
 def test_decision_keeps_fifty_findings_and_counts_the_others():
@@ -225,7 +226,7 @@ def test_denial_behind_many_warnings_is_kept():
 
 
 def test_finding_behind_many_graver_ones_of_another_rule_is_kept():
-    hidden = Finding("GA601", Severity.AUDIT, FieldPath(["spec"]), "is what nobody should see", "")
+    hidden = Finding(get_rule("GA601"), Severity.AUDIT, FieldPath(["spec"]), "is what nobody should see", "")
     decision = Decision(findings=(*(found(number, Severity.WARN) for number in range(100)), hidden))
     assert (len(decision.findings), decision.left_out) == (MOST_FINDINGS, 51)
     assert decision.findings[-1] is hidden

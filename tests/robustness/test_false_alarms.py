@@ -40,7 +40,7 @@ def findings(text, *cluster, operation="CREATE", old=None):
 
 
 def rules(*arguments, **options):
-    return sorted({found.rule for found in findings(*arguments, **options)})
+    return sorted({found.rule.id for found in findings(*arguments, **options)})
 
 
 def mig_node(config="all-balanced", **labels):
@@ -162,5 +162,5 @@ def test_component_that_is_never_deployed_is_a_warning():
     # As in the sample of the operator's own repository.
     enabled = {name: {"enabled": True} for name in ("vgpuDeviceManager", "vfioManager", "sandboxDevicePlugin")}
     sample = policy(vgpuManager={"enabled": True}, sandboxWorkloads={"enabled": False}, **enabled)
-    found = [found for found in findings(sample) if found.rule == "GA186"]
+    found = [found for found in findings(sample) if found.rule.id == "GA186"]
     assert [(str(one.path), one.severity) for one in found] == [("spec.vgpuManager.enabled", Severity.WARN)]

@@ -57,7 +57,7 @@ def test_workload_that_is_no_mapping_is_left_to_the_api_server(document):
 
 
 def test_workload_that_had_no_kind_is_reviewed():
-    assert [finding.rule for finding in workload(JOB, {**JOB, "kind": None}).findings]
+    assert [finding.rule.id for finding in workload(JOB, {**JOB, "kind": None}).findings]
 
 
 @pytest.mark.parametrize(

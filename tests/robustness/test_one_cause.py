@@ -65,28 +65,28 @@ def test_misspelt_product_is_one_finding_with_what_there_is_and_how_it_is_spelle
 
 def test_product_that_is_spelled_right_and_missing_keeps_its_remedy():
     (found,) = wished("H200-NVL")
-    assert (found.rule, found.remedy) == ("GA404", "compare with what exists, or wait for such a node")
+    assert (found.rule.id, found.remedy) == ("GA404", "compare with what exists, or wait for such a node")
 
 
 def test_one_misspelt_product_among_others_stays_a_finding_of_its_own():
-    assert [found.rule for found in wished("H10O*,H200-NVL")] == ["GA405", "GA404"]
+    assert [found.rule.id for found in wished("H10O*,H200-NVL")] == ["GA405", "GA404"]
 
 
 def test_misspelt_product_that_settings_refuse_is_refused():
     found = wished("H10O*", GPUAdmissionPolicy(rules=(RuleOverride("GA405", Severity.DENY),)))
-    assert [(each.rule, each.severity) for each in found] == [("GA405", Severity.DENY), ("GA404", Severity.WARN)]
+    assert [(each.rule.id, each.severity) for each in found] == [("GA405", Severity.DENY), ("GA404", Severity.WARN)]
 
 
 def test_misspelt_product_alone_is_told_by_its_own_rule():
     (found,) = findings(
         pod(**{PRODUCT: "H10O*"}), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
     )
-    assert found.rule == "GA405"
+    assert found.rule.id == "GA405"
     assert without_repeats((found,), {}) == (found,)
 
 
 def test_quota_that_cannot_be_read_is_one_warning_of_a_workload():
-    found = [each for each in findings(ray_cluster("a", "b"), BROKEN_QUOTA) if each.rule == "GA504"]
+    found = [each for each in findings(ray_cluster("a", "b"), BROKEN_QUOTA) if each.rule.id == "GA504"]
     assert [(str(each.path), each.message.endswith("put right (3 pod templates)")) for each in found] == [
         ("spec.headGroupSpec.template", True)
     ]

@@ -45,13 +45,13 @@ def test_directives_of_kustomize_are_one_hint():
 
 def test_mistakes_in_a_patch_are_found():
     assert ("GA101", Severity.DENY) in [
-        (found.rule, found.severity) for found in findings(driver={"kernelModuleType": "precompiled"})
+        (found.rule.id, found.severity) for found in findings(driver={"kernelModuleType": "precompiled"})
     ]
 
 
 def test_forgotten_fields_are_one_refusal():
     found = findings(**{name: {} for name in REQUIRED[2:]})
-    assert [str(each) for each in found if each.rule == "GA101"] == [
+    assert [str(each) for each in found if each.rule.id == "GA101"] == [
         (
             "spec: 3 required fields are missing: daemonsets, nodeStatusExporter, operator; the API server refuses the object "
             "without them; add daemonsets: {}, and the others like it [GA101]"
@@ -60,7 +60,7 @@ def test_forgotten_fields_are_one_refusal():
 
 
 def test_one_forgotten_field_is_told_at_its_place():
-    (found,) = (each for each in findings(**{name: {} for name in REQUIRED}) if each.rule == "GA101")
+    (found,) = (each for each in findings(**{name: {} for name in REQUIRED}) if each.rule.id == "GA101")
     assert str(found.path) == "spec.nodeStatusExporter"
 
 

@@ -41,7 +41,7 @@ def findings(*objects):
     pod = member()
     pod["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     request = Request({"apiVersion": "v1", "kind": "Pod", **pod}, namespace="team-a")
-    return {each.rule for each in validate(request, ManifestsView([*CLASSES, *objects]), DENY)}
+    return {each.rule.id for each in validate(request, ManifestsView([*CLASSES, *objects]), DENY)}
 
 
 def test_template_with_a_gpu_does_not_excuse_a_claim_of_the_group_without_one():

@@ -31,7 +31,7 @@ def findings(document, entry=""):
 
 
 def told(document, entry=""):
-    return [(each.rule, each.severity.value, str(each.path)) for each in findings(document, entry)]
+    return [(each.rule.id, each.severity.value, str(each.path)) for each in findings(document, entry)]
 
 
 @both
@@ -72,7 +72,7 @@ def test_misspelt_names_are_found_in_the_namespace_of_the_operator(data, expecte
     ],
 )
 def test_document_that_is_not_yaml_is_refused_with_its_line_and_column(key, text, rule, place, entry):
-    (finding,) = (each for each in findings(config_map({key: text}), entry) if each.rule == rule)
+    (finding,) = (each for each in findings(config_map({key: text}), entry) if each.rule.id == rule)
     assert (finding.severity, finding.place.path) == ("deny", ("data", key))
     assert (finding.place.line, finding.place.column) == place
 
@@ -90,7 +90,7 @@ def test_document_that_is_not_yaml_is_refused_with_its_line_and_column(key, text
     ],
 )
 def test_names_of_nvidias_guides_are_known(name, rule, entry):
-    assert rule in [each.rule for each in findings(config_map({"any": "nothing of use"}, name), entry)]
+    assert rule in [each.rule.id for each in findings(config_map({"any": "nothing of use"}, name), entry)]
 
 
 OTHERS = {

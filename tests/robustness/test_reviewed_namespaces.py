@@ -77,7 +77,7 @@ def test_labels_that_do_not_change_are_allowed(labels, name):
 
 def test_rights_are_noted_as_not_checked():
     found = findings(namespace({DRA: "enabled", QUOTA: "enforced"}))
-    assert [(each.rule, each.severity, each.message) for each in found] == [
+    assert [(each.rule.id, each.severity, each.message) for each in found] == [
         (
             "GA706",
             Severity.AUDIT,
@@ -97,4 +97,4 @@ def test_audit_of_stored_namespaces_does_not_speak_of_rights():
 
 def test_value_of_admin_access_that_allows_nothing_is_warned_about():
     (found,) = findings(namespace({"resource.kubernetes.io/admin-access": "yes"}))
-    assert (found.rule, found.severity) == ("GA232", Severity.WARN)
+    assert (found.rule.id, found.severity) == ("GA232", Severity.WARN)

@@ -113,7 +113,7 @@ def test_author_of_a_workload_is_warned_at_the_field_that_is_wrong(index, entry)
     document, place = workloads(HALF)[index]
     decision = asked(document, entry=entry)
     assert decision.allowed
-    assert [f"{finding.path}: {finding.message}" for finding in decision.findings if finding.rule == "GA302"] == [
+    assert [f"{finding.path}: {finding.message}" for finding in decision.findings if finding.rule.id == "GA302"] == [
         f"{place}.limits{REFUSED}"
     ]
 
@@ -132,7 +132,7 @@ def training_run(size):
 
 def test_kind_of_the_settings_is_reviewed_early():
     document = workload("example.com/v1", "TrainingRun", workers=[{"template": {"spec": pods(HALF)}}])
-    assert [finding.rule for finding in asked(document, entry="").findings] == ["GA705"]
+    assert [finding.rule.id for finding in asked(document, entry="").findings] == ["GA705"]
     (finding,) = asked(document, ADDED, entry="").findings
     assert str(finding.path) == "spec.workers[0].template.spec.containers[0].resources.limits[nvidia.com/gpu]"
 
@@ -143,8 +143,8 @@ def test_kind_of_the_settings_is_explained():
 
 
 def test_kind_of_the_settings_is_added_up_for_its_quota():
-    assert not any(finding.rule == "GA506" for finding in asked(training_run(4), ADDED).findings)
-    (finding,) = (finding for finding in asked(training_run(5), ADDED).findings if finding.rule == "GA506")
+    assert not any(finding.rule.id == "GA506" for finding in asked(training_run(4), ADDED).findings)
+    (finding,) = (finding for finding in asked(training_run(5), ADDED).findings if finding.rule.id == "GA506")
     assert str(finding.path) == "spec.workers[0].size"
 
 

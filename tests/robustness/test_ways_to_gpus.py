@@ -55,4 +55,4 @@ def test_every_way_through_processes_to_a_gpu_is_found(detours, place, data):
         cut = len(steps)
 
     request = Request(pod("/".join(steps[:cut]) or "/", "/".join(steps[cut:])), namespace="team-a")
-    assert [finding.rule for finding in validate(request, NOWHERE, DENY)] == [rule]
+    assert [finding.rule.id for finding in validate(request, NOWHERE, DENY)] == [rule]

@@ -92,7 +92,7 @@ def test_rule_is_found_by_its_id():
 
 def test_finding_takes_remedy_and_severity_from_its_rule():
     checked = RULES[0]
-    assert checked.finding(PATH, "is wrong") == Finding(checked.id, checked.default, PATH, "is wrong", checked.remedy)
+    assert checked.finding(PATH, "is wrong") == Finding(checked, checked.default, PATH, "is wrong", checked.remedy)
 
 
 def test_occasion_may_know_better():
@@ -111,6 +111,6 @@ def test_occasion_may_know_better():
     ],
 )
 def test_finding_reads_as_one_sentence(path, remedy, text):
-    finding = Finding("GA301", Severity.DENY, FieldPath(path), "is wrong", remedy)
+    finding = Finding(get_rule("GA301"), Severity.DENY, FieldPath(path), "is wrong", remedy)
     assert finding.text == text
     assert str(finding) == f"{text} [GA301]"

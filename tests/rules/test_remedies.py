@@ -123,17 +123,17 @@ def failure(document, decision, finding, proposal):
     """Why writing a proposal does not help; empty where it does."""
     # An object of a kind that does not exist was not looked into before.
     is_new_kind = str(finding.path) in ("kind", "apiVersion")
-    before = {(each.rule, each.path) for each in decision.denials}
+    before = {(each.rule.id, each.path) for each in decision.denials}
     problem = "cannot be written"
     for changed in written(document.request.object, finding, proposal):
         if not isinstance(changed, dict) or changed == document.request.object:
             continue
         after = document.review(changed)
         stays = any(
-            (each.rule, each.path, each.message) == (finding.rule, finding.path, finding.message)
+            (each.rule.id, each.path, each.message) == (finding.rule.id, finding.path, finding.message)
             for each in after.findings
         )
-        refused = [str(each) for each in after.denials if not is_new_kind and (each.rule, each.path) not in before]
+        refused = [str(each) for each in after.denials if not is_new_kind and (each.rule.id, each.path) not in before]
         if not stays and not refused and after.not_reviewed == decision.not_reviewed:
             return ""
         problem = "the finding stays" if stays else f"is refused: {refused[0]}" if refused else "is not reviewed"
@@ -153,7 +153,7 @@ def test_what_a_remedy_proposes_works(source):
 
 
 def test_no_rule_is_forgotten():
-    tried = {finding.rule for source in SOURCES for _, decision in reviewed(source) for finding in decision.findings}
+    tried = {finding.rule.id for source in SOURCES for _, decision in reviewed(source) for finding in decision.findings}
     forgotten = {rule.id for rule in all_rules()} - tried - UNTRIED.keys()
     assert not forgotten, "make the example of the rule a whole object, so that what its remedy proposes is tried"
 

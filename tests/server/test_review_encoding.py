@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import policies.review  # noqa: F401 - registers every rule
 from policies.decision import Decision, Finding, Severity
 from policies.entries import ENTRIES, Entry
 from policies.kubernetes.paths import FieldPath
 from policies.request import Request
+from policies.rules import get_rule
 from webhook.server.admission_response import encode, encode_failure
 
 MUTATING = ENTRIES["conversion"]
@@ -21,7 +23,7 @@ POLICY = Request({}, group="nvidia.com", kind="ClusterPolicy", name="cluster-pol
 
 
 def finding(rule="GA307", message="is wrong", remedy="make it right", path=("spec", "x"), severity=Severity.DENY):
-    return Finding(rule, severity, FieldPath(path), message, remedy)
+    return Finding(get_rule(rule), severity, FieldPath(path), message, remedy)
 
 
 def response(decision, entry=MUTATING, request=REQUEST):

@@ -6,6 +6,7 @@ from policies.decision import Decision, Finding, Severity
 from policies.kubernetes.paths import FieldPath
 from policies.request import Request, UserInfo
 from policies.review import review
+from policies.rules import get_rule
 from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, SettingsError, parse_settings, settings_for
 from webhook.cluster.manifests import ManifestsView
 
@@ -19,7 +20,7 @@ def policy(*exemptions, **fields):
 
 
 def judged(settings, *severities, rule="GA307", user=ALICE, namespace="team-a"):
-    findings = [Finding(rule, severity, FieldPath(), "is wrong", "") for severity in severities]
+    findings = [Finding(get_rule(rule), severity, FieldPath(), "is wrong", "") for severity in severities]
     return settings_for(user, namespace, settings).judge(findings, namespace)
 
 
@@ -89,7 +90,8 @@ def test_what_is_audited_or_off_anyway_is_no_use_of_an_exemption():
 
 def test_uses_are_in_the_audit_annotations():
     exempt = [
-        Finding(rule, Severity.AUDIT, FieldPath(), "is wrong", "", exempt=True) for rule in ("GA601", "GA307", "GA601")
+        Finding(get_rule(rule), Severity.AUDIT, FieldPath(), "is wrong", "", exempt=True)
+        for rule in ("GA601", "GA307", "GA601")
     ]
     annotations = Decision(findings=tuple(exempt)).audit_annotations
     assert annotations == {"findings": "GA601=audit, GA307=audit, GA601=audit", "exempt": "GA307, GA601"}

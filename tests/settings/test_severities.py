@@ -2,8 +2,10 @@
 
 import pytest
 
+import policies.review  # noqa: F401 - registers every rule
 from policies.decision import Decision, Finding, Severity
 from policies.kubernetes.paths import FieldPath
+from policies.rules import get_rule
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 
 DENY, WARN, AUDIT, OFF = Severity.DENY, Severity.WARN, Severity.AUDIT, Severity.OFF
@@ -14,7 +16,7 @@ def policy(*overrides):
 
 
 def finding(rule, severity):
-    return Finding(rule, severity, FieldPath(["spec"]), "is wrong", "put it right")
+    return Finding(get_rule(rule), severity, FieldPath(["spec"]), "is wrong", "put it right")
 
 
 def test_severity_is_the_default_where_nothing_overrides_it():
@@ -64,13 +66,13 @@ def test_later_override_wins_over_a_narrower_one_before_it():
 def test_judging_sets_severities_and_keeps_the_order():
     chosen = policy(("GA302", WARN))
     judged = chosen.judge([finding("GA303", DENY), finding("GA302", DENY), finding("GA301", AUDIT)], "a")
-    assert [(found.rule, found.severity) for found in judged] == [("GA303", DENY), ("GA302", WARN), ("GA301", AUDIT)]
+    assert [(found.rule.id, found.severity) for found in judged] == [("GA303", DENY), ("GA302", WARN), ("GA301", AUDIT)]
 
 
 def test_judging_drops_what_is_off():
     chosen = policy(("GA301", OFF, ("team-*",)))
     findings = [finding("GA301", DENY), finding("GA302", DENY)]
-    assert [found.rule for found in chosen.judge(findings, "team-a")] == ["GA302"]
+    assert [found.rule.id for found in chosen.judge(findings, "team-a")] == ["GA302"]
     assert chosen.judge(findings, "other") == tuple(findings)
 
 

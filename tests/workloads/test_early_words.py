@@ -113,7 +113,7 @@ def words(document, old=None, **request):
 @pytest.mark.parametrize("document", workloads(template(), template("0.5")), ids=lambda document: document["kind"])
 def test_pods_that_would_be_refused_are_told_at_their_template(document):
     (finding,) = early_words(asked(document), VIEW, DEFAULTS, REVIEW).findings
-    assert (finding.rule, finding.severity) == ("GA302", Severity.WARN)
+    assert (finding.rule.id, finding.severity) == ("GA302", Severity.WARN)
     assert str(finding.path) == f"{PLACES[document['kind']]}.spec.containers[0].resources.limits[nvidia.com/gpu]"
     assert finding.message == 'its pods would be refused: "0.5" is not a whole number of devices'
 
@@ -145,7 +145,7 @@ def test_settings_judge_the_pods_and_decide_what_is_told():
     (warned,) = early_words(asked(deployment(template("0.5"))), VIEW, DEFAULTS, told).findings
     audited = early_words(asked(deployment(template(nodeSelector=COUNTED))), VIEW, DEFAULTS, told)
     assert warned.message == '"0.5" is not a whole number of devices, so the pod is not converted'
-    assert [(finding.rule, finding.severity) for finding in audited.findings] == [("GA307", Severity.AUDIT)]
+    assert [(finding.rule.id, finding.severity) for finding in audited.findings] == [("GA307", Severity.AUDIT)]
     assert audited.warnings == ()
 
 
@@ -186,7 +186,7 @@ def test_cluster_of_which_nothing_is_known_has_no_word_about_it():
 def test_wish_that_can_never_be_granted_is_told_of():
     document = deployment(template(annotations={"gpu-admission.io/min-memory": "lots"}))
     (finding,) = early_words(asked(document, namespace="team-legacy"), VIEW, DEFAULTS, REVIEW).findings
-    assert (finding.rule, finding.severity) == ("GA401", Severity.WARN)
+    assert (finding.rule.id, finding.severity) == ("GA401", Severity.WARN)
     assert str(finding.path) == "spec.template.metadata.annotations[gpu-admission.io/min-memory]"
     assert finding.message.startswith("its pods would be refused: ")
 
@@ -195,7 +195,7 @@ def test_gpus_taken_behind_the_scheduler_s_back_are_told_of():
     (finding,) = early_words(
         asked(deployment(template(gpus=0, runtimeClassName="nvidia"))), VIEW, DEFAULTS, REVIEW
     ).findings
-    assert (finding.rule[:3], finding.severity) == ("GA6", Severity.WARN)
+    assert (finding.rule.id[:3], finding.severity) == ("GA6", Severity.WARN)
     assert str(finding.path) == "spec.template.spec.runtimeClassName"
 
 

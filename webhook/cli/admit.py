@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from policies.causes import once_per_cause
 from policies.decision import Decision, Severity
+from policies.entries import ENTRIES
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pod_templates import pod_of, template_of
 from policies.patch import Editor
 from policies.request import Request
-from policies.review import entries_called, review
+from policies.review import review
 from policies.review.coverage import UNREVIEWED, uncovered
-from policies.review.quota import Templates
 from policies.review.together import pods_together
 from policies.settings.exempt_namespaces import NEVER_MATCHED
 from policies.workload_templates import templates_of
@@ -100,7 +100,7 @@ class Result:
     def misses_gpus(self) -> bool:
         """Whether the object was not reviewed, and a warning says where it mentions GPUs."""
         return self.verdict == "not reviewed" and any(
-            finding.rule == UNREVIEWED.id and finding.severity is Severity.WARN for finding in self.findings
+            finding.rule is UNREVIEWED and finding.severity is Severity.WARN for finding in self.findings
         )
 
 
@@ -110,7 +110,6 @@ class _Part:
 
     template: PodTemplate | None
     """None for the subject itself."""
-    request: Request
     decision: Decision
     patch: tuple[Operation, ...]
 
@@ -121,21 +120,20 @@ def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> 
     is_skipped = request.operation == "DELETE" or request.namespace in NEVER_MATCHED
     templates = () if is_skipped else templates_of(request.object, view, settings)
     decision = _together(request, view, settings) if templates else review(request, view, settings)
-    parts = [_Part(None, request, decision, decision.patch)]
+    parts = [_Part(None, decision, decision.patch)]
     written = _as_written(subject, settings)
     edits = Editor(decision.object)
     for found in templates:
         # Subjects have these defaults already, except in templates that are composed of several fields.
         pod = pod_of(with_defaults(found.template), decision.object, request.namespace)
-        asked = Request(object=pod, namespace=request.namespace)
-        answer = review(asked, view, settings)
-        parts.append(_Part(found, asked, answer, tuple(_rooted(answer.patch, found))))
+        answer = review(Request(object=pod, namespace=request.namespace), view, settings)
+        parts.append(_Part(found, answer, tuple(_rooted(answer.patch, found))))
         if answer.patch:
             _write(edits, found, template_of(answer.object, found.template))
     denials = tuple(finding for finding in written if finding.severity is Severity.DENY)
     refusals = (
         *([Refusal("", denials, of_pods=False)] if denials else ()),
-        *(_refusal(part, view, settings) for part in parts if not part.decision.allowed),
+        *(_refusal(part) for part in parts if not part.decision.allowed),
     )
     told = once_per_cause([_findings(part) for part in parts], "pod template")
     findings = (*written, *dict.fromkeys(finding for part in told for finding in part))
@@ -180,20 +178,11 @@ def _findings(part: _Part) -> tuple[Finding, ...]:
     return tuple(replace(finding, path=home(finding.path)) for finding in part.decision.findings)
 
 
-def _refusal(part: _Part, view: ClusterView, settings: GPUAdmissionPolicy) -> Refusal:
+def _refusal(part: _Part) -> Refusal:
     denials = tuple(finding for finding in _findings(part) if finding.severity is Severity.DENY)
+    entry = denials[0].entry
     is_later = part.decision.retry_after is not None
-    return Refusal(_refusing_webhook(part.request, view, settings), denials, part.template is not None, is_later)
-
-
-def _refusing_webhook(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> str:
-    """The webhook that says no first when they are asked one by one."""
-    for entry in entries_called(request, view, settings):
-        answer = review(replace(request, entry=entry.name), view, settings)
-        if not answer.allowed:
-            return entry.webhook
-        request, view = request.of(answer.object), Templates(view, answer.templates)
-    return ""
+    return Refusal(ENTRIES[entry].webhook if entry else "", denials, part.template is not None, is_later)
 
 
 def _write(edits: Editor, found: PodTemplate, template: Object) -> None:

@@ -52,7 +52,7 @@ def _result(result: Result) -> dict[str, Any]:
         place = subject.position_of(finding)
         findings.append(
             {
-                "rule": finding.rule,
+                "rule": finding.rule.id,
                 "severity": str(finding.severity),
                 "path": str(finding.path),
                 "message": finding.message,

@@ -17,7 +17,7 @@ from policies.rules import all_rules, get_rule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.rules import Rule
+    from policies.decision import Rule
 
 __all__ = ["command", "read_examples"]
 

@@ -12,7 +12,6 @@ from policies.causes import once_per_cause
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.review.pods import MALFORMED
-from policies.rules import get_rule, told_by_field
 from webhook.cli import kubectl
 from webhook.cli.diff import diff, styled
 
@@ -77,8 +76,7 @@ def _lines(result: Result) -> Iterator[str]:
     yield from kubectl_lines(result)
     for finding in result.findings:
         place = subject.position_of(finding)
-        rule = get_rule(finding.rule)
-        yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {rule.title if rule else ''}"
+        yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {finding.rule.title}"
         yield from _excerpt(subject.document, finding)
     if result.left_out:
         yield f"  and {result.left_out:,} more findings; put these right first"
@@ -104,7 +102,7 @@ def _excerpt(document: Object, finding: Finding) -> Iterator[str]:
 def _refusal(result: Result, refusal: Refusal) -> str:
     subject, findings = result.subject, refusal.findings
     # Of a malformed pod the API server would not get as far as asking a webhook, and words it the same.
-    if all(finding.rule == MALFORMED.id or told_by_field(finding.rule) for finding in findings):
+    if all(finding.rule is MALFORMED or finding.rule.names_fields for finding in findings):
         causes = [printable(str(finding)) for finding in findings]
         return kubectl.invalid(subject.request.kind, printable(subject.name), causes)
     message = "\n".join(printable(str(finding)) for finding in findings)

@@ -229,4 +229,4 @@ class Admission:
         verdict = "denied" if not decision.allowed else "changed" if decision.patch else "allowed"
         self.metrics.count_answer(entry.name, verdict, elapsed)
         self.metrics.count_decision(entry.name, decision, dry_run=request.dry_run)
-        log_decision(entry, request, verdict, [finding.rule for finding in decision.findings], elapsed)
+        log_decision(entry, request, verdict, [finding.rule.id for finding in decision.findings], elapsed)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from policies.kubernetes.printable import printable
-from policies.rules import told_by_field
 from policies.warnings import warning_lines
 from webhook.server.admission_review import API_VERSION, KIND, name_in
 
@@ -149,21 +148,21 @@ def _review(response: dict[str, Any]) -> dict[str, Any]:
 
 def _refusal(decision: Decision, request: Request) -> dict[str, Any]:
     denials = decision.denials
-    lines, more = _fitting(denials, lambda finding: _line(finding.text, finding.rule))
+    lines, more = _fitting(denials, lambda finding: _line(finding.text, finding.rule.id))
     if decision.left_out:
         unseen = len(denials) - len(lines) + decision.left_out
         more = f"and {unseen:,} more findings; put these right first"
     message = "\n".join([*lines, more] if more else lines)
     if decision.retry_after is not None:
         return _later(message, decision.retry_after)
-    if not all(told_by_field(finding.rule) for finding in denials):
+    if not all(finding.rule.names_fields for finding in denials):
         return {"status": "Failure", "code": 403, "reason": "Forbidden", "message": message}
     causes = [
         {
             "reason": "FieldValueInvalid",
             "field": _one_line(str(finding.path), _LONGEST_LINE) or "(the whole object)",
             "message": _line(
-                f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message, finding.rule
+                f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message, finding.rule.id
             ),
         }
         for finding in denials[: len(lines)]

@@ -129,7 +129,7 @@ class Metrics:
     def count_decision(self, entry: str, decision: Decision, *, dry_run: bool) -> None:
         """Count what the rules found, and what became of a pod that was to be converted."""
         for finding in decision.findings:
-            self._findings.labels(entry, finding.rule, finding.severity.value).inc()
+            self._findings.labels(entry, finding.rule.id, finding.severity.value).inc()
             if finding.exempt:
                 self._exempted.labels(entry, finding.rule).inc()
         if entry == _CONVERSION and not dry_run and (outcome := _outcome(decision)):

@@ -124,7 +124,7 @@ CONFLICTING = rule(
     source="k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
 )
 
-IMPOSSIBLE = frozenset({CONTRADICTORY.id, CONFLICTING.id})
+IMPOSSIBLE = frozenset({CONTRADICTORY, CONFLICTING})
 """The rules on wishes that can never be met."""
 
 

@@ -41,6 +41,7 @@ MISSPELT = rule(
     is wrong, or a `*` is missing: the name of an H100 goes on, as in NVIDIA-H100-80GB-HBM3.""",
     remedy="compare with the label nvidia.com/gpu.product of your nodes",
     source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
+    misspelling=True,
 )
 
 

@@ -16,8 +16,7 @@ from policies.rules import rule
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.decision import Finding
-    from policies.rules import Rule
+    from policies.decision import Finding, Rule
 
 __all__ = ["ANNOTATIONS", "PodWishes"]
 

@@ -50,6 +50,7 @@ UNSATISFIED = rule(
     the first pod asks. It may also be a wish for what this cluster was never meant to have.""",
     remedy="compare with what exists, or wait for such a node",
     source="labels of GPU Feature Discovery, or ResourceSlices where nodes have none",
+    unmatched=True,
 )
 
 

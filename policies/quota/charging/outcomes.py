@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from policies.decision import Finding
+    from policies.decision import Finding, Rule
     from policies.quota.charging.charging import Charging
     from policies.quota.charging.verdicts import Holder, Verdict
-    from policies.rules import Rule
 
 __all__ = ["OUTCOMES", "Outcome", "Unavailable", "decision", "outcome_name"]
 

@@ -46,6 +46,7 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     remedy="put right what is named; docs/quota.md describes every field",
     source="docs/quota.md",
     fixed=True,
+    as_invalid=True,
 )
 def readable_quota(change: _Change) -> Iterator[Problem]:
     """A quota with one mistake holds nothing back, and where quotas are enforced its namespace gets no GPU at all.

@@ -216,4 +216,4 @@ def test_devices_of_v1beta1_are_read(said, asking, device_class, gpu, on_node):
 def test_broken_slices_are_passed_over(examined, asking, device_class, broken):
     document = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "x"}, **broken}
     text = "\n---\n".join(yaml.safe_dump(each) for each in (asking(LARGE, count=2), device_class(), document))
-    assert all(found.rule in ("GA221", "GA222", "GA224") for found in examined(text))
+    assert all(found.rule.id in ("GA221", "GA222", "GA224") for found in examined(text))

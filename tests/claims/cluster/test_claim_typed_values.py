@@ -129,7 +129,7 @@ def test_right_form_is_fine(said, asking, text):
 def test_mistake_is_told_once(examined, asking, device_class, gpu, on_node, text):
     documents = (asking(text), device_class(), on_node("node-1", gpu()))
     (found,) = examined("\n---\n".join(map(yaml.safe_dump, documents)))
-    assert (found.rule, found.severity, found.place.line) == ("GA229", Severity.WARN, 1)
+    assert (found.rule.id, found.severity, found.place.line) == ("GA229", Severity.WARN, 1)
 
 
 @pytest.mark.parametrize(

@@ -192,5 +192,5 @@ def test_severity_follows_what_is_known_of_a_gate(examined):
         "MPS}}}}]}}"
     )
     cluster = "\n---\n{apiVersion: nvidia.com/v1alpha1, kind: GPUCluster, metadata: {name: a}, spec: {}}"
-    assert [found.severity for found in examined(head) if found.rule == "GA244"] == ["warn"]
-    assert [found.severity for found in examined(head + cluster) if found.rule == "GA244"] == ["deny"]
+    assert [found.severity for found in examined(head) if found.rule.id == "GA244"] == ["warn"]
+    assert [found.severity for found in examined(head + cluster) if found.rule.id == "GA244"] == ["deny"]

@@ -52,7 +52,7 @@ class Answer:
 
     def has_finding(self, *rules: str) -> bool:
         """True if there is a finding of a rule that begins like one of these."""
-        return any(finding.rule.startswith(rules) for finding in self.findings)
+        return any(finding.rule.id.startswith(rules) for finding in self.findings)
 
 
 def create(
