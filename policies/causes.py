@@ -76,7 +76,10 @@ def without_repeats(findings: tuple[Finding, ...], document: Any) -> tuple[Findi
 
 
 def _follows(found: Finding, cause: Finding) -> bool:
-    """True if a finding says that nothing matches: in placement the field at its path, in conversion the whole request."""
+    """True if a finding says that nothing matches because of a misspelling.
+
+    A finding of conversion is about the whole request, one of placement about the field at its path.
+    """
     return found.rule.unmatched and (found.rule.subject == "conversion" or found.path == cause.path)
 
 
