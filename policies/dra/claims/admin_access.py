@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Checks, Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown

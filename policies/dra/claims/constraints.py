@@ -1,4 +1,4 @@
-"""Constraints: what the devices of a claim have in common, or must not."""
+"""Constraints, and the requests that constraints and configs refer to."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
-from policies.dra.claims.field_errors import REQUIRED, invalid
-from policies.dra.claims.name_errors import qualified_name_error
+from policies.dra.claims.field_errors import REQUIRED, duplicate, invalid, qualified_name_error
+from policies.dra.claims.subject import CLAIMS
+from policies.kubernetes.misspellings import closest
+from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,19 +44,68 @@ def constrained_attributes(subject: Subject) -> Iterator[Problem]:
             remedy = "write it as a constraint of its own"
             yield problem(constraint.path / "distinctAttribute", text, remedy, severity=Severity.WARN)
         name = constraint.fields.get(written[0]) if written else None
-        if isinstance(name, str) and (error := _error(name)):
-            yield problem(constraint.path / written[0], invalid(name, error), _remedy(name))
+        if isinstance(name, str) and (error := _attribute_error(name)):
+            yield problem(constraint.path / written[0], invalid(name, error), _attribute_remedy(name))
 
 
-def _error(name: str) -> str:
+def _attribute_error(name: str) -> str:
     if "/" not in name and not qualified_name_error(name):
         return "a fully qualified name must be a domain and a name separated by a slash"
     return qualified_name_error(name)
 
 
-def _remedy(name: str) -> str:
+def _attribute_remedy(name: str) -> str:
     """What to write in the place of a name that lacks only its domain."""
     if "/" in name or qualified_name_error(name):
         return "write the name as the ResourceSlices have it, with its domain"
     domain = "resource.kubernetes.io" if name in _STANDARD else "gpu.nvidia.com"
     return f"write {domain}/{name}"
+
+
+_UNKNOWN = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+_LISTED = 5
+
+
+@CLAIMS.rule(
+    "GA212",
+    "Constraints and configs must refer to requests of the claim",
+    default=Severity.DENY,
+    remedy="write the name of a request, or leave requests out to mean all",
+    source="k8s.io/kubernetes pkg/apis/resource/validation validateRequestNameRef",
+)
+def references(subject: Subject) -> Iterator[Problem]:
+    """A reference is to a request with all its alternatives, `gpu`, or to one alternative, `gpu/large`.
+
+    A list of references names each once; without a list, all requests are meant.
+    """
+    if subject.kind == "DeviceClass":
+        return
+    known = list(_request_names(subject))
+    for part in subject.referring:
+        written = part.fields.get("requests")
+        seen = set()
+        for index, name in enumerate(written if isinstance(written, list) else ()):
+            path = part.path / "requests" / index
+            if not isinstance(name, str):
+                continue
+            if name not in known:
+                yield problem(path, invalid(name, _UNKNOWN), _reference_remedy(name, known))
+            elif name in seen:
+                yield problem(path, duplicate(name), "name each request once")
+            seen.add(name)
+
+
+def _request_names(subject: Subject) -> Iterator[str]:
+    for request in subject.requests:
+        yield request.name
+        if request.is_prioritized:
+            yield from (subrequest.full_name for subrequest in request.subrequests)
+
+
+def _reference_remedy(name: str, known: list[str]) -> str | None:
+    guess = next((other for other in known if other.endswith(f"/{name}")), None) or closest(name, known)
+    if guess:
+        return f'write "{printable(guess)}"'
+    listed = ", ".join(printable(other) for other in known[:_LISTED])
+    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    return f"write one of {listed}{more}" if known else None

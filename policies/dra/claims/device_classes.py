@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.field_errors import invalid
+from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.names import is_label_key
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.view import UNKNOWN

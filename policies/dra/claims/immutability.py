@@ -1,4 +1,4 @@
-"""Immutability: what cannot change once it is there."""
+"""What cannot change or be set: the spec of a claim that exists, the status of a new one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claim_schemas import EXACT_REQUEST_FIELDS
-from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.field_errors import invalid
+from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.subject import Subject
     from policies.kubernetes.objects import Object
+
 
 _SPEC = FieldPath(["spec"])
 _REMEDIES = {
@@ -168,3 +169,20 @@ def _as_written(path: FieldPath, subject: Subject) -> FieldPath:
     if subject.version == "v1beta1" and subject.kind != "ComputeDomain" and path[at : at + 1] == ("exactly",):
         return FieldPath((*path[:at], *path[at + 1 :]))
     return path
+
+
+@CLAIMS.rule(
+    "GA218",
+    "A new claim must not have a status",
+    default=Severity.WARN,
+    remedy="remove it",
+    source="k8s.io/kubernetes pkg/registry/resource/resourceclaim/strategy.go PrepareForCreate",
+)
+def no_status(subject: Subject) -> Iterator[Problem]:
+    """The scheduler writes which devices a claim has got; a status in a manifest is silently dropped.
+
+    A claim that was exported from a cluster gets other devices when it is created again. Certain devices are chosen by a
+    selector, on their uuid for example.
+    """
+    if subject.old is None and subject.object.get("status") and subject.kind in ("ResourceClaim", "ComputeDomain"):
+        yield problem(FieldPath(["status"]), "is dropped when the object is created; Kubernetes writes it later")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.field_errors import too_many
+from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:

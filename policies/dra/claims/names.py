@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
-from policies.dra.claims.field_errors import REQUIRED, forbidden, invalid, too_long
-from policies.dra.claims.name_errors import (
+from policies.dra.claims.field_errors import (
     LONGEST_LABEL,
     LONGEST_SUBDOMAIN,
+    REQUIRED,
     as_dns_subdomain,
     as_label_value,
+    forbidden,
+    invalid,
     label_error,
     label_key_error,
     label_value_error,
     subdomain_error,
+    too_long,
 )
+from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.paths import FieldPath, lookup
 
 if TYPE_CHECKING:

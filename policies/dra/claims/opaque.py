@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
-from policies.dra.claims.field_errors import REQUIRED, invalid, too_long
-from policies.dra.claims.name_errors import driver_name_error
+from policies.dra.claims.field_errors import REQUIRED, driver_name_error, invalid, too_long
+from policies.dra.claims.subject import CLAIMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

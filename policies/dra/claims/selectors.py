@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from policies.checks import Problem, problem
 from policies.decision import Place, Severity
 from policies.dra.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, Selector, compile_selector
-from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.effort import EACH, MOST_TEXT, size_of
 from policies.dra.claims.field_errors import REQUIRED, forbidden, invalid, too_long
 from policies.dra.claims.limits import MOST
 from policies.dra.claims.selector_mistakes import near, of_its_own, remedy, visible
+from policies.dra.claims.subject import CLAIMS
 from policies.dra.selector_limits import LONGEST_TEXT
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.rules import get_rule

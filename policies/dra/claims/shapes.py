@@ -1,14 +1,14 @@
-"""Shapes: the fields that a version of the API has, and their types."""
+"""The fields of a version of the API, and their types."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claim_schemas import schema_of
-from policies.dra.claims.checks import CLAIMS
-from policies.dra.claims.misplaced import of_exact_request, right_place
+from policies.dra.claim_schemas import EXACT_REQUEST_FIELDS, schema_of
+from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
 from policies.schema import find_problems
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.subject import Subject
     from policies.schema import SchemaProblem
+
+__all__ = ["right_place"]
 
 _KNOWN = (1, 36)
 """The newest version of Kubernetes whose fields are all in the schemas."""
@@ -58,16 +60,16 @@ def known_fields(subject: Subject) -> Iterator[Problem]:
             and len(found.path) < len(subject.devices_path) + 4
         ):
             remedy = "write what is in it in the request itself, or apiVersion: resource.k8s.io/v1"
-            yield problem(found.path, _unknown(subject), remedy)
+            yield problem(found.path, _unknown_text(subject), remedy)
         else:
             yield _unknown_field(subject, found)
     for path, names in flat.items():
         first = "deviceClassName" if "deviceClassName" in names else names[0]
-        text = f"{_unknown(subject)}, which has {'it' if len(names) == 1 else ', '.join(names)} under exactly"
+        text = f"{_unknown_text(subject)}, which has {'it' if len(names) == 1 else ', '.join(names)} under exactly"
         yield problem(path / first, text, _below_exactly(lookup(subject.object, path), names))
 
 
-def _unknown(subject: Subject) -> str:
+def _unknown_text(subject: Subject) -> str:
     return f"unknown field in {printable(str(subject.object.get('apiVersion')))}"
 
 
@@ -77,7 +79,9 @@ def _unknown_field(subject: Subject, found: SchemaProblem) -> Problem:
     running = subject.facts.view.server_version()
     newer = subject.kind == "ComputeDomain" or (running is not UNKNOWN and running > _KNOWN)
     guessed = remedy.startswith("write ") or place is not None
-    return problem(found.path, _unknown(subject), remedy, severity=Severity.WARN if newer and not guessed else None)
+    return problem(
+        found.path, _unknown_text(subject), remedy, severity=Severity.WARN if newer and not guessed else None
+    )
 
 
 def _below_exactly(request: dict[str, Any], names: list[str]) -> str:
@@ -135,3 +139,86 @@ def _remedy(path: FieldPath, value: Any) -> str | None:
             return "write a list: a dash before each entry"
         case _:
             return None
+
+
+_DEVICES = frozenset({"requests", "constraints", "config"})
+_PLACES: tuple[tuple[str, re.Pattern[str], frozenset[str], str], ...] = tuple(
+    (kind, re.compile(parent), frozenset(fields), remedy)
+    for kind, parent, fields, remedy in (
+        ("Claim", r"", {"devices", *_DEVICES}, "indent it below spec"),
+        ("Claim", r"spec(\.spec)?", _DEVICES, "write it under devices"),
+        (
+            "Claim",
+            r"spec(\.spec)?",
+            {"resourceClassName", "parametersRef", "allocationMode", "controller"},
+            "remove it, and ask for devices of a DeviceClass under devices; it is a field of versions before v1alpha3",
+        ),
+        ("ResourceClaimTemplate", r"spec", {"devices"}, "write it under spec.spec, one level deeper than in a claim"),
+        ("ResourceClaim", r"spec", {"spec"}, "write what is in it under spec; only a template has spec.spec"),
+        ("ResourceClaim", r"spec", {"metadata"}, "write it beside spec; only a template has spec.metadata"),
+        (
+            "Claim",
+            r".*requests\.\[\](\.exactly)?",
+            {"config", "constraints"},
+            "write it under devices, beside requests",
+        ),
+        ("Claim", r".*requests\.\[\]\.exactly", {"name"}, "write it beside exactly"),
+        ("Claim", r".*requests\.\[\]\.exactly", {"firstAvailable"}, "write it in the place of exactly"),
+        ("Claim", r".*firstAvailable\.\[\]", {"adminAccess"}, "remove it; only an exact request can have it"),
+        (
+            "Claim",
+            r".*firstAvailable\.\[\]",
+            {"exactly", "firstAvailable"},
+            "write what is in it in the alternative itself",
+        ),
+        ("Claim", r".*(requests|firstAvailable)\.\[\](\.exactly)?", {"cel"}, "write selectors: [{cel: ...}]"),
+        ("Claim", r".*constraints\.\[\]", {"cel", "selectors", "matchExpression"}, "write a selector in the request"),
+        ("", r".*selectors\.\[\]", {"expression"}, "write it under cel"),
+        ("", r".*config\.\[\]", {"driver", "parameters"}, "write it under opaque"),
+        ("DeviceClass", r"", {"selectors", "config", "extendedResourceName"}, "indent it below spec"),
+        ("DeviceClass", r"spec", {"devices", "requests", "constraints"}, "remove it; a ResourceClaim asks for devices"),
+        (
+            "DeviceClass",
+            r"spec",
+            {"suitableNodes"},
+            "remove it; Kubernetes 1.32 dropped it, and pods choose their nodes",
+        ),
+        ("DeviceClass", r"spec", {"driver", "opaque"}, "write it under config, in an entry of the list"),
+        ("DeviceClass", r"spec\.config\.\[\]", {"requests"}, "remove it; the config of a class is for all its devices"),
+        ("ComputeDomain", r"", {"numNodes", "channel"}, "indent it below spec"),
+        ("ComputeDomain", r"spec", {"resourceClaimTemplate", "allocationMode"}, "write it under channel"),
+        (
+            "ComputeDomain",
+            r"spec\.channel",
+            {"name", "resourceClaimTemplateName"},
+            "write resourceClaimTemplate: {name: ...}",
+        ),
+        ("ComputeDomain", r"spec\.channel", {"numNodes"}, "write it under spec"),
+    )
+)
+"""Of which kinds, under which parent, which fields: what to do with them. `Claim` is claims and templates."""
+
+
+def right_place(subject: Subject, path: FieldPath) -> str | None:
+    """What to do with an unknown field; None where nobody knows what was meant.
+
+    The fields of an exact request, which v1 and v1beta1 have in different places, are not told here.
+    """
+    parent = ".".join("[]" if isinstance(step, int) else step for step in path[:-1])
+    name = path[-1]
+    claim = subject.kind in ("ResourceClaim", "ResourceClaimTemplate")
+    for kind, pattern, fields, remedy in _PLACES:
+        meant = kind in ("", subject.kind) or (kind == "Claim" and claim)
+        if meant and name in fields and pattern.fullmatch(parent):
+            return remedy
+    if parent.endswith(("].capacity", "exactly.capacity")):
+        return "write it under requests"
+    return None
+
+
+def of_exact_request(subject: Subject, path: FieldPath) -> bool:
+    """Whether an unknown field is one of an exact request, written where v1beta1 has it."""
+    steps = path[len(subject.devices_path) : -1]
+    return (
+        path[-1] in EXACT_REQUEST_FIELDS and len(steps) == 2 and steps[0] == "requests" and subject.version != "v1beta1"
+    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from policies.checks import Checks
 from policies.dra.resource_claims import Claim, read_configs
 from policies.entries import CLAIM_KINDS
 from policies.kubernetes.objects import Object, name_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from policies.dra.resource_claims import Config, Constraint, DeviceRequest, Subrequest
     from policies.request import Request
 
-__all__ = ["SelectorText", "Subject"]
+__all__ = ["CLAIMS", "SelectorText", "Subject"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,10 @@ class Subject:
     def referring(self) -> tuple[Constraint | Config, ...]:
         """All that refers to requests: constraints and configs."""
         return (*self.constraints, *self.configs)
+
+
+CLAIMS: Checks[Subject] = Checks()
+"""The rules of claims, templates, DeviceClasses and ComputeDomains."""
 
 
 def _selectors(document: Any, path: FieldPath, subrequest: Subrequest | None) -> Iterator[SelectorText]:

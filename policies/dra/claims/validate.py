@@ -4,45 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-# Imported for the rules that they register, in the order in which these are told: what the API server says comes first.
-# isort: off
+# Imported for the rules that they register.
 from policies.dra.claims import (  # noqa: F401
-    versions,
-    shapes,
-    names,
-    request_names,
-    prioritized_lists,
-    exact_requests,
-    limits,
-    tolerations,
-    capacity,
+    admin_access,
     constraints,
-    references,
-    opaque,
     device_classes,
-    selectors,
     immutability,
-    status,
+    limits,
+    names,
+    opaque,
+    requests,
+    selectors,
+    shapes,
+    versions,
 )
-from policies.dra.claims import admin_access  # noqa: F401
 from policies.dra.claims.cluster import (  # noqa: F401
+    agreement,
     classes,
-    dropped,
-    results,
     domains,
+    dropped,
+    matches,
     removed,
+    results,
+    spelling,
     typed_values,
     unguarded,
-    spelling,
-    matches,
-    agreement,
 )
-from policies.dra.claims import nvidia  # noqa: F401
-
-# isort: on
-from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.facts import Facts
-from policies.dra.claims.subject import Subject
+from policies.dra.claims.nvidia import (  # noqa: F401
+    compute_domains,
+    config_targets,
+    decoding,
+    mps,
+    sharing,
+)
+from policies.dra.claims.subject import CLAIMS, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +52,7 @@ __all__ = ["validate"]
 
 
 def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """Everything that is wrong with what is created; nothing for kinds that are not of dynamic resource allocation."""
+    """Findings for a claim, template, DeviceClass or ComputeDomain; none for objects of other kinds."""
     subject = Subject.of(request, Facts(view, settings, compares=request.compares))
     if subject is not None:
         subject.facts.effort.reserve([selector.text for selector in subject.selectors])

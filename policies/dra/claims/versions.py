@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claim_schemas import VERSIONS, schema_of
-from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.printable import printable
 from policies.view import UNKNOWN

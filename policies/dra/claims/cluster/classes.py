@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.cel import CelCompileError
-from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.matching import class_selectors, is_new, of_class
 from policies.dra.claims.cluster.wording import cut, named
-from policies.dra.claims.name_errors import subdomain_error
+from policies.dra.claims.field_errors import subdomain_error
+from policies.dra.claims.subject import CLAIMS
 from policies.dra.class_names import class_meant, other_classes
 from policies.kubernetes.objects import name_of
 from policies.view import UNKNOWN

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.missing import missing_reads
 from policies.dra.claims.cluster.nvidia_devices import STANDARD
 from policies.dra.claims.cluster.wording import path_of, text_place
+from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import printable
 

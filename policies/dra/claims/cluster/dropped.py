@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
+from policies.dra.claims.subject import CLAIMS
 from policies.dra.feature_gates import ON_SINCE
 from policies.kubernetes.paths import lookup
 from policies.view import UNKNOWN

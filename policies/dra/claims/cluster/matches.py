@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.enough_capacity import capacity_asked, shortage, with_capacity
 from policies.dra.claims.cluster.matching import asked_for, for_request, is_new, of_class, wanted_by
 from policies.dra.claims.cluster.near_misses import near_misses
 from policies.dra.claims.cluster.results import MOST_DEVICES
 from policies.dra.claims.cluster.spelling import misspellings
 from policies.dra.claims.cluster.wording import devices
+from policies.dra.claims.subject import CLAIMS
 from policies.dra.inventory import largest_node
 from policies.kubernetes.printable import printable
 

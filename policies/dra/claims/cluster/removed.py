@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.missing import missing_reads
 from policies.dra.claims.cluster.nvidia_devices import REMOVED, SINCE, is_published
 from policies.dra.claims.cluster.unguarded import guarded
 from policies.dra.claims.cluster.wording import lack, named, text_place, what
+from policies.dra.claims.subject import CLAIMS
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:

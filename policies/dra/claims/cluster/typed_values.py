@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.cel import Call, CelRuntimeError, ListLiteral, Literal, Quantity, Semver
-from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.matching import asked_for, is_new, wanted_by
 from policies.dra.claims.cluster.tree import place_of, text_of, walk
 from policies.dra.claims.cluster.wording import cut, path_of, text_place
+from policies.dra.claims.subject import CLAIMS
 from policies.nvidia.identifiers import DRIVER
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
 from policies.dra.claims.cluster.missing import failures, missing_reads
 from policies.dra.claims.cluster.nvidia_devices import DRIVERS, class_with
 from policies.dra.claims.cluster.typed_values import mistakes
 from policies.dra.claims.cluster.wording import cut, devices, lack, named, path_of, text_place, what
+from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.misspellings import closest
 
 if TYPE_CHECKING:

@@ -1,25 +1,156 @@
-"""ComputeDomains: nodes whose GPUs share memory, and the template by which pods get a channel."""
+"""ComputeDomains: nodes whose GPUs share memory, and the configs and templates by which pods get a channel."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
-from policies.dra.claims.field_errors import REQUIRED, invalid
-from policies.dra.claims.name_errors import as_dns_subdomain, subdomain_error
-from policies.dra.claims.nvidia.releases import older
-from policies.kubernetes.objects import name_of
+from policies.dra.claims.field_errors import REQUIRED, as_dns_subdomain, invalid, subdomain_error
+from policies.dra.claims.nvidia.configs import new_configs, nvidia_configs, types_asked
+from policies.dra.claims.nvidia.schemas import is_older
+from policies.dra.claims.subject import CLAIMS
+from policies.kubernetes.misspellings import closest
+from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
+from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.dra.claims.nvidia.configs import NvidiaConfig
     from policies.dra.claims.subject import Subject
+    from policies.dra.resource_claims import Subrequest
     from policies.kubernetes.objects import Object
+
+
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MODES = ("All", "Single")
+
+
+@CLAIMS.rule(
+    "GA253",
+    "A channel must belong to a ComputeDomain in the namespace of the claim",
+    default=Severity.DENY,
+    remedy="write metadata.uid of the ComputeDomain, or use the ResourceClaimTemplate that it makes",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomainconfig.go, "
+    "cmd/compute-domain-kubelet-plugin/computedomain.go AssertComputeDomainNamespace",
+)
+def domain_ids(subject: Subject) -> Iterator[Problem]:
+    """The driver looks for the ComputeDomain by its UID, which it has once it is created, and for channels in the namespace.
+
+    It does not check the mode of allocation: what is not All means Single.
+    """
+    for found in nvidia_configs(subject, "ComputeDomainChannelConfig", "ComputeDomainDaemonConfig"):
+        path, domain = found.at("domainID"), found.value("domainID")
+        if domain is None or domain == "":
+            yield problem(path, "domainID cannot be empty")
+        elif isinstance(domain, str) and not _UID.fullmatch(domain):
+            yield problem(path, f"ComputeDomain not found: {printable(domain)} is no UID", _by_name(domain, subject))
+        elif isinstance(domain, str):
+            yield from _domain_problems(found, domain, subject)
+        mode = found.value("allocationMode")
+        if isinstance(mode, str) and mode not in ("", *_MODES):
+            text = f'"{printable(mode)}" is none of {", ".join(_MODES)}, so the driver takes it for Single'
+            guess = closest(mode, _MODES)
+            remedy = f'write "{guess}"' if guess else "write All or Single"
+            yield problem(found.at("allocationMode"), text, remedy, severity=Severity.WARN)
+
+
+def _by_name(domain: str, subject: Subject) -> str | None:
+    """The UID of a ComputeDomain that was meant by its name."""
+    known = subject.facts.view.get("ComputeDomain", domain, subject.namespace)
+    uid = lookup(known, ("metadata", "uid"))
+    return f"write {printable(uid)}" if isinstance(uid, str) else None
+
+
+def _domain_problems(found: NvidiaConfig, uid: str, subject: Subject) -> Iterator[Problem]:
+    domains = subject.facts.view.list("ComputeDomain")
+    if domains is UNKNOWN:
+        return
+    domain = next((item for item in domains if _uid(item) == uid), None)
+    if domain is None:
+        yield problem(found.at("domainID"), f"ComputeDomain not found: {uid}", severity=Severity.WARN)
+    elif _is_elsewhere(found, domain, subject):
+        where = f'"{name_of(domain)}" is in "{namespace_of(domain)}"'
+        text = f"the ResourceClaim's namespace is different than the ComputeDomain's namespace: {printable(where)}"
+        yield problem(found.at("domainID"), text, "create a ComputeDomain in the namespace of the claim")
+
+
+def _is_elsewhere(found: NvidiaConfig, domain: Object, subject: Subject) -> bool:
+    """Whether a claim can never use a domain; those of daemons are all in the driver's namespace."""
+    namespaces = {subject.namespace, namespace_of(domain)}
+    return found.kind == "ComputeDomainChannelConfig" and len(namespaces) > 1 and "" not in namespaces
+
+
+def _uid(domain: Object) -> Any:
+    return lookup(domain, ("metadata", "uid"))
+
+
+_TYPES = {"channel": "ComputeDomainChannelConfig", "daemon": "ComputeDomainDaemonConfig"}
+_MADE_BY_CONTROLLERS = (
+    ("labels", "resource.nvidia.com/computeDomain"),
+    ("annotations", "resource.kubernetes.io/pod-claim-name"),
+)
+"""What the driver's controller writes on its templates, and Kubernetes on the claims that it makes of templates."""
+
+
+@CLAIMS.rule(
+    "GA254",
+    "Configs of ComputeDomains must be left to the controller of the driver",
+    default=Severity.WARN,
+    remedy="create a ComputeDomain, and have pods name the ResourceClaimTemplate that it makes",
+    source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
+)
+def hand_written_configs(subject: Subject) -> Iterator[Problem]:
+    """The id of a ComputeDomain changes whenever it is created anew, so what is written by hand stops working then.
+
+    The controller keeps the template of a ComputeDomain, and removes it with it.
+    """
+    for owner in _MADE_BY_CONTROLLERS:
+        if lookup(subject.object, ("metadata", *owner)) is not None:
+            return
+    for found in nvidia_configs(subject, *_TYPES.values()):
+        yield problem(found.at("kind"), f"{found.kind} is written by hand, and is for one ComputeDomain only")
+
+
+@CLAIMS.rule(
+    "GA255",
+    "Channels and daemons must be requested with their ComputeDomain",
+    default=Severity.DENY,
+    remedy="create a ComputeDomain, and have pods name the ResourceClaimTemplate that it makes",
+    source="dra-driver-nvidia-gpu cmd/compute-domain-kubelet-plugin/device_state.go getConfigResultsMap",
+)
+def channels_of_domains(subject: Subject) -> Iterator[Problem]:
+    """Without a config the driver takes its default, which has no domain, and refuses that when it prepares the device.
+
+    A request for the class of channels is therefore never enough by itself.
+    """
+    if subject.old is not None or subject.kind == "DeviceClass":
+        return
+    if any(found.kind == "" for found in nvidia_configs(subject) if found.driver == COMPUTE_DOMAIN_DRIVER):
+        return
+    for subrequest in subject.subrequests:
+        types = types_asked(subrequest, subject.facts)
+        kind = _TYPES.get(next(iter(types))) if len(types) == 1 else None
+        if kind is not None and not _is_configured(subrequest, kind, subject):
+            text = f'"{printable(subrequest.full_name)}" has no {kind}, so the driver says "domainID cannot be empty"'
+            yield problem(subrequest.path, text)
+
+
+def _is_configured(subrequest: Subrequest, kind: str, subject: Subject) -> bool:
+    """Whether a config of the claim or of the class is for a request; the name of a list stands for its alternatives."""
+    names = {subrequest.full_name, subrequest.full_name.partition("/")[0]}
+    for config in new_configs(subject):
+        fits = lookup(config.parameters, ("kind",)) == kind if not config.requests else names & {*config.requests}
+        if config.driver == COMPUTE_DOMAIN_DRIVER and fits:
+            return True
+    of_class = lookup(subject.facts.device_class(subrequest.device_class), ("spec", "config"))
+    return bool(of_class)
+
 
 _TEMPLATE = FieldPath(("spec", "channel", "resourceClaimTemplate", "name"))
 _NODES = FieldPath(("spec", "numNodes"))
@@ -98,7 +229,7 @@ def counted_nodes(subject: Subject) -> Iterator[Problem]:
 def _waits_for_nodes(subject: Subject) -> bool:
     """Whether the driver holds pods back: its gate is off, or it is older than the gate."""
     running = subject.facts.driver_version()
-    too_old = running is not UNKNOWN and older(running, _GATED_SINCE)
+    too_old = running is not UNKNOWN and is_older(running, _GATED_SINCE)
     return too_old or subject.facts.driver_gate("IMEXDaemonsWithDNSNames") is False
 
 

@@ -1,21 +1,39 @@
-"""The configs of a claim, template or class that NVIDIA's drivers read."""
+"""The configs that NVIDIA's drivers read, and the requests whose devices they are for.
+
+Source: dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.claims.nvidia.schemas import API_VERSION, DRIVERS
+from policies.dra.claims.limits import MOST
+from policies.dra.claims.nvidia.schemas import API_VERSION, DRIVERS, TYPE_OF, TYPES_OF_DRIVER
+from policies.dra.deviceclasses import SHIPPED_TYPES, TYPES, selector_texts
+from policies.dra.selected_types import selected_types
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import Subject
-    from policies.dra.resource_claims import Config
+    from policies.dra.resource_claims import Config, Subrequest
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["NvidiaConfig", "new_configs", "nvidia_configs"]
+__all__ = [
+    "MOST_DEVICES",
+    "NvidiaConfig",
+    "all_selectors",
+    "listed_types",
+    "most_devices",
+    "new_configs",
+    "nvidia_configs",
+    "reached",
+    "types_asked",
+    "types_selected",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +92,87 @@ def nvidia_configs(subject: Subject, *kinds: str) -> Iterator[NvidiaConfig]:
         found = NvidiaConfig(config, parameters, str(kind) if read else "")
         if not kinds or found.kind in kinds:
             yield found
+
+
+MOST_DEVICES = 32
+"""The devices that a claim can hold; AllocationResultsMaxSize of resource.k8s.io."""
+
+
+def types_asked(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
+    """The types of devices that a request can get; all of them where its class is not known."""
+    return facts.effort.once((types_asked, subrequest.path), lambda: _types_asked(subrequest, facts))
+
+
+def _types_asked(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
+    types, own = _types_of_class(subrequest.device_class, facts), tuple(_own_selectors(subrequest))
+    return types & selected_types(own) if types and facts.effort.admit_own(subrequest.path, own) else types
+
+
+def types_selected(subject: Subject) -> frozenset[str]:
+    """The types of devices that a DeviceClass under review selects."""
+    texts = [selector.text for selector in subject.selectors[:MOST]]
+    return selected_types(texts) if subject.facts.effort.admit_own(subject.devices_path, texts) else TYPES
+
+
+def reached(found: NvidiaConfig, subject: Subject) -> tuple[Subrequest, ...]:
+    """The requests to whose devices the driver may apply a config.
+
+    It compares the names that a config has exactly; one without names is for all devices of its type.
+    """
+    names = found.config.requests
+    if names:
+        return tuple(subrequest for subrequest in subject.subrequests if subrequest.full_name in names)
+    type_ = TYPE_OF.get(found.kind, "")
+    return tuple(subrequest for subrequest in subject.subrequests if type_ in types_asked(subrequest, subject.facts))
+
+
+def most_devices(found: NvidiaConfig, subject: Subject) -> int:
+    """The most devices that a config can be applied to at once; of a prioritized list only one alternative counts."""
+    if subject.kind == "DeviceClass":
+        return MOST_DEVICES
+    names = {subrequest.full_name for subrequest in reached(found, subject)}
+    counts = [
+        max(
+            (_most_of_request(subrequest) for subrequest in request.subrequests if subrequest.full_name in names),
+            default=0,
+        )
+        for request in subject.requests
+    ]
+    return min(sum(counts), MOST_DEVICES) or MOST_DEVICES
+
+
+def _own_selectors(subrequest: Subrequest) -> Iterator[str]:
+    """The CEL expressions of a request, as many as a request can have."""
+    items = subrequest.fields.get("selectors")
+    # A request beyond the length that lists may have is not looked at: that would be work without a bound.
+    if not isinstance(items, list) or any(step >= MOST for step in subrequest.path if isinstance(step, int)):
+        return
+    for item in items[:MOST]:
+        text = lookup(item, ("cel", "expression"))
+        if isinstance(text, str):
+            yield text
+
+
+def all_selectors(subrequest: Subrequest, facts: Facts) -> Iterator[str]:
+    """The CEL expressions of a request and, where it is known, of its class."""
+    found = facts.device_class(subrequest.device_class)
+    yield from (selector_texts(found) or ()) if isinstance(found, dict) else ()
+    yield from _own_selectors(subrequest)
+
+
+def listed_types(types: frozenset[str], driver: str) -> str:
+    """Types of a driver's devices as a message lists them; empty where there are none."""
+    return " or ".join(f'"{type_}"' for type_ in sorted(types & TYPES_OF_DRIVER[driver]))
+
+
+def _types_of_class(name: str, facts: Facts) -> frozenset[str]:
+    found = facts.device_class(name)
+    texts = selector_texts(found) if isinstance(found, dict) else None
+    if texts is not None:
+        admitted = facts.effort.admit_class(name, texts[:MOST])
+        return selected_types(texts[:MOST]) if admitted else TYPES
+    return frozenset({SHIPPED_TYPES[name]}) if name in SHIPPED_TYPES and not isinstance(found, dict) else TYPES
+
+
+def _most_of_request(subrequest: Subrequest) -> int:
+    return MOST_DEVICES if subrequest.allocation_mode == "All" else max(subrequest.count, 0)

@@ -1,15 +1,15 @@
-"""Strict decoding: the driver refuses a config with a field that it does not know, or a value of another type."""
+"""What a driver can decode: the kinds of configs, their fields and the types of these."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
-from policies.dra.claims.nvidia.configs import nvidia_configs
-from policies.dra.claims.nvidia.releases import older
-from policies.dra.claims.nvidia.schemas import SCHEMAS, SINCE
+from policies.dra.claims.nvidia.configs import NvidiaConfig, new_configs, nvidia_configs
+from policies.dra.claims.nvidia.schemas import API_VERSION, DRIVERS, SCHEMAS, SINCE, is_older
+from policies.dra.claims.subject import CLAIMS
+from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
 from policies.schema import Field, find_problems
@@ -20,7 +20,98 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.nvidia.configs import NvidiaConfig
     from policies.dra.claims.subject import Subject
+    from policies.dra.resource_claims import Config
     from policies.schema import SchemaProblem
+
+_DRIVER_OF = {kind: driver for driver, kinds in DRIVERS.items() for kind in kinds}
+_OBJECTS = ("ComputeDomain", "ComputeDomainClique")
+
+
+@CLAIMS.rule(
+    "GA240",
+    "The parameters of a config must be of a kind that the driver reads",
+    default=Severity.DENY,
+    remedy=f"write apiVersion: {API_VERSION} and the kind of a config",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go; prepareDevices of both kubelet plugins",
+)
+def readable_kinds(subject: Subject) -> Iterator[Problem]:
+    """A config is decoded when the devices of a claim are prepared, so a wrong kind leaves its pods ContainerCreating.
+
+    The driver for GPUs reads GpuConfig, MigDeviceConfig and VfioDeviceConfig, that for ComputeDomains the configs of
+    channels and daemons. NVIDIA's own webhook, where it is installed, knows no VfioDeviceConfig and refuses it too. A
+    config for a driver that does not exist is read by nobody.
+    """
+    for found in nvidia_configs(subject):
+        yield from _kind_problems(found)
+        yield from _version_problems(found)
+        yield from _release_problems(subject, found)
+    for config in new_configs(subject):
+        yield from _driver_problems(config)
+
+
+def _kind_problems(found: NvidiaConfig) -> Iterator[Problem]:
+    path, kind = found.at("kind"), found.parameters.get("kind")
+    known = DRIVERS[found.driver]
+    if kind is None or kind == "":
+        yield problem(path, "Object 'Kind' is missing", f"write {_one_of(known)}")
+    elif not isinstance(kind, str):
+        yield problem(path, "couldn't get version/kind; json parse error: kind is not text", f"write {_one_of(known)}")
+    elif kind in known:
+        return
+    elif kind in _DRIVER_OF:
+        remedy = f"write driver: {_DRIVER_OF[kind]}, or {_one_of(known)}"
+        yield problem(path, _unrecognized(kind, found.driver), remedy)
+    elif kind in _OBJECTS:
+        yield problem(path, _unrecognized(kind, found.driver), f"create the {kind} as an object of its own")
+    else:
+        guess = closest(kind, known) or closest(kind, _DRIVER_OF)
+        version = _text_of(found.parameters.get("apiVersion")) or API_VERSION
+        text = f'no kind "{printable(kind)}" is registered for version "{version}"'
+        yield problem(path, text, f'write "{guess}"' if guess else f"write {_one_of(known)}")
+
+
+def _version_problems(found: NvidiaConfig) -> Iterator[Problem]:
+    path, version, kind = found.at("apiVersion"), found.parameters.get("apiVersion"), found.parameters.get("kind")
+    remedy = f"write {API_VERSION}"
+    if version is None or version == "":
+        yield problem(path, "Object 'apiVersion' is missing", remedy)
+    elif not isinstance(version, str):
+        yield problem(path, "couldn't get version/kind; json parse error: apiVersion is not text", remedy)
+    elif version != API_VERSION and isinstance(kind, str) and kind in DRIVERS[found.driver]:
+        text = f'no kind "{kind}" is registered for version "{printable(version)}"'
+        yield problem(path, text, remedy)
+
+
+def _release_problems(subject: Subject, found: NvidiaConfig) -> Iterator[Problem]:
+    running, first = subject.facts.driver_version(), SINCE.get((found.kind, ""))
+    if running is not UNKNOWN and first is not None and is_older(running, first):
+        text = f'no kind "{found.kind}" is registered for version "{API_VERSION}" in the driver\'s release {running}'
+        yield problem(found.at("kind"), text, f"upgrade the driver to {first}, or remove the config")
+
+
+def _driver_problems(config: Config) -> Iterator[Problem]:
+    """A config that nobody reads, told only where it is certainly meant for a driver of NVIDIA."""
+    parameters = config.parameters
+    if not config.driver or config.driver in DRIVERS or not isinstance(parameters, dict):
+        return
+    kind, version = parameters.get("kind"), parameters.get("apiVersion")
+    if isinstance(kind, str) and kind in _DRIVER_OF and version == API_VERSION:
+        text = f'"{printable(config.driver)}" is no driver that reads {kind}, so the config has no effect'
+        path = config.path / "opaque" / "driver"
+        yield problem(path, text, f'write "{_DRIVER_OF[kind]}"', severity=Severity.WARN)
+
+
+def _unrecognized(kind: str, driver: str) -> str:
+    return f"runtime object is not a recognized configuration: {driver} reads no {kind}"
+
+
+def _one_of(kinds: tuple[str, ...]) -> str:
+    return f"one of {', '.join(kinds)}"
+
+
+def _text_of(version: Any) -> str:
+    return printable(version) if isinstance(version, str) else ""
+
 
 _TYPE_META = ("apiVersion", "kind")
 
@@ -38,9 +129,9 @@ def strict_fields(subject: Subject) -> Iterator[Problem]:
     Upper and lower case count. A field of a newer release is one that the release before does not know.
     """
     for found in nvidia_configs(subject):
-        for wrong in _problems(found):
+        for wrong in _schema_problems(found):
             if wrong.kind == "unknown":
-                yield problem(wrong.path, _unknown(found, wrong.path), _remedy(found, wrong))
+                yield problem(wrong.path, _unknown_text(found, wrong.path), _remedy(found, wrong))
         yield from _newer_fields(subject, found)
 
 
@@ -57,22 +148,22 @@ def decodable_values(subject: Subject) -> Iterator[Problem]:
     Nothing else is checked of a part that has the wrong type. A null counts as a field that is not there.
     """
     for found in nvidia_configs(subject):
-        for wrong in _problems(found):
+        for wrong in _schema_problems(found):
             if wrong.kind == "type":
                 yield problem(wrong.path, wrong.message, wrong.remedy)
 
 
-def _problems(found: NvidiaConfig) -> Iterator[SchemaProblem]:
+def _schema_problems(found: NvidiaConfig) -> Iterator[SchemaProblem]:
     schema = SCHEMAS.get(found.kind)
     if schema is not None:
         yield from find_problems(schema, found.parameters, found.at())
 
 
-def _unknown(found: NvidiaConfig, path: FieldPath) -> str:
-    return f'strict decoding error: unknown field "{printable(str(_inside(found, path)))}"'
+def _unknown_text(found: NvidiaConfig, path: FieldPath) -> str:
+    return f'strict decoding error: unknown field "{printable(str(_inner_path(found, path)))}"'
 
 
-def _inside(found: NvidiaConfig, path: FieldPath) -> FieldPath:
+def _inner_path(found: NvidiaConfig, path: FieldPath) -> FieldPath:
     return FieldPath(path[len(found.at()) :])
 
 
@@ -87,7 +178,7 @@ def _remedy(found: NvidiaConfig, wrong: SchemaProblem) -> str:
     if place is not None:
         parent = FieldPath(place[:-1])
         return f"write it under {parent}" if parent else "write it beside apiVersion and kind"
-    parents = _field_at(schema, _inside(found, wrong.path)[:-1]).fields
+    parents = _field_at(schema, _inner_path(found, wrong.path)[:-1]).fields
     return f"remove it; there are {', '.join(sorted(field for field in parents if field not in _TYPE_META))}"
 
 
@@ -108,7 +199,7 @@ def _newer_fields(subject: Subject, found: NvidiaConfig) -> Iterator[Problem]:
     running = subject.facts.driver_version()
     for (kind, field), first in SINCE.items():
         steps = tuple(field.split("."))
-        if kind != found.kind or running is UNKNOWN or not older(running, first):
+        if kind != found.kind or running is UNKNOWN or not is_older(running, first):
             continue
         if field and lookup(found.parameters, steps) is not None:
             text = f'strict decoding error: unknown field "{field}" in the driver\'s release {running}'

@@ -1,13 +1,15 @@
-"""The kinds of configs that NVIDIA's drivers read, with their fields.
+"""The kinds of configs that NVIDIA's drivers read, with their fields, and the releases that brought them.
 
 Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1.
 """
 
 from __future__ import annotations
 
+import re
+
 from policies.schema import Field, parse_schema
 
-__all__ = ["API_VERSION", "DRIVERS", "SCHEMAS", "SINCE", "TYPES_OF_DRIVER", "TYPE_OF"]
+__all__ = ["API_VERSION", "DRIVERS", "SCHEMAS", "SINCE", "TYPES_OF_DRIVER", "TYPE_OF", "is_older"]
 
 API_VERSION = "resource.nvidia.com/v1beta1"
 
@@ -83,3 +85,21 @@ domainID: string
 }
 
 SCHEMAS: dict[str, Field] = {kind: parse_schema(text, _BLOCKS) for kind, text in _TEXTS.items()}
+
+
+_RELEASE = re.compile(r"v?(\d{1,6})\.(\d{1,6})")
+_FIRST_YEAR = 24
+
+
+def is_older(release: str, other: str) -> bool:
+    """Whether a release came before another; False where one of them cannot be read."""
+    one, two = _release_order(release), _release_order(other)
+    return one is not None and two is not None and one < two
+
+
+def _release_order(release: str) -> tuple[bool, int, int] | None:
+    match = _RELEASE.match(release)
+    if match is None:
+        return None
+    major, minor = int(match[1]), int(match[2])
+    return major < _FIRST_YEAR, major, minor

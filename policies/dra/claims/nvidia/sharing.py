@@ -1,21 +1,25 @@
-"""Sharing: the strategy by which the pods of a claim use one GPU, and settings that go with it."""
+"""How pods use a GPU: time-slicing, MPS and passthrough, and the feature gates that these need."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.checks import CLAIMS
-from policies.dra.claims.nvidia.configs import nvidia_configs
+from policies.dra.claims.nvidia.configs import nvidia_configs, types_asked
+from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.misspellings import closest
+from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
     from policies.dra.claims.nvidia.configs import NvidiaConfig
     from policies.dra.claims.subject import Subject
+    from policies.dra.resource_claims import Subrequest
+    from policies.kubernetes.paths import FieldPath
 
 _STRATEGIES = ("TimeSlicing", "MPS")
 _BLOCKS = {"timeSlicingConfig": "TimeSlicing", "mpsConfig": "MPS"}
@@ -44,7 +48,7 @@ def sharing_strategies(subject: Subject) -> Iterator[Problem]:
         elif strategy is None or isinstance(strategy, str):
             text = f"unknown GPU sharing strategy: {printable(strategy or '')}"
             text += f", supported GPU sharing strategies: {', '.join(_STRATEGIES)}"
-            yield problem(found.at("sharing", "strategy"), text, _remedy(found))
+            yield problem(found.at("sharing", "strategy"), text, _strategy_remedy(found))
 
 
 def _unfit_blocks(found: NvidiaConfig) -> Iterator[Problem]:
@@ -62,9 +66,157 @@ def _unfit_blocks(found: NvidiaConfig) -> Iterator[Problem]:
             yield problem(path, text, remedy, severity=Severity.WARN)
 
 
-def _remedy(found: NvidiaConfig) -> str:
+def _strategy_remedy(found: NvidiaConfig) -> str:
     guess = closest(found.strategy, _STRATEGIES)
     meant = [strategy for block, strategy in _BLOCKS.items() if found.value("sharing", block) is not None]
     if guess is None and len(meant) == 1:
         guess = meant[0]
     return f'write "{guess}"' if guess else "write TimeSlicing or MPS, or remove sharing"
+
+
+_GATES = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
+"""The feature gate of each sharing strategy."""
+
+
+@CLAIMS.rule(
+    "GA244",
+    "A config must not need a feature gate that the driver has off",
+    default=Severity.DENY,
+    remedy="turn the feature gate on in the values of the driver's chart, or remove sharing",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go, "
+    "cmd/gpu-kubelet-plugin/device_state.go applySharingConfig, pkg/featuregates",
+)
+def feature_gates(subject: Subject) -> Iterator[Problem]:
+    """Time-slicing, MPS and passthrough are off in the driver by default, and then it refuses what asks for them.
+
+    Which gates are on, settings tell (`spec.draDriver.featureGates`), or else the GPUCluster. Where nobody tells, a
+    config that needs a gate is only warned about.
+    """
+    for found in nvidia_configs(subject, "GpuConfig", "MigDeviceConfig"):
+        if found.strategy in _GATES:
+            yield from _strategy_problems(subject, found)
+        if found.strategy == "MPS":
+            yield from _mps_problems(subject, found)
+    for found in nvidia_configs(subject, "VfioDeviceConfig"):
+        enabled = subject.facts.driver_gate("PassthroughSupport")
+        if enabled is UNKNOWN:
+            yield _unknown_gate(found, "kind", gate="PassthroughSupport")
+        elif not enabled:
+            text = 'has no effect, since the driver offers no vfio devices while its feature gate "PassthroughSupport" is off'
+            remedy = "turn the feature gate on in the values of the driver's chart, or remove the config"
+            yield problem(found.at("kind"), text, remedy, severity=Severity.WARN)
+
+
+def _strategy_problems(subject: Subject, found: NvidiaConfig) -> Iterator[Problem]:
+    gate = _GATES[found.strategy]
+    enabled = subject.facts.driver_gate(gate)
+    if enabled is UNKNOWN:
+        yield _unknown_gate(found, "sharing", "strategy", gate=gate)
+    elif not enabled:
+        text = (
+            f'"{found.strategy}" is selected as the GPU sharing strategy, but the "{gate}" feature gate is not enabled'
+        )
+        yield problem(found.at("sharing", "strategy"), text)
+
+
+def _mps_problems(subject: Subject, found: NvidiaConfig) -> Iterator[Problem]:
+    path = found.at("sharing", "strategy")
+    if subject.facts.driver_gate("DynamicMIG") is True:
+        text = "MPS is not yet supported when using featureGates.DynamicMIG=true"
+        yield problem(path, text, "remove sharing, or turn DynamicMIG off")
+    if subject.facts.driver_gate("ConsumableShares") is True:
+        text = "MPS sharing is not supported when consumable shares is enabled, and its feature gate is on"
+        remedy = "ask for a share of a GPU in place of MPS, or set consumableShares of the driver to disabled"
+        yield problem(path, text, remedy, severity=Severity.WARN)
+
+
+def _unknown_gate(found: NvidiaConfig, *steps: str, gate: str) -> Problem:
+    text = f'needs the driver\'s feature gate "{gate}", which is off by default'
+    remedy = "turn it on, and say so in spec.draDriver.featureGates of the GPUAdmissionPolicy"
+    return problem(found.at(*steps), text, remedy, severity=Severity.WARN)
+
+
+_INTERVALS = ("Default", "Short", "Medium", "Long")
+
+
+@CLAIMS.rule(
+    "GA245",
+    "A time-slice interval must be one that the driver knows",
+    default=Severity.DENY,
+    remedy="write interval: Default, or leave timeSlicingConfig out",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go",
+)
+def time_slice_intervals(subject: Subject) -> Iterator[Problem]:
+    """There are four intervals. Without timeSlicingConfig the driver takes Default; with an empty one it fails.
+
+    MIG devices have no time slices to set: the strategy is accepted for them and does nothing.
+    """
+    for found in nvidia_configs(subject, "GpuConfig", "MigDeviceConfig"):
+        if found.strategy != "TimeSlicing":
+            continue
+        if found.kind == "MigDeviceConfig":
+            text = "has no effect on MIG devices, whose time slices cannot be set"
+            remedy = "remove sharing; pods share a MIG device by sharing its claim"
+            yield problem(found.at("sharing", "strategy"), text, remedy, severity=Severity.WARN)
+        elif isinstance(found.value("sharing", "timeSlicingConfig"), dict):
+            path = found.at("sharing", "timeSlicingConfig", "interval")
+            yield from _interval_problems(path, found.value("sharing", "timeSlicingConfig", "interval"))
+
+
+def _interval_problems(path: FieldPath, interval: Any) -> Iterator[Problem]:
+    if interval is None:
+        text = 'is missing, and the driver fails on that with "invalid memory address or nil pointer dereference"'
+        yield problem(path, text)
+    elif isinstance(interval, str) and interval not in _INTERVALS:
+        text = f"unknown time-slice interval: {printable(interval)}"
+        guess = closest(interval, _INTERVALS)
+        remedy = f'write "{guess}"' if guess else f"write one of {', '.join(_INTERVALS)}"
+        yield problem(path, f"{text}, supported time-slice intervals: {', '.join(_INTERVALS)}", remedy)
+
+
+_POLICIES = ("LegacyOnly", "PreferIommuFD")
+
+
+@CLAIMS.rule(
+    "GA248",
+    "The VFIO devices of a claim must have one config, with an IOMMU backend that exists",
+    default=Severity.DENY,
+    remedy="write one VfioDeviceConfig without requests, which is for all VFIO devices of the claim",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/iommu.go, "
+    "cmd/gpu-kubelet-plugin/device_state.go prepareDevices",
+)
+def vfio_configs(subject: Subject) -> Iterator[Problem]:
+    """The device nodes of the IOMMU are the same for all VFIO devices of a claim, so the driver takes one config only.
+
+    Requests that no config is for have the driver's default, which counts as one more.
+    """
+    configs = list(nvidia_configs(subject, "VfioDeviceConfig"))
+    for found in configs:
+        policy = found.value("iommu", "backendPolicy")
+        if isinstance(policy, str) and policy not in ("", *_POLICIES):
+            text = f"unknown IOMMU backend policy: {printable(policy)}"
+            guess = closest(policy, _POLICIES)
+            remedy = f'write "{guess}"' if guess else f"write one of {', '.join(_POLICIES)}"
+            text += f", supported IOMMU backend policies: {', '.join(_POLICIES)}"
+            yield problem(found.at("iommu", "backendPolicy"), text, remedy)
+    groups = {_vfio_group(subrequest, configs, subject) for subrequest in _vfio_requests(subject)} if configs else set()
+    if len(groups) > 1:
+        text = f"the claim contains {len(groups)} VFIO device groups, but at most one is supported per claim"
+        yield problem(configs[-1].config.path, text)
+
+
+def _vfio_requests(subject: Subject) -> Iterator[Subrequest]:
+    """The requests that certainly get VFIO devices."""
+    for request in subject.requests:
+        for subrequest in request.subrequests:
+            if not request.is_prioritized and types_asked(subrequest, subject.facts) == {"vfio"}:
+                yield subrequest
+
+
+def _vfio_group(subrequest: Subrequest, configs: list[NvidiaConfig], subject: Subject) -> Hashable:
+    """The config that a request's devices get: the last that is for them, else that of their class, else the default."""
+    for index, found in reversed(list(enumerate(configs))):
+        if not found.config.requests or subrequest.full_name in found.config.requests:
+            return index
+    of_class = lookup(subject.facts.device_class(subrequest.device_class), ("spec", "config"))
+    return subrequest.device_class if of_class else None

@@ -1,0 +1,193 @@
+"""The devices that a config is for: their type, the names of their requests, and configs that hide others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.checks import Problem, problem
+from policies.decision import Severity
+from policies.dra.claims.nvidia.configs import listed_types, nvidia_configs, reached, types_asked, types_selected
+from policies.dra.claims.nvidia.schemas import TYPE_OF, TYPES_OF_DRIVER
+from policies.dra.claims.subject import CLAIMS
+from policies.kubernetes.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.dra.claims.nvidia.configs import NvidiaConfig
+    from policies.dra.claims.subject import Subject
+    from policies.dra.resource_claims import DeviceRequest, Subrequest
+
+
+@CLAIMS.rule(
+    "GA249",
+    "A config must name the alternatives of a prioritized list, not the list",
+    default=Severity.DENY,
+    remedy="write the alternatives, as in gpu/large, or leave requests out to mean all devices of the type",
+    source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap",
+)
+def named_alternatives(subject: Subject) -> Iterator[Problem]:
+    """Kubernetes lets the name of a prioritized list stand for its alternatives; NVIDIA's driver does not look it up.
+
+    The devices that were allocated are those of `gpu/large`. The driver finds no config of that name and takes its
+    default silently, so that a GPU that was to be shared is not.
+    """
+    lists = {request.name: request for request in subject.requests if request.is_prioritized}
+    for found in nvidia_configs(subject):
+        names = found.config.fields.get("requests")
+        for index, name in enumerate(names if isinstance(names, list) else ()):
+            missing = _missing_names(lists[name], found, subject) if isinstance(name, str) and name in lists else []
+            if missing:
+                devices = ", ".join(f'"{printable(alternative)}"' for alternative in missing)
+                text = f'"{printable(name)}" is a prioritized list, whose devices are those of {devices}; '
+                text += f"{found.driver} compares names exactly and ignores the config"
+                path = found.config.path / "requests" / index
+                yield problem(path, text, f"write {', '.join(map(printable, missing))}")
+
+
+def _missing_names(request: DeviceRequest, found: NvidiaConfig, subject: Subject) -> list[str]:
+    """The alternatives that a config was meant for and does not name: those that can get devices of its type."""
+    type_ = TYPE_OF.get(found.kind)
+    return [
+        subrequest.full_name
+        for subrequest in request.subrequests
+        if subrequest.full_name not in found.config.requests
+        and (type_ is None or type_ in types_asked(subrequest, subject.facts))
+    ]
+
+
+_KIND_OF = {type_: kind for kind, type_ in TYPE_OF.items()}
+
+
+@CLAIMS.rule(
+    "GA250",
+    "A config must be for devices of its type",
+    default=Severity.DENY,
+    remedy="write the kind of config that these devices have",
+    source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go validateDeviceConfigType",
+)
+def matching_types(subject: Subject) -> Iterator[Problem]:
+    """A GpuConfig for a request that gets a MIG device makes the driver refuse the device when it prepares it.
+
+    That goes for a config that names the request, and for one of its class. What a request gets is known by its class
+    and by its selectors; nothing is said where they leave it open.
+    """
+    for found in nvidia_configs(subject, *TYPE_OF):
+        if subject.kind == "DeviceClass":
+            types = types_selected(subject)
+            if _is_refused(found, types):
+                text = f"cannot apply {found.kind} to devices of type {listed_types(types, found.driver)}"
+                yield problem(found.at("kind"), f"{text}, which the class is for", _kind_remedy(types))
+            continue
+        asked_for = {
+            subrequest.full_name: types_asked(subrequest, subject.facts) for subrequest in reached(found, subject)
+        }
+        for index, name in _named_requests(found):
+            types = asked_for.get(name, frozenset())
+            if _is_refused(found, types):
+                text = f"cannot apply {found.kind} to devices of type {listed_types(types, found.driver)}"
+                text += f" (request: {printable(name)})"
+                yield problem(found.config.path / "requests" / index, text, _kind_remedy(types))
+
+
+@CLAIMS.rule(
+    "GA251",
+    "A config must be for devices that the claim requests",
+    default=Severity.WARN,
+    remedy="remove the config, or ask for devices of its type",
+    source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go matchesDeviceType",
+)
+def effective_configs(subject: Subject) -> Iterator[Problem]:
+    """A config without requests is for all devices of its type, and the driver passes it over where there are none.
+
+    So it does with a config for devices of another driver.
+    """
+    for found in nvidia_configs(subject, *TYPE_OF):
+        type_ = TYPE_OF[found.kind]
+        text = f'is for devices of type "{type_}" of {found.driver}, and'
+        if subject.kind == "DeviceClass":
+            types = types_selected(subject)
+            if type_ not in types and not _is_refused(found, types):
+                yield problem(found.at("kind"), f"{text} the class selects none")
+        elif not found.config.requests:
+            if subject.requests and not reached(found, subject):
+                yield problem(found.at("kind"), f"{text} no request can get one")
+        else:
+            yield from _foreign_requests(found, subject, text)
+
+
+def _foreign_requests(found: NvidiaConfig, subject: Subject, text: str) -> Iterator[Problem]:
+    asked_for = {subrequest.full_name: types_asked(subrequest, subject.facts) for subrequest in reached(found, subject)}
+    for index, name in _named_requests(found):
+        types = asked_for.get(name, frozenset({TYPE_OF[found.kind]}))
+        if TYPE_OF[found.kind] not in types and not _is_refused(found, types):
+            path = found.config.path / "requests" / index
+            yield problem(path, f'the {found.kind} {text} request "{printable(name)}" can get none')
+
+
+def _named_requests(found: NvidiaConfig) -> Iterator[tuple[int, str]]:
+    names = found.config.fields.get("requests")
+    for index, name in enumerate(names if isinstance(names, list) else ()):
+        if isinstance(name, str):
+            yield index, name
+
+
+def _is_refused(found: NvidiaConfig, types: frozenset[str]) -> bool:
+    """Whether devices of the config's driver can be meant, and none of them is of its type."""
+    return TYPE_OF[found.kind] not in types and bool(listed_types(types, found.driver))
+
+
+def _kind_remedy(types: frozenset[str]) -> str | None:
+    kinds = [kind for kind in (_KIND_OF.get(type_) for type_ in sorted(types)) if kind is not None]
+    return f"write opaque.parameters.kind: {kinds[0]}" if len(kinds) == 1 else None
+
+
+@CLAIMS.rule(
+    "GA252",
+    "A config must not hide another for the same request",
+    default=Severity.WARN,
+    remedy="write all settings in one config, or name each request in one config only",
+    source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap, GetOpaqueDeviceConfigs",
+)
+def hidden_configs(subject: Subject) -> Iterator[Problem]:
+    """Configs are not merged: a device has the last that is for it, and of the others it has nothing.
+
+    A config for all devices that a later one amends for some of them is meant like that, and so is a config of a claim
+    beside that of a class.
+    """
+    if subject.kind == "DeviceClass":
+        return
+    configs = list(nvidia_configs(subject, *TYPE_OF))
+    for position, found in enumerate(configs):
+        hidden = [
+            (subrequest, _later_config(subrequest, found, configs[position + 1 :], subject))
+            for subrequest in reached(found, subject)
+        ]
+        if found.config.requests:
+            for subrequest, later in hidden:
+                if later is not None:
+                    path = found.config.path / "requests" / _position(found, subrequest)
+                    text = f'has no effect on "{printable(subrequest.full_name)}", for which {later.config.path} comes later'
+                    yield problem(path, text)
+        elif hidden and all(later is not None for _, later in hidden):
+            yield problem(found.config.path, "has no effect, since later configs are for all requests that it is for")
+
+
+def _later_config(
+    subrequest: Subrequest, found: NvidiaConfig, later: Sequence[NvidiaConfig], subject: Subject
+) -> NvidiaConfig | None:
+    """A later config that the devices of a request certainly have."""
+    types = types_asked(subrequest, subject.facts) & TYPES_OF_DRIVER[found.driver]
+    for other in later:
+        fits = other.driver == found.driver and other.kind == found.kind
+        if fits and (
+            subrequest.full_name in other.config.requests
+            or (not other.config.requests and types == {TYPE_OF[other.kind]})
+        ):
+            return other
+    return None
+
+
+def _position(found: NvidiaConfig, subrequest: Subrequest) -> int:
+    names: list[object] = found.config.fields["requests"]
+    return names.index(subrequest.full_name)
