@@ -137,7 +137,7 @@ def load_rooms() -> None:
     import policies.placement.wishes.misspelt  # noqa: PLC0415 - see the module
     import policies.quota.charging.charging  # noqa: PLC0415 - see the module
     import policies.quota.charging.outcomes  # noqa: PLC0415 - see the module
-    import policies.quota.charging.together  # noqa: PLC0415 - see the module
+    import policies.quota.charging.workload_totals  # noqa: PLC0415 - see the module
     import policies.quota.counting.counting  # noqa: PLC0415 - see the module
     import policies.quota.limits.rules  # noqa: PLC0415 - see the module
     import policies.review.documents  # noqa: F401, PLC0415 - see the module

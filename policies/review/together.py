@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.decision import Decision, Finding
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pod_templates import PodCount
-    from policies.quota.charging.together import PodsAtOnce
+    from policies.quota.charging.workload_totals import PodsAtOnce
     from policies.quota.limits.quota import Quota
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView, Unknown
@@ -62,7 +62,7 @@ def pods_together(
     before = {made.text: count.pods for made, count in _counts_of_pods(request.old_object, request, view, settings)}
     if all(count.pods <= before.get(made.text, 0) for made, count in counted):
         return ()
-    from policies.quota.charging.together import together  # noqa: PLC0415 - see policies.review
+    from policies.quota.charging.workload_totals import find_shortage  # noqa: PLC0415 - see policies.review
     from policies.quota.counting.counting import counted_ledger  # noqa: PLC0415 - see policies.review
     from policies.quota.limits.quota import QuotaError, parse_quota  # noqa: PLC0415 - see policies.review
 
@@ -74,7 +74,7 @@ def pods_together(
     is_new = request.operation == "CREATE"
     pods = [*_charged(counted, namespace, quota, view if is_new else _Unclaimed(view), settings, review)]
     ledger = counted_ledger(document, view, settings.quota)
-    found = together(pods, quota, ledger, is_new=is_new)
+    found = find_shortage(pods, quota, ledger, is_new=is_new)
     return settings.judge(found, namespace)
 
 
@@ -106,7 +106,7 @@ def _charged(
     review: Callable[[Request], Decision],
 ) -> Iterator[PodsAtOnce]:
     from policies.quota.charging.charging import Uncountable, charging  # noqa: PLC0415 - see policies.review
-    from policies.quota.charging.together import PodsAtOnce  # noqa: PLC0415 - see policies.review
+    from policies.quota.charging.workload_totals import PodsAtOnce  # noqa: PLC0415 - see policies.review
 
     for made, count in counted:
         pod = Request(made.pod, namespace=namespace)

@@ -12,8 +12,8 @@ import yaml
 
 from policies.kubernetes.paths import FieldPath
 from policies.quota.charges import OWN, Bill, Charge
+from policies.quota.charging.messages import exceeded
 from policies.quota.charging.outcomes import FITS
-from policies.quota.charging.verdicts import exceeded
 from policies.quota.counting.counting import holders
 from policies.quota.ledger.admit import admit
 from policies.quota.ledger.ledger import Ledger
@@ -77,7 +77,7 @@ def test_page_shows_the_refusal(quota, view):
     charge = Charge("uid", "Pod", "team-vision", "pretrain-1", {OWN: bill})
     admission = admit(Ledger.read(quota), limits, charge, enforced=True)
     held = holders("team-vision", limits, view, DEFAULTS.quota, NOW)
-    verdict = exceeded(admission.verdict, held, admitted=admission.allowed)
+    verdict = exceeded(admission.reason, held, admitted=admission.allowed)
     finding = FITS.finding(FieldPath(), verdict.message, verdict.remedy)
     assert f'admission webhook "quota-enforced.gpu-admission.io" denied the request: {finding}\n```' in PAGE
 

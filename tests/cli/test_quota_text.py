@@ -9,7 +9,7 @@ import click
 import pytest
 
 from policies.kubernetes.paths import FieldPath
-from policies.quota.charging.verdicts import Holder
+from policies.quota.charging.messages import Holder
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.report.report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
 from webhook.cli.quota_text import text

@@ -8,8 +8,8 @@ import pytest
 from policies.entries import ENTRIES
 from policies.settings import DEFAULTS, parse_settings
 from webhook.server.admission import Admission
-from webhook.server.effects import TemplateKeeper
 from webhook.server.metrics import Metrics
+from webhook.server.template_keeper import TemplateKeeper
 
 COLLECTION = "/apis/resource.k8s.io/v1/namespaces/team-a/resourceclaimtemplates"
 

@@ -17,7 +17,7 @@ from webhook.controllers.metrics import ControllerMetrics
 from webhook.controllers.run import PeriodicTask, run_tasks
 from webhook.controllers.templates import TemplateRepair, TemplateSweep
 from webhook.sandbox.server import Sandbox
-from webhook.server.effects import TemplateKeeper
+from webhook.server.template_keeper import TemplateKeeper
 
 TEMPLATE, LEASE = RESOURCES["ResourceClaimTemplate"], RESOURCES["Lease"]
 QUICK = Timing(lease=1, renew=0.6, retry=0.05)

@@ -11,7 +11,7 @@ from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.manifests import ManifestsView
 from webhook.server import effects
 from webhook.server.deadlines import Deadline
-from webhook.server.effects import RefusedTemplate, TemplateKeeper
+from webhook.server.template_keeper import RefusedTemplate, TemplateKeeper
 
 TEMPLATE = claim_template("team-a", [DeviceRequest("main", "gpu.nvidia.com", 1)])
 COLLECTION = "/apis/resource.k8s.io/v1/namespaces/team-a/resourceclaimtemplates"

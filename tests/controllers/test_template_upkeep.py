@@ -15,7 +15,7 @@ from webhook.controllers import templates
 from webhook.controllers.metrics import ControllerMetrics
 from webhook.controllers.run import IncompleteRound
 from webhook.controllers.templates import TemplateRepair, TemplateSweep
-from webhook.server.effects import TemplateKeeper
+from webhook.server.template_keeper import TemplateKeeper
 
 PODS = "/api/v1/namespaces/team-a/pods"
 TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/team-a/resourceclaimtemplates"

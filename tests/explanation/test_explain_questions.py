@@ -38,13 +38,13 @@ def test_refused_pod_tells_its_rules(ask, k8s):
     opted_in = k8s.namespace("team-a", **{"gpu-admission.io/dra": "enabled"})
     answer = ask(k8s.pod({"nvidia.com/gpu": "1.5"}), opted_in, k8s.node())
     (obstacle,) = answer.obstacles
-    assert (answer.verdict, obstacle.kind, obstacle.rule.id) == (Verdict.BLOCKED, ObstacleKind.REFUSED, "GA302")
+    assert (answer.verdict, obstacle.kind, obstacle.rule) == (Verdict.BLOCKED, ObstacleKind.REFUSED, "GA302")
     assert answer.headline == "it is refused before any node is looked at"
 
 
 def test_refused_claim_tells_its_rules(ask, k8s):
     answer = ask(k8s.claim(k8s.selecting("device.driver =")), k8s.node())
-    assert [(each.kind, each.rule.id) for each in answer.obstacles] == [(ObstacleKind.REFUSED, "GA215")]
+    assert [(each.kind, each.rule) for each in answer.obstacles] == [(ObstacleKind.REFUSED, "GA215")]
 
 
 def test_malformed_pod_is_told(ask, k8s):

@@ -132,7 +132,7 @@ def test_what_has_nothing_to_do_with_placement_is_left_to_review(ask, k8s, label
 
 def test_warning_of_a_pod_that_is_refused_is_told(ask, k8s, labelled):
     answer = ask(wishing(k8s.pod({"nvidia.com/gpu": "1"}), product="H10", min_memory="80GB"), *labelled)
-    assert [obstacle.rule.id for obstacle in answer.obstacles] == ["GA401"]
+    assert [obstacle.rule for obstacle in answer.obstacles] == ["GA401"]
     assert "GA404" in [finding.rule.id for finding in answer.warnings]
 
 

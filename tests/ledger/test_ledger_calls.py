@@ -118,7 +118,7 @@ async def test_call_that_describes_another_object_changes_nothing(namespace, wri
     await ledger.charge("team-a", pod("a", 5), enforced=True)
     before = namespace.stored["status"]
     answer = await ledger.charge("team-a", pod("a", gpus, name), enforced=True)
-    assert (answer.allowed, type(answer.verdict)) == (False, ChargedOtherwise)
+    assert (answer.allowed, type(answer.reason)) == (False, ChargedOtherwise)
     assert namespace.stored["status"] == before
 
 
@@ -163,7 +163,7 @@ async def test_uid_that_no_api_server_gives_spoils_the_write_of_nobody_else(name
     calls = [pod("z", 1), pod(uid, 1, "forged"), pod("y", 1)]
     answers = await asyncio.gather(*(ledger.charge("team-a", each, enforced=True) for each in calls))
     assert [each.allowed for each in answers] == [True, False, True]
-    assert isinstance(answers[1].verdict, Unstorable)
+    assert isinstance(answers[1].reason, Unstorable)
     assert namespace.uids == ["z", "y"]
 
 
@@ -173,5 +173,5 @@ async def test_amount_that_cannot_be_stored_spoils_the_write_of_nobody_else(name
     ledger = await writer()
     calls = [pod("z", 1), pod("forged", gpus)]
     answers = await asyncio.gather(*(ledger.charge("team-a", each, enforced=True) for each in calls))
-    assert [type(each.verdict) for each in answers] == [type(None), Unstorable]
+    assert [type(each.reason) for each in answers] == [type(None), Unstorable]
     assert namespace.uids == ["z"]

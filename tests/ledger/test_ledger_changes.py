@@ -98,7 +98,7 @@ async def test_change_makes_room_for_charges_that_wait(namespace, writer, pod):
     answer, _ = await asyncio.gather(
         ledger.charge("team-a", pod("a"), enforced=True), ledger.change("team-a", counting("5"))
     )
-    assert answer.verdict is None
+    assert answer.reason is None
     assert namespace.writes() == 1
 
 

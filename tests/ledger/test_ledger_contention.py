@@ -27,7 +27,7 @@ async def test_contention_without_end_is_told(namespace, sandbox, writer, hurrie
     namespace.make(**spec)
     sandbox.faults.add(conflict(), verb="PUT", path=STATUS)
     answer = await (await writer(hurried)).charge("team-a", pod("a", gpus), enforced=enforced)
-    assert (answer.allowed, answer.verdict) == (allowed, Contended())
+    assert (answer.allowed, answer.reason) == (allowed, Contended())
     assert namespace.uids == []
 
 
@@ -39,7 +39,7 @@ async def test_dry_run_is_not_told_of_contention(namespace, sandbox, writer, hur
         ledger.charge("team-a", pod("a"), enforced=True),
         ledger.charge("team-a", pod("b"), enforced=True, dry_run=True),
     )
-    assert (real.verdict, dry.verdict) == (Contended(), None)
+    assert (real.reason, dry.reason) == (Contended(), None)
 
 
 async def test_error_is_told_even_where_others_are_always_faster(namespace, sandbox, writer, hurried, pod):
@@ -55,7 +55,7 @@ async def test_error_is_told_even_where_others_are_always_faster(namespace, sand
         ledger.charge("team-a", unbillable, enforced=True),
         return_exceptions=True,
     )
-    assert [str(answers[0].verdict), str(answers[1])] == ["Contended()", "no template"]
+    assert [str(answers[0].reason), str(answers[1])] == ["Contended()", "no template"]
 
 
 async def test_change_that_is_always_too_late_fails_as_conflict(namespace, sandbox, writer, hurried):
@@ -133,7 +133,7 @@ async def test_refusal_beside_what_is_written_rests_on_what_was_written_over(nam
     small, large = await asyncio.gather(
         ledger.charge("team-a", pod("b", 1), enforced=True), ledger.charge("team-a", pod("c", 2), enforced=True)
     )
-    assert (small.verdict, type(large.verdict)) == (None, Exceeded)
+    assert (small.reason, type(large.reason)) == (None, Exceeded)
     assert namespace.requests() == ["update"]
 
 

@@ -15,7 +15,7 @@ STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status
 async def test_what_fits_is_written_before_it_is_allowed(namespace, writer, pod):
     namespace.make()
     answer = await (await writer()).charge("team-a", pod("a", 3), enforced=True)
-    assert (answer.allowed, answer.verdict) == (True, None)
+    assert (answer.allowed, answer.reason) == (True, None)
     assert (namespace.uids, namespace.reserved) == (["a"], 3)
 
 
@@ -25,7 +25,7 @@ async def test_what_does_not_fit_is_refused_and_not_written(namespace, writer, p
     await ledger.charge("team-a", pod("a", 6), enforced=True)
     answer = await ledger.charge("team-a", pod("b", 3), enforced=True)
     assert not answer.allowed
-    assert isinstance(answer.verdict, Exceeded)
+    assert isinstance(answer.reason, Exceeded)
     assert namespace.uids == ["a"]
 
 
@@ -33,7 +33,7 @@ async def test_warning_quota_allows_and_charges_what_does_not_fit(namespace, wri
     namespace.make(mode="Warn")
     answer = await (await writer()).charge("team-a", pod("a", 9), enforced=True)
     assert answer.allowed
-    assert isinstance(answer.verdict, Exceeded)
+    assert isinstance(answer.reason, Exceeded)
     assert namespace.reserved == 9
 
 
@@ -41,7 +41,7 @@ async def test_warning_quota_allows_and_charges_what_does_not_fit(namespace, wri
 async def test_quota_that_nobody_has_counted_refuses_where_it_is_enforced(namespace, writer, pod, enforced):
     namespace.make(primed=False)
     answer = await (await writer()).charge("team-a", pod("a"), enforced=enforced)
-    assert isinstance(answer.verdict, NotPrimed)
+    assert isinstance(answer.reason, NotPrimed)
     assert answer.allowed is not enforced
 
 
@@ -79,7 +79,7 @@ async def test_three_replicas_in_a_storm_of_conflicts_admit_what_fits_and_no_mor
     charges = (ledgers[number % 3].charge("team-a", pod(f"{number}"), enforced=True) for number in range(64))
     answers = await asyncio.gather(*charges)
     assert sum(answer.allowed for answer in answers) == namespace.reserved == 8
-    assert all(isinstance(answer.verdict, Exceeded | Contended) for answer in answers if not answer.allowed)
+    assert all(isinstance(answer.reason, Exceeded | Contended) for answer in answers if not answer.allowed)
 
 
 async def test_answer_that_got_lost_charges_once(namespace, sandbox, writer, pod):

@@ -51,7 +51,7 @@ class WorldWithPodGroups(World):
         if not wanted:
             return None
         owner, piece, template = wanted[which % len(wanted)]
-        self.made_for[owner.uid, piece] += 1
+        self.origin_of[owner.uid, piece] += 1
         return self.new("ResourceClaim", self.templates[template], owner=owner.uid, piece=piece, is_made=True)
 
     def charge_of(self, thing, quota):

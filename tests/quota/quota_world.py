@@ -28,7 +28,7 @@ class World(Server):
         self.asked: dict[str, Thing] = {}
         """Everything that was ever to be created, by uid."""
         self.calls = 0
-        self.made_for: Counter[tuple[str, str]] = Counter()
+        self.origin_of: Counter[tuple[str, str]] = Counter()
         self.broken: list[Thing] = []
         self.excused = {limit.name: Fraction(0) for limit in self.quota.limits}
 
@@ -49,7 +49,7 @@ class World(Server):
         if not wanted:
             return None
         pod, piece, template = wanted[which % len(wanted)]
-        self.made_for[pod.uid, piece] += 1
+        self.origin_of[pod.uid, piece] += 1
         return self.new("ResourceClaim", self.templates[template], owner=pod.uid, piece=piece, is_made=True)
 
     def scheduled(self, seen, which):
@@ -181,7 +181,7 @@ class World(Server):
 
     def is_first(self, claim):
         """Whether no other claim was ever made for the same piece, nor stored that says so."""
-        if self.made_for[claim.owner, claim.piece] > 1 or claim.uid.endswith("+"):
+        if self.origin_of[claim.owner, claim.piece] > 1 or claim.uid.endswith("+"):
             return False
         return not any(
             (each.owner, each.piece) == (claim.owner, claim.piece) for _, then in self.history for each in then.values()

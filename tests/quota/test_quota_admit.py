@@ -3,7 +3,7 @@ from fractions import Fraction
 import pytest
 
 from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.ledger.admit import Admission, Contended, admit, admit_unwritten
+from policies.quota.ledger.admit import ChargeVerdict, Contended, admit, admit_unwritten
 from policies.quota.ledger.ledger import MOST_CHARGES, Exceeded, Full, Ledger, NotPrimed
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.recount import Snapshot, recount
@@ -58,7 +58,7 @@ def asking(gpus):
 )
 def test_admission_by_mode_and_label(ledger, quota, enforced, gpus, allowed, verdict, is_charged):
     admission = admit(ledger, quota, asking(gpus), enforced=enforced)
-    assert (admission.allowed, type(admission.verdict)) == (allowed, verdict)
+    assert (admission.allowed, type(admission.reason)) == (allowed, verdict)
     assert (admission.ledger is not ledger) == is_charged
 
 
@@ -80,4 +80,4 @@ def test_admission_covers_a_claim_by_what_is_counted():
     ids=["enforced", "not-enforced", "warning", "touches-nothing", "touches-a-limit-that-is-gone"],
 )
 def test_charge_that_could_not_be_written_is_allowed_where_nothing_depends_on_it(quota, enforced, charge, allowed):
-    assert admit_unwritten(PRIMED, quota, charge, enforced=enforced) == Admission(allowed, Contended(), PRIMED)
+    assert admit_unwritten(PRIMED, quota, charge, enforced=enforced) == ChargeVerdict(allowed, Contended(), PRIMED)

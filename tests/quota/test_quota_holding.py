@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.charging.verdicts import Holder
+from policies.quota.charging.messages import Holder
 from policies.quota.counting.counting import cover, holders
 from policies.quota.limits.quota import parse_quota
 from policies.settings.choices import Quotas

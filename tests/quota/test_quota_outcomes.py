@@ -11,9 +11,9 @@ from policies.kubernetes.paths import FieldPath
 from policies.quota.bills import UnknownMemory, UnknownProduct
 from policies.quota.charges import Ask
 from policies.quota.charging.charging import Charging, TooManyClaims, Uncountable
+from policies.quota.charging.messages import Holder
 from policies.quota.charging.outcomes import OUTCOMES, Unavailable, decision, outcome_name
-from policies.quota.charging.verdicts import Holder
-from policies.quota.ledger.admit import Admission, Contended, NoQuota
+from policies.quota.ledger.admit import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, Ledger, NotPrimed, Over, Unstorable
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.limits.quota import Limit, QuotaError
@@ -51,11 +51,11 @@ def said(outcome, holders=(), **fields):
 
 
 def refused(verdict):
-    return Admission(False, verdict, Ledger())
+    return ChargeVerdict(False, verdict, Ledger())
 
 
 def let_in(verdict):
-    return Admission(True, verdict, Ledger())
+    return ChargeVerdict(True, verdict, Ledger())
 
 
 def test_what_fits_is_answered_without_a_word():

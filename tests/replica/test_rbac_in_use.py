@@ -30,10 +30,10 @@ from webhook.ledger.writer import LedgerWriter
 from webhook.sandbox.routing import parse_path, record_of
 from webhook.sandbox.users import user_of
 from webhook.server.deadlines import Deadline
-from webhook.server.effects import TemplateKeeper
 from webhook.server.holders import HoldersSeen
 from webhook.server.quotas import QuotaKeeper
 from webhook.server.review_runner import ReviewRunner
+from webhook.server.template_keeper import TemplateKeeper
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OPERATOR, *OTHERS = DEFAULTS.configuration.operator_namespaces
@@ -121,7 +121,7 @@ def quota(namespace, **amount):
     return {"apiVersion": QUOTA.api_version, "kind": QUOTA.kind, "metadata": metadata, "spec": spec}
 
 
-def made_for(pod):
+def origin_of(pod):
     """A claim that the scheduler makes for the extended resources of a pod."""
     metadata = pod["metadata"]
     owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"], "controller": True}
@@ -213,7 +213,7 @@ class Story:
         """As a replica whose view shows no pod yet, and as a leader that has waited for what was charged."""
         keeper = QuotaKeeper(client, view, LedgerWriter(client), HoldersSeen(view))
         asked = {"kind": "ResourceClaim", "group": "resource.k8s.io", "namespace": "team-a", "entry": "quota"}
-        request = Request(made_for(owner), user=UserInfo("system:kube-scheduler"), uid="1", dry_run=True, **asked)
+        request = Request(origin_of(owner), user=UserInfo("system:kube-scheduler"), uid="1", dry_run=True, **asked)
         deadline = Deadline.start(lambda: 0.0, "10s")
         await keeper.decide(request, DEFAULTS, deadline, ReviewRunner().for_call(b"", deadline))
         request = Request(

@@ -21,7 +21,7 @@ from policies.work import Allowance, TooMuchWork, count_work, counted_by
 from tests.quota.counting_things import claim, document, pod
 from webhook.cluster.manifests import ManifestsView
 from webhook.ledger.documents import Reading
-from webhook.ledger.waiting import Charging
+from webhook.ledger.pending import PendingCharge
 from webhook.ledger.writer import _judged
 from webhook.server.review_runner import IN_LOOP, LedgerRunner
 
@@ -86,7 +86,7 @@ def test_recount_of_a_large_namespace_is_too_much_for_the_loop():
 async def test_crowd_of_charges_is_too_much_for_the_loop():
     reading = Reading(document(), QUOTA, Ledger(), "2026-01-01T00:00:00Z")
     crowd = [
-        Charging(0.0, lambda _quota, uid=f"uid-{number}": Charge(uid, "Pod", "team-a", uid, {}), enforced=True)
+        PendingCharge(0.0, lambda _quota, uid=f"uid-{number}": Charge(uid, "Pod", "team-a", uid, {}), enforced=True)
         for number in range(100)
     ]
     with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):

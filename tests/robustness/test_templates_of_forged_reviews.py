@@ -15,8 +15,8 @@ from webhook.cluster.errors import APIError
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.deadlines import Deadline
-from webhook.server.effects import TemplateKeeper, TooManyTemplates
 from webhook.server.metrics import Metrics
+from webhook.server.template_keeper import TemplateKeeper, TooManyTemplates
 from webhook.server.template_rates import AT_ONCE, TemplateRates
 
 ENABLED = {"gpu-admission.io/dra": "enabled"}

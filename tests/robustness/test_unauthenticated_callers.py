@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.charging.verdicts import Holder, exceeded
+from policies.quota.charging.messages import Holder, exceeded
 from policies.quota.ledger.ledger import Exceeded, Ledger, Over
 from policies.settings import DEFAULTS, parse_settings
 from webhook.server.callers import Callers

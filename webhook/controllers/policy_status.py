@@ -11,7 +11,7 @@ from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.errors import APIError
 from webhook.cluster.live_settings import generation_of
 from webhook.cluster.resources import RESOURCES
-from webhook.server.effects import FIELD_MANAGER
+from webhook.server.template_keeper import FIELD_MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -32,8 +32,8 @@ from webhook.controllers.quota_count import Basis, Count, Kept
 from webhook.controllers.quota_expiry import Expiry
 from webhook.controllers.quota_lists import Lists
 from webhook.controllers.run import IncompleteRound
-from webhook.server.effects import FIELD_MANAGER
 from webhook.server.pacing import run_spread
+from webhook.server.template_keeper import FIELD_MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

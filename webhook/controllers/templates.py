@@ -18,8 +18,8 @@ from webhook.cluster.lists import list_all, pages
 from webhook.cluster.resources import RESOURCES, workload_resources
 from webhook.controllers.run import IncompleteRound
 from webhook.server.deadlines import Deadline
-from webhook.server.effects import FIELD_MANAGER, REMEMBERED_SECONDS, RefusedTemplate
 from webhook.server.pacing import run_spread
+from webhook.server.template_keeper import FIELD_MANAGER, REMEMBERED_SECONDS, RefusedTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from webhook.cluster.client import APIClient
     from webhook.controllers.metrics import ControllerMetrics
-    from webhook.server.effects import TemplateKeeper
+    from webhook.server.template_keeper import TemplateKeeper
 
 __all__ = ["TemplateRepair", "TemplateSweep"]
 

@@ -24,19 +24,19 @@ from policies.quota.ledger.admit import NoQuota
 from policies.quota.limits.quota import parse_quota
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.ledger.documents import Documents, Reading
-from webhook.ledger.waiting import Amending, Charging, Covered, Uncovered
+from webhook.ledger.pending import Covered, PendingChange, PendingCharge, Uncovered
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.quota.charges import Amounts, Charge
-    from policies.quota.ledger.admit import Admission
+    from policies.quota.ledger.admit import ChargeVerdict
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
     from webhook.ledger.documents import Swap
-    from webhook.ledger.waiting import Make
+    from webhook.ledger.pending import Make
 
 __all__ = ["LedgerWriter", "Runner"]
 
@@ -89,7 +89,7 @@ class LedgerWriter:
         self._documents = Documents(client)
         self._run = run or _run_at_once
         self._clockwork = clockwork
-        self._waiting: dict[str, list[Charging | Amending]] = {}
+        self._waiting: dict[str, list[PendingCharge | PendingChange]] = {}
         self._workers: dict[str, asyncio.Task[None]] = {}
 
     async def charge(
@@ -100,7 +100,7 @@ class LedgerWriter:
         enforced: bool,
         dry_run: bool = False,
         cover: Callable[[], Awaitable[Callable[[Quota], Amounts]]] | None = None,
-    ) -> Admission | NoQuota:
+    ) -> ChargeVerdict | NoQuota:
         """Write a charge, and say whether its object may be created; on a dry run, only say it.
 
         Cancelling this, by a time limit for example, takes back what was written, but where the quota fails open: there
@@ -119,12 +119,12 @@ class LedgerWriter:
             ClusterError: It could not be read or written.
         """
         if cover is None:
-            return await self._charged(namespace, Charging(self._clockwork.clock(), charge, enforced, dry_run))
+            return await self._charged(namespace, PendingCharge(self._clockwork.clock(), charge, enforced, dry_run))
         covered = None
         while True:
             try:
                 return await self._charged(
-                    namespace, Charging(self._clockwork.clock(), charge, enforced, dry_run, True, covered)
+                    namespace, PendingCharge(self._clockwork.clock(), charge, enforced, dry_run, True, covered)
                 )
             except Uncovered as uncovered:
                 since = uncovered.ledger
@@ -154,7 +154,7 @@ class LedgerWriter:
             QuotaError: The GPUQuota that is stored cannot be read.
             ClusterError: It could not be read or written.
         """
-        amending = Amending(self._clockwork.clock(), namespace, make)
+        amending = PendingChange(self._clockwork.clock(), namespace, make)
         self._queue(namespace, amending)
         return await amending.answered
 
@@ -163,7 +163,7 @@ class LedgerWriter:
         while self._workers:
             await asyncio.wait(self._workers.values())
 
-    async def _charged(self, namespace: str, charging: Charging) -> Admission | NoQuota:
+    async def _charged(self, namespace: str, charging: PendingCharge) -> ChargeVerdict | NoQuota:
         self._queue(namespace, charging)
         is_created = not charging.enforced
         try:
@@ -175,12 +175,12 @@ class LedgerWriter:
             if (charging.is_judged or charging.left_behind) and not is_created:
                 self._take_back(namespace, charging)
 
-    def _take_back(self, namespace: str, charging: Charging) -> None:
-        released = Amending(self._clockwork.clock(), namespace, partial(_taken_back, charging))
+    def _take_back(self, namespace: str, charging: PendingCharge) -> None:
+        released = PendingChange(self._clockwork.clock(), namespace, partial(_taken_back, charging))
         released.answered.add_done_callback(partial(_warn, namespace, charging))
         self._queue(namespace, released)
 
-    def _queue(self, namespace: str, waiting: Charging | Amending) -> None:
+    def _queue(self, namespace: str, waiting: PendingCharge | PendingChange) -> None:
         self._waiting.setdefault(namespace, []).append(waiting)
         if namespace not in self._workers:
             self._workers[namespace] = asyncio.create_task(self._turns(namespace), name=f"ledger of {namespace}")
@@ -199,12 +199,12 @@ class LedgerWriter:
         finally:
             del self._waiting[namespace], self._workers[namespace]
 
-    def _batch(self, namespace: str) -> list[Charging | Amending]:
+    def _batch(self, namespace: str) -> list[PendingCharge | PendingChange]:
         """Those who wait still; what is counted or taken back makes room for what is charged."""
         waiting = self._waiting[namespace] = [each for each in self._waiting[namespace] if not each.answered.done()]
-        return sorted(waiting, key=lambda each: isinstance(each, Charging))
+        return sorted(waiting, key=lambda each: isinstance(each, PendingCharge))
 
-    async def _turn(self, namespace: str, batch: Sequence[Charging | Amending]) -> _Turn:
+    async def _turn(self, namespace: str, batch: Sequence[PendingCharge | PendingChange]) -> _Turn:
         """One try for all of a batch; whatever goes wrong, everybody who waits is told."""
         try:
             return await self._try(namespace, batch)
@@ -214,7 +214,7 @@ class LedgerWriter:
                 each.answer(error)
             return _Turn.READ
 
-    async def _try(self, namespace: str, batch: Sequence[Charging | Amending]) -> _Turn:
+    async def _try(self, namespace: str, batch: Sequence[PendingCharge | PendingChange]) -> _Turn:
         reading = self._reading(namespace, self._documents.remembered(namespace))
         if reading is None or (ledger := await self._ledger_after(namespace, reading, batch)) is reading.ledger:
             reading = self._reading(namespace, await self._documents.read(namespace))
@@ -232,7 +232,9 @@ class LedgerWriter:
             return _Turn.READ
         return _Turn.WRITTEN if swap else _Turn.LOST
 
-    async def _ledger_after(self, namespace: str, reading: Reading, batch: Sequence[Charging | Amending]) -> Ledger:
+    async def _ledger_after(
+        self, namespace: str, reading: Reading, batch: Sequence[PendingCharge | PendingChange]
+    ) -> Ledger:
         return await self._run(namespace, partial(_judged, reading, batch))
 
     def _reading(self, namespace: str, document: Object | None) -> Reading | None:
@@ -250,7 +252,7 @@ class LedgerWriter:
         return min(took, _LONGEST_PAUSE) * (self._clockwork.random() + is_shared)
 
 
-def _judged(reading: Reading, batch: Sequence[Charging | Amending]) -> Ledger:
+def _judged(reading: Reading, batch: Sequence[PendingCharge | PendingChange]) -> Ledger:
     """The ledger to write for all of a batch, one after the other; the same one where there is nothing to write."""
     ledger = reading.ledger
     for each in batch:
@@ -258,11 +260,11 @@ def _judged(reading: Reading, batch: Sequence[Charging | Amending]) -> Ledger:
     return ledger
 
 
-def _taken_back(charging: Charging, ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
+def _taken_back(charging: PendingCharge, ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
     return ledger.take_back(charging.left_behind, charging.call)
 
 
-def _warn(namespace: str, charging: Charging, released: asyncio.Future[Ledger | None]) -> None:
+def _warn(namespace: str, charging: PendingCharge, released: asyncio.Future[Ledger | None]) -> None:
     if not released.cancelled() and (error := released.exception()) is not None and charging.left_behind:
         uid = charging.left_behind
         _logger.warning("the charge of %s in %s is not taken back and ends by itself: %s", uid, namespace, error)

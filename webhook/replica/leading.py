@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from webhook.cluster.live_settings import LiveSettings
     from webhook.cluster.sync import Sync
     from webhook.ledger.writer import LedgerWriter
-    from webhook.server.effects import TemplateKeeper
+    from webhook.server.template_keeper import TemplateKeeper
 
 __all__ = ["Leading"]
 

@@ -27,7 +27,6 @@ from webhook.server.admission import Admission
 from webhook.server.app import create_app
 from webhook.server.callers import Callers
 from webhook.server.delegated_gate import DelegatedGate
-from webhook.server.effects import TemplateKeeper
 from webhook.server.explainer import Explainer
 from webhook.server.holders import HoldersSeen
 from webhook.server.listeners import Listeners
@@ -35,6 +34,7 @@ from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness
 from webhook.server.quotas import QuotaKeeper
 from webhook.server.review_runner import LedgerRunner
+from webhook.server.template_keeper import TemplateKeeper
 from webhook.server.template_rates import TemplateRates
 
 if TYPE_CHECKING:

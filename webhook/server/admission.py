@@ -23,11 +23,11 @@ from webhook.server.admission_response import (
 )
 from webhook.server.admission_review import BadReview, TooLargeReview, decode, unparsed
 from webhook.server.deadlines import Deadline
-from webhook.server.effects import RefusedTemplate, TooManyTemplates
 from webhook.server.logs import log_decision, log_failure, log_refused_template
 from webhook.server.overlay import Overlay
 from webhook.server.review_runner import ReviewRunner
 from webhook.server.strict_json import MOST_VALUES
+from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 from webhook.server.turns import LARGE_BODIES, Busy, Turns
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
-    from webhook.server.effects import TemplateKeeper
     from webhook.server.metrics import Metrics
     from webhook.server.quotas import QuotaKeeper
     from webhook.server.review_runner import Run
+    from webhook.server.template_keeper import TemplateKeeper
 
 __all__ = ["Admission"]
 

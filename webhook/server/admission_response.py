@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policies.decision import Decision, Finding
     from policies.entries import Entry
     from policies.request import Request
-    from webhook.server.effects import RefusedTemplate, TooManyTemplates
+    from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 
 __all__ = ["encode", "encode_busy", "encode_failure", "encode_refused_template", "encode_too_large"]
 

@@ -19,7 +19,7 @@ from webhook.server.pacing import run_spread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.quota.charging.verdicts import Holder
+    from policies.quota.charging.messages import Holder
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 

@@ -20,7 +20,7 @@ from policies.quota.charges import OWN
 from policies.quota.charging.charging import Uncountable, charging
 from policies.quota.charging.outcomes import Unavailable, decision, outcome_name
 from policies.quota.counting.counting import cover
-from policies.quota.ledger.admit import Admission, NoQuota
+from policies.quota.ledger.admit import ChargeVerdict, NoQuota
 from policies.quota.ledger.ledger import Exceeded
 from policies.quota.limits.quota import QuotaError
 from policies.review.quota import Templates
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.quota.charges import Amounts
     from policies.quota.charging.charging import Charging, Key
-    from policies.quota.charging.outcomes import Outcome
-    from policies.quota.charging.verdicts import Holder
+    from policies.quota.charging.messages import Holder
+    from policies.quota.charging.outcomes import ChargeOutcome
     from policies.quota.limits.quota import Quota
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
@@ -120,7 +120,7 @@ class QuotaKeeper:
                     return Decision(object=request.object)
                 asked = seen
             if asked.excess is not None and asked.enforced:
-                outcome: Outcome = asked.excess
+                outcome: ChargeOutcome = asked.excess
             else:
                 outcome = await self._charged(asked, request, settings, deadline)
         except TimeoutError:
@@ -162,7 +162,7 @@ class QuotaKeeper:
 
     async def _charged(
         self, asked: Charging, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline
-    ) -> Outcome:
+    ) -> ChargeOutcome:
         covering = asked.of is not None and asked.of[1] == OWN
         try:
             async with _until(deadline):
@@ -179,7 +179,7 @@ class QuotaKeeper:
     async def _answer(
         self,
         asked: Charging,
-        outcome: Outcome,
+        outcome: ChargeOutcome,
         request: Request,
         settings: GPUAdmissionPolicy,
         deadline: Deadline,
@@ -192,7 +192,7 @@ class QuotaKeeper:
         if not request.dry_run:
             self._count(request.entry, outcome_name(outcome))
         holding: tuple[Holder, ...] = ()
-        if isinstance(outcome, Admission) and isinstance(outcome.verdict, Exceeded):
+        if isinstance(outcome, ChargeVerdict) and isinstance(outcome.reason, Exceeded):
             seconds = deadline.remaining - _ANSWER_SECONDS
             holding = await self._holders.look(asked.namespace, settings.quota, seconds)
         return decision(request.object, asked, outcome, holding, names_holders=names_holders)

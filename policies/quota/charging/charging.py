@@ -15,7 +15,7 @@ from policies.quota.asks.claims import asks_of_claim
 from policies.quota.asks.pods import asks_of_pod, got_by_pod, priority_class_of
 from policies.quota.bills import UnknownMemory, UnknownProduct, bill
 from policies.quota.charges import OWN, Charge
-from policies.quota.charging.made import made_for, narrowed
+from policies.quota.charging.origins import narrow_asks, origin_of
 from policies.quota.opt_in import ENTRIES, is_enforced
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _too_many_unseen(pod: Pod, unseen: Sequence[Key]) -> TooManyClaims | None:
 
 
 def _of_claim(claim: Object, request: Request, view: ClusterView, settings: Quotas) -> Charging | None:
-    made = made_for(claim) if request.user.username in settings.trusted_creators else None
+    made = origin_of(claim) if request.user.username in settings.trusted_creators else None
     pod = None if made is None else made.pod(request.namespace, view)
     asked = asks_of_claim(claim, view, settings, None if pod is None else priority_class_of(pod))
     if not asked.asks:
@@ -233,7 +233,7 @@ def _of_claim(claim: Object, request: Request, view: ClusterView, settings: Quot
     if pod is None:
         return replace(found, unseen=(("Pod", request.namespace, made.owner),))
     if made.piece == OWN:
-        return replace(found, pieces={OWN: narrowed(asked.asks, got_by_pod(pod, view, settings))})
+        return replace(found, pieces={OWN: narrow_asks(asked.asks, got_by_pod(pod, view, settings))})
     return found
 
 

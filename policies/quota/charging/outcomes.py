@@ -9,7 +9,7 @@ from policies.decision import Decision, Severity
 from policies.kubernetes.paths import FieldPath
 from policies.quota.bills import UnknownProduct
 from policies.quota.charging.charging import TooManyClaims, Uncountable
-from policies.quota.charging.verdicts import (
+from policies.quota.charging.messages import (
     charged_otherwise,
     contended,
     exceeded,
@@ -21,7 +21,7 @@ from policies.quota.charging.verdicts import (
     unreadable,
     unstorable,
 )
-from policies.quota.ledger.admit import Admission, Contended, NoQuota
+from policies.quota.ledger.admit import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, NotPrimed, Unstorable
 from policies.quota.limits.quota import QuotaError
 from policies.rules import rule
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from policies.decision import Finding, Rule
     from policies.quota.charging.charging import Charging
-    from policies.quota.charging.verdicts import Holder, Verdict
+    from policies.quota.charging.messages import ChargeMessage, Holder
 
-__all__ = ["OUTCOMES", "Outcome", "Unavailable", "decision", "outcome_name"]
+__all__ = ["OUTCOMES", "ChargeOutcome", "Unavailable", "decision", "outcome_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Unavailable:
     """Whether it stays so until somebody does something: we have no right to it."""
 
 
-Outcome = Admission | NoQuota | Uncountable | QuotaError | Unavailable | TooManyClaims
+ChargeOutcome = ChargeVerdict | NoQuota | Uncountable | QuotaError | Unavailable | TooManyClaims
 """What charging can come to; `QuotaError` where the GPUQuota that is stored cannot be read."""
 
 _REFUSED = {
@@ -71,13 +71,13 @@ OUTCOMES = (
 """Their names, for metrics: unnamed is what has to name its product, uncountable what is of unknown memory."""
 
 
-def outcome_name(outcome: Outcome) -> str:
+def outcome_name(outcome: ChargeOutcome) -> str:
     """One of `OUTCOMES`."""
     match outcome:
-        case Admission(verdict=None):
+        case ChargeVerdict(reason=None):
             return "charged"
-        case Admission(verdict=verdict):
-            return _REFUSED[type(verdict)]
+        case ChargeVerdict(reason=reason):
+            return _REFUSED[type(reason)]
         case NoQuota():
             return "no_quota"
         case Uncountable(unknown=UnknownProduct()):
@@ -92,7 +92,12 @@ def outcome_name(outcome: Outcome) -> str:
 
 
 def decision(
-    document: Any, asked: Charging, outcome: Outcome, holders: Iterable[Holder] = (), *, names_holders: bool = True
+    document: Any,
+    asked: Charging,
+    outcome: ChargeOutcome,
+    holders: Iterable[Holder] = (),
+    *,
+    names_holders: bool = True,
 ) -> Decision:
     """What is answered. No settings change it, and nobody is exempt.
 
@@ -114,7 +119,7 @@ def decision(
 class _Answer:
     rule: Rule
     admitted: bool
-    verdict: Verdict
+    verdict: ChargeMessage
 
     @property
     def finding(self) -> Finding:
@@ -175,26 +180,28 @@ WRITTEN = rule(
 )
 
 
-def _answer_for(asked: Charging, outcome: Outcome, holders: Iterable[Holder], *, names_holders: bool) -> _Answer | None:
+def _answer_for(
+    asked: Charging, outcome: ChargeOutcome, holders: Iterable[Holder], *, names_holders: bool
+) -> _Answer | None:
     # What asks for nothing is charged nothing, and need not wait until it could be.
     admitted = not (asked.enforced and asked.is_for_gpus)
     match outcome:
-        case Admission(verdict=Exceeded() as found):
+        case ChargeVerdict(reason=Exceeded() as found):
             hidden_in = "" if names_holders else asked.namespace
             return _Answer(
                 FITS, outcome.allowed, exceeded(found, holders, admitted=outcome.allowed, hidden_in=hidden_in)
             )
-        case Admission(verdict=NotPrimed() as found):
+        case ChargeVerdict(reason=NotPrimed() as found):
             return _Answer(WRITTEN, outcome.allowed, not_primed(found, asked.namespace, admitted=outcome.allowed))
-        case Admission(verdict=Full() as found):
+        case ChargeVerdict(reason=Full() as found):
             return _Answer(WRITTEN, outcome.allowed, full(found, asked.namespace, admitted=outcome.allowed))
-        case Admission(verdict=ChargedOtherwise() as found):
+        case ChargeVerdict(reason=ChargedOtherwise() as found):
             return _Answer(
                 WRITTEN, outcome.allowed, charged_otherwise(found, asked.namespace, admitted=outcome.allowed)
             )
-        case Admission(verdict=Unstorable() as found):
+        case ChargeVerdict(reason=Unstorable() as found):
             return _Answer(WRITTEN, outcome.allowed, unstorable(found, asked.namespace, admitted=outcome.allowed))
-        case Admission(verdict=Contended()):
+        case ChargeVerdict(reason=Contended()):
             return _Answer(WRITTEN, outcome.allowed, contended(asked.namespace, admitted=outcome.allowed))
         case Uncountable():
             admitted = outcome.mode == "Warn"

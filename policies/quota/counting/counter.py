@@ -15,7 +15,7 @@ from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.quota.asks.claims import asks_of_claim, got_by_claim
 from policies.quota.asks.pods import got_by_pod, priority_class_of
 from policies.quota.charges import OWN
-from policies.quota.charging.made import made_for, narrowed
+from policies.quota.charging.origins import narrow_asks, origin_of
 from policies.quota.counting.measuring import Measure, largest_memory
 from policies.quota.devices.classes import classes
 from policies.quota.devices.kinds import node_kinds
@@ -183,7 +183,7 @@ class Counter:
         Its ownerReference and annotation alone may be forged. By them a claim would count for the pod's own devices, or
         for its PriorityClass and not for that of the pod that uses it.
         """
-        uid, name, made = uid_of(claim), name_of(claim), made_for(claim)
+        uid, name, made = uid_of(claim), name_of(claim), origin_of(claim)
         pod = None if made is None or made.kind != "Pod" else self._pods.get(made.uid)
         if made is None or pod is None:
             return self._origins.get(uid)
@@ -241,7 +241,7 @@ class _Work:
         """
         count_work(_NEW)
         owner, piece = ("", OWN) if origin is None else (origin.pod, origin.piece)
-        if origin is None and (made := made_for(document)) is not None and made.piece != OWN:
+        if origin is None and (made := origin_of(document)) is not None and made.piece != OWN:
             # Whoever forges this closes a charge of their own pod early, and gets nothing for it.
             owner, piece = made.uid, made.piece
         amounts = self._amounts(document, origin, own)
@@ -262,7 +262,7 @@ class _Work:
             if origin is not None and origin.is_bound:
                 return got
         asks = asks_of_claim(claim, terms.view, terms.settings, priority_class).asks
-        asked = self.measure.amounts(asks if own is None else narrowed(asks, own))
+        asked = self.measure.amounts(asks if own is None else narrow_asks(asks, own))
         return largest(got, asked) if is_allocated else asked
 
 

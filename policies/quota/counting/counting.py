@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.quota.charges import OWN
-from policies.quota.charging.made import made_for
-from policies.quota.charging.verdicts import Holder
+from policies.quota.charging.messages import Holder
+from policies.quota.charging.origins import origin_of
 from policies.quota.counting.counter import Counter, Terms, uid_of
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
@@ -162,7 +162,7 @@ def _held(pod: Counted, pieces: Mapping[str, Amounts]) -> Amounts:
 
 
 def _is_for(claim: Object, uid: str) -> bool:
-    made = made_for(claim)
+    made = origin_of(claim)
     return made is not None and (made.uid, made.piece) == (uid, OWN)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from policies.quota.charges import Amounts, Charge
     from policies.quota.limits.quota import Quota
 
-__all__ = ["Admission", "Contended", "NoQuota", "admit", "admit_unwritten"]
+__all__ = ["ChargeVerdict", "Contended", "NoQuota", "admit", "admit_unwritten"]
 
 _NOTHING: Amounts = MappingProxyType({})
 
@@ -28,11 +28,11 @@ class Contended:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class ChargeVerdict:
     """What becomes of a charge."""
 
     allowed: bool
-    verdict: Exceeded | NotPrimed | Full | ChargedOtherwise | Unstorable | Contended | None
+    reason: Exceeded | NotPrimed | Full | ChargedOtherwise | Unstorable | Contended | None
     """Why it is not allowed, or allowed with a warning only; None where it fits."""
     ledger: Ledger
     """To be written before the answer; the one from before where nothing is to be."""
@@ -47,7 +47,7 @@ def admit(
     time: str = "",
     counted: Amounts = _NOTHING,
     call: str = "",
-) -> Admission:
+) -> ChargeVerdict:
     """Charge, and say whether the object may be created.
 
     What is allowed although it does not fit is charged all the same: whoever comes next has to see it.
@@ -64,21 +64,21 @@ def admit(
     found = ledger.charge(charge, quota, time=time, counted=counted, call=call)
     match found:
         case Ledger():
-            return Admission(True, None, found)
+            return ChargeVerdict(True, None, found)
         case Exceeded() if quota.mode == "Warn":
-            return Admission(True, found, found.anyway)
+            return ChargeVerdict(True, found, found.anyway)
         case NotPrimed() if quota.mode == "Warn" or not enforced:
-            return Admission(True, found, found.anyway)
+            return ChargeVerdict(True, found, found.anyway)
         case Full() | ChargedOtherwise() | Unstorable() if quota.mode == "Warn" or not enforced:
-            return Admission(True, found, ledger)
-    return Admission(False, found, ledger)
+            return ChargeVerdict(True, found, ledger)
+    return ChargeVerdict(False, found, ledger)
 
 
-def admit_unwritten(ledger: Ledger, quota: Quota, charge: Charge, *, enforced: bool) -> Admission:
+def admit_unwritten(ledger: Ledger, quota: Quota, charge: Charge, *, enforced: bool) -> ChargeVerdict:
     """Say whether an object may be created whose charge could not be written, because others always wrote first.
 
     What touches no limit may be: its charge would matter only to a limit that is added before the object is seen.
     """
     limits = {limit.name for limit in quota.limits}
     touched = any(bill.amounts.get(name) for bill in charge.bills for name in limits)
-    return Admission(quota.mode == "Warn" or not enforced or not touched, Contended(), ledger)
+    return ChargeVerdict(quota.mode == "Warn" or not enforced or not touched, Contended(), ledger)

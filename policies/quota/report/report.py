@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.paths import FieldPath
     from policies.quota.charges import Amounts
-    from policies.quota.charging.verdicts import Holder
+    from policies.quota.charging.messages import Holder
     from policies.quota.limits.quota import Limit, Quota
 
 __all__ = ["Condition", "LimitUse", "QuotaReport", "QuotaState", "Reservation"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.quota.charges import Amounts
-    from policies.quota.charging.verdicts import Holder
+    from policies.quota.charging.messages import Holder
     from policies.quota.ledger.open_charges import OpenCharge
     from policies.quota.limits.quota import Quota
     from policies.settings import GPUAdmissionPolicy

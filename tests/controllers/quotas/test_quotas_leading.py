@@ -9,7 +9,7 @@ from policies.quota.charges import OWN
 from webhook.cluster.live_settings import LiveSettings
 from webhook.cluster.sync import Sync
 from webhook.replica.leading import Leading
-from webhook.server.effects import TemplateKeeper
+from webhook.server.template_keeper import TemplateKeeper
 
 
 @pytest.fixture

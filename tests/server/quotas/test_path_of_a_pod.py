@@ -13,7 +13,7 @@ import pytest
 
 from tests.server.quotas.quota_calls import example_cluster
 from webhook.cluster.manifests import ManifestsView
-from webhook.server.effects import TemplateKeeper
+from webhook.server.template_keeper import TemplateKeeper
 
 PAGE = Path(__file__).parents[3] / "docs" / "architecture.md"
 PATH = re.findall(r"^\| \d+ \| `(/[a-z-]+)` \| `([\w.]+)` \|", PAGE.read_text(), re.MULTILINE)

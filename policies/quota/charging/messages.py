@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from policies.quota.charging.charging import TooManyClaims
 
 __all__ = [
+    "ChargeMessage",
     "Holder",
-    "Verdict",
     "charged_otherwise",
     "contended",
     "exceeded",
@@ -51,7 +51,7 @@ _HELD = "the namespace enforces its quota, so nothing that gets GPUs is admitted
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ChargeMessage:
     """Why something does not fit, or cannot be charged."""
 
     message: str
@@ -73,7 +73,7 @@ class Holder:
     """Since it was created."""
 
 
-def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool, hidden_in: str = "") -> Verdict:
+def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool, hidden_in: str = "") -> ChargeMessage:
     """The request exceeds a limit: in the words of Kubernetes' own quota, followed by what is left and what to do.
 
     Args:
@@ -97,16 +97,16 @@ def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool,
     remedy = _remedy(found.limits, admitted=admitted)
     if hidden_in:
         remedy = f"{remedy}; gpu-admission quota -n {hidden_in} shows who holds what"
-    return Verdict(f"exceeded quota: {NAME}, {message}", remedy)
+    return ChargeMessage(f"exceeded quota: {NAME}, {message}", remedy)
 
 
-def uncountable(found: UnknownProduct | UnknownMemory, *, admitted: bool) -> Verdict:
+def uncountable(found: UnknownProduct | UnknownMemory, *, admitted: bool) -> ChargeMessage:
     """The product or the memory of the requested GPUs is unknown."""
     text = f"quota {NAME} cannot count the request: {found.text}"
-    return Verdict(f"{text}; {_WARN_ONLY}" if admitted else text, "")
+    return ChargeMessage(f"{text}; {_WARN_ONLY}" if admitted else text, "")
 
 
-def not_primed(found: NotPrimed, namespace: str, *, admitted: bool) -> Verdict:
+def not_primed(found: NotPrimed, namespace: str, *, admitted: bool) -> ChargeMessage:
     """What the namespace holds already has not been counted yet."""
     one = len(found.limits) == 1
     said = (
@@ -115,11 +115,11 @@ def not_primed(found: NotPrimed, namespace: str, *, admitted: bool) -> Verdict:
     )
     look = f"look for the reason with kubectl describe gpuquota {NAME} -n {namespace}"
     if admitted:
-        return Verdict(f"{said}; it is admitted and charged all the same", f"if that stays so, {look}")
+        return ChargeMessage(f"{said}; it is admitted and charged all the same", f"if that stays so, {look}")
     return _later(said, f"if that does not help, {look}", 1)
 
 
-def full(found: Full, namespace: str, *, admitted: bool) -> Verdict:
+def full(found: Full, namespace: str, *, admitted: bool) -> ChargeMessage:
     """Too many charges are open, because their pods and claims have not been seen."""
     said = (
         f"quota {NAME} of namespace {namespace} has no room for one more pod or claim on its way: "
@@ -131,11 +131,11 @@ def full(found: Full, namespace: str, *, admitted: bool) -> Verdict:
         "quotas run"
     )
     if admitted:
-        return Verdict(f"{said}; {_SEEN_LATER}", look)
+        return ChargeMessage(f"{said}; {_SEEN_LATER}", look)
     return _later(said, f"if that does not help, {look}", 10)
 
 
-def charged_otherwise(found: ChargedOtherwise, namespace: str, *, admitted: bool) -> Verdict:
+def charged_otherwise(found: ChargedOtherwise, namespace: str, *, admitted: bool) -> ChargeMessage:
     """Another call charged something else for the same uid; the next try has a uid of its own."""
     charged = found.charge
     said = (
@@ -144,50 +144,50 @@ def charged_otherwise(found: ChargedOtherwise, namespace: str, *, admitted: bool
     )
     look = "see whether two webhook configurations call gpu-admission, or something else than the API server does"
     if admitted:
-        return Verdict(f"{said}; {_SEEN_LATER}", look)
+        return ChargeMessage(f"{said}; {_SEEN_LATER}", look)
     return _later(said, f"if that does not help, {look}", 1)
 
 
-def unstorable(found: Unstorable, namespace: str, *, admitted: bool) -> Verdict:
+def unstorable(found: Unstorable, namespace: str, *, admitted: bool) -> ChargeMessage:
     """No API server stores such an object, so trying again does not help."""
     said = f"quota {NAME} of namespace {namespace} cannot be charged: {found.problem}"
-    return Verdict(f"{said}; {_SEEN_LATER}" if admitted else said, "request what the API server can store")
+    return ChargeMessage(f"{said}; {_SEEN_LATER}" if admitted else said, "request what the API server can store")
 
 
-def too_many_claims(found: TooManyClaims, namespace: str) -> Verdict:
+def too_many_claims(found: TooManyClaims, namespace: str) -> ChargeMessage:
     """A pod has more claims than are read or charged for one pod."""
     where, remedy = found.problem, found.problem.remedy or ""
     said = f"quota {NAME} of namespace {namespace} cannot be charged: {where.path} {where.message}"
-    return Verdict(said, remedy) if found.is_lasting else _later(said, remedy, 10)
+    return ChargeMessage(said, remedy) if found.is_lasting else _later(said, remedy, 10)
 
 
-def contended(namespace: str, *, admitted: bool) -> Verdict:
+def contended(namespace: str, *, admitted: bool) -> ChargeMessage:
     """Every write conflicted with another one."""
     said = f"quota {NAME} of namespace {namespace} is being changed by too many requests at once, so nothing could be charged"
     if admitted:
-        return Verdict(f"{said}; {_SEEN_LATER}", "create fewer pods at a time")
-    return Verdict(said, "try again in 1 s, or create fewer pods at a time", 1)
+        return ChargeMessage(f"{said}; {_SEEN_LATER}", "create fewer pods at a time")
+    return ChargeMessage(said, "try again in 1 s, or create fewer pods at a time", 1)
 
 
-def unreadable(namespace: str, why: str, *, admitted: bool) -> Verdict:
+def unreadable(namespace: str, why: str, *, admitted: bool) -> ChargeMessage:
     """The stored quota is invalid, so trying again does not help."""
     said = f"GPUQuota {NAME} of namespace {namespace} cannot be read: {_plain_text(why)}"
     fate = "it is admitted all the same, and counted when that is put right" if admitted else _HELD
-    return Verdict(f"{said}; {fate}", "show this to your administrator")
+    return ChargeMessage(f"{said}; {fate}", "show this to your administrator")
 
 
-def unavailable(namespace: str, why: str, *, admitted: bool, is_lasting: bool = False) -> Verdict:
+def unavailable(namespace: str, why: str, *, admitted: bool, is_lasting: bool = False) -> ChargeMessage:
     """The quota could not be read or written; `is_lasting` if trying again does not help."""
     said = f"quota {NAME} of namespace {namespace} cannot be charged: {_plain_text(why)}"
     if admitted:
-        return Verdict(f"{said}; {_SEEN_LATER}", "if that stays so, show this to your administrator")
+        return ChargeMessage(f"{said}; {_SEEN_LATER}", "if that stays so, show this to your administrator")
     if is_lasting:
-        return Verdict(f"{said}; {_HELD}", "show this to your administrator")
+        return ChargeMessage(f"{said}; {_HELD}", "show this to your administrator")
     return _later(f"{said}; {_HELD}", "if that does not help, show this to your administrator", 5)
 
 
-def _later(said: str, otherwise: str, retry_after: int) -> Verdict:
-    return Verdict(said, f"try again in {retry_after} s, and {otherwise}", retry_after)
+def _later(said: str, otherwise: str, retry_after: int) -> ChargeMessage:
+    return ChargeMessage(said, f"try again in {retry_after} s, and {otherwise}", retry_after)
 
 
 def _plain_text(why: str) -> str:

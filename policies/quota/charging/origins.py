@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.quota.charges import Ask, DeviceKind
     from policies.view import ClusterView
 
-__all__ = ["Made", "made_for", "narrowed"]
+__all__ = ["ObjectOrigin", "narrow_asks", "origin_of"]
 
 _OF_TEMPLATE = "resource.kubernetes.io/pod-claim-name"
 _OF_EXTENDED = "resource.kubernetes.io/extended-resource-claim"
@@ -27,7 +27,7 @@ makes for extended resources. Source: k8s.io/api/resource/v1/types.go."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ObjectOrigin:
     """Which pod or PodGroup a claim says that it was made for."""
 
     kind: Literal["Pod", "PodGroup"]
@@ -48,7 +48,7 @@ class Made:
             return None
 
 
-def made_for(claim: Object) -> Made | None:
+def origin_of(claim: Object) -> ObjectOrigin | None:
     """What a claim says that it was made for, which is to be believed only of who makes such claims."""
     owner = controller_of(claim)
     if owner is None:
@@ -64,10 +64,10 @@ def made_for(claim: Object) -> Made | None:
         return None
     if not (isinstance(name, str) and name and isinstance(uid, str) and uid and isinstance(piece, str)):
         return None
-    return Made("PodGroup" if is_group else "Pod", name, uid, piece)
+    return ObjectOrigin("PodGroup" if is_group else "Pod", name, uid, piece)
 
 
-def narrowed(asks: Iterable[Ask], own: Iterable[Ask]) -> tuple[Ask, ...]:
+def narrow_asks(asks: Iterable[Ask], own: Iterable[Ask]) -> tuple[Ask, ...]:
     """What a claim for a pod's extended resources asks for, without devices that the pod cannot get.
 
     Such a claim names classes only, while its pod may name nodes as well.

@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     from webhook.server.deadlines import Deadline
     from webhook.server.template_rates import TemplateRates
 
-__all__ = ["FIELD_MANAGER", "REMEMBERED_SECONDS", "Outcome", "RefusedTemplate", "TemplateKeeper", "TooManyTemplates"]
+__all__ = [
+    "FIELD_MANAGER",
+    "REMEMBERED_SECONDS",
+    "RefusedTemplate",
+    "TemplateKeeper",
+    "TemplateResult",
+    "TooManyTemplates",
+]
 
 FIELD_MANAGER = {"fieldManager": "gpu-admission"}
 """Who writes, for `metadata.managedFields`."""
@@ -57,7 +64,7 @@ _TOLD = (403, 404, 422, 429)
 """What the API server refuses for a reason that its user or administrator can do something about: rights, quotas, a
 namespace that is going or gone, an API that is not served, policies of others, too many requests."""
 
-Outcome = Literal["created", "found", "unmarked", "foreign", "failed", "limited", "unmatched"]
+TemplateResult = Literal["created", "found", "unmarked", "foreign", "failed", "limited", "unmatched"]
 
 
 class RefusedTemplate(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
@@ -96,7 +103,7 @@ class TemplateKeeper:
         *,
         rates: TemplateRates | None = None,
         clock: Callable[[], float] = time.monotonic,
-        count: Callable[[Outcome], None] = lambda _: None,
+        count: Callable[[TemplateResult], None] = lambda _: None,
     ) -> None:
         """Prepare; nothing is asked before `ensure`.
 

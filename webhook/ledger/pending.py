@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from policies.kubernetes.objects import Object
-from policies.quota.ledger.admit import Admission, NoQuota, admit, admit_unwritten
+from policies.quota.ledger.admit import ChargeVerdict, NoQuota, admit, admit_unwritten
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import NAME, Quota
 from policies.work import TooMuchWork, count_work
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.quota.charges import Amounts, Charge
     from webhook.ledger.documents import Reading, Swap
 
-__all__ = ["Amending", "Charging", "Covered", "Make", "Uncovered", "Waiting"]
+__all__ = ["Covered", "Make", "PendingChange", "PendingCharge", "PendingWrite", "Uncovered"]
 
 Make = Callable[[Ledger, Quota, Object], Ledger]
 """A ledger anew, from the one that is stored, the spec of the same GPUQuota, and the GPUQuota itself; the same ledger
@@ -65,7 +65,7 @@ class Judgement(Generic[_Answer]):
 
 
 @dataclass(eq=False)
-class Waiting(ABC, Generic[_Answer]):
+class PendingWrite(ABC, Generic[_Answer]):
     """Something that wants a ledger to be written, until it is answered."""
 
     most_seconds: ClassVar[float]
@@ -132,7 +132,7 @@ class Waiting(ABC, Generic[_Answer]):
 
 
 @dataclass(eq=False)
-class Charging(Waiting[Admission | NoQuota]):
+class PendingCharge(PendingWrite[ChargeVerdict | NoQuota]):
     """An object that is being created."""
 
     most_seconds = 3.0
@@ -154,7 +154,7 @@ class Charging(Waiting[Admission | NoQuota]):
         """Answer that nothing is limited."""
         self.answer(NoQuota())
 
-    def _judged(self, ledger: Ledger, reading: Reading) -> Judgement[Admission | NoQuota]:
+    def _judged(self, ledger: Ledger, reading: Reading) -> Judgement[ChargeVerdict | NoQuota]:
         count_work(_CHARGE_UNITS)
         quota, charge = reading.quota, self.charge(reading.quota)
         counted = self._counted(charge, ledger, quota)
@@ -178,7 +178,7 @@ class Charging(Waiting[Admission | NoQuota]):
 
 
 @dataclass(eq=False)
-class Amending(Waiting[Ledger | None]):
+class PendingChange(PendingWrite[Ledger | None]):
     """A ledger that is to be made anew; it tries longer than charges do, who come again by themselves."""
 
     most_seconds = 10.0

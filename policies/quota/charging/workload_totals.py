@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Limit, Quota
 
-__all__ = ["PodsAtOnce", "together"]
+__all__ = ["PodsAtOnce", "find_shortage"]
 
 TOGETHER = rule(
     "GA506",
@@ -84,7 +84,7 @@ class _Short:
         return pods.each.get(self.limit.name, ZERO)
 
 
-def together(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[Finding]:
+def find_shortage(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[Finding]:
     """The limit that has least room for all pods of a workload, where they do not fit in together.
 
     Pods of a new workload that do not even fit alone are told so each by itself, and none of them is created.
