@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.decision import Template
     from policies.kubernetes.objects import Object
     from policies.quota.charging.charging import Charging
-    from policies.quota.charging.outcomes import Outcome
+    from policies.quota.charging.outcomes import ChargeOutcome
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.settings.choices import Quotas
@@ -50,7 +50,7 @@ def quota(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> 
     return decision(request.object, asked, _outcome(asked, found, _Others(asked, view), settings.quota))
 
 
-def _outcome(asked: Charging, document: Object, view: ClusterView, settings: Quotas) -> Outcome:
+def _outcome(asked: Charging, document: Object, view: ClusterView, settings: Quotas) -> ChargeOutcome:
     from policies.quota.charging.charging import Uncountable  # noqa: PLC0415 - see policies.review
     from policies.quota.counting.counting import counted_ledger  # noqa: PLC0415 - see policies.review
     from policies.quota.ledger.admit import admit  # noqa: PLC0415 - see policies.review
