@@ -19,8 +19,8 @@ import yaml
 from large_cluster import GPU_PODS, MADE, claim, node, pod, resource_slice
 
 from policies.configuration.cluster_policy.device_plugin import _nodes_of_driver
-from policies.conversion.coexistence import _nodes_with_both
 from policies.conversion.meaning import _plugin_index, _plugin_products
+from policies.conversion.surroundings import _nodes_with_both
 from policies.conversion.versions import _old_kubelets
 from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.inventory import inventory

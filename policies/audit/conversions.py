@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.conversion.converted_pods import conversion_record
 from policies.conversion.opt_in import strategy_of
 from policies.conversion.preemption import PREEMPTION
-from policies.conversion.record import converted_by
-from policies.conversion.strategies.auto import CHOSEN
+from policies.conversion.strategies import CHOSEN
 from policies.fleet import RequestKind, extended_requests
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.request import Request
@@ -83,6 +83,6 @@ def requests_device_plugin(pod: Object, view: ClusterView) -> bool:
 def is_converted(pod: Object, namespace: str) -> bool:
     """True if a pod was converted, as far as its marks prove it."""
     try:
-        return converted_by(Pod.read(pod), namespace) is not None
+        return conversion_record(Pod.read(pod), namespace) is not None
     except MalformedPodError:
         return False

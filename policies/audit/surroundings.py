@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from policies.audit.configuration import NarrowedView
 from policies.audit.report import AuditFinding
-from policies.conversion.asked import Asked
-from policies.conversion.coexistence import OLD_KUBELET, TWICE
-from policies.conversion.native_quota import quota_problems
 from policies.conversion.opt_in import Mode, mode_of, strategy_of
+from policies.conversion.record import ConversionRecord
+from policies.conversion.surroundings import OLD_KUBELET, TWICE, quota_problems
 from policies.decision import Severity
 from policies.dra.words import listed
 from policies.fleet.device_plugin import active_cluster_policy, runs_device_plugin
@@ -107,8 +106,8 @@ def _findings_of_quota(quota: Object, view: ClusterView, settings: GPUAdmissionP
     found: list[Finding] = []
     for resource in sorted(limited):
         path = _HARD / f"{_REQUESTS}{resource}"
-        device_class = Asked(()).device_class(resource)
-        for problem in quota_problems(Asked(()), alone, namespace, {resource: path}, settings):
+        device_class = ConversionRecord(()).device_class(resource)
+        for problem in quota_problems(ConversionRecord(()), alone, namespace, {resource: path}, settings):
             text = f'is {shown(hard[path[-1]])}, and does not count the claims of converted pods (DeviceClass "{device_class}")'
             found.append(replace(problem, message=f"{text}; {_effect(namespace, view)}"))
     judged = settings.judge(found, namespace)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.conversion.amounts import asks, gpu_resources, limit_path, read_amounts
 from policies.conversion.constraints import NodeConstraints
 from policies.conversion.convert import convert
-from policies.conversion.record import converted_by
+from policies.conversion.converted_pods import conversion_record
+from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus
 from policies.decision import Severity
 from policies.dra.templates import is_our_name
 from policies.rules import rule
@@ -56,10 +56,10 @@ def check(
     """
     if pod.past_scheduling:
         return
-    earlier = converted_by(pod, namespace)
+    earlier = conversion_record(pod, namespace)
     if not settings.conversion.keep_translated_labels and earlier is not None:
         yield from _selects_again(pod)
-    if not asks(pod):
+    if not requests_gpus(pod):
         return
     used = pod.used_claims
     uses_ours = earlier is not None or any(
@@ -67,7 +67,7 @@ def check(
         for claim in pod.resource_claims
     )
     converted = None if uses_ours else convert(pod, namespace, view, settings, wish, own)
-    if converted is not None and (converted.obstacles or converted.asked is None):
+    if converted is not None and (converted.obstacles or converted.record is None):
         return
     amounts = read_amounts(pod).of
     for container in pod.all_containers:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from policies.conversion.asked import Asked
+    from policies.conversion.record import ConversionRecord
     from policies.decision import Finding, Template
     from policies.kubernetes.paths import FieldPath
     from policies.kubernetes.pods import Pod
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["Conversion", "Question"]
+__all__ = ["Conversion", "ConversionCandidate"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ConversionCandidate:
     """A pod that asks for GPUs and is to be converted, for a strategy to answer."""
 
     pod: Pod
     namespace: str
     view: ClusterView
     settings: GPUAdmissionPolicy
-    asked: Asked
+    record: ConversionRecord
     places: dict[str, FieldPath]
     """Where each resource is first asked for."""
     obstacles: tuple[Finding, ...]
-    """Why what the pod asks for cannot be told to a claim; `asked` is incomplete then."""
+    """Why what the pod asks for cannot be told to a claim; `record` is incomplete then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Conversion:
     """The converted pod; None where there is nothing to convert."""
     template: Template | None = None
     """The template that the converted pod refers to; None where it needs none."""
-    asked: Asked | None = None
+    record: ConversionRecord | None = None
     """What a converted pod asked for; None where the pod is not converted."""
     repeated: bool = False
     """Whether the pod was converted before; `edits` then only take out what was added since."""

@@ -1,44 +1,43 @@
-"""Converts one pod: reads what it asks for, and lets the strategy of its namespace answer."""
+"""Converts one pod: reads what it requests, and applies the strategy of its namespace."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.conversion.amounts import asks, gpu_resources, limit_path, read_amounts
-from policies.conversion.asked import Asked
 from policies.conversion.constraints import ConstraintError, NodeConstraints
-from policies.conversion.conversion import Conversion, Question
+from policies.conversion.conversion import Conversion, ConversionCandidate
+from policies.conversion.converted_pods import conversion_record, remove_readded, remove_resources
+from policies.conversion.device_layout import ContainerRequest, TooManyDevicesError
 from policies.conversion.exemptions import exemptions
-from policies.conversion.limit_ranges import defaulted_by_limit_range
-from policies.conversion.line import ContainerAsk, TooManyDevicesError
+from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus, size_problems
 from policies.conversion.meaning import Meaning, meaning_of_gpu
 from policies.conversion.opt_in import strategy_of, strategy_problems
-from policies.conversion.record import converted_by, remove_readded, remove_resources
-from policies.conversion.references import class_problems, template_problems
+from policies.conversion.record import ConversionRecord
 from policies.conversion.shares import SHARED, shares_asked
-from policies.conversion.size import size_problems
 from policies.conversion.strategies import STRATEGIES
+from policies.conversion.surroundings import class_problems, template_problems
 from policies.decision import Severity
 from policies.dra.selector_limits import LONGEST_TEXT
 from policies.dra.templates import selectors
+from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import SPEC
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.patch import Editor
 from policies.rules import rule
+from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.conversion.amounts import Amounts
+    from policies.conversion.gpu_amounts import Amounts
     from policies.decision import Finding
     from policies.kubernetes.paths import FieldPath
     from policies.kubernetes.pods import Pod
     from policies.nvidia.wishes import Wish
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
 
-__all__ = ["Conversion", "convert"]
+__all__ = ["Conversion", "convert", "defaulted_by_limit_range"]
 
 
 def convert(
@@ -67,10 +66,10 @@ def convert(
 def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish) -> Conversion:
     if pod.past_scheduling:
         return Conversion()
-    earlier = converted_by(pod, namespace)
+    earlier = conversion_record(pod, namespace)
     if earlier is not None:
         return _convert_again(pod, earlier, namespace, view)
-    if not asks(pod):
+    if not requests_gpus(pod):
         return Conversion()
     if exempt := (*exemptions(pod, settings), *strategy_problems(namespace, view)):
         return Conversion(obstacles=exempt)
@@ -86,21 +85,21 @@ def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmission
         if strategy != "leave" and not defaulted_by_limit_range(pod, namespace, view):
             _remove_resources(pod, edits)
         return Conversion(edits=edits)
-    asked, obstacles = _ask(pod, amounts, places, view, wish)
-    return STRATEGIES[strategy](Question(pod, namespace, view, settings, asked, places, obstacles))
+    record, obstacles = _ask(pod, amounts, places, view, wish)
+    return STRATEGIES[strategy](ConversionCandidate(pod, namespace, view, settings, record, places, obstacles))
 
 
-def _convert_again(pod: Pod, asked: Asked, namespace: str, view: ClusterView) -> Conversion:
+def _convert_again(pod: Pod, record: ConversionRecord, namespace: str, view: ClusterView) -> Conversion:
     """Keep a converted pod converted, and see that what it refers to still holds."""
-    edits, findings = remove_readded(pod, asked)
-    if asked.classes:
-        places = dict.fromkeys(asked.classes, SPEC / "containers")
-        obstacles = (*findings, *class_problems(asked, view, places))
-        return Conversion(obstacles, edits=edits, asked=asked, repeated=True)
-    template = asked.template(namespace)
-    claims = dict.fromkeys(asked.predicates, SPEC / "resourceClaims")
-    obstacles = (*findings, *class_problems(asked, view, claims), *template_problems(template, view))
-    return Conversion(obstacles, edits=edits, template=template, asked=asked, repeated=True)
+    edits, findings = remove_readded(pod, record)
+    if record.classes:
+        places = dict.fromkeys(record.classes, SPEC / "containers")
+        obstacles = (*findings, *class_problems(record, view, places))
+        return Conversion(obstacles, edits=edits, record=record, repeated=True)
+    template = record.template(namespace)
+    claims = dict.fromkeys(record.predicates, SPEC / "resourceClaims")
+    obstacles = (*findings, *class_problems(record, view, claims), *template_problems(template, view))
+    return Conversion(obstacles, edits=edits, template=template, record=record, repeated=True)
 
 
 def _places(pod: Pod, amounts: Amounts) -> dict[str, FieldPath]:
@@ -115,25 +114,25 @@ def _places(pod: Pod, amounts: Amounts) -> dict[str, FieldPath]:
 
 def _ask(
     pod: Pod, amounts: Amounts, places: dict[str, FieldPath], view: ClusterView, wish: Wish
-) -> tuple[Asked, tuple[Finding, ...]]:
+) -> tuple[ConversionRecord, tuple[Finding, ...]]:
     """What the pod asks for in full, and why that cannot be told to a claim."""
     constraints = NodeConstraints.of(pod.spec)
     meaning = (
         meaning_of_gpu(pod.spec, constraints, wish, view, places[GPU_RESOURCE]) if GPU_RESOURCE in places else Meaning()
     )
     containers = tuple(
-        ContainerAsk(container.name, container.kind, amounts.of[container.name])
+        ContainerRequest(container.name, container.kind, amounts.of[container.name])
         for container in pod.all_containers
         if container.name in amounts.of
     )
-    asked = Asked(containers, constraints, meaning.kind, meaning.profile, wish=wish)
+    record = ConversionRecord(containers, constraints, meaning.kind, meaning.profile, wish=wish)
     if meaning.finding is not None:
-        return asked, _obstacles(asked, (meaning.finding,))
-    shares, problems = shares_asked(asked, places, view, shared_gpu=meaning.shared)
-    return replace(asked, shares=shares), _obstacles(asked, (*problems, *_template_problems(asked, places)))
+        return record, _obstacles(record, (meaning.finding,))
+    shares, problems = shares_asked(record, places, view, shared_gpu=meaning.shared)
+    return replace(record, shares=shares), _obstacles(record, (*problems, *_template_problems(record, places)))
 
 
-def _obstacles(asked: Asked, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _obstacles(record: ConversionRecord, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Only that the pod gets shared GPUs, if it does: it keeps the device plugin, where the other findings do not apply.
 
     Placement then adds conditions for the pod's wish that a claim may not be able to express. A second review must
@@ -142,7 +141,7 @@ def _obstacles(asked: Asked, findings: tuple[Finding, ...]) -> tuple[Finding, ..
     if not findings:
         return ()
     shared = tuple(finding for finding in findings if finding.rule is SHARED)
-    if not shared and (error := asked.shared_condition()) is not None:
+    if not shared and (error := record.shared_condition()) is not None:
         shared = (SHARED.finding(error.path, str(error)),)
     return shared or findings
 
@@ -197,9 +196,9 @@ TOO_MANY = rule(
 )
 
 
-def _template_problems(asked: Asked, places: dict[str, FieldPath]) -> Iterator[Finding]:
+def _template_problems(record: ConversionRecord, places: dict[str, FieldPath]) -> Iterator[Finding]:
     try:
-        predicates = asked.predicates
+        predicates = record.predicates
     except ConstraintError as error:
         broken = SHARED if error.shared else TERMS if error.mixed else LABEL
         yield broken.finding(error.path, str(error))
@@ -218,3 +217,15 @@ def _template_problems(asked: Asked, places: dict[str, FieldPath]) -> Iterator[F
 def _remove_resources(pod: Pod, edits: Editor) -> None:
     for container in pod.all_containers:
         remove_resources(container, gpu_resources(container), edits)
+
+
+def defaulted_by_limit_range(pod: Pod, namespace: str, view: ClusterView) -> bool:
+    """Whether a LimitRange would put a GPU into the pod if its explicit zeros were taken out."""
+    ranges = view.list("LimitRange", namespace)
+    named = {name for container in pod.all_containers for name in gpu_resources(container)}
+    return ranges is not UNKNOWN and any(
+        named & set(lookup(limit, (section,)) or {})
+        for limit_range in ranges
+        for limit in lookup(limit_range, ("spec", "limits")) or []
+        for section in ("default", "defaultRequest")
+    )

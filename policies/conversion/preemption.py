@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.caches import remember
-from policies.conversion.asked import Asked
+from policies.conversion.record import ConversionRecord
 from policies.decision import Severity
 from policies.dra.words import listed, many
 from policies.kubernetes.objects import has_ended
@@ -21,7 +21,7 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.conversion.conversion import Question
+    from policies.conversion.conversion import ConversionCandidate
     from policies.decision import Finding
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView
@@ -58,23 +58,23 @@ PREEMPTION = rule(
 )
 
 
-def lost_preemption(question: Question) -> Iterator[Finding]:
+def lost_preemption(candidate: ConversionCandidate) -> Iterator[Finding]:
     """Warn if pods of lower priority hold what a pod requests: it could preempt them if it were not converted.
 
     Pods with claims of their own do not count: it would take a look at each claim to know what they hold.
     """
-    priority, lower = _preemptible(question)
+    priority, lower = _preemptible(candidate)
     if not lower:
         return
     count = sum(lower.values())
-    names = {name for each in lower for name in each.resources} & question.places.keys()
+    names = {name for each in lower for name in each.resources} & candidate.places.keys()
     text = (
         f"priority {priority} is above that of {many(count, 'pod')} that {'holds' if count == 1 else 'hold'} "
         f"{listed(sorted(names))}; once converted, the pod does not preempt {'it' if count == 1 else 'them'}, because the "
         "scheduler ends no pod to free devices of claims"
     )
     remedy = None
-    if question.settings.conversion.allow_pod_opt_out and not all(each.by_claim for each in lower):
+    if candidate.settings.conversion.allow_pod_opt_out and not all(each.by_claim for each in lower):
         remedy = (
             f"{PREEMPTION.remedy}, or add the label gpu-admission.io/dra: disabled to the pod, which then preempts under "
             "the device plugin"
@@ -82,9 +82,9 @@ def lost_preemption(question: Question) -> Iterator[Finding]:
     yield PREEMPTION.finding(SPEC / "priorityClassName", text, remedy)
 
 
-def _preemptible(question: Question) -> tuple[int, dict[Holding, int]]:
+def _preemptible(candidate: ConversionCandidate) -> tuple[int, dict[Holding, int]]:
     """The priority of a pod, and how many pods of lower priority hold what it requests; none while that is unknown."""
-    spec, view = question.pod.spec, question.view
+    spec, view = candidate.pod.spec, candidate.view
     priority = pod_priority(spec, view)
     if priority is UNKNOWN or not preempts(spec, view):
         return 0, {}
@@ -92,7 +92,7 @@ def _preemptible(question: Question) -> tuple[int, dict[Holding, int]]:
     return priority, {
         each: count
         for each, count in ({} if holdings is UNKNOWN else holdings).items()
-        if not question.places.keys().isdisjoint(each.resources) and _is_lower(each, priority, view)
+        if not candidate.places.keys().isdisjoint(each.resources) and _is_lower(each, priority, view)
     }
 
 
@@ -139,6 +139,6 @@ def _length(text: str, _: tuple[str, ...]) -> int:
 @remember(_MOST_RECORDS, _length)
 def _recorded(text: str) -> tuple[str, ...]:
     """The resources that a converted pod requested, as its record says; the record need not be true."""
-    asked = Asked.from_record(text)
-    containers = () if asked is None else asked.containers
+    record = ConversionRecord.parse(text)
+    containers = () if record is None else record.containers
     return tuple(sorted({name for each in containers for name, count in each.resources.items() if count}))

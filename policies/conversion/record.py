@@ -1,144 +1,188 @@
-"""Converted pods: recognised by what proves itself, and kept converted."""
+"""What a pod asked for before it was converted: the input of its template, and the record it carries.
+
+The record is an annotation, and annotations can be written by anybody. It is believed only where it proves itself: the
+template built from it must have the name that the pod refers to, and the containers must refer to its requests.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
-from policies.conversion.amounts import gpu_resources, limit_path, read_amounts
-from policies.conversion.asked import Asked
-from policies.conversion.constraints import ConstraintError
-from policies.conversion.line import TooManyDevicesError
-from policies.decision import Severity
-from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.metadata_keys import MANAGED, RECORD
-from policies.nvidia.resources import IMPLICIT_PREFIX
-from policies.patch import Editor
-from policies.rules import rule
+from policies.conversion.constraints import NodeConstraints
+from policies.conversion.device_layout import ContainerRequest, Piece, device_layout
+from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS
+from policies.dra.templates import MOST_DEVICES, DeviceRequest, claim_template
+from policies.kubernetes.names import is_dns_label, is_dns_subdomain
+from policies.kubernetes.pods import has_pod_constraints_shape
+from policies.nvidia.labels import Subject, profile_is
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.predicates import TRUE, Predicate, all_of
+from policies.nvidia.resources import parse_resource
+from policies.nvidia.wishes import Wish
+from policies.nvidia.wishes.device_predicate import device_predicate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
-    from policies.decision import Finding
-    from policies.kubernetes.pods import Container, Pod
+    from policies.conversion.constraints import ConstraintError
+    from policies.decision import Template
 
-__all__ = ["MARKS", "converted_by", "mark", "remove_readded", "remove_resources"]
+__all__ = ["ConversionRecord"]
 
-MARKS = (FieldPath(["metadata", "annotations", RECORD]), FieldPath(["metadata", "labels", MANAGED]))
-"""Where a converted pod is marked."""
-
-
-def mark(pod: Pod, asked: Asked, edits: Editor) -> None:
-    """Write down what a pod asked for, and that it was converted."""
-    for path, value in zip(MARKS, (asked.record(), "true"), strict=True):
-        before = lookup(pod.document, path)
-        if before is None:
-            edits.add(path, value)
-        elif before != value:
-            edits.replace(path, value)
+_LONGEST = 256 * 1024
+"""Characters of all annotations of an object together (k8s.io/apimachinery TotalAnnotationSizeLimitB)."""
 
 
-def converted_by(pod: Pod, namespace: str) -> Asked | None:
-    """What a converted pod asked for; None for a pod that is not converted, whatever its marks say.
+@dataclass(frozen=True)
+class ConversionRecord:
+    """Everything that a pod's template is made from; equal askings give equal templates."""
 
-    The record must lead to the very template that the pod refers to, and each container must use the requests that
-    the record gives it; of a renamed pod, each must ask for just as many devices by the new names.
-    """
-    asked = Asked.from_record(pod.annotations[RECORD]) if RECORD in pod.annotations else None
-    if asked is None:
-        return None
-    return asked if (_is_renamed(pod, asked) if asked.classes else _refers(pod, asked, namespace)) else None
+    containers: tuple[ContainerRequest, ...]
+    """In the order in which they start; those that ask for nothing are left out."""
+    constraints: NodeConstraints = field(default_factory=NodeConstraints)
+    """The conditions on GPU labels that were in the pod's node selector and affinity."""
+    gpu: Literal["gpu", "mig"] = "gpu"
+    """What `nvidia.com/gpu` meant: a whole GPU, or a MIG device (single strategy)."""
+    profile: MIGProfile | None = None
+    """The profile of those MIG devices, where the nodes told it and not the pod's own selector."""
+    shares: Mapping[str, int] = field(default_factory=dict)
+    """How many shares of a device a resource stands for, where the driver shares devices between claims."""
+    wish: Wish = field(default_factory=Wish)
+    """What the pod wished when it was converted; its annotations may have been edited since."""
+    classes: Mapping[str, str] = field(default_factory=dict)
+    """The DeviceClass by whose implicit name each resource goes, where the pod was renamed and has no template."""
 
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The requests of the claim.
 
-def _refers(pod: Pod, asked: Asked, namespace: str) -> bool:
-    try:
-        template, pieces = asked.template(namespace), asked.pieces
-    except (ConstraintError, TooManyDevicesError):
-        return False
-    claims = {
-        claim.get("name") for claim in pod.resource_claims if claim.get("resourceClaimTemplateName") == template.name
-    }
-    uses = {
-        (container.name, claim.get("request"))
-        for container in pod.all_containers
-        for claim in container.claims
-        if claim.get("name") in claims
-    }
-    needed = {(name, piece.request) for piece in pieces for name in piece.containers}
-    return bool(needed) and needed <= uses
+        Raises:
+            TooManyDevicesError: more than a claim can hold.
+        """
+        return device_layout(self.containers)
 
+    @cached_property
+    def predicates(self) -> dict[str, Predicate]:
+        """What a device must be like to serve each resource of this pod.
 
-def _is_renamed(pod: Pod, asked: Asked) -> bool:
-    containers = {container.name: container for container in pod.all_containers}
-    return all(
-        ask.name in containers
-        and _amount(containers[ask.name].limits, asked.classes[resource])
-        == _amount(containers[ask.name].requests, asked.classes[resource])
-        == count
-        for ask in asked.containers
-        for resource, count in ask.resources.items()
-        if count
-    )
+        Raises:
+            ConstraintError: a condition on node labels has no equivalent.
+            TooManyDevicesError: more devices than a claim can hold.
+        """
+        return {piece.resource: self._predicate(self.subject(piece.resource)) for piece in self.pieces}
 
+    def shared_condition(self) -> ConstraintError | None:
+        """The first condition on node labels that selects shared GPUs, for any resource of the pod."""
+        resources = dict.fromkeys(
+            resource for ask in self.containers for resource, count in ask.resources.items() if count
+        )
+        errors = (error for resource in resources for error in self.constraints.errors(self.subject(resource)))
+        return next((error for error in errors if error.shared), None)
 
-def _amount(amounts: Mapping[str, Any], device_class: str) -> int | None:
-    try:
-        number = parse_quantity(amounts.get(IMPLICIT_PREFIX + device_class))
-    except QuantityError:
-        return None
-    return int(number) if number.denominator == 1 else None
+    def subject(self, resource: str) -> Subject:
+        """The kind of device that a resource stands for here."""
+        parsed = parse_resource(resource)
+        if parsed is not None and parsed.mig:
+            return Subject("mig", parsed.profile)
+        return Subject("mig-single", self.profile) if self.gpu == "mig" else Subject("gpu")
 
+    def device_class(self, resource: str) -> str:
+        """The DeviceClass that a resource becomes."""
+        if resource in self.classes:
+            return self.classes[resource]
+        return GPU_CLASS if self.subject(resource).kind == "gpu" else MIG_CLASS
 
-READDED = rule(
-    "GA319",
-    "A resource that is added after conversion must equal the converted request",
-    default=Severity.DENY,
-    why="""
-    A LimitRange with a default for GPUs, or another webhook, can put a GPU resource back into a converted pod. The same
-    amount in the same container is removed again; another amount, or a container that has no request in the claim, is a
-    second wish that contradicts the first.""",
-    remedy="write the GPUs of every container into the pod (0 where it needs none), or remove the LimitRange's default",
-    source="k8s.io/apiserver admission order: LimitRanger runs again after mutating webhooks",
-)
+    def _predicate(self, subject: Subject) -> Predicate:
+        profile = profile_is(subject.profile) if subject.profile else TRUE
+        return all_of([profile, self.constraints.predicate(subject), device_predicate(self.wish, subject)])
 
+    def template(self, namespace: str) -> Template:
+        """The template of this pod.
 
-def remove_readded(pod: Pod, asked: Asked) -> tuple[Editor, tuple[Finding, ...]]:
-    """Take out of a converted pod what was added to it again, where it is what was asked."""
-    edits = Editor(pod.document)
-    amounts = read_amounts(pod)
-    if amounts.findings:
-        return edits, amounts.findings
-    recorded = {ask.name: ask.resources for ask in asked.containers}
-    findings = []
-    for container in pod.all_containers:
-        for resource in gpu_resources(container):
-            count = amounts.of[container.name][resource]
-            before = recorded.get(container.name, {}).get(resource)
-            # A recorded 0 was written to keep a LimitRange's default away; taking it out let the default in.
-            if count and before not in (0, count):
-                text = (
-                    f"is {count}, added after the pod was converted with {before}"
-                    if before is not None
-                    else f"is {count}, added after the pod was converted without it"
+        Raises:
+            ConstraintError: a condition on node labels has no equivalent.
+            TooManyDevicesError: more devices than a claim can hold.
+        """
+        return claim_template(
+            namespace,
+            [
+                DeviceRequest(
+                    piece.request,
+                    self.device_class(piece.resource),
+                    piece.count,
+                    self.predicates[piece.resource],
+                    self.shares.get(piece.resource, 0),
                 )
-                findings.append(READDED.finding(limit_path(container, resource), text))
-        remove_resources(container, gpu_resources(container), edits)
-    return (Editor(pod.document), tuple(findings)) if findings else (edits, ())
+                for piece in self.pieces
+            ],
+        )
 
+    def annotation(self) -> str:
+        """The annotation's value: JSON, with what is not the default."""
+        document: dict[str, Any] = {
+            "containers": [
+                {"name": ask.name, "kind": ask.kind, "resources": dict(sorted(ask.resources.items()))}
+                for ask in self.containers
+            ]
+        }
+        if self.constraints.node_selector:
+            document["nodeSelector"] = dict(sorted(self.constraints.node_selector.items()))
+        if self.constraints.terms is not None:
+            document["nodeSelectorTerms"] = self.constraints.terms
+        if self.gpu != "gpu":
+            document["gpu"] = self.gpu
+        if self.profile is not None:
+            document["profile"] = str(self.profile)
+        if self.shares:
+            document["shares"] = dict(sorted(self.shares.items()))
+        if self.wish:
+            document["wish"] = self.wish.words()
+        if self.classes:
+            document["classes"] = dict(sorted(self.classes.items()))
+        return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
-def remove_resources(container: Container, resources: list[str], edits: Editor) -> None:
-    """Take resources out of a container's limits and requests, and the maps that are empty then."""
-    path = container.path / "resources"
-    for section in ("limits", "requests"):
-        present = lookup(edits.document, path / section) or {}
-        named = [resource for resource in resources if resource in present]
-        if not named:
-            continue
-        if len(named) < len(present):
-            for resource in named:
-                edits.remove(path / section / resource)
-        elif len(lookup(edits.document, path)) > 1:
-            edits.remove(path / section)
-        else:
-            edits.remove(path)
+    @classmethod
+    def parse(cls, text: str) -> ConversionRecord | None:
+        """Read a record; None where it is none that `record` writes, or longer than an annotation can be stored."""
+        if len(text) > _LONGEST:
+            return None
+        try:
+            document = json.loads(text)
+            record = cls(
+                containers=tuple(
+                    ContainerRequest(item["name"], item["kind"], item["resources"]) for item in document["containers"]
+                ),
+                constraints=NodeConstraints(document.get("nodeSelector", {}), document.get("nodeSelectorTerms")),
+                gpu=document.get("gpu", "gpu"),
+                profile=MIGProfile.parse(document["profile"]) if "profile" in document else None,
+                shares=document.get("shares", {}),
+                wish=Wish.of(document.get("wish", {})),
+                classes=document.get("classes", {}),
+            )
+            return record if record._sound() and json.loads(record.annotation()) == document else None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def _sound(self) -> bool:
+        return (
+            all(
+                is_dns_label(ask.name)
+                and ask.kind in ("container", "init", "sidecar")
+                and all(
+                    parse_resource(resource) is not None and type(count) is int and 0 <= count <= MOST_DEVICES
+                    for resource, count in ask.resources.items()
+                )
+                for ask in self.containers
+            )
+            and self.gpu in ("gpu", "mig")
+            and all(type(count) is int and count > 0 for count in self.shares.values())
+            and self._has_sound_classes()
+            and has_pod_constraints_shape(self.constraints.node_selector, self.constraints.terms)
+        )
+
+    def _has_sound_classes(self) -> bool:
+        record = {resource for ask in self.containers for resource, count in ask.resources.items() if count}
+        return not self.classes or (self.classes.keys() == record and all(map(is_dns_subdomain, self.classes.values())))

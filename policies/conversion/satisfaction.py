@@ -19,7 +19,7 @@ from policies.view import UNKNOWN, ClusterView
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.conversion.asked import Asked
+    from policies.conversion.record import ConversionRecord
     from policies.decision import Finding
     from policies.kubernetes.paths import FieldPath
     from policies.nvidia.predicates import Predicate
@@ -43,30 +43,32 @@ UNSATISFIABLE = rule(
 
 
 def unsatisfied(
-    asked: Asked, view: ClusterView, places: dict[str, FieldPath], settings: GPUAdmissionPolicy
+    record: ConversionRecord, view: ClusterView, places: dict[str, FieldPath], settings: GPUAdmissionPolicy
 ) -> Iterator[Finding]:
     """Resources that no device of the cluster matches now."""
     groups = view.derive(inventory)
     if groups is UNKNOWN:
         return
     for resource, path in places.items():
-        wanted_type = known_classes(view).device_type(asked.device_class(resource))
+        wanted_type = known_classes(view).device_type(record.device_class(resource))
         if wanted_type is None:
             continue
         candidates = [group for group in groups if group.type == wanted_type]
-        missed = _missed(asked.predicates[resource], asked.shares.get(resource, 0), candidates)
+        missed = _missed(record.predicates[resource], record.shares.get(resource, 0), candidates)
         if missed is not None:
-            wished = device_predicate(asked.wish, asked.subject(resource)) != TRUE
+            wished = device_predicate(record.wish, record.subject(resource)) != TRUE
             text = missed + _existing(candidates, wanted_type)
             yield UNSATISFIABLE.finding(path, text, severity=_severity(settings, wished=wished))
-        elif not asked.shares.get(resource):
-            yield from _too_few(resource, path, asked, candidates)
+        elif not record.shares.get(resource):
+            yield from _too_few(resource, path, record, candidates)
 
 
-def _too_few(resource: str, path: FieldPath, asked: Asked, candidates: list[DeviceGroup]) -> Iterator[Finding]:
+def _too_few(
+    resource: str, path: FieldPath, record: ConversionRecord, candidates: list[DeviceGroup]
+) -> Iterator[Finding]:
     """Warn if no node has as many devices as the pod requests of a resource in all."""
-    wanted = sum(piece.count for piece in asked.pieces if piece.resource == resource)
-    predicate = asked.predicates[resource]
+    wanted = sum(piece.count for piece in record.pieces if piece.resource == resource)
+    predicate = record.predicates[resource]
     matching = [group for group in candidates if predicate.matches(group.device)]
     if any(group.device.shareable or max(group.by_node.values()) >= wanted for group in matching):
         return

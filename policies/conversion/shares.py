@@ -22,7 +22,7 @@ from policies.rules import rule
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from policies.conversion.asked import Asked
+    from policies.conversion.record import ConversionRecord
     from policies.decision import Finding
     from policies.kubernetes.paths import FieldPath
     from policies.kubernetes.resourceslices import Device
@@ -48,7 +48,7 @@ SHARED = rule(
 
 
 def shares_asked(
-    asked: Asked, places: dict[str, FieldPath], view: ClusterView, *, shared_gpu: bool
+    record: ConversionRecord, places: dict[str, FieldPath], view: ClusterView, *, shared_gpu: bool
 ) -> tuple[dict[str, int], tuple[Finding, ...]]:
     """How many shares of a device each resource stands for, and which resources cannot be told in shares.
 
@@ -58,11 +58,11 @@ def shares_asked(
     shares: dict[str, int] = {}
     findings: list[Finding] = []
     for resource, path in places.items():
-        mig = asked.device_class(resource) == MIG_CLASS
+        mig = record.device_class(resource) == MIG_CLASS
         offered = _offered(view, "mig" if mig else "gpu")
         whole = next(iter(offered)) if len(offered) == 1 else None
-        is_share = _is_share(resource, asked.wish, shared_gpu=shared_gpu)
-        if is_share or asked.wish.sharing == "shared":
+        is_share = _is_share(resource, record.wish, shared_gpu=shared_gpu)
+        if is_share or record.wish.sharing == "shared":
             if any(offered) or (not is_share and view.derive(inventory) is UNKNOWN):
                 shares[resource] = 1
             else:

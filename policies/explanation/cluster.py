@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
-    from policies.view import ClusterView
 
 __all__ = ["BRING", "Cluster", "Holding", "Taken", "read_cluster", "used_amounts"]
 

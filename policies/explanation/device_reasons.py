@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from policies.dra.allocator import Allocator
     from policies.dra.resource_claims import Claim, Constraint
     from policies.explanation.problem import AllocationProblem
-    from policies.explanation.rejected_devices import Tally
 
 __all__ = ["DeviceMiss", "DeviceReasons", "constraint_reason", "constraint_words"]
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from policies.causes import without_repeats
-from policies.conversion.amounts import AMOUNT, UNEQUAL, read_amounts
+from policies.conversion.gpu_amounts import AMOUNT, UNEQUAL, read_amounts
 from policies.conversion.opt_in import NAMESPACE_UNKNOWN, Mode, mode_of
 from policies.decision import Decision, Severity
 from policies.fleet import may_request_gpu, probably_gets_gpu
@@ -157,7 +157,7 @@ def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmi
         told = findings if conversion.repeated else tuple(map(_left_alone, findings))
         return Decision(findings=told, object=request.object)
     notices = conversion.notices
-    if conversion.asked is not None and not conversion.repeated:
+    if conversion.record is not None and not conversion.repeated:
         problems = tuple(wish_problems(pod, request.namespace, view, asked))
         if any(problem.rule in IMPOSSIBLE for problem in problems):
             # No device will ever be as wished, so there is nothing to wait for.
@@ -170,7 +170,7 @@ def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmi
     if conversion.edits is None or not decision.allowed:
         return decision
     edits = conversion.edits
-    if conversion.asked is not None:
+    if conversion.record is not None:
         tolerate_gpu_nodes(pod, edits, request.namespace, settings)
     templates = (conversion.template,) if conversion.template else ()
     annotations = {"template": conversion.template.name} if conversion.template else {}
@@ -223,9 +223,9 @@ def _preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissi
 
 def _new_names(document: Any) -> Iterator[str]:
     """The new names of a renamed pod's resources, as its record tells them."""
-    from policies.conversion.asked import Asked  # noqa: PLC0415 - see policies.review
+    from policies.conversion.record import ConversionRecord  # noqa: PLC0415 - see policies.review
 
-    asked = Asked.from_record(lookup(document, ("metadata", "annotations", RECORD)) or "")
+    asked = ConversionRecord.parse(lookup(document, ("metadata", "annotations", RECORD)) or "")
     for resource, name in asked.classes.items() if asked is not None else ():
         yield f"{resource} to {IMPLICIT_PREFIX}{name}"
 
@@ -263,9 +263,9 @@ def _placed(
 def _is_converted(pod: Pod, namespace: str) -> bool:
     if RECORD not in pod.annotations:
         return False
-    from policies.conversion.record import converted_by  # noqa: PLC0415 - see policies.review
+    from policies.conversion.converted_pods import conversion_record  # noqa: PLC0415 - see policies.review
 
-    return converted_by(pod, namespace) is not None
+    return conversion_record(pod, namespace) is not None
 
 
 def _conversion_check(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
@@ -290,14 +290,14 @@ def reapply(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -
     unchanged = Decision(object=request.object)
     if not reapplies_pod(request):
         return unchanged
+    from policies.conversion.converted_pods import conversion_record  # noqa: PLC0415 - see policies.review
     from policies.conversion.reapply import reapply as reapplied  # noqa: PLC0415 - see policies.review
-    from policies.conversion.record import converted_by  # noqa: PLC0415 - see policies.review
 
     try:
         pod, stored = Pod.read(request.object), Pod.read(request.old_object)
     except MalformedPodError:
         return unchanged
-    asked = converted_by(stored, request.namespace)
+    asked = conversion_record(stored, request.namespace)
     if asked is None:
         return unchanged
     answer = reapplied(pod, stored, asked)

@@ -13,8 +13,13 @@ import pytest
 import yaml
 
 import policies
-from policies.conversion.line import ContainerAsk, TooManyDevicesError, lay_out, requests_by_container
-from policies.conversion.size import MOST_CONTAINERS, MOST_RESOURCES, size_problems
+from policies.conversion.device_layout import (
+    ContainerRequest,
+    TooManyDevicesError,
+    device_layout,
+    requests_by_container,
+)
+from policies.conversion.gpu_amounts import MOST_CONTAINERS, MOST_RESOURCES, size_problems
 from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.pods import Pod
@@ -241,8 +246,8 @@ def test_items_copied_and_names_compared_grow_with_the_pod(counter, made, entry,
 
 def test_steps_of_the_line_grow_with_its_containers():
     def work(count):
-        containers = [ContainerAsk(f"c{number}", "init", {GPU: 1 + number % 32}) for number in range(count * 20)]
-        return steps(lambda: requests_by_container(lay_out(containers)))
+        containers = [ContainerRequest(f"c{number}", "init", {GPU: 1 + number % 32}) for number in range(count * 20)]
+        return steps(lambda: requests_by_container(device_layout(containers)))
 
     assert_grows_no_faster(work)
 
@@ -250,10 +255,12 @@ def test_steps_of_the_line_grow_with_its_containers():
 def test_steps_of_the_line_grow_with_the_resources_of_its_containers():
     def lay_out_in_vain(containers):
         with pytest.raises(TooManyDevicesError):
-            lay_out(containers)
+            device_layout(containers)
 
     def work(count):
-        containers = [ContainerAsk(f"c{number}", "init", {f"nvidia.com/mig-{number}": 9}) for number in range(count)]
+        containers = [
+            ContainerRequest(f"c{number}", "init", {f"nvidia.com/mig-{number}": 9}) for number in range(count)
+        ]
         return steps(lambda: lay_out_in_vain(containers))
 
     assert_grows_no_faster(work)

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from policies.conversion.asked import Asked
+from policies.conversion.record import ConversionRecord
 from policies.kubernetes.nodes import REQUIRED, NodeIndex
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.resourceslices import devices_of
@@ -87,7 +87,7 @@ def test_devices_are_selected_where_their_nodes_were(alternatives, resource):
     }
     decision = asked({"spec": spec})
     assume(decision.templates)
-    record = Asked.from_record(decision.object["metadata"]["annotations"][RECORD])
+    record = ConversionRecord.parse(decision.object["metadata"]["annotations"][RECORD])
     left = decision.object["spec"]
     assert not any(is_gpu_label(each["key"]) for each in expressions_of(left))
     for node, devices in NODES:

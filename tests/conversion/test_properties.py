@@ -10,7 +10,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from policies.conversion.asked import Asked
+from policies.conversion.record import ConversionRecord
 from policies.decision import Decision
 from policies.entries import ENTRIES
 from policies.kubernetes.nodes import REQUIRED
@@ -242,7 +242,7 @@ def test_converted_pod_stays_as_it_is_whatever_it_wishes_later(pod, later):
     again = asked(edited, entry="conversion")
     assert (again.findings, again.patch, again.templates) == ((), (), decision.templates)
     assert asked(edited, entry="conversion-check").findings == ()
-    assert Asked.from_record(record).record() == record
+    assert ConversionRecord.parse(record).annotation() == record
 
 
 @given(pods() | converted_pods())

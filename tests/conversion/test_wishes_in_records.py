@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.conversion.asked import Asked
 from policies.conversion.check import check
 from policies.conversion.constraints import NodeConstraints
 from policies.conversion.convert import convert
-from policies.conversion.line import ContainerAsk
+from policies.conversion.device_layout import ContainerRequest
+from policies.conversion.record import ConversionRecord
 from policies.kubernetes.pods import Pod
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.wishes import Wish
@@ -52,11 +52,13 @@ def recorded(wish):
     ids=repr,
 )
 def test_record_with_a_wish_that_conversion_does_not_write_is_none(wish):
-    assert Asked.from_record(recorded(wish)) is None
+    assert ConversionRecord.parse(recorded(wish)) is None
 
 
 def test_record_without_a_wish_wishes_nothing():
-    asked = Asked.from_record('{"containers":[{"name":"train","kind":"container","resources":{"nvidia.com/gpu":1}}]}')
+    asked = ConversionRecord.parse(
+        '{"containers":[{"name":"train","kind":"container","resources":{"nvidia.com/gpu":1}}]}'
+    )
     assert asked.wish == Wish()
     assert asked.template("team-a").name == "gpu-c6e64bdbb49dc79c"
 
@@ -78,10 +80,12 @@ wishes = st.fixed_dictionaries(
 
 @given(wishes, st.sampled_from(["gpu", "mig"]), st.sampled_from([{}, {GPU: 1}, {GPU: 4}]))
 def test_record_keeps_the_wish(wish, kind, shares):
-    containers = (ContainerAsk("train", "container", {GPU: 1, MIG: 2}),)
+    containers = (ContainerRequest("train", "container", {GPU: 1, MIG: 2}),)
     profile = MIGProfile.parse("1g.5gb") if kind == "mig" else None
-    asked = Asked(containers, NodeConstraints({"nvidia.com/gpu.family": "hopper"}), kind, profile, shares, wish)
-    again = Asked.from_record(asked.record())
+    asked = ConversionRecord(
+        containers, NodeConstraints({"nvidia.com/gpu.family": "hopper"}), kind, profile, shares, wish
+    )
+    again = ConversionRecord.parse(asked.annotation())
     assert again == asked
     assert again.template("team-a") == asked.template("team-a")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.conversion.asked import Asked
 from policies.conversion.convert import convert
+from policies.conversion.record import ConversionRecord
 from policies.kubernetes.pods import Pod
 from policies.nvidia.wishes import Wish
 from policies.settings import DEFAULTS, Conversion, GPUAdmissionPolicy, Placement
@@ -87,7 +87,7 @@ def requested(conversion):
 
 
 def record_of(conversion):
-    return Asked.from_record(conversion.edits.document["metadata"]["annotations"]["gpu-admission.io/converted"])
+    return ConversionRecord.parse(conversion.edits.document["metadata"]["annotations"]["gpu-admission.io/converted"])
 
 
 WHERE = "spec.containers[0].resources.limits[nvidia.com/gpu]: "

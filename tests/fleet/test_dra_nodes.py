@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.conversion.coexistence import node_problems
+from policies.conversion.surroundings import node_problems
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
 from policies.kubernetes.paths import FieldPath
 from webhook.cluster.manifests import ManifestsView

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ONLY_FLEET = {"policies/fleet", "policies/dra"}
 ALLOWED = {
-    "extended_resource_name": ONLY_FLEET | {"policies/conversion/native_quota.py", "policies/placement/resources"},
+    "extended_resource_name": ONLY_FLEET | {"policies/conversion/surroundings.py", "policies/placement/resources"},
     "selector_texts": ONLY_FLEET,
     "selected_types": ONLY_FLEET,
     "has_nvidia_class_name": ONLY_FLEET | {"policies/placement/resources", "policies/placement/wishes"},

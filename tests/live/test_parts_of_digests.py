@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.conversion.coexistence import node_problems
+from policies.conversion.surroundings import node_problems
 from policies.conversion.versions import kubelet_problem
 from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.inventory import inventory

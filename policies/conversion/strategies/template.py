@@ -4,60 +4,58 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.conversion.amounts import gpu_resources
-from policies.conversion.coexistence import node_problems
 from policies.conversion.conversion import Conversion
+from policies.conversion.converted_pods import mark, remove_resources
+from policies.conversion.device_layout import requests_by_container
 from policies.conversion.exemptions import ignored_opt_out
-from policies.conversion.line import requests_by_container
-from policies.conversion.native_quota import quota_problems
+from policies.conversion.gpu_amounts import gpu_resources
 from policies.conversion.preemption import lost_preemption
-from policies.conversion.record import mark, remove_resources
-from policies.conversion.references import class_problems, template_problems
 from policies.conversion.satisfaction import unsatisfied
+from policies.conversion.surroundings import class_problems, node_problems, quota_problems, template_problems
 from policies.kubernetes.pods import SPEC
 from policies.patch import Editor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.conversion.asked import Asked
-    from policies.conversion.conversion import Question
+    from policies.conversion.conversion import ConversionCandidate
+    from policies.conversion.record import ConversionRecord
     from policies.decision import Finding
     from policies.kubernetes.pods import Pod
 
 __all__ = ["notices", "template"]
 
 
-def template(question: Question) -> Conversion:
+def template(candidate: ConversionCandidate) -> Conversion:
     """Convert a pod to a claim; works in every cluster that has DRA, from Kubernetes 1.34 on."""
-    if question.obstacles:
-        return Conversion(obstacles=question.obstacles)
-    asked, view, places = question.asked, question.view, question.places
-    made = asked.template(question.namespace)
-    if obstacles := (*class_problems(asked, view, places), *template_problems(made, view)):
+    if candidate.obstacles:
+        return Conversion(obstacles=candidate.obstacles)
+    record, view, places = candidate.record, candidate.view, candidate.places
+    made = record.template(candidate.namespace)
+    if obstacles := (*class_problems(record, view, places), *template_problems(made, view)):
         return Conversion(obstacles=obstacles)
-    edits = Editor(question.pod.document)
-    _refer(question.pod, asked, made.name, edits)
-    if not question.settings.conversion.keep_translated_labels:
-        asked.constraints.remove(edits)
-    mark(question.pod, asked, edits)
-    return Conversion(notices=tuple(notices(question, asked)), edits=edits, template=made, asked=asked)
+    edits = Editor(candidate.pod.document)
+    _refer(candidate.pod, record, made.name, edits)
+    if not candidate.settings.conversion.keep_translated_labels:
+        record.constraints.remove(edits)
+    mark(candidate.pod, record, edits)
+    return Conversion(notices=tuple(notices(candidate, record)), edits=edits, template=made, record=record)
 
 
-def notices(question: Question, asked: Asked) -> Iterator[Finding]:
+def notices(candidate: ConversionCandidate, record: ConversionRecord) -> Iterator[Finding]:
     """What there is to say about a pod that is converted."""
-    view, places, settings = question.view, question.places, question.settings
-    yield from quota_problems(asked, view, question.namespace, places, settings)
-    yield from unsatisfied(asked, view, places, settings)
-    yield from lost_preemption(question)
+    view, places, settings = candidate.view, candidate.places, candidate.settings
+    yield from quota_problems(record, view, candidate.namespace, places, settings)
+    yield from unsatisfied(record, view, places, settings)
+    yield from lost_preemption(candidate)
     yield from node_problems(view, next(iter(places.values())))
-    yield from ignored_opt_out(question.pod, settings)
+    yield from ignored_opt_out(candidate.pod, settings)
 
 
-def _refer(pod: Pod, asked: Asked, template_name: str, edits: Editor) -> None:
+def _refer(pod: Pod, record: ConversionRecord, template_name: str, edits: Editor) -> None:
     """Let containers use the requests of the claim in the place of extended resources."""
     claim = _free_claim_name(pod)
-    requests = requests_by_container(asked.pieces)
+    requests = requests_by_container(record.pieces)
     for container in pod.all_containers:
         uses = [{"name": claim, "request": request} for request in requests.get(container.name, ())]
         edits.extend(container.path / "resources" / "claims", uses)

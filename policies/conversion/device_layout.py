@@ -21,7 +21,7 @@ from policies.dra.templates import MOST_DEVICES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["ContainerAsk", "Piece", "TooManyDevicesError", "lay_out", "requests_by_container"]
+__all__ = ["ContainerRequest", "Piece", "TooManyDevicesError", "device_layout", "requests_by_container"]
 
 
 class TooManyDevicesError(ValueError):
@@ -29,7 +29,7 @@ class TooManyDevicesError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerAsk:
+class ContainerRequest:
     """What one container asks for."""
 
     name: str
@@ -59,13 +59,13 @@ class _Range:
     users: list[tuple[str, int, int]]
 
 
-def lay_out(asks: Sequence[ContainerAsk]) -> tuple[Piece, ...]:
+def device_layout(asks: Sequence[ContainerRequest]) -> tuple[Piece, ...]:
     """Cut the devices of a pod into requests. `asks` are in the order in which containers start.
 
     Raises:
         TooManyDevicesError: more than a claim can hold.
     """
-    asking: dict[str, list[ContainerAsk]] = {}
+    asking: dict[str, list[ContainerRequest]] = {}
     for ask in asks:
         for resource, count in ask.resources.items():
             if count:
@@ -90,7 +90,7 @@ def requests_by_container(pieces: Iterable[Piece]) -> dict[str, list[str]]:
     return requests
 
 
-def _effective(asks: Sequence[ContainerAsk], resource: str) -> int:
+def _effective(asks: Sequence[ContainerRequest], resource: str) -> int:
     """The most devices of a resource that the pod ever holds at once; `asks` are those that ask for it."""
     most = running = 0
     for ask in asks:
@@ -102,7 +102,7 @@ def _effective(asks: Sequence[ContainerAsk], resource: str) -> int:
     return max(most, running)
 
 
-def _pieces(asks: Sequence[ContainerAsk], resource: str) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+def _pieces(asks: Sequence[ContainerRequest], resource: str) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     """Owner, length and users of each piece of one resource's line, from the front."""
     for owned in _ranges(asks, resource):
         cuts = sorted({owned.start, owned.end, *(end for _, _, end in owned.users if end < owned.end)})
@@ -111,7 +111,7 @@ def _pieces(asks: Sequence[ContainerAsk], resource: str) -> Iterator[tuple[str, 
             yield owned.owner, end - start, tuple(users)
 
 
-def _ranges(asks: Sequence[ContainerAsk], resource: str) -> list[_Range]:
+def _ranges(asks: Sequence[ContainerRequest], resource: str) -> list[_Range]:
     """The line of one resource with who uses which part, from the front."""
     owners = [ask for ask in asks if ask.kind == "container"]
     owners += [ask for ask in reversed(asks) if ask.kind == "sidecar"]
@@ -130,7 +130,7 @@ def _ranges(asks: Sequence[ContainerAsk], resource: str) -> list[_Range]:
     return line
 
 
-def _take(line: list[_Range], ask: ContainerAsk, count: int, held: set[str]) -> None:
+def _take(line: list[_Range], ask: ContainerRequest, count: int, held: set[str]) -> None:
     """Give an init container the first devices that no running sidecar holds; grow the line where it needs more."""
     for owned in line:
         if owned.owner in held or not count:

@@ -1,0 +1,144 @@
+"""Converted pods: recognised by what proves itself, and kept converted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.conversion.constraints import ConstraintError
+from policies.conversion.device_layout import TooManyDevicesError
+from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts
+from policies.conversion.record import ConversionRecord
+from policies.decision import Severity
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.metadata_keys import MANAGED, RECORD
+from policies.nvidia.resources import IMPLICIT_PREFIX
+from policies.patch import Editor
+from policies.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from policies.decision import Finding
+    from policies.kubernetes.pods import Container, Pod
+
+__all__ = ["MARKS", "conversion_record", "mark", "remove_readded", "remove_resources"]
+
+MARKS = (FieldPath(["metadata", "annotations", RECORD]), FieldPath(["metadata", "labels", MANAGED]))
+"""Where a converted pod is marked."""
+
+
+def mark(pod: Pod, record: ConversionRecord, edits: Editor) -> None:
+    """Write down what a pod asked for, and that it was converted."""
+    for path, value in zip(MARKS, (record.annotation(), "true"), strict=True):
+        before = lookup(pod.document, path)
+        if before is None:
+            edits.add(path, value)
+        elif before != value:
+            edits.replace(path, value)
+
+
+def conversion_record(pod: Pod, namespace: str) -> ConversionRecord | None:
+    """What a converted pod asked for; None for a pod that is not converted, whatever its marks say.
+
+    The record must lead to the very template that the pod refers to, and each container must use the requests that
+    the record gives it; of a renamed pod, each must ask for just as many devices by the new names.
+    """
+    record = ConversionRecord.parse(pod.annotations[RECORD]) if RECORD in pod.annotations else None
+    if record is None:
+        return None
+    return record if (_is_renamed(pod, record) if record.classes else _refers(pod, record, namespace)) else None
+
+
+def _refers(pod: Pod, record: ConversionRecord, namespace: str) -> bool:
+    try:
+        template, pieces = record.template(namespace), record.pieces
+    except (ConstraintError, TooManyDevicesError):
+        return False
+    claims = {
+        claim.get("name") for claim in pod.resource_claims if claim.get("resourceClaimTemplateName") == template.name
+    }
+    uses = {
+        (container.name, claim.get("request"))
+        for container in pod.all_containers
+        for claim in container.claims
+        if claim.get("name") in claims
+    }
+    needed = {(name, piece.request) for piece in pieces for name in piece.containers}
+    return bool(needed) and needed <= uses
+
+
+def _is_renamed(pod: Pod, record: ConversionRecord) -> bool:
+    containers = {container.name: container for container in pod.all_containers}
+    return all(
+        ask.name in containers
+        and _amount(containers[ask.name].limits, record.classes[resource])
+        == _amount(containers[ask.name].requests, record.classes[resource])
+        == count
+        for ask in record.containers
+        for resource, count in ask.resources.items()
+        if count
+    )
+
+
+def _amount(amounts: Mapping[str, Any], device_class: str) -> int | None:
+    try:
+        number = parse_quantity(amounts.get(IMPLICIT_PREFIX + device_class))
+    except QuantityError:
+        return None
+    return int(number) if number.denominator == 1 else None
+
+
+READDED = rule(
+    "GA319",
+    "A resource that is added after conversion must equal the converted request",
+    default=Severity.DENY,
+    why="""
+    A LimitRange with a default for GPUs, or another webhook, can put a GPU resource back into a converted pod. The same
+    amount in the same container is removed again; another amount, or a container that has no request in the claim, is a
+    second wish that contradicts the first.""",
+    remedy="write the GPUs of every container into the pod (0 where it needs none), or remove the LimitRange's default",
+    source="k8s.io/apiserver admission order: LimitRanger runs again after mutating webhooks",
+)
+
+
+def remove_readded(pod: Pod, record: ConversionRecord) -> tuple[Editor, tuple[Finding, ...]]:
+    """Take out of a converted pod what was added to it again, where it is what was asked."""
+    edits = Editor(pod.document)
+    amounts = read_amounts(pod)
+    if amounts.findings:
+        return edits, amounts.findings
+    recorded = {ask.name: ask.resources for ask in record.containers}
+    findings = []
+    for container in pod.all_containers:
+        for resource in gpu_resources(container):
+            count = amounts.of[container.name][resource]
+            before = recorded.get(container.name, {}).get(resource)
+            # A recorded 0 was written to keep a LimitRange's default away; taking it out let the default in.
+            if count and before not in (0, count):
+                text = (
+                    f"is {count}, added after the pod was converted with {before}"
+                    if before is not None
+                    else f"is {count}, added after the pod was converted without it"
+                )
+                findings.append(READDED.finding(limit_path(container, resource), text))
+        remove_resources(container, gpu_resources(container), edits)
+    return (Editor(pod.document), tuple(findings)) if findings else (edits, ())
+
+
+def remove_resources(container: Container, resources: list[str], edits: Editor) -> None:
+    """Take resources out of a container's limits and requests, and the maps that are empty then."""
+    path = container.path / "resources"
+    for section in ("limits", "requests"):
+        present = lookup(edits.document, path / section) or {}
+        named = [resource for resource in resources if resource in present]
+        if not named:
+            continue
+        if len(named) < len(present):
+            for resource in named:
+                edits.remove(path / section / resource)
+        elif len(lookup(edits.document, path)) > 1:
+            edits.remove(path / section)
+        else:
+            edits.remove(path)
