@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from policies.dra.claims.cluster.fleet import fleet
+from policies.dra.published_devices import published_devices
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
@@ -58,7 +58,7 @@ def main() -> None:
     classes = list(yaml.safe_load_all((ROOT / "examples" / "cluster" / "deviceclasses.yaml").open()))
     view = ManifestsView([*classes, *slices])
     began = time.process_time()
-    view.derive(fleet)
+    view.derive(published_devices)
     print(f"{'digest of the slices':28}{(time.process_time() - began) * 1e3:8.1f} ms")
     for name, asked in REQUESTS.items():
         _measure(name, _claim(asked), view)

@@ -18,13 +18,11 @@ import orjson
 import yaml
 from large_cluster import GPU_PODS, MADE, claim, node, pod, resource_slice
 
-from policies.configuration.cluster_policy.device_plugin import _nodes_of_driver
 from policies.conversion.meaning import _plugin_index, _plugin_products
-from policies.conversion.surroundings import _nodes_with_both
 from policies.conversion.versions import _old_kubelets
-from policies.dra.claims.cluster.fleet import fleet
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import gpu_groups, published_devices
 from policies.explanation.cluster import read_cluster, used_amounts
+from policies.fleet.dra_nodes import _nodes_with_both
 from policies.placement.gpu_nodes import _read, gpu_nodes
 from policies.placement.wishes.gpu_kinds import gpu_kinds
 from policies.placement.wishes.misspelt import _products
@@ -56,13 +54,19 @@ def _selecting_nodes(view: ClusterView) -> None:
 
 def _counting_devices(view: ClusterView) -> None:
     """The devices, counted by node once, as most claims need them."""
-    known = view.derive(fleet)
+    known = view.derive(published_devices)
     for group in getattr(known, "groups", ()):
         _ = group.sample, group.most_on_a_node
 
 
+def _gpu_groups(view: ClusterView) -> object:
+    """The GPUs, grouped and counted by node."""
+    return [group.by_node for group in gpu_groups(view) or ()]
+
+
 DIGESTS: dict[str, Callable[[ClusterView], object]] = {
-    "inventory": inventory,
+    "published devices": published_devices,
+    "GPU groups": _gpu_groups,
     "old kubelets": _old_kubelets,
     "nodes with both (GA314)": _nodes_with_both,
     "plugin products": _plugin_products,
@@ -74,9 +78,7 @@ DIGESTS: dict[str, Callable[[ClusterView], object]] = {
     "GPUs": _gpus,
     "GPUs without GFD": _gpus_without_gfd,
     "spellings of products": _products,
-    "nodes of driver (GA145)": _nodes_of_driver,
-    "fleet": fleet,
-    "fleet, counted": _counting_devices,
+    "devices, counted": _counting_devices,
     "explain: cluster": read_cluster,
     "explain: used": used_amounts,
 }

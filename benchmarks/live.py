@@ -25,8 +25,7 @@ import orjson
 from aiohttp import web
 from large_cluster import GPU_PODS, MADE, NODES, VERSION, node
 
-from policies.dra.claims.cluster.fleet import fleet
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import published_devices
 from policies.explanation.cluster import Taken, read_cluster, used_amounts
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.review import load_rooms
@@ -132,7 +131,7 @@ def highest() -> float:
 
 def digests(view: ClusterView) -> Iterator[tuple[str, float]]:
     """Milliseconds that each digest of the cluster takes, when something that it rests on has changed."""
-    for function in (inventory, fleet, read_cluster, used_amounts):
+    for function in (published_devices, read_cluster, used_amounts):
         begun = time.perf_counter()
         view.derive(function)
         yield function.__name__, (time.perf_counter() - begun) * 1000
@@ -181,7 +180,7 @@ async def measure(port: int) -> None:
     for name, call in (
         ("get", lambda: sync.view.get("Namespace", "team-001")),
         ("list", lambda: sync.view.list("Node")),
-        ("derive", lambda: sync.view.derive(inventory)),
+        ("derive", lambda: sync.view.derive(published_devices)),
     ):
         print(f"{name:22} {timeit.timeit(call, number=rounds) / rounds * 1e6:7.2f} us")
     begun = time.perf_counter()

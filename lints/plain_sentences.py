@@ -37,7 +37,6 @@ NOT_YET = (
     "policies/dra/class_names.py",
     "policies/dra/conditions.py",
     "policies/dra/deviceclasses.py",
-    "policies/dra/inventory.py",
     "policies/dra/keeping_on.py",
     "policies/dra/lacks.py",
     "policies/dra/pod_groups.py",

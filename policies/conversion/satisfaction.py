@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.shares import shares_of
 from policies.decision import Severity
-from policies.dra.inventory import DeviceGroup, inventory, largest_node
+from policies.dra.device_groups import DeviceGroup, largest_node
+from policies.dra.published_devices import gpu_groups
 from policies.dra.words import many
 from policies.fleet.known_classes import known_classes
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
@@ -46,7 +47,7 @@ def unsatisfied(
     record: ConversionRecord, view: ClusterView, places: dict[str, FieldPath], settings: GPUAdmissionPolicy
 ) -> Iterator[Finding]:
     """Resources that no device of the cluster matches now."""
-    groups = view.derive(inventory)
+    groups = gpu_groups(view)
     if groups is UNKNOWN:
         return
     for resource, path in places.items():
@@ -69,8 +70,8 @@ def _too_few(
     """Warn if no node has as many devices as the pod requests of a resource in all."""
     wanted = sum(piece.count for piece in record.pieces if piece.resource == resource)
     predicate = record.predicates[resource]
-    matching = [group for group in candidates if predicate.matches(group.device)]
-    if any(group.device.shareable or max(group.by_node.values()) >= wanted for group in matching):
+    matching = [group for group in candidates if predicate.matches(group.first)]
+    if any(group.is_shareable or max(group.by_node.values()) >= wanted for group in matching):
         return
     node, most = largest_node(group.by_node for group in matching)
     if wanted > most:
@@ -82,7 +83,7 @@ def _too_few(
 
 def _missed(predicate: Predicate, shares: int, candidates: list[DeviceGroup]) -> str | None:
     """What no device is, to be followed by what there is; None where some device is what is asked for."""
-    matching = [group.device for group in candidates if predicate.matches(group.device)]
+    matching = [group.first for group in candidates if predicate.matches(group.first)]
     if any((shares_of(device) or 0) >= shares for device in matching):
         return None
     conditions = f" matches {predicate.words()}" if predicate != TRUE else ""
@@ -104,7 +105,7 @@ def _kind(wanted_type: str) -> str:
 def _existing(groups: list[DeviceGroup], wanted_type: str) -> str:
     nodes: defaultdict[str, set[str]] = defaultdict(set)
     for group in groups:
-        nodes[group.product] |= group.nodes
+        nodes[group.product].update(group.by_node)
     if not nodes:
         return f"no ResourceSlice holds a {_kind(wanted_type)}"
     told = [f"{product} on {len(names)} node{'s' * (len(names) > 1)}" for product, names in sorted(nodes.items())]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from policies.decision import Severity
 from policies.dra.deviceclasses import MIG_CLASS
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import gpu_groups
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE
 from policies.nvidia.resources import parse_resource
 from policies.rules import rule
@@ -63,7 +63,7 @@ def shares_asked(
         whole = next(iter(offered)) if len(offered) == 1 else None
         is_share = _is_share(resource, record.wish, shared_gpu=shared_gpu)
         if is_share or record.wish.sharing == "shared":
-            if any(offered) or (not is_share and view.derive(inventory) is UNKNOWN):
+            if any(offered) or (not is_share and gpu_groups(view) is UNKNOWN):
                 shares[resource] = 1
             else:
                 findings.append(_no_shares(resource, path, is_share=is_share, mig=mig))
@@ -78,7 +78,7 @@ def shares_asked(
 
 def shares_of(device: Device) -> int | None:
     """The number of shares that a device has: 0 where it is held alone, None where it is shared without limit."""
-    if not device.shareable:
+    if not device.is_shareable:
         return 0
     return int(device.capacity[_SHARES]) if _SHARES in device.capacity else None
 
@@ -115,7 +115,7 @@ def _no_shares(resource: str, path: FieldPath, *, is_share: bool, mig: bool) -> 
 
 def _offered(view: ClusterView, device_type: str) -> set[int | None]:
     """The numbers of shares of devices of one type, as `shares_of` counts them."""
-    groups = view.derive(inventory)
+    groups = gpu_groups(view)
     if groups is UNKNOWN:
         return set()
-    return {shares_of(group.device) for group in groups if group.type == device_type}
+    return {shares_of(group.first) for group in groups if group.type == device_type}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import published_devices
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -50,7 +50,7 @@ def kubelet_problem(view: ClusterView, *, of_dra_only: bool = False) -> str | No
         version = printable(old[0].version) or "a version that is not known"
         more = f" and that of {len(old) - 1} more older than 1.36" if len(old) > 1 else ""
         return f'the kubelet of GPU node "{printable(old[0].node)}" is {version}{more}'
-    if kubelets and view.derive(inventory) is UNKNOWN:
+    if kubelets and view.derive(published_devices) is UNKNOWN:
         return f'whether node "{printable(kubelets[0].node)}", whose kubelet is older, has GPUs is not known (ResourceSlices)'
     return None
 
@@ -66,11 +66,11 @@ class _Kubelet(NamedTuple):
 
 
 def _old_kubelets(view: ClusterView) -> tuple[_Kubelet, ...] | Unknown:
-    nodes, groups = view.derive_each("Node", _old_kubelet), view.derive(inventory)
+    nodes, devices = view.derive_each("Node", _old_kubelet), view.derive(published_devices)
     if nodes is UNKNOWN:
         return UNKNOWN
     old = [kubelet for kubelet in nodes if kubelet is not None]
-    with_devices = {node for group in ([] if groups is UNKNOWN or not old else groups) for node in group.nodes}
+    with_devices = frozenset() if devices is UNKNOWN or not old else devices.gpu_nodes
     return tuple(kubelet._replace(by_dra=True) if kubelet.node in with_devices else kubelet for kubelet in old)
 
 

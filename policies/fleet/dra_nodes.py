@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import published_devices
 from policies.kubernetes.nodes import allocatable
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -58,8 +58,8 @@ def _old_kubelets(view: ClusterView) -> tuple[OldKubelet, ...]:
 
 
 def _with_devices(view: ClusterView) -> frozenset[str]:
-    groups = view.derive(inventory)
-    return frozenset(node for group in (() if groups is UNKNOWN else groups) for node in group.nodes)
+    known = view.derive(published_devices)
+    return frozenset() if known is UNKNOWN else known.gpu_nodes
 
 
 def _served_by_plugin(node: Object) -> str | None:

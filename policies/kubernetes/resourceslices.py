@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Attribute", "Device", "PoolPart", "devices_in", "devices_of", "newest"]
+__all__ = ["Attribute", "Device", "PoolPart", "devices_in", "newest"]
 
 T = TypeVar("T")
 
@@ -27,23 +27,48 @@ Attribute = str | int | bool
 _ATTRIBUTES = (("string", str), ("version", str), ("bool", bool), ("int", int))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Device:
-    """A device as its driver describes it.
-
-    Attribute and capacity names are qualified: what a driver publishes as `type` is `gpu.nvidia.com/type` here, as it
-    is for CEL.
-    """
+    """A device as its driver describes it. What the driver says is parsed when it is first used."""
 
     driver: str
     pool: str
     name: str
     node: str
-    """The node it belongs to; empty when it is reachable from several."""
-    attributes: Mapping[str, Attribute]
-    capacity: Mapping[str, Fraction]
-    shareable: bool = False
-    """Whether several claims can hold it at once (`allowMultipleAllocations`)."""
+    """The node it belongs to; empty if several nodes reach it."""
+    body: Mapping[str, Any]
+    """The object that has `attributes` and `capacity`."""
+
+    @property
+    def label(self) -> str:
+        """The device for people."""
+        return f"{self.name} on {self.node}" if self.node else self.name
+
+    @property
+    def is_shareable(self) -> bool:
+        """True if several claims can hold it at once (`allowMultipleAllocations`)."""
+        return self.body.get("allowMultipleAllocations") is True
+
+    @cached_property
+    def attributes(self) -> Mapping[str, Attribute]:
+        """Values by qualified name: what a driver publishes as `type` is `gpu.nvidia.com/type`, as it is for CEL."""
+        return dict(_attributes(self.driver, self.items_of("attributes")))
+
+    @cached_property
+    def capacity(self) -> Mapping[str, Fraction]:
+        """Amounts by qualified name."""
+        return dict(_capacity(self.driver, self.items_of("capacity")))
+
+    def items_of(self, part: str) -> Mapping[str, Any]:
+        """The `attributes` or the `capacity` as they are written."""
+        items = self.body.get(part)
+        return items if isinstance(items, dict) else {}
+
+    def item(self, part: str, domain: str, name: str) -> Any:
+        """An attribute or a capacity as it is written; None if it is missing."""
+        items = self.items_of(part)
+        full = items.get(f"{domain}/{name}")
+        return items.get(name) if full is None and domain == self.driver else full
 
 
 class PoolPart(NamedTuple):
@@ -85,18 +110,11 @@ def newest(parts: Iterable[tuple[PoolPart, T]]) -> Iterator[T]:
             yield found
 
 
-def devices_of(slices: Iterable[Object]) -> Iterator[Device]:
-    """The devices of the newest generation of every pool."""
-    placed = ((PoolPart.of(each), each) for each in slices)
-    for each in newest((part, each) for part, each in placed if part is not None):
-        yield from devices_in(each)
-
-
 def devices_in(resource_slice: Object) -> Iterator[Device]:
     """The devices of one slice, of whatever generation of its pool.
 
-    Parts that are no device are passed over: slices are written by drivers, and one broken driver must not blind the
-    view.
+    Entries that are not devices are skipped: slices are written by drivers, and one broken driver must not hide the
+    devices of the others.
 
     Source: k8s.io/api/resource/v1/types.go; v1beta1 keeps attributes and capacity under `basic`.
     """
@@ -105,43 +123,28 @@ def devices_in(resource_slice: Object) -> Iterator[Device]:
     if part is None or not isinstance(devices, list):
         return
     for device in devices:
-        if isinstance(device, dict) and isinstance(device.get("name"), str):
-            yield _device(part.pool, node if isinstance(node, str) else "", device)
-
-
-def _device(owner: tuple[str, str], node: str, document: dict[str, Any]) -> Device:
-    driver, pool = owner
-    basic = document.get("basic")
-    body = basic if isinstance(basic, dict) else document
-    own_node = body.get("nodeName")
-    return Device(
-        driver=driver,
-        pool=pool,
-        name=document["name"],
-        node=own_node if isinstance(own_node, str) else node,
-        attributes=dict(_attributes(driver, body.get("attributes"))),
-        capacity=dict(_capacity(driver, body.get("capacity"))),
-        shareable=body.get("allowMultipleAllocations") is True,
-    )
-
-
-def _attributes(driver: str, document: Any) -> Iterator[tuple[str, Attribute]]:
-    for name, value in document.items() if isinstance(document, dict) else ():
-        if not isinstance(value, dict):
+        if not isinstance(device, dict) or not isinstance(device.get("name"), str):
             continue
-        for kind, kind_type in _ATTRIBUTES:
+        basic = device.get("basic")
+        body = basic if isinstance(basic, dict) else device
+        where = next((each for each in (body.get("nodeName"), node) if isinstance(each, str)), "")
+        yield Device(*part.pool, device["name"], where, body)
+
+
+def _attributes(driver: str, items: Mapping[str, Any]) -> Iterator[tuple[str, Attribute]]:
+    for name, value in items.items():
+        for kind, kind_type in _ATTRIBUTES if isinstance(value, dict) else ():
             if kind in value and type(value[kind]) is kind_type:
                 yield _qualified(driver, name), value[kind]
 
 
-def _capacity(driver: str, document: Any) -> Iterator[tuple[str, Fraction]]:
-    for name, value in document.items() if isinstance(document, dict) else ():
+def _capacity(driver: str, items: Mapping[str, Any]) -> Iterator[tuple[str, Fraction]]:
+    for name, value in items.items():
         try:
             yield _qualified(driver, name), parse_quantity(value.get("value") if isinstance(value, dict) else value)
         except QuantityError:
             continue
 
 
-@lru_cache(maxsize=4096)
 def _qualified(driver: str, name: str) -> str:
     return name if "/" in name else f"{driver}/{name}"

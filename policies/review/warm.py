@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.claims.cluster.fleet import fleet
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import published_devices
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.wishes.gpu_kinds import gpu_kinds
 from policies.placement.wishes.product_labels import seen_products
 from policies.quota.devices.classes import classes, hosts
-from policies.quota.devices.published import devices
 
 if TYPE_CHECKING:
     from policies.view import ClusterView
@@ -23,5 +21,5 @@ def warm(view: ClusterView) -> None:
 
     A view that can be asked from several threads can be warmed up in one of them.
     """
-    for digest in (inventory, gpu_nodes, gpu_kinds, seen_products, fleet, classes, hosts, devices):
+    for digest in (published_devices, gpu_nodes, gpu_kinds, seen_products, classes, hosts):
         view.derive(digest)

@@ -4,11 +4,12 @@ import pytest
 
 from policies.dra.cel import CelDevice, Selector, compile_selector
 from policies.dra.cel.selectors import _compiled
-from policies.dra.claims.cluster.fleet import Group, Member
 from policies.dra.claims.effort import EACH, MOST_COST_OF_ALL, MOST_TEXT, Effort
+from policies.dra.device_groups import DeviceGroup
 from policies.dra.deviceclasses import TYPES
 from policies.dra.possible_types import possible_types
 from policies.dra.selected_types import selected_types
+from policies.kubernetes.resourceslices import Device
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
@@ -161,7 +162,7 @@ def test_what_is_beyond_the_bound_is_a_warning():
 
 
 def test_devices_that_were_asked_before_cost_nothing():
-    selector, group = compile_selector("device.driver == 'd'"), Group([Member("d", "", "gpu-0", {})])
+    selector, group = compile_selector("device.driver == 'd'"), DeviceGroup([Device("d", "pool", "gpu-0", "", {})])
     effort = Effort()
     assert effort.verdicts(selector, [group]) == effort.verdicts(selector, [group]) == [True]
     assert effort.cost_left == MOST_COST_OF_ALL - selector.max_cost

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from policies.conversion.record import ConversionRecord
 from policies.kubernetes.nodes import REQUIRED, NodeIndex
 from policies.kubernetes.paths import lookup
-from policies.kubernetes.resourceslices import devices_of
+from policies.kubernetes.resourceslices import devices_in
 from policies.metadata_keys import RECORD
 from policies.nvidia.labels import is_gpu_label
 from policies.request import Request
@@ -49,7 +49,7 @@ def requests_used(container):
 
 
 NODES = [
-    (node, [device for device in devices_of(CLUSTER.list("ResourceSlice")) if device.node == name])
+    (node, [device for each in CLUSTER.list("ResourceSlice") for device in devices_in(each) if device.node == name])
     for node in CLUSTER.list("Node")
     for name in [node["metadata"]["name"]]
 ]

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from policies.conversion.surroundings import node_problems
 from policies.conversion.versions import kubelet_problem
-from policies.dra.claims.cluster.fleet import fleet
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import gpu_groups, published_devices
 from policies.explanation.cluster import read_cluster, used_amounts
 from policies.kubernetes.paths import FieldPath
 from policies.placement.gpu_nodes import gpu_nodes
@@ -239,10 +238,10 @@ changes = st.one_of(
 
 def digest(view):
     """Everything that is made of parts."""
-    devices_known, explained = view.derive(fleet), view.derive(read_cluster)
+    devices_known, explained = view.derive(published_devices), view.derive(read_cluster)
     return {
-        "inventory": view.derive(inventory),
-        "fleet": [group.members for group in devices_known.groups],
+        "gpus": [group.devices for group in devices_known.gpus],
+        "devices": [group.devices for group in devices_known.groups],
         "nodes": view.derive(gpu_nodes),
         "products": view.derive(seen_products),
         "kinds": {
@@ -285,6 +284,6 @@ def test_slice_of_a_newer_generation_hides_all_older_ones(cluster, generation):
         return {"metadata": {"name": name}, "spec": spec}
 
     cluster.fill("ResourceSlice", part("a", 1), part("b", 1))
-    assert [group.count for group in cluster.view.derive(inventory)] == [2]
+    assert [len(group.devices) for group in gpu_groups(cluster.view)] == [2]
     cluster.put("ResourceSlice", part("c", generation))
-    assert [group.count for group in cluster.view.derive(inventory)] == [{1: 3, 2: 1}[generation]]
+    assert [len(group.devices) for group in gpu_groups(cluster.view)] == [{1: 3, 2: 1}[generation]]

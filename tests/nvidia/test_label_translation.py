@@ -2,10 +2,10 @@
 
 import pytest
 
-from policies.kubernetes.resourceslices import Device
 from policies.nvidia.labels import Subject, UntranslatableError, is_gpu_label, translate
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.predicates import TRUE, Not, TextIn
+from tests.published import published_device
 
 A = 'device.attributes["gpu.nvidia.com"]'
 C = 'device.capacity["gpu.nvidia.com"]'
@@ -32,9 +32,7 @@ MIG_CAPACITY = {
 
 
 def device(capacity, **attributes):
-    qualified = {f"gpu.nvidia.com/{name}": value for name, value in {**COMMON, **attributes}.items()}
-    amounts = {f"gpu.nvidia.com/{name}": value for name, value in capacity.items()}
-    return Device("gpu.nvidia.com", "a", "gpu-0", "a", qualified, amounts)
+    return published_device({**COMMON, **attributes}, capacity)
 
 
 H100 = device({"memory": 81559 * MEBI + 4096}, type="gpu")

@@ -14,6 +14,7 @@ from policies.kubernetes.nodes import REQUIRED, NodeIndex
 from policies.kubernetes.resourceslices import Device
 from policies.nvidia.labels import Subject, UntranslatableError, is_gpu_label, translate
 from policies.nvidia.mig import MIGProfile
+from tests.published import published_device
 
 MEBI = 1024**2
 # NVML's names, compute capability, and the family that internal/lm/resource.go getArchFamily makes of it.
@@ -129,14 +130,7 @@ def nodes(draw):
 
 def made(attributes, capacity, labels, subject):
     attributes["type"] = "gpu" if subject.kind == "gpu" else "mig"
-    device = Device(
-        "gpu.nvidia.com",
-        "a",
-        "gpu-0",
-        "a",
-        {f"gpu.nvidia.com/{name}": value for name, value in attributes.items()},
-        {f"gpu.nvidia.com/{name}": value for name, value in capacity.items()},
-    )
+    device = published_device(attributes, capacity)
     return Node(device, {f"nvidia.com/{name}": value for name, value in labels.items()}, subject)
 
 

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kubernetes.resourceslices import Device
 from policies.nvidia.predicates import (
     FALSE,
     TRUE,
@@ -25,6 +24,7 @@ from policies.nvidia.predicates import (
     negate,
     quote,
 )
+from tests.published import published_device
 
 A = 'device.attributes["gpu.nvidia.com"]'
 C = 'device.capacity["gpu.nvidia.com"]'
@@ -165,7 +165,7 @@ def test_predicate_tells_its_cel_and_its_words(predicate, cel, words):
 
 def test_constants_are_constants_in_cel():
     assert (TRUE.cel(), FALSE.cel()) == ("true", "false")
-    nothing = Device("gpu.nvidia.com", "", "", "", {}, {})
+    nothing = published_device({})
     assert TRUE.matches(nothing)
     assert not FALSE.matches(nothing)
 

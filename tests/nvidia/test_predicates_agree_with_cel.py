@@ -7,7 +7,6 @@ from celpy import celtypes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies.kubernetes.resourceslices import Device
 from policies.nvidia.predicates import (
     AllOf,
     AnyOf,
@@ -26,6 +25,7 @@ from policies.nvidia.predicates import (
     negate,
     quote,
 )
+from tests.published import published_device
 
 DRIVER = "gpu.nvidia.com"
 TEXTS = {
@@ -49,14 +49,8 @@ AMOUNTS = [
 ]
 
 
-def known(names):
-    return {f"{DRIVER}/{name}": value for name, value in names.items()}
-
-
 devices = st.builds(
-    lambda texts, versions, capacity, others: Device(
-        DRIVER, "a", "gpu-0", "a", {**known(texts), **known(versions), **known(others)}, known(capacity)
-    ),
+    lambda texts, versions, capacity, others: published_device({**texts, **versions, **others}, capacity),
     st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in TEXTS.items()}),
     st.fixed_dictionaries({}, optional=dict.fromkeys(VERSION_ATTRIBUTES, st.sampled_from(VERSIONS))),
     st.fixed_dictionaries({}, optional=dict.fromkeys(CAPACITIES, st.sampled_from(AMOUNTS))),
@@ -150,7 +144,7 @@ def test_predicate_says_what_its_cel_says(cel, predicate, devices):
 def having(name, value):
     capacity = {name: value} if name in CAPACITIES else {}
     attributes = {} if name in CAPACITIES else {name: value}
-    return Device(DRIVER, "a", "gpu-0", "a", known(attributes), known(capacity))
+    return published_device(attributes, capacity)
 
 
 def every_leaf():
@@ -179,7 +173,7 @@ def test_leaf_says_what_its_cel_says(cel):
 
 @given(leaves)
 def test_leaf_is_false_of_a_device_that_has_nothing(cel, leaf):
-    nothing = Device(DRIVER, "a", "gpu-0", "a", {}, {})
+    nothing = published_device({})
     assert not leaf.matches(nothing)
     assert not cel(leaf.cel(), nothing)
 
@@ -214,5 +208,5 @@ def test_text_does_not_break_out_of_its_literal(cel, text):
 @given(st.text(st.sampled_from("\"'\\nxuU0[](){}|&=! \n\r\t\0\x7f\u2028\U0001f600"), max_size=20))
 def test_text_of_quotes_and_escapes_does_not_break_out_of_its_literal(cel, text):
     assert cel(quote(text)) == text
-    device = Device(DRIVER, "a", "gpu-0", "a", {f"{DRIVER}/productName": text}, {})
+    device = published_device({"productName": text})
     assert cel(TextIn("productName", (text,)).cel(), device)

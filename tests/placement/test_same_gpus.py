@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kubernetes.resourceslices import Device
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.labels import Subject
 from policies.nvidia.mig import MIGProfile
@@ -16,6 +14,7 @@ from policies.nvidia.resources import parse_resource
 from policies.nvidia.wishes import Wish
 from policies.nvidia.wishes.device_predicate import device_predicate
 from policies.placement.wishes.node_labels import alternatives
+from tests.published import published_device
 
 MEBI = 1024**2
 DOMAIN = "gpu.nvidia.com"
@@ -47,9 +46,7 @@ def device(gpu):
     }
     if gpu.profile:
         attributes["profile"] = str(gpu.profile)
-    capacity = {f"{DOMAIN}/memory": Fraction(gpu.memory)} if gpu.memory else {}
-    qualified = {f"{DOMAIN}/{name}": value for name, value in attributes.items()}
-    return Device(DOMAIN, "node", "gpu-0", "node", qualified, capacity)
+    return published_device(attributes, {"memory": gpu.memory} if gpu.memory else {})
 
 
 def labels(gpu, kind):

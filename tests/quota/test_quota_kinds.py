@@ -4,9 +4,10 @@ from fractions import Fraction
 
 import pytest
 
+from policies.dra.published_devices import published_devices
 from policies.quota.charges import DeviceKind
 from policies.quota.devices.kinds import Offer, node_kind, node_kinds
-from policies.quota.devices.published import Shares, devices
+from policies.quota.devices.published import Shares, published
 from policies.quota.devices.shares import Sharing
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
@@ -110,16 +111,19 @@ def test_kinds_are_unknown_while_nodes_are():
         def derive_each(self, kind, function):
             return UNKNOWN
 
-    assert node_kinds(Blind([])) is devices(Blind([])) is UNKNOWN
+    assert node_kinds(Blind([])) is UNKNOWN
 
 
 def test_devices_are_found_by_pool_and_name(example):
-    known = example().derive(devices)
-    assert known.find("gpu-a100-01", "gpu-1").device == DeviceKind("NVIDIA-A100-SXM4-80GB", memory=80 * 2**30)
-    assert known.find("gpu-a100-mig-01", "gpu-0-mig-3g40gb-9-4").device == DeviceKind(
-        "NVIDIA-A100-SXM4-80GB", "3g.40gb", Fraction(1, 2), 40192 * MIB
+    known, driver = example().derive(published_devices), "gpu.nvidia.com"
+    whole, mig = (
+        known.find(driver, "gpu-a100-01", "gpu-1"),
+        known.find(driver, "gpu-a100-mig-01", "gpu-0-mig-3g40gb-9-4"),
     )
-    assert known.find("gpu-a100-01", "gpu-9") is known.find("gone", "gpu-0") is None
+    assert published(whole).device == DeviceKind("NVIDIA-A100-SXM4-80GB", memory=80 * 2**30)
+    assert published(mig).device == DeviceKind("NVIDIA-A100-SXM4-80GB", "3g.40gb", Fraction(1, 2), 40192 * MIB)
+    assert known.find(driver, "gpu-a100-01", "gpu-9") is known.find(driver, "gone", "gpu-0") is None
+    assert known.find("other.example.com", "gpu-a100-01", "gpu-1") is None
 
 
 def shareable(**capacity):
@@ -133,7 +137,7 @@ def shareable(**capacity):
     view = ManifestsView(
         [{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "a"}, "spec": spec}]
     )
-    return view.derive(devices).find("a", "gpu-0")
+    return published(view.derive(published_devices).find("gpu.nvidia.com", "a", "gpu-0"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from policies.kubernetes.resourceslices import Device, devices_of
+from policies.kubernetes.resourceslices import PoolPart, devices_in, newest
 
 DRIVER = "gpu.nvidia.com"
 
@@ -12,6 +12,15 @@ DRIVER = "gpu.nvidia.com"
 def resource_slice(name="s", *, pool="a", generation=1, driver=DRIVER, **spec):
     spec = {"driver": driver, "pool": {"name": pool, "generation": generation}, "nodeName": pool, **spec}
     return {"metadata": {"name": name}, "spec": spec}
+
+
+def devices_of(slices):
+    """The devices of the newest generation of every pool."""
+    return [
+        device
+        for each in newest((PoolPart.of(each), each) for each in slices if PoolPart.of(each))
+        for device in devices_in(each)
+    ]
 
 
 def names(*slices):
@@ -37,22 +46,23 @@ def test_device_is_read_with_qualified_names_and_exact_capacity():
         "capacity": {"memory": {"value": "46068Mi"}, "example.com/half": {"value": "500m"}},
         "allowMultipleAllocations": True,
     }
-    assert only(document) == Device(
-        driver=DRIVER,
-        pool="a",
-        name="gpu-0",
-        node="a",
-        attributes={
-            "gpu.nvidia.com/type": "gpu",
-            "gpu.nvidia.com/cudaComputeCapability": "9.0.0",
-            "gpu.nvidia.com/partition1": 0,
-            "gpu.nvidia.com/healthy": False,
-            "resource.kubernetes.io/pcieRoot": "pci0000:64",
-            "gpu.nvidia.com/productName": "NVIDIA L40S",
-        },
-        capacity={"gpu.nvidia.com/memory": 46068 * 1024**2, "example.com/half": Fraction(1, 2)},
-        shareable=True,
+    device = only(document)
+    assert (device.driver, device.pool, device.name, device.node, device.is_shareable) == (
+        DRIVER,
+        "a",
+        "gpu-0",
+        "a",
+        True,
     )
+    assert device.attributes == {
+        "gpu.nvidia.com/type": "gpu",
+        "gpu.nvidia.com/cudaComputeCapability": "9.0.0",
+        "gpu.nvidia.com/partition1": 0,
+        "gpu.nvidia.com/healthy": False,
+        "resource.kubernetes.io/pcieRoot": "pci0000:64",
+        "gpu.nvidia.com/productName": "NVIDIA L40S",
+    }
+    assert device.capacity == {"gpu.nvidia.com/memory": 46068 * 1024**2, "example.com/half": Fraction(1, 2)}
 
 
 def test_v1beta1_keeps_the_body_under_basic():
@@ -149,9 +159,9 @@ def test_broken_capacity_is_passed_over(value):
 @pytest.mark.parametrize("body", [{"attributes": None, "capacity": None}, {"attributes": [], "capacity": "x"}, {}])
 def test_device_without_attributes_and_capacity_is_a_device(body):
     device = only({"name": "x", **body})
-    assert (device.attributes, device.capacity, device.shareable) == ({}, {}, False)
+    assert (device.attributes, device.capacity, device.is_shareable) == ({}, {}, False)
 
 
 @pytest.mark.parametrize("value", [None, False, "true", 1])
 def test_only_true_allows_multiple_allocations(value):
-    assert not only({"name": "x", "allowMultipleAllocations": value}).shareable
+    assert not only({"name": "x", "allowMultipleAllocations": value}).is_shareable

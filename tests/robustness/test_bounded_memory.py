@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, selectors, split_conjuncts
-from policies.dra.claims.cluster.fleet import Fleet, Group, Member, SliceMembers
 from policies.dra.conditions import condition, reads_of
+from policies.dra.device_groups import DeviceGroup
 from policies.dra.possible_types import possible_types
+from policies.dra.published_devices import PublishedDevices, SliceDevices
 from policies.fleet.known_classes import KnownClasses
 from policies.kubernetes.amounts import billionths
+from policies.kubernetes.resourceslices import Device
 from policies.nvidia.products import Product
 from policies.nvidia.wishes.product_patterns import product_spellings
 from policies.quota.devices.classes import BARE, Classes, Hosts
@@ -104,10 +106,10 @@ def test_long_messages_weigh_more():
 def test_divided_groups_of_a_fleet_are_bounded():
     names = ("uuid", "index", "minor", "pciBusID", "parentUUID")
     members = [
-        Member("gpu.nvidia.com", "", f"gpu-{number}", {"attributes": {name: {"int": number} for name in names}})
+        Device("gpu.nvidia.com", "pool", f"gpu-{number}", "", {"attributes": {name: {"int": number} for name in names}})
         for number in range(4000)
     ]
-    fleet = Fleet([SliceMembers(members)])
+    fleet = PublishedDevices([SliceDevices(members)])
     for bits in range(1, 2 ** len(names)):
         text = " && ".join(f"{A}.{name} > 0" for index, name in enumerate(names) if bits >> index & 1)
         fleet.apart(fleet.groups, compile_selector(text).reads)
@@ -116,17 +118,17 @@ def test_divided_groups_of_a_fleet_are_bounded():
 
 def test_too_many_groups_are_not_kept():
     members = [
-        Member("gpu.nvidia.com", "", f"gpu-{number}", {"attributes": {"uuid": {"string": f"{number}"}}})
+        Device("gpu.nvidia.com", "pool", f"gpu-{number}", "", {"attributes": {"uuid": {"string": f"{number}"}}})
         for number in range(5000)
     ]
-    fleet = Fleet([SliceMembers(members)])
+    fleet = PublishedDevices([SliceDevices(members)])
     reads = compile_selector(f"{A}.uuid == 'x'").reads
     assert fleet.apart(fleet.groups, reads) is fleet.apart(fleet.groups, reads) is None
     assert fleet._parts.weight == 1
 
 
 def test_names_of_classes_that_do_not_exist_are_kept_once():
-    known = Classes(KnownClasses(()), Fleet([]))
+    known = Classes(KnownClasses(()), PublishedDevices([]))
     for number in range(100):
         known.devices(f"made-up-{number}")
     assert len(known._of_class) == 1
@@ -135,7 +137,7 @@ def test_names_of_classes_that_do_not_exist_are_kept_once():
 def test_hosts_of_divided_groups_are_bounded():
     known = Hosts(NO_NODES)
     for number in range(60):
-        group = Group([Member("d", f"node-{index}", f"{number}", {}) for index in range(1000)])
+        group = DeviceGroup([Device("d", "pool", f"{number}", f"node-{index}", {}) for index in range(1000)])
         assert known.of(group) == {BARE}
     assert known._of_group.weight <= known._of_group.most
 
@@ -159,10 +161,8 @@ COUNTED = {
     "policies/configuration/config_maps/mig_parted/entries.py": "8 files of at most 1 MiB and 10,000 nodes each",
     "policies/dra/cel/libraries/regexes.py": "16 patterns of at most 64 Ki characters, 4 programs of at most 6 MB",
     "policies/dra/cel/libraries/time_zones.py": "zones that exist",
-    "policies/dra/claims/cluster/fleet.py": "items of stored ResourceSlices",
-    "policies/dra/inventory.py": "devices of stored ResourceSlices",
+    "policies/dra/published_devices.py": "items of stored ResourceSlices",
     "policies/kubernetes/quantities.py": "texts of at most 64 characters",
-    "policies/kubernetes/resourceslices.py": "names in stored ResourceSlices",
     "policies/placement/misspelt_selectors.py": "labels of nodes",
     "policies/placement/wishes/gpu_kinds.py": "labels of nodes",
     "policies/placement/wishes/misspelt.py": "the products of all nodes, for 4 states of the cluster",

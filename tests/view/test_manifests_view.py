@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import published_devices
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
@@ -23,7 +23,7 @@ def test_empty_view_knows_nothing():
     assert view.get("Node", "a") is UNKNOWN
     assert view.list("Node") is UNKNOWN
     assert view.server_version() is UNKNOWN
-    assert view.derive(inventory) is UNKNOWN
+    assert view.derive(published_devices) is UNKNOWN
 
 
 def test_kind_that_occurs_is_known():

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies.dra.cel import MOST_COST, compile_selector
-from policies.kubernetes.resourceslices import devices_of
+from policies.kubernetes.resourceslices import devices_in
 from policies.nvidia.labels import Subject
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.predicates import TRUE
@@ -76,7 +76,7 @@ wishes = st.builds(
 def read(device):
     """The device as the project reads it from a ResourceSlice."""
     spec = {"driver": DRIVER, "pool": {"name": "a"}, "nodeName": "a", "devices": [{"name": "gpu-0", **device}]}
-    (found,) = devices_of([{"metadata": {"name": "a"}, "spec": spec}])
+    (found,) = devices_in({"metadata": {"name": "a"}, "spec": spec})
     return found
 
 

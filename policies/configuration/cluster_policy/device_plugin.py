@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
@@ -13,14 +12,13 @@ from policies.configuration.config_maps.device_plugin.grammar import STRATEGIES
 from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
 from policies.configuration.usage import listed, the_nodes
 from policies.decision import Severity
+from policies.dra.published_devices import gpu_groups
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.printable import shown
-from policies.kubernetes.resourceslices import PoolPart, devices_in, newest
-from policies.nvidia.identifiers import DRIVER
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -253,9 +251,6 @@ def _arguments(arguments: list[Any]) -> dict[str, tuple[int, str]]:
     return found
 
 
-_TYPE = f"{DRIVER}/type"
-
-
 @CLUSTER_POLICY.rule(
     "GA145",
     "The device plugin must not run on nodes whose GPUs are handed out by DRA",
@@ -272,7 +267,7 @@ def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
     """
     if change.deleted:
         return
-    by_dra = change.facts.view.derive(_nodes_of_driver)
+    by_dra = _nodes_of_driver(change.facts.view)
     nodes = [
         node
         for node in change.facts.known("Node")
@@ -287,17 +282,11 @@ def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
 
 
 def _nodes_of_driver(view: ClusterView) -> frozenset[str]:
-    """The nodes whose GPUs or MIG devices NVIDIA's DRA driver publishes; none where ResourceSlices are unknown."""
-    slices = view.derive_each("ResourceSlice", _of_driver)
-    if slices is UNKNOWN:
-        return frozenset()
-    return frozenset(chain.from_iterable(newest(each for each in slices if each is not None)))
-
-
-def _of_driver(resource_slice: Object) -> tuple[PoolPart, frozenset[str]] | None:
-    """The nodes of the GPUs and MIG devices of one slice; None where it is not of NVIDIA's driver."""
-    part = PoolPart.of(resource_slice)
-    if part is None or part.pool[0] != DRIVER:
-        return None
-    devices = devices_in(resource_slice)
-    return part, frozenset(device.node for device in devices if device.attributes.get(_TYPE) in ("gpu", "mig"))
+    """The nodes whose GPUs or MIG devices NVIDIA's DRA driver publishes; empty if ResourceSlices are unknown."""
+    groups = gpu_groups(view)
+    return frozenset(
+        node
+        for group in (() if groups is UNKNOWN else groups)
+        if group.type in ("gpu", "mig")
+        for node in group.by_node
+    )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from policies.dra.cel import CelRuntimeError, Selector
-    from policies.dra.claims.cluster.fleet import Group
+    from policies.dra.device_groups import DeviceGroup
     from policies.kubernetes.paths import FieldPath
 
 __all__ = ["EACH", "MOST_COST_OF_ALL", "MOST_OF_CLASSES", "MOST_TEXT", "STORED", "Effort", "size_of"]
@@ -62,7 +62,7 @@ class Effort:
         """Whether something was not compared with the cluster, beside selectors of the object itself."""
         self._admitted: dict[FieldPath | str, bool] = {}
         self._compiled: dict[str, Selector | CelCompileError] = {}
-        self._asked: dict[Selector, set[Group]] = {}
+        self._asked: dict[Selector, set[DeviceGroup]] = {}
         self._made: dict[Hashable, object] = {}
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -125,7 +125,7 @@ class Effort:
                 self._compiled[text] = error.unraised()
         return self._compiled[text]
 
-    def verdicts(self, selector: Selector, groups: Sequence[Group]) -> list[bool | CelRuntimeError] | None:
+    def verdicts(self, selector: Selector, groups: Sequence[DeviceGroup]) -> list[bool | CelRuntimeError] | None:
         """What a selector says of groups of devices; None where that is too much work."""
         asked = self._asked.setdefault(selector, set())
         new = len(asked.union(groups)) - len(asked)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.decision import Severity
 from policies.dra.class_names import class_meant, other_classes
 from policies.dra.deviceclasses import extended_resource_name
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import gpu_groups
 from policies.dra.words import listed
 from policies.fleet.known_classes import has_nvidia_class_name
 from policies.kubernetes.objects import name_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.decision import Finding
-    from policies.dra.inventory import DeviceGroup
+    from policies.dra.device_groups import DeviceGroup
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pods import Pod
     from policies.nvidia.resources import GPUResource
@@ -137,20 +137,20 @@ def _dra_devices(resource: str, nodes: GPUNodes, view: ClusterView) -> str:
 
     Beside a device plugin these are devices of the resource's own kind, and without one all there are.
     """
-    groups = view.derive(inventory)
+    groups = gpu_groups(view)
     parsed = parse_resource(resource)
     beside = any(map(is_device_plugin_name, nodes.offers))
     counts: Counter[str] = Counter()
     for group in () if groups is UNKNOWN else groups:
         if group.type in ("gpu", "mig") and (not beside or _serves(group, parsed)):
-            counts[group.product] += group.count
+            counts[group.product] += len(group.devices)
     most_first = sorted(counts, key=lambda product: (-counts[product], product))
     return listed([f"{counts[product]:,} {printable(product)}" for product in most_first]) if counts else ""
 
 
 def _serves(group: DeviceGroup, resource: GPUResource | None) -> bool:
-    if resource is None or (resource.shared and not group.device.shareable):
+    if resource is None or (resource.shared and not group.is_shareable):
         return False
     if not resource.mig:
         return group.type == "gpu"
-    return resource.profile is not None and group.device.attributes.get(_PROFILE) == str(resource.profile)
+    return resource.profile is not None and group.first.attributes.get(_PROFILE) == str(resource.profile)

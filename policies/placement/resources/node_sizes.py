@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from policies.dra.inventory import inventory, largest_node
+from policies.dra.device_groups import largest_node
+from policies.dra.published_devices import gpu_groups
 from policies.fleet.known_classes import GPU_TYPES, known_classes
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.fleet.pod_claims import pod_claims
@@ -101,12 +102,12 @@ def _counts(requests: Iterable[DeviceRequest]) -> Counter[str]:
 
 def _largest_of_class(name: str, view: ClusterView) -> tuple[str, int] | None:
     """The node that has most GPUs of a class, and how many; None if that is unknown, or it has none."""
-    groups, classes = view.derive(inventory), known_classes(view)
+    groups, classes = gpu_groups(view), known_classes(view)
     types = classes.types(name) if name in classes else None
     if groups is UNKNOWN or not types or not types <= GPU_TYPES:
         return None
     devices = [group for group in groups if group.type in types]
-    if not devices or any(group.device.shareable for group in devices):
+    if not devices or any(group.is_shareable for group in devices):
         return None
     return largest_node(group.by_node for group in devices)
 
@@ -118,10 +119,10 @@ def _largest(resource: str, nodes: GPUNodes, view: ClusterView) -> tuple[str, in
     types = frozenset[str]().union(*(classes.gpu_types(name) for name in classes.standing_for(resource)))
     if not types:
         return plugin
-    groups = view.derive(inventory)
+    groups = gpu_groups(view)
     if groups is UNKNOWN:
         return UNKNOWN
     devices = [group for group in groups if group.type in types]
-    if any(group.device.shareable for group in devices):
+    if any(group.is_shareable for group in devices):
         return UNKNOWN
     return max(plugin, largest_node(group.by_node for group in devices), key=lambda each: each[1])

@@ -13,7 +13,7 @@ from policies.nvidia.predicates.predicate import attribute_of
 from policies.nvidia.resources import IMPLICIT_PREFIX, GPUResource, parse_resource
 
 if TYPE_CHECKING:
-    from policies.dra.inventory import DeviceGroup
+    from policies.dra.device_groups import DeviceGroup
     from policies.fleet.known_classes import DeviceType
     from policies.kubernetes.pods import Pod
     from policies.view import ClusterView
@@ -38,7 +38,7 @@ class AskedGPU:
         if self.devices is None or group.type != self.devices.kind:
             return False
         profile = self.devices.profile
-        return profile is None or attribute_of(group.device, "profile") == str(profile)
+        return profile is None or attribute_of(group.first, "profile") == str(profile)
 
 
 def asked_gpus(pod: Pod, view: ClusterView) -> tuple[AskedGPU, ...]:

@@ -16,7 +16,7 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.dra.inventory import DeviceGroup
+    from policies.dra.device_groups import DeviceGroup
     from policies.placement.wishes.asked_gpus import AskedGPU
     from policies.view import ClusterView
 
@@ -73,7 +73,7 @@ def _of_labels(labels: Mapping[str, str], prefix: str, nodes: int) -> ExistingGP
 
 
 def _of_devices(group: DeviceGroup, nodes: int) -> ExistingGPU:
-    device = group.device
+    device = group.first
     memory = device.capacity.get(f"{DRIVER_NAME}/memory")
     return ExistingGPU(
         product=group.product.replace(" MIG ", "-MIG-"),
@@ -83,7 +83,7 @@ def _of_devices(group: DeviceGroup, nodes: int) -> ExistingGPU:
         compute_capability=str(attribute_of(device, "cudaComputeCapability") or "").removesuffix(".0"),
         driver=str(attribute_of(device, "driverVersion") or ""),
         cuda=str(attribute_of(device, "cudaDriverVersion") or "").removesuffix(".0"),
-        sharing="claims" if device.shareable else "none",
+        sharing="claims" if device.is_shareable else "none",
         labels={},
         group=group,
     )

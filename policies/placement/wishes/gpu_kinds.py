@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import gpu_groups
 from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.placement.gpu_nodes import gpu_node
 from policies.view import UNKNOWN, ClusterView, Unknown
@@ -94,10 +94,10 @@ def offering(kinds: tuple[GPUKind, ...], asked: AskedGPU) -> list[GPUKind]:
 
 
 def _types_by_node(view: ClusterView) -> Mapping[str, frozenset[str]]:
-    groups = view.derive(inventory)
+    groups = gpu_groups(view)
     nodes: defaultdict[str, set[str]] = defaultdict(set)
     for group in () if groups is UNKNOWN else groups:
-        nodes[group.type] |= group.nodes
+        nodes[group.type].update(group.by_node)
     types: dict[str, frozenset[str]] = {}
     for name, having in nodes.items():
         alone = frozenset({name})

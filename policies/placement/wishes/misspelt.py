@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from policies.decision import Severity
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import gpu_groups
 from policies.kubernetes.paths import FieldPath
 from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames
 from policies.nvidia.product_globs import folded, matching
@@ -114,6 +114,6 @@ def _seen(view: ClusterView) -> Iterator[str]:
     """The labels of the products of a cluster, by its nodes and by its ResourceSlices."""
     for labels in view.derive(seen_products).values():
         yield from labels
-    groups = view.derive(inventory)
+    groups = gpu_groups(view)
     for group in () if groups is UNKNOWN else groups:
         yield group.product.replace(" ", "-").replace("+", ".")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import gpu_groups
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
@@ -21,7 +21,7 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.dra.inventory import DeviceGroup
+    from policies.dra.device_groups import DeviceGroup
     from policies.kubernetes.objects import Object
     from policies.nvidia.wishes import Wish
     from policies.placement.wishes.asked_gpus import AskedGPU
@@ -71,9 +71,9 @@ def unlabelled_gpus(asked: AskedGPU, view: ClusterView) -> tuple[UnlabelledGPUs,
 
 def is_as_wished(group: DeviceGroup, wish: Wish, asked: AskedGPU) -> bool:
     """Whether devices are as wished; those that several claims can hold are shared."""
-    if wish.sharing in ("exclusive", "shared") and group.device.shareable != (wish.sharing == "shared"):
+    if wish.sharing in ("exclusive", "shared") and group.is_shareable != (wish.sharing == "shared"):
         return False
-    return asked.devices is not None and device_predicate(wish, asked.devices).matches(group.device)
+    return asked.devices is not None and device_predicate(wish, asked.devices).matches(group.first)
 
 
 def _gpus(view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
@@ -99,10 +99,10 @@ def _host(node: Object) -> _Host:
 def _on(hosts: Sequence[_Host] | Unknown, view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
     if hosts is UNKNOWN:
         return ()
-    groups = view.derive(inventory)
+    groups = gpu_groups(view)
     hostnames = {host.name: host.hostname for host in hosts if host.hostname is not None}
     gpus = [
-        UnlabelledGPUs(group, frozenset(hostnames[node] for node in group.nodes if node in hostnames))
+        UnlabelledGPUs(group, frozenset(hostnames[node] for node in group.by_node if node in hostnames))
         for group in (() if groups is UNKNOWN else groups)
     ]
     return tuple(each for each in gpus if each.hostnames)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.decision import Severity
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import gpu_groups
 from policies.nvidia.wishes import Wish
 from policies.nvidia.wishes.bounds import as_sold
 from policies.placement.gpu_nodes import gpu_nodes
@@ -87,7 +87,7 @@ class _Missed:
 
 def _have_no_devices(gpu: AskedGPU, view: ClusterView) -> bool:
     """Whether nodes without labels have no GPU either; where slices are unknown, if no driver could hand one out."""
-    groups = view.derive(inventory)
+    groups = gpu_groups(view)
     return gpu.devices is None if groups is UNKNOWN else not groups
 
 

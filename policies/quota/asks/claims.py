@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.checks import Problem, problem
 from policies.dra.claims.effort import Effort
 from policies.dra.class_names import class_meant
+from policies.dra.published_devices import published_devices
 from policies.dra.resource_claims import Claim
 from policies.fleet.known_classes import GPU_TYPES
 from policies.kubernetes.paths import FieldPath
@@ -18,13 +19,13 @@ from policies.nvidia.identifiers import DRIVER
 from policies.quota.asks.necessary import Necessary
 from policies.quota.charges import UNSEEN, Ask, DeviceKind
 from policies.quota.devices.classes import NO_CLASSES, classes
-from policies.quota.devices.published import Shares, devices, published
+from policies.quota.devices.published import Shares, published
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.claims.cluster.fleet import Group
+    from policies.dra.device_groups import DeviceGroup
     from policies.dra.resource_claims import Subrequest
     from policies.kubernetes.objects import Object
     from policies.quota.devices.classes import Classes
@@ -37,7 +38,7 @@ MOST_DEVICES = 32
 """In one allocation. Source: k8s.io/api/resource/v1/types.go AllocationResultsMaxSize."""
 
 
-_Kinds = Sequence[tuple[DeviceKind, "Group"]]
+_Kinds = Sequence[tuple[DeviceKind, "DeviceGroup"]]
 
 
 class ClaimAsks(NamedTuple):
@@ -87,15 +88,15 @@ def got_by_claim(
     claimed = _Claimed(Claim(claim), _known(view), settings, priority_class)
     if claimed.claim.allocation is None:
         return claimed.all.asks
-    known = view.derive(devices)
+    known = view.derive(published_devices)
     held: Counter[DeviceKind] = Counter()
     lost: list[Ask] = []
     for result in _counted_devices(claimed.claim, settings):
-        found = None if known is UNKNOWN else known.find(str(result.get("pool")), str(result.get("device")))
+        found = None if known is UNKNOWN else known.find(DRIVER, str(result.get("pool")), str(result.get("device")))
         if found is None:
             lost.append(claimed.one_of(str(result.get("request"))))
         else:
-            held[found.taken(Shares.of(result.get("consumedCapacity")))] += 1
+            held[published(found).taken(Shares.of(result.get("consumedCapacity")))] += 1
     exact = (Ask(count, frozenset({kind}), priority_class=priority_class) for kind, count in held.items())
     return (*exact, *lost)
 

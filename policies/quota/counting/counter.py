@@ -7,6 +7,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from policies.dra.published_devices import published_devices
 from policies.dra.resource_claims import Claim
 from policies.fleet.pod_claims import template_claims
 from policies.kubernetes.objects import has_ended, name_of, namespace_of
@@ -19,7 +20,6 @@ from policies.quota.charging.origins import narrow_asks, origin_of
 from policies.quota.counting.measuring import Measure, largest_memory
 from policies.quota.devices.classes import classes
 from policies.quota.devices.kinds import node_kinds
-from policies.quota.devices.published import devices
 from policies.quota.ledger.recount import Counted, SharedClaims
 from policies.quota.ledger.sums import added, largest
 from policies.work import count_work
@@ -67,7 +67,7 @@ class Terms:
         It stays as it is first asked for, so that what was counted by these terms is not counted anew by the same ones
         where the cluster changes meanwhile.
         """
-        derived = (self.view.derive(function) for function in (node_kinds, classes, devices))
+        derived = (self.view.derive(function) for function in (node_kinds, classes, published_devices))
         return (self.quota.limits, self.settings, *derived)
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
+from policies.dra.published_devices import gpu_groups
 from policies.quota.bills import bill
 from policies.quota.charges import Bill
 from policies.quota.devices.kinds import node_kinds
-from policies.quota.devices.published import devices
+from policies.quota.devices.published import published
 from policies.view import UNKNOWN
-from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,20 +30,16 @@ def largest_memory(view: ClusterView) -> int:
 
     Of a GPU of which only a part is shown, it is that many times as much.
     """
-    kinds = {id(kind): kind for kind in _shown(view)}  # tens of thousands of devices are of a few kinds
-    return max((ceil(kind.memory / kind.gpus) for kind in kinds.values() if kind.memory and kind.gpus), default=0)
+    return max((ceil(kind.memory / kind.gpus) for kind in _shown(view) if kind.memory and kind.gpus), default=0)
 
 
 def _shown(view: ClusterView) -> Iterator[DeviceKind]:
-    nodes, published = view.derive(node_kinds), view.derive(devices)
+    nodes, groups = view.derive(node_kinds), gpu_groups(view)
     for node in () if nodes is UNKNOWN else nodes.all:
         for _, offer in node.offers:
             yield offer.device
-    for parts in () if published is UNKNOWN else published.pools.values():
-        for part in parts:
-            count_work(len(part))
-            for each in part.values():
-                yield each.device
+    for group in () if groups is UNKNOWN else groups:
+        yield published(group.first).device
 
 
 class Measure:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from policies.caches import BoundedCache
 from policies.dra.cel import CelCompileError, Read
-from policies.dra.claims.cluster.fleet import Group, fleet
 from policies.dra.claims.cluster.matching import chosen
 from policies.dra.claims.effort import MOST_TEXT, Effort, size_of
+from policies.dra.device_groups import DeviceGroup
+from policies.dra.published_devices import published_devices
 from policies.fleet.known_classes import KnownClasses, known_classes
 from policies.nvidia.identifiers import DRIVER
 from policies.quota.asks.necessary import Necessary, necessary
@@ -18,7 +19,7 @@ from policies.view import UNKNOWN, ClusterView, Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.dra.claims.cluster.fleet import Fleet
+    from policies.dra.published_devices import PublishedDevices
     from policies.quota.devices.kinds import NodeKind
 
 __all__ = ["NO_CLASSES", "Classes", "Hosts", "classes", "hosts"]
@@ -35,17 +36,17 @@ _MOST_NODES = 50_000
 def classes(view: ClusterView) -> Classes | Unknown:
     """The DeviceClasses of the cluster. Use it by `view.derive(classes)`."""
     known = known_classes(view)
-    return Classes(known, view.derive(fleet)) if known.are_listed else UNKNOWN
+    return Classes(known, view.derive(published_devices)) if known.are_listed else UNKNOWN
 
 
 class Classes:
     """DeviceClasses, and the devices of each: found when they are first asked for, since most never are."""
 
-    def __init__(self, known: KnownClasses, devices: Fleet | Unknown) -> None:
+    def __init__(self, known: KnownClasses, devices: PublishedDevices | Unknown) -> None:
         """Args: the classes, and all devices."""
         self._known = known
         self._fleet = devices
-        self._of_class: dict[str, Sequence[Group]] = {}
+        self._of_class: dict[str, Sequence[DeviceGroup]] = {}
 
     def __contains__(self, name: str) -> bool:
         """Whether there is a class of this name."""
@@ -66,7 +67,7 @@ class Classes:
         """What devices of a class that match other selectors too must be."""
         return necessary(self._known.gpu_types(name, texts), [*self._known.selectors(name), *texts])
 
-    def devices(self, name: str, texts: Sequence[str] = (), effort: Effort | None = None) -> Sequence[Group]:
+    def devices(self, name: str, texts: Sequence[str] = (), effort: Effort | None = None) -> Sequence[DeviceGroup]:
         """The GPUs of a class that match other selectors too, those of one kind together; none while slices are unknown.
 
         Where selectors are too much work or do not compile, they are taken to match everything, and so is a class that
@@ -102,9 +103,9 @@ class Hosts:
     def __init__(self, nodes: NodeKinds) -> None:
         """Args: the nodes that show GPUs."""
         self.nodes = nodes
-        self._of_group: BoundedCache[Group, tuple[frozenset[NodeKind] | None]] = BoundedCache(_MOST_NODES)
+        self._of_group: BoundedCache[DeviceGroup, tuple[frozenset[NodeKind] | None]] = BoundedCache(_MOST_NODES)
 
-    def of(self, group: Group) -> frozenset[NodeKind] | None:
+    def of(self, group: DeviceGroup) -> frozenset[NodeKind] | None:
         """The kinds of nodes that have some device of a group; None where one is tied to no node."""
         known = self._of_group.get(group)
         if known is not None:
@@ -115,7 +116,9 @@ class Hosts:
         return found
 
 
-def _chosen(known: Fleet, groups: Sequence[Group], texts: Sequence[str], effort: Effort) -> Sequence[Group]:
+def _chosen(
+    known: PublishedDevices, groups: Sequence[DeviceGroup], texts: Sequence[str], effort: Effort
+) -> Sequence[DeviceGroup]:
     if size_of(texts) > MOST_TEXT:
         return groups
     compiled = [effort.compiled(text) for text in texts]
@@ -124,10 +127,10 @@ def _chosen(known: Fleet, groups: Sequence[Group], texts: Sequence[str], effort:
     return choice.matched if choice.complete else groups
 
 
-def _parts(known: Fleet, groups: Sequence[Group]) -> Sequence[Group]:
+def _parts(known: PublishedDevices, groups: Sequence[DeviceGroup]) -> Sequence[DeviceGroup]:
     """The groups, taken apart until each holds devices of one kind."""
     apart = known.apart(groups, _READS)
-    return [Group([member]) for group in groups for member in group.members] if apart is None else apart
+    return [DeviceGroup([member]) for group in groups for member in group.devices] if apart is None else apart
 
 
 NO_CLASSES = Classes(KnownClasses(()), UNKNOWN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
@@ -10,21 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.kubernetes.resourceslices import PoolPart, devices_in, newest
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import MIGProfile
 from policies.quota.charges import DeviceKind
 from policies.quota.devices.shares import mig_share
-from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from policies.dra.claims.cluster.fleet import Member
-    from policies.kubernetes.objects import Object
     from policies.kubernetes.resourceslices import Device
 
-__all__ = ["Devices", "Published", "Shares", "devices", "published"]
+__all__ = ["Published", "Shares", "published"]
 
 _WHOLE = Fraction(1)
 
@@ -72,47 +66,12 @@ class Published(NamedTuple):
         return replace(self.device, gpus=self.device.gpus * part, memory=held)
 
 
-def published(member: Member) -> Published:
-    """A device as selectors see it."""
-    texts = [lookup(member.item("attributes", DRIVER, name), ("string",)) for name in ("productName", "profile")]
+def published(device: Device) -> Published:
+    """A device as quotas count it."""
+    texts = [lookup(device.item("attributes", DRIVER, name), ("string",)) for name in ("productName", "profile")]
     product, profile = (text if isinstance(text, str) else "" for text in texts)
-    memory, shares = (_quantity(member.item("capacity", DRIVER, name)) for name in ("memory", "shares"))
-    return _kind(product, profile, memory, shares, member.body.get("allowMultipleAllocations") is True)
-
-
-def devices(view: ClusterView) -> Devices | Unknown:
-    """The devices by pool and name. Use it by `view.derive(devices)`."""
-    slices = view.derive_each("ResourceSlice", _of_slice)
-    if slices is UNKNOWN:
-        return UNKNOWN
-    pools: dict[str, list[Mapping[str, Published]]] = {}
-    for pool, named in newest(each for each in slices if each is not None):
-        pools.setdefault(pool, []).append(named)
-    return Devices(pools)
-
-
-@dataclass(frozen=True, slots=True)
-class Devices:
-    """The devices of NVIDIA's driver that slices show."""
-
-    pools: Mapping[str, Sequence[Mapping[str, Published]]]
-
-    def find(self, pool: str, name: str) -> Published | None:
-        """A device by what allocations call it; None where no slice has it any more."""
-        return next((part[name] for part in self.pools.get(pool, ()) if name in part), None)
-
-
-def _of_slice(document: Object) -> tuple[PoolPart, tuple[str, Mapping[str, Published]]] | None:
-    part = PoolPart.of(document)
-    if part is None or part.pool[0] != DRIVER:
-        return None
-    return part, (part.pool[1], {device.name: _published(device) for device in devices_in(document)})
-
-
-def _published(device: Device) -> Published:
-    product, profile = (str(device.attributes.get(f"{DRIVER}/{name}", "")) for name in ("productName", "profile"))
-    memory, shares = (device.capacity.get(f"{DRIVER}/{name}") for name in ("memory", "shares"))
-    return _kind(product, profile, memory, shares, device.shareable)
+    memory, shares = (_quantity(device.item("capacity", DRIVER, name)) for name in ("memory", "shares"))
+    return _kind(product, profile, memory, shares, device.is_shareable)
 
 
 @lru_cache(maxsize=1024)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
+from policies.dra.published_devices import gpu_groups
 from policies.dra.words import listed
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of
@@ -17,7 +18,7 @@ from policies.nvidia.known_products import ProductNames
 from policies.nvidia.products import Product
 from policies.quota.charges import DeviceKind
 from policies.quota.devices.kinds import node_kinds
-from policies.quota.devices.published import devices
+from policies.quota.devices.published import published
 from policies.quota.limits.globs import GLOBS
 from policies.quota.limits.selectors import Match, Selector
 from policies.view import UNKNOWN
@@ -76,13 +77,13 @@ class _There:
 
 
 def _kinds(view: ClusterView) -> frozenset[DeviceKind]:
-    nodes, published = view.derive(node_kinds), view.derive(devices)
-    if nodes is UNKNOWN or published is UNKNOWN:
+    nodes, groups = view.derive(node_kinds), gpu_groups(view)
+    if nodes is UNKNOWN or groups is UNKNOWN:
         return frozenset()
     labels = (value for node in nodes.all for key, value in node.labels if key == PRODUCT_LABEL)
     found = {DeviceKind(Product.parse(label).name) for label in labels}
     found |= {offer.device for node in nodes.all for _, offer in node.offers}
-    found |= {each.device for parts in published.pools.values() for part in parts for each in part.values()}
+    found |= {published(group.first).device for group in groups}
     return frozenset(kind for kind in found if kind.product)
 
 

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.dra.claims.cluster.abstract import Place
-    from policies.dra.claims.cluster.fleet import Group, Member
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_groups import DeviceGroup
     from policies.dra.resource_claims import Constraint, DeviceRequest, Subrequest
+    from policies.kubernetes.resourceslices import Device
 
     Value = tuple[str, Any]
 
@@ -34,7 +35,7 @@ class _Need(NamedTuple):
     """A request that a constraint is on, and what of the cluster it can have."""
 
     subrequest: Subrequest
-    groups: Sequence[Group]
+    groups: Sequence[DeviceGroup]
 
     @property
     def wanted(self) -> int:
@@ -144,7 +145,7 @@ def _attributes(subject: Subject, subrequest: Subrequest) -> Iterator[tuple[str,
 
 
 def _devices(needs: Sequence[Sequence[_Need | None]]) -> int:
-    return sum(len(group.members) for each in needs for need in each if need is not None for group in need.groups)
+    return sum(len(group.devices) for each in needs for need in each if need is not None for group in need.groups)
 
 
 def _compared(
@@ -192,7 +193,7 @@ def _nodes(known: Sequence[Sequence[_Need]]) -> list[str]:
     return list(found)
 
 
-def _values(need: _Need, node: str, place: Place) -> list[tuple[Value, Member]]:
+def _values(need: _Need, node: str, place: Place) -> list[tuple[Value, Device]]:
     """What devices that the node reaches have of the attribute."""
     reached = (
         member
@@ -204,7 +205,7 @@ def _values(need: _Need, node: str, place: Place) -> list[tuple[Value, Member]]:
     return [(next(iter(item.items())), member) for item, member in items if isinstance(item, dict) and len(item) == 1]
 
 
-def _agreeing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tuple[Value, Member]]]]) -> int:
+def _agreeing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tuple[Value, Device]]]]) -> int:
     """The most devices that agree in one value while every request has as many as it asks for, or the most at all."""
     best = 0
     values = {value for alternatives in here for listed in alternatives for value, _ in listed}
@@ -222,7 +223,7 @@ def _agreeing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tup
     return best
 
 
-def _differing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tuple[Value, Member]]]]) -> int:
+def _differing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tuple[Value, Device]]]]) -> int:
     """How many different values there are, as far as every request can have its own."""
     for alternatives, lists in zip(known, here, strict=True):
         if not any(

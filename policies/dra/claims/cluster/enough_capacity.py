@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.cel import Read
-from policies.dra.claims.cluster.fleet import shown_value
 from policies.dra.claims.cluster.wording import devices
 from policies.dra.claims.field_errors import qualified_name_error
+from policies.dra.device_groups import shown_value
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from typing import Any
 
-    from policies.dra.claims.cluster.fleet import Fleet, Group
+    from policies.dra.device_groups import DeviceGroup
+    from policies.dra.published_devices import PublishedDevices
     from policies.dra.resource_claims import Subrequest
 
 __all__ = ["Shortage", "capacity_asked", "shortage", "with_capacity"]
@@ -45,7 +46,9 @@ def capacity_asked(subrequest: Subrequest) -> Mapping[str, Any]:
     return found if usable and all(_amount(value) is not None for value in found.values()) else {}
 
 
-def with_capacity(known: Fleet, groups: Sequence[Group], wanted: Mapping[str, Any]) -> Sequence[Group] | None:
+def with_capacity(
+    known: PublishedDevices, groups: Sequence[DeviceGroup], wanted: Mapping[str, Any]
+) -> Sequence[DeviceGroup] | None:
     """The devices that have all that is asked; None where there are too many kinds of devices to look at.
 
     The rest of a device does not count, nor what its request policy makes of an amount.
@@ -55,13 +58,13 @@ def with_capacity(known: Fleet, groups: Sequence[Group], wanted: Mapping[str, An
     if not wanted:
         return groups
     reads = frozenset(Read("capacity", None, name.rpartition("/")[2]) for name in wanted)
-    apart = known.apart(groups, reads)
+    apart = known.divide(groups, reads)
     if apart is None:
         return None
     return [group for group in apart if all(_suffices(group, name, value) for name, value in wanted.items())]
 
 
-def shortage(known: Fleet, groups: Sequence[Group], wanted: Mapping[str, Any]) -> Shortage | None:
+def shortage(known: PublishedDevices, groups: Sequence[DeviceGroup], wanted: Mapping[str, Any]) -> Shortage | None:
     """The first capacity that none of the devices has enough of; None where each is there, but not all together."""
     whose = (
         "the only device that matches" if _count(groups) == 1 else f"none of the {devices(_count(groups))} that match"
@@ -72,26 +75,26 @@ def shortage(known: Fleet, groups: Sequence[Group], wanted: Mapping[str, Any]) -
             lacks = "does not have it" if _count(groups) == 1 else "has it"
             return Shortage(name, f"is no capacity that devices have: {whose} {lacks}", _other(groups, name))
         if with_capacity(known, having, {name: value}) == []:
-            apart = known.apart(having, frozenset({Read("capacity", None, name.rpartition("/")[2])})) or having
+            apart = known.divide(having, frozenset({Read("capacity", None, name.rpartition("/")[2])})) or having
             most = shown_value(_written(max(apart, key=lambda group: _has(group, name)), name))
             text = f"asks for {printable(str(value))}, and the largest of the devices that match has {printable(most)}"
             return Shortage(name, text, f"ask for {printable(most)} at most, or wait for a node with more")
     return None
 
 
-def _suffices(group: Group, name: str, value: Any) -> bool:
+def _suffices(group: DeviceGroup, name: str, value: Any) -> bool:
     item = _written(group, name)
     amount = _amount(value)
     return item is not None and amount is not None and _has(group, name) >= amount
 
 
-def _written(group: Group, name: str) -> Any:
+def _written(group: DeviceGroup, name: str) -> Any:
     """A capacity as the slice has it; names count as they are written, with or without their domain."""
     items = group.first.body.get("capacity")
     return items.get(name) if isinstance(items, dict) else None
 
 
-def _has(group: Group, name: str) -> Fraction | float:
+def _has(group: DeviceGroup, name: str) -> Fraction | float:
     """How much there is; any amount where that cannot be read, so that nothing is said."""
     amount = _amount(lookup(_written(group, name), ("value",)))
     return float("inf") if amount is None else amount
@@ -104,7 +107,7 @@ def _amount(value: Any) -> Fraction | None:
         return None
 
 
-def _other(groups: Sequence[Group], name: str) -> str:
+def _other(groups: Sequence[DeviceGroup], name: str) -> str:
     """What to ask for instead of a capacity that no device has."""
     found = {str(known) for group in groups for known in _names(group)}
     identifiers = {known.rpartition("/")[2]: known for known in sorted(found)}
@@ -117,10 +120,10 @@ def _other(groups: Sequence[Group], name: str) -> str:
     return f"remove it; there are {printable(', '.join(sorted(found)[:_LISTED]))}{more}"
 
 
-def _names(group: Group) -> Sequence[str]:
+def _names(group: DeviceGroup) -> Sequence[str]:
     items = group.first.body.get("capacity")
     return list(items) if isinstance(items, dict) else []
 
 
-def _count(groups: Sequence[Group]) -> int:
-    return sum(len(group.members) for group in groups)
+def _count(groups: Sequence[DeviceGroup]) -> int:
+    return sum(len(group.devices) for group in groups)

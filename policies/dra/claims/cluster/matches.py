@@ -14,15 +14,15 @@ from policies.dra.claims.cluster.results import MOST_DEVICES
 from policies.dra.claims.cluster.spelling import misspellings
 from policies.dra.claims.cluster.wording import devices
 from policies.dra.claims.subject import CLAIMS
-from policies.dra.inventory import largest_node
+from policies.dra.device_groups import largest_node
 from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.dra.claims.cluster.enough_capacity import Shortage
-    from policies.dra.claims.cluster.fleet import Group
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_groups import DeviceGroup
     from policies.dra.resource_claims import Subrequest
 
 
@@ -68,7 +68,7 @@ def _problems(subject: Subject, subrequest: Subrequest) -> Iterator[Problem]:
     choice = for_request(subject, subrequest)
     if choice is None or choice.failed or not choice.complete:
         return
-    total = sum(len(group.members) for group in of_this_class.matched)
+    total = sum(len(group.devices) for group in of_this_class.matched)
     if not choice.matched:
         if any(misspelt for _, selector in wanted for misspelt in misspellings(selector, subject.facts)):
             return  # that is why, and another rule says it
@@ -99,7 +99,7 @@ def _short_of_capacity(subrequest: Subrequest, short: Shortage | None) -> Proble
     return problem(path / short.name, f"{short.message}, {_PENDING}", short.remedy)
 
 
-def _too_few(subrequest: Subrequest, matched: Sequence[Group]) -> Iterator[Problem]:
+def _too_few(subrequest: Subrequest, matched: Sequence[DeviceGroup]) -> Iterator[Problem]:
     if (
         subrequest.allocation_mode != "ExactCount"
         or subrequest.count > MOST_DEVICES
@@ -140,10 +140,10 @@ def _too_few_together(subject: Subject) -> Iterator[Problem]:
         )
 
 
-def most_on_a_node(matched: Sequence[Group], wanted: int) -> int:
+def most_on_a_node(matched: Sequence[DeviceGroup], wanted: int) -> int:
     """The most that one node reaches; found early where it is enough."""
     return wanted if any(group.most_on_a_node >= wanted for group in matched) else _largest(matched)[1]
 
 
-def _largest(matched: Sequence[Group]) -> tuple[str, int]:
+def _largest(matched: Sequence[DeviceGroup]) -> tuple[str, int]:
     return largest_node(group.by_node for group in matched)

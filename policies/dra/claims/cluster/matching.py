@@ -6,8 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.cel import CelCompileError, CelRuntimeError
-from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.claims.limits import MOST
+from policies.dra.published_devices import published_devices
 from policies.kubernetes.paths import lookup
 from policies.view import UNKNOWN, Unknown
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.dra.cel import Selector
-    from policies.dra.claims.cluster.fleet import Fleet, Group
     from policies.dra.claims.effort import Effort
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import SelectorText, Subject
+    from policies.dra.device_groups import DeviceGroup
+    from policies.dra.published_devices import PublishedDevices
     from policies.dra.resource_claims import Subrequest
 
 __all__ = [
@@ -37,8 +38,8 @@ __all__ = [
 class Choice(NamedTuple):
     """What one selector, or several in their order, make of groups of devices."""
 
-    matched: Sequence[Group]
-    failed: Sequence[tuple[Group, str]]
+    matched: Sequence[DeviceGroup]
+    failed: Sequence[tuple[DeviceGroup, str]]
     """Where it fails, and why in CEL's words."""
     complete: bool = True
     """Whether all devices were asked; where that is too much work, none of them is."""
@@ -103,13 +104,13 @@ def _class_selectors(facts: Facts, name: str) -> list[Selector | CelCompileError
     return [facts.effort.compiled(text) for text in texts]
 
 
-def of_class(facts: Facts, name: str) -> tuple[Fleet, Choice] | None:
+def of_class(facts: Facts, name: str) -> tuple[PublishedDevices, Choice] | None:
     """The devices of a class; None where slices or the class are not known, or it has a selector that is none."""
     return facts.effort.once((of_class, name), lambda: _of_class(facts, name))
 
 
-def _of_class(facts: Facts, name: str) -> tuple[Fleet, Choice] | None:
-    known = facts.view.derive(fleet)
+def _of_class(facts: Facts, name: str) -> tuple[PublishedDevices, Choice] | None:
+    known = facts.view.derive(published_devices)
     selectors = class_selectors(facts, name)
     if known is UNKNOWN or selectors is UNKNOWN:
         return None
@@ -130,11 +131,13 @@ def _for_request(subject: Subject, subrequest: Subrequest) -> Choice | None:
     return chosen(known, of_this_class.matched, [selector for _, selector in wanted], subject.facts.effort)
 
 
-def chosen(known: Fleet, groups: Iterable[Group], selectors: Iterable[Selector], effort: Effort) -> Choice:
+def chosen(
+    known: PublishedDevices, groups: Iterable[DeviceGroup], selectors: Iterable[Selector], effort: Effort
+) -> Choice:
     """Some groups, asked all selectors in their order; what one does not choose, the next is not asked about."""
-    matched, failed = list(groups), list[tuple["Group", str]]()
+    matched, failed = list(groups), list[tuple["DeviceGroup", str]]()
     for selector in selectors:
-        apart = known.apart(matched, selector.reads)
+        apart = known.divide(matched, selector.reads)
         verdicts = None if apart is None else effort.verdicts(selector, apart)
         if apart is None or verdicts is None:
             effort.was_cut = True

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from policies.dra.cel import CelCompileError
 from policies.dra.claims.cluster.absence import Assumption, outcome
-from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.claims.cluster.matching import asked_for, chosen, class_selectors, is_new, of_class, wanted_by
 from policies.dra.claims.cluster.nvidia_devices import DRIVERS, KINDS, REMOVED, SINCE, is_published
 from policies.dra.claims.cluster.nvidia_devices import of_class as kinds_of_shipped
+from policies.dra.published_devices import published_devices
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
     from policies.dra.cel import Selector
     from policies.dra.claims.cluster.abstract import Place
-    from policies.dra.claims.cluster.fleet import Fleet, Group
     from policies.dra.claims.cluster.nvidia_devices import DeviceSchema
     from policies.dra.claims.effort import Effort
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import SelectorText, Subject
+    from policies.dra.device_groups import DeviceGroup
+    from policies.dra.published_devices import PublishedDevices
     from policies.dra.resource_claims import Subrequest
 
     Wanted = Sequence[tuple[SelectorText, Selector]]
@@ -45,9 +46,9 @@ class Missing:
     reason: Reason
     device_class: str
     """Empty where the class itself is under review."""
-    lacking: tuple[Group, ...] = ()
+    lacking: tuple[DeviceGroup, ...] = ()
     """The devices that it fails on; none where no ResourceSlice tells."""
-    candidates: tuple[Group, ...] = ()
+    candidates: tuple[DeviceGroup, ...] = ()
     """All devices that the selector is asked about."""
     kinds: tuple[DeviceSchema, ...] = ()
     """Where no ResourceSlice tells: the kinds of NVIDIA's devices that it fails on."""
@@ -60,7 +61,7 @@ class Failure:
     selector: SelectorText
     compiled: Selector
     message: str
-    devices: tuple[Group, ...]
+    devices: tuple[DeviceGroup, ...]
 
 
 def missing_reads(subject: Subject) -> tuple[Missing, ...]:
@@ -83,7 +84,7 @@ def failures(subject: Subject) -> Iterator[Failure]:
     for subrequest, wanted in _asked(subject):
         seen = _seen(subject.facts, subrequest)
         for text, selector, failed in _failing(wanted, *seen, subject.facts.effort) if seen is not None else ():
-            told: dict[str, list[Group]] = {}
+            told: dict[str, list[DeviceGroup]] = {}
             for group, message in failed:
                 if not message.startswith("no such key: "):
                     told.setdefault(message, []).append(group)
@@ -99,10 +100,10 @@ def _asked(subject: Subject) -> Iterator[tuple[Subrequest | None, Wanted]]:
             yield subrequest, wanted
 
 
-def _seen(facts: Facts, subrequest: Subrequest | None) -> tuple[Fleet, Sequence[Group]] | None:
+def _seen(facts: Facts, subrequest: Subrequest | None) -> tuple[PublishedDevices, Sequence[DeviceGroup]] | None:
     """The devices that the selectors are asked about; None where slices or the class are unknown, or there are none."""
     if subrequest is None:
-        known = facts.view.derive(fleet)
+        known = facts.view.derive(published_devices)
         return None if known is UNKNOWN or not known.groups else (known, known.groups)
     found = of_class(facts, subrequest.device_class)
     if found is None:
@@ -112,8 +113,8 @@ def _seen(facts: Facts, subrequest: Subrequest | None) -> tuple[Fleet, Sequence[
 
 
 def _failing(
-    wanted: Wanted, known: Fleet, groups: Sequence[Group], effort: Effort
-) -> Iterator[tuple[SelectorText, Selector, Sequence[tuple[Group, str]]]]:
+    wanted: Wanted, known: PublishedDevices, groups: Sequence[DeviceGroup], effort: Effort
+) -> Iterator[tuple[SelectorText, Selector, Sequence[tuple[DeviceGroup, str]]]]:
     for text, selector in wanted:
         choice = chosen(known, groups, [selector], effort)
         if choice.failed:
@@ -122,7 +123,7 @@ def _failing(
 
 
 def _on_devices(
-    wanted: Wanted, known: Fleet, groups: Sequence[Group], *, device_class: str, effort: Effort
+    wanted: Wanted, known: PublishedDevices, groups: Sequence[DeviceGroup], *, device_class: str, effort: Effort
 ) -> Iterator[Missing]:
     for text, selector, failed in _failing(wanted, known, groups, effort):
         for place in _places(selector):
@@ -135,7 +136,7 @@ def _on_devices(
                 yield Missing(text, place, error, reason, device_class, lacking, tuple(groups))
 
 
-def _reason(place: Place, lacking: Sequence[Group], groups: Sequence[Group]) -> Reason:
+def _reason(place: Place, lacking: Sequence[DeviceGroup], groups: Sequence[DeviceGroup]) -> Reason:
     part, domain, _ = place
     if not any(domain in group.domains(part) for group in groups):
         return "domain"

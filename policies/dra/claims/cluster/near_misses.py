@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from policies.dra.cel import CelCompileError, split_conjuncts
-from policies.dra.claims.cluster.fleet import shown_value
 from policies.dra.claims.cluster.wording import devices
+from policies.dra.device_groups import shown_value
 from policies.dra.lacks import lack
 from policies.dra.words import predicate
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from policies.dra.cel import CelRuntimeError, Read, Selector
-    from policies.dra.claims.cluster.fleet import Fleet, Group
     from policies.dra.claims.effort import Effort
+    from policies.dra.device_groups import DeviceGroup
+    from policies.dra.published_devices import PublishedDevices
 
 __all__ = ["near_misses"]
 
@@ -25,7 +26,7 @@ _TOLD = 2
 _VALUES = 3
 
 
-def near_misses(known: Fleet, groups: Sequence[Group], texts: Iterable[str], effort: Effort) -> str:
+def near_misses(known: PublishedDevices, groups: Sequence[DeviceGroup], texts: Iterable[str], effort: Effort) -> str:
     """What devices that almost match fail, for people; empty where none comes near, or asking is too much work."""
     conditions = [conjunct.text for text in texts for conjunct in split_conjuncts(text)]
     if len(conditions) > _MOST_CONDITIONS:
@@ -33,9 +34,9 @@ def near_misses(known: Fleet, groups: Sequence[Group], texts: Iterable[str], eff
     if not effort.admit_hints(conditions):
         return ""
     selectors = [each for text in conditions if not isinstance(each := effort.compiled(text), CelCompileError)]
-    apart: list[Group] | None = list(groups)
+    apart: list[DeviceGroup] | None = list(groups)
     for selector in selectors:
-        apart = None if apart is None else known.apart(apart, selector.reads)
+        apart = None if apart is None else known.divide(apart, selector.reads)
     if apart is None or len(selectors) < len(conditions):
         return ""
     rows = [effort.verdicts(selector, apart) for selector in selectors]
@@ -50,10 +51,10 @@ def near_misses(known: Fleet, groups: Sequence[Group], texts: Iterable[str], eff
 
 
 def _failing(
-    selectors: Sequence[Selector], groups: Sequence[Group], verdicts: Sequence[Sequence[bool | CelRuntimeError]]
-) -> dict[Selector, list[Group]]:
+    selectors: Sequence[Selector], groups: Sequence[DeviceGroup], verdicts: Sequence[Sequence[bool | CelRuntimeError]]
+) -> dict[Selector, list[DeviceGroup]]:
     """Groups by the one term that they fail."""
-    found: defaultdict[Selector, list[Group]] = defaultdict(list)
+    found: defaultdict[Selector, list[DeviceGroup]] = defaultdict(list)
     for group, row in zip(groups, zip(*verdicts, strict=True), strict=True):
         failed = [selector for selector, verdict in zip(selectors, row, strict=True) if verdict is not True]
         if len(failed) == 1:
@@ -61,29 +62,29 @@ def _failing(
     return found
 
 
-def _told(selector: Selector, groups: Sequence[Group]) -> str:
+def _told(selector: Selector, groups: Sequence[DeviceGroup]) -> str:
     count = _count(groups)
     has = lack(selector.text, lambda read: _values(read, groups)).text
     subject, verb = ("it", "fails") if count == 1 else ("they", "fail")
     return f"{devices(count)} {verb} only one condition: {subject} {predicate(has, count)}"
 
 
-def _count(groups: Sequence[Group]) -> int:
-    return sum(len(group.members) for group in groups)
+def _count(groups: Sequence[DeviceGroup]) -> int:
+    return sum(len(group.devices) for group in groups)
 
 
-def _values(read: Read, groups: Sequence[Group]) -> str | None:
+def _values(read: Read, groups: Sequence[DeviceGroup]) -> str | None:
     """What devices have, those values first that most have; None where none has anything."""
     values: Counter[str] = Counter()
     for group in groups:
         value = _value(read, group)
         if value is not None:
-            values[value] += len(group.members)
+            values[value] += len(group.devices)
     shown = " or ".join(value for value, _ in values.most_common(_VALUES))
     return f"{shown} or another" if len(values) > _VALUES else shown or None
 
 
-def _value(read: Read, group: Group) -> str | None:
+def _value(read: Read, group: DeviceGroup) -> str | None:
     match read.part:
         case "driver":
             return group.first.driver

@@ -8,7 +8,7 @@ from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.cluster.matching import asked_for, for_request, is_new
 from policies.dra.claims.subject import CLAIMS
-from policies.dra.inventory import largest_node
+from policies.dra.device_groups import largest_node
 from policies.kubernetes.quantities import INT64_MAX
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.cel import Call, ListLiteral
-from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.claims.cluster.tree import place_of, text_of, walk
 from policies.dra.claims.cluster.wording import cut
+from policies.dra.published_devices import published_devices
 from policies.kubernetes.misspellings import closest
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.view import UNKNOWN
@@ -77,7 +77,7 @@ def _similar(literal: Expression, place: Place, text: str, values: set[str], *, 
 
 def _values(facts: Facts, place: Place) -> set[str]:
     """The texts that devices have for an attribute; none while devices are unknown."""
-    known = facts.view.derive(fleet)
+    known = facts.view.derive(published_devices)
     groups = () if known is UNKNOWN else known.groups
     found = (group.sample.attributes.get(place[1], {}).get(place[2]) for group in groups)
     values = {value for value in found if isinstance(value, str)}

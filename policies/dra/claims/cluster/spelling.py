@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.cel import Call, ListLiteral
-from policies.dra.claims.cluster.fleet import fleet
 from policies.dra.claims.cluster.matching import asked_for, is_new, wanted_by
 from policies.dra.claims.cluster.nvidia_devices import KINDS
 from policies.dra.claims.cluster.similar_values import similar_values
 from policies.dra.claims.cluster.tree import place_of, text_of, walk
 from policies.dra.claims.cluster.wording import cut, path_of, text_place
 from policies.dra.claims.subject import CLAIMS
+from policies.dra.published_devices import published_devices
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.products import Product
@@ -187,7 +187,7 @@ _LOOKUPS = {"productName": _product, "architecture": _architecture, "brand": _br
 
 def _is_published(facts: Facts, place: Place, text: str, *, exact: bool) -> bool:
     """Whether some device of the cluster has it after all."""
-    known = facts.view.derive(fleet)
+    known = facts.view.derive(published_devices)
     if known is UNKNOWN:
         return False
     values = (group.sample.attributes.get(place[1], {}).get(place[2]) for group in known.groups)

@@ -71,7 +71,7 @@ def _told(found: Missing) -> tuple[str, str]:
     of_class = f" of class {found.device_class}" if found.device_class else ""
     if found.lacking:
         if found.reason == "unknown":
-            total = sum(len(group.members) for group in found.candidates)
+            total = sum(len(group.devices) for group in found.candidates)
             whose = f"none of the {devices(total)}{of_class} has" if total > 1 else f"{named(found.candidates)} lacks"
             return f"reads {what(found.place)}, which {whose}; {stops}", remedy
         return (

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.dra.claims.cluster.abstract import Place
-    from policies.dra.claims.cluster.fleet import Group
     from policies.dra.claims.subject import SelectorText
+    from policies.dra.device_groups import DeviceGroup
 
 __all__ = ["cut", "devices", "lack", "named", "path_of", "text_place", "what"]
 
@@ -24,16 +24,16 @@ def devices(count: int) -> str:
     return "1 device" if count == 1 else f"{count} devices"
 
 
-def named(groups: Sequence[Group]) -> str:
+def named(groups: Sequence[DeviceGroup]) -> str:
     """Some devices: the first by name, the others by number."""
-    count = sum(len(group.members) for group in groups)
+    count = sum(len(group.devices) for group in groups)
     first = groups[0].first.label
     return first if count == 1 else f"{first} and {count - 1} more"
 
 
-def lack(groups: Sequence[Group]) -> str:
+def lack(groups: Sequence[DeviceGroup]) -> str:
     """The verb for what `named` names."""
-    return "lacks" if sum(len(group.members) for group in groups) == 1 else "lack"
+    return "lacks" if sum(len(group.devices) for group in groups) == 1 else "lack"
 
 
 def what(place: Place) -> str:

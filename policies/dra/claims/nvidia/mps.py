@@ -10,7 +10,7 @@ from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.nvidia.configs import all_selectors, most_devices, nvidia_configs, reached
 from policies.dra.claims.subject import CLAIMS
-from policies.dra.inventory import DeviceGroup, inventory
+from policies.dra.published_devices import gpu_groups
 from policies.kubernetes.printable import printable
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.identifiers import DRIVER
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.nvidia.configs import NvidiaConfig
     from policies.dra.claims.subject import Subject
+    from policies.dra.device_groups import DeviceGroup
 
 _PERCENTAGE = ("sharing", "mpsConfig", "defaultActiveThreadPercentage")
 _MULTI_USER = ("sharing", "mpsConfig", "multiUser")
@@ -67,7 +68,7 @@ def _is_choosy(found: NvidiaConfig, subject: Subject) -> bool:
 
 
 def _multi_user_problems(found: NvidiaConfig, subject: Subject) -> Iterator[Problem]:
-    groups = subject.facts.view.derive(inventory)
+    groups = gpu_groups(subject.facts.view)
     for group in () if groups is UNKNOWN else groups:
         capability = _capability(group)
         major = capability.partition(".")[0]
@@ -81,7 +82,7 @@ def _multi_user_problems(found: NvidiaConfig, subject: Subject) -> Iterator[Prob
 
 
 def _capability(group: DeviceGroup) -> str:
-    return printable(str(group.device.attributes.get(f"{DRIVER}/cudaComputeCapability", "")))
+    return printable(str(group.first.attributes.get(f"{DRIVER}/cudaComputeCapability", "")))
 
 
 _MEBIBYTE = 1024 * 1024

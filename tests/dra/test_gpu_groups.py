@@ -1,6 +1,6 @@
-"""The inventory: devices that no selector of ours can tell apart are one group."""
+"""Published GPUs: those that no label and no wish can tell apart are one group."""
 
-from policies.dra.inventory import inventory
+from policies.dra.published_devices import gpu_groups
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
 
@@ -25,28 +25,28 @@ def view(*devices, node="a", driver="gpu.nvidia.com", more=()):
 
 
 def counts(cluster):
-    return sorted(group.count for group in inventory(cluster))
+    return sorted(len(group.devices) for group in gpu_groups(cluster))
 
 
-def test_inventory_is_unknown_while_slices_are():
-    assert inventory(ManifestsView()) is UNKNOWN
+def test_gpus_are_unknown_while_slices_are():
+    assert gpu_groups(ManifestsView()) is UNKNOWN
 
 
-def test_inventory_is_empty_without_devices():
+def test_there_are_no_gpus_without_devices():
     none = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList", "items": []}
-    assert inventory(ManifestsView([none])) == ()
+    assert gpu_groups(ManifestsView([none])) == ()
 
 
 def test_like_devices_are_one_group():
-    (group,) = inventory(view(device("gpu-0"), device("gpu-1"), device("gpu-2")))
-    assert (group.count, group.nodes, group.type) == (3, frozenset({"a"}), "gpu")
-    assert group.device.name == "gpu-0"
+    (group,) = gpu_groups(view(device("gpu-0"), device("gpu-1"), device("gpu-2")))
+    assert (len(group.devices), set(group.by_node), group.type) == (3, {"a"}, "gpu")
+    assert group.first.name == "gpu-0"
 
 
 def test_like_devices_of_several_nodes_are_one_group():
     other = view(device("gpu-0"), node="b").list("ResourceSlice")[0]
-    (group,) = inventory(view(device("gpu-0"), device("gpu-1"), more=[other]))
-    assert (group.count, group.nodes) == (3, frozenset({"a", "b"}))
+    (group,) = gpu_groups(view(device("gpu-0"), device("gpu-1"), more=[other]))
+    assert (len(group.devices), set(group.by_node)) == (3, {"a", "b"})
 
 
 def test_what_a_selector_can_tell_apart_is_another_group():
@@ -84,20 +84,20 @@ def test_memory_slices_of_mig_devices_make_no_group():
 
 
 def test_devices_of_other_drivers_are_left_out():
-    assert inventory(view(device("channel-0"), driver="compute-domain.nvidia.com")) == ()
+    assert gpu_groups(view(device("channel-0"), driver="compute-domain.nvidia.com")) == ()
 
 
 def test_product_is_spelt_as_labels_spell_it():
-    (group,) = inventory(view(device("gpu-0")))
+    (group,) = gpu_groups(view(device("gpu-0")))
     assert group.product == "NVIDIA-H100-80GB-HBM3"
 
 
 def test_product_of_a_mig_device_names_its_profile():
     mig = device("gpu-0-mig-1g10gb-19-0", {"type": {"string": "mig"}, "profile": {"string": "1g.10gb+me"}})
-    (group,) = inventory(view(mig))
+    (group,) = gpu_groups(view(mig))
     assert (group.type, group.product) == ("mig", "NVIDIA-H100-80GB-HBM3 MIG 1g.10gb+me")
 
 
-def test_device_without_attributes_is_in_the_inventory():
-    (group,) = inventory(view({"name": "gpu-0"}))
+def test_device_without_attributes_is_in_the_gpu_groups():
+    (group,) = gpu_groups(view({"name": "gpu-0"}))
     assert (group.type, group.product) == ("", "a GPU without a name")

@@ -1,9 +1,10 @@
 """The devices of a cluster, those that are alike together."""
 
 from policies.dra.cel import compile_selector
-from policies.dra.claims.cluster.fleet import Fleet, Member, SliceMembers, fleet
 from policies.dra.claims.cluster.matching import chosen
 from policies.dra.claims.effort import Effort
+from policies.dra.published_devices import PublishedDevices, SliceDevices, published_devices
+from policies.kubernetes.resourceslices import Device
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
 
@@ -11,17 +12,21 @@ from webhook.cluster.manifests import ManifestsView
 def devices(count, **attributes):
     """The fleet of so many devices, eight of each slice."""
     members = [
-        Member(
-            "d", f"node-{n // 8}", f"gpu-{n % 8}", {"attributes": {name: make(n) for name, make in attributes.items()}}
+        Device(
+            "d",
+            "pool",
+            f"gpu-{n % 8}",
+            f"node-{n // 8}",
+            {"attributes": {name: make(n) for name, make in attributes.items()}},
         )
         for n in range(count)
     ]
-    return Fleet([SliceMembers(members[first : first + 8]) for first in range(0, count, 8)])
+    return PublishedDevices([SliceDevices(members[first : first + 8]) for first in range(0, count, 8)])
 
 
 def test_devices_that_only_their_uuid_tells_apart_are_one_group():
     known = devices(80, uuid=lambda n: {"string": str(n)}, model=lambda n: {"string": "ab"[n % 2]})
-    assert sorted(len(group.members) for group in known.groups) == [40, 40]
+    assert sorted(len(group.devices) for group in known.groups) == [40, 40]
 
 
 def test_attribute_with_many_values_is_taken_for_one_that_tells_apart():
@@ -32,7 +37,7 @@ def test_attribute_with_many_values_is_taken_for_one_that_tells_apart():
 def test_selector_on_what_tells_apart_is_asked_about_each():
     known = devices(80, serial=lambda n: {"int": n})
     choice = chosen(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')], Effort())
-    assert [member.name for group in choice.matched for member in group.members] == ["gpu-0", "gpu-1", "gpu-2"]
+    assert [member.name for group in choice.matched for member in group.devices] == ["gpu-0", "gpu-1", "gpu-2"]
 
 
 def test_selector_on_very_many_is_not_asked():
@@ -56,5 +61,5 @@ def test_devices_are_counted_by_node():
 
 def test_digest_is_made_once_for_a_view():
     view = ManifestsView([{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList", "items": []}])
-    assert view.derive(fleet) is view.derive(fleet)
-    assert fleet(ManifestsView()) is UNKNOWN
+    assert view.derive(published_devices) is view.derive(published_devices)
+    assert published_devices(ManifestsView()) is UNKNOWN

@@ -1,0 +1,267 @@
+"""Published devices: the devices of all ResourceSlices. Like devices form groups, so that selectors run once per group."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property, lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from policies.caches import BoundedCache
+from policies.dra.cel import Read
+from policies.dra.device_groups import DeviceGroup
+from policies.kubernetes.resourceslices import PoolPart, devices_in, newest
+from policies.nvidia.identifiers import DRIVER
+from policies.view import UNKNOWN, ClusterView, Unknown
+from policies.work import count_work
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.resourceslices import Device
+
+__all__ = ["PublishedDevices", "SliceDevices", "gpu_groups", "published_devices"]
+
+T = TypeVar("T", bound="Hashable")
+
+_PARTS = ("attributes", "capacity")
+_INDIVIDUAL = frozenset({"uuid", "parentUUID", "pciBusID", "pcieBusID", "pcieRoot", "gpuModuleID", "index", "minor"})
+"""Attributes that differ between like devices of one node."""
+_FEW = 32
+"""An attribute with more values than this in the cluster is treated as one that differs between like devices."""
+_MOST_APART = 4096
+"""The most groups that a selector runs on; they take a tenth of a second."""
+_MOST_KEPT = 16_384
+"""The most groups that are cached when groups are divided; a group takes some 3 kB once a selector ran on it."""
+_GPU_READS = tuple(
+    Read(part, DRIVER, name)
+    for part, names in {
+        "attributes": (
+            "type",
+            "productName",
+            "architecture",
+            "cudaComputeCapability",
+            "driverVersion",
+            "cudaDriverVersion",
+            "profile",
+        ),
+        "capacity": (
+            *("memory", "shares", "multiprocessors", "copyEngines"),
+            *("decoders", "encoders", "jpegEngines", "ofaEngines"),
+        ),
+    }.items()
+    for name in names
+)
+"""What labels of nodes, wishes and quotas can say of a GPU."""
+
+
+class SliceDevices:
+    """The devices of one slice, each with its kind: everything but what tells it apart. Made once for each slice."""
+
+    __slots__ = ("_by_name", "devices", "kinds", "of")
+
+    def __init__(self, devices: Iterable[Device]) -> None:
+        """Args: the devices, in their order."""
+        self.devices = tuple(devices)
+        found = [_kind(device) for device in self.devices]
+        self.kinds: tuple[_Kind, ...] = tuple(dict.fromkeys(found))
+        """Each kind once, the kind of the first device first."""
+        self.of: Sequence[_Kind] = self.kinds if len(self.kinds) == 1 else found
+        """The kind of each device; one kind if all devices have the same."""
+        self._by_name: Mapping[str, Device] | None = None
+
+    def find(self, name: str) -> Device | None:
+        """The device of a name."""
+        if self._by_name is None:
+            self._by_name = {device.name: device for device in self.devices}
+        return self._by_name.get(name)
+
+
+class PublishedDevices:
+    """The devices of all ResourceSlices, grouped."""
+
+    def __init__(self, slices: Sequence[SliceDevices]) -> None:
+        """Args: the devices of each slice."""
+        count_work(4 * len(slices))
+        self._slices = slices
+        kinds = {id(kind): kind for each in slices for kind in each.kinds}
+        self._individual = _individual(kinds.values())
+        grouped: defaultdict[Hashable, list[Device]] = defaultdict(list)
+        group_of = {key: grouped[_likeness(kind, self._individual)] for key, kind in kinds.items()}
+        for each in slices:
+            if len(each.kinds) == 1 or len({id(group_of[id(kind)]) for kind in each.kinds}) == 1:
+                group_of[id(each.kinds[0])].extend(each.devices)
+                continue
+            for device, kind in zip(each.devices, each.of, strict=True):
+                group_of[id(kind)].append(device)
+        self.groups = tuple(map(DeviceGroup, grouped.values()))
+        self._parts: BoundedCache[tuple[DeviceGroup, tuple[tuple[str, str], ...]], Sequence[DeviceGroup]]
+        self._parts = BoundedCache(_MOST_KEPT)
+
+    @cached_property
+    def gpus(self) -> tuple[DeviceGroup, ...]:
+        """The devices of NVIDIA's GPU driver; in one group are those that no label and no wish can tell apart."""
+        alike: defaultdict[Hashable, list[DeviceGroup]] = defaultdict(list)
+        own = [group for group in self.groups if group.first.driver == DRIVER]
+        for group in self.apart_or_single(own, frozenset(_GPU_READS)):
+            alike[
+                group.is_shareable,
+                *(repr(group.first.item(part, domain or "", name or "")) for part, domain, name in _GPU_READS),
+            ].append(group)
+        return tuple(
+            groups[0] if len(groups) == 1 else DeviceGroup([*chain.from_iterable(each.devices for each in groups)])
+            for groups in alike.values()
+        )
+
+    @cached_property
+    def gpu_nodes(self) -> frozenset[str]:
+        """The names of the nodes that have devices of NVIDIA's GPU driver."""
+        return frozenset(node for group in self.gpus for node in group.by_node if node)
+
+    def find(self, driver: str, pool: str, name: str) -> Device | None:
+        """The device that an allocation names; None if no slice has it any more."""
+        found = (each.find(name) for each in self._by_pool.get((driver, pool), ()))
+        return next(filter(None, found), None)
+
+    def apart(self, groups: Iterable[DeviceGroup], reads: frozenset[Read] | None) -> list[DeviceGroup] | None:
+        """Groups divided until the devices of each agree in what is read; None if these would be too many.
+
+        Args:
+            groups: some groups of these devices.
+            reads: what a selector reads; None for everything.
+        """
+        found: list[DeviceGroup] = []
+        for group in groups:
+            parts = self._divided(group, reads)
+            found += parts
+            if not parts or len(found) > _MOST_APART:
+                return None
+        return found
+
+    def apart_or_single(self, groups: Sequence[DeviceGroup], reads: frozenset[Read]) -> Sequence[DeviceGroup]:
+        """The same, but each device alone if these would be too many groups."""
+        apart = self.apart(groups, reads)
+        return [DeviceGroup([device]) for group in groups for device in group.devices] if apart is None else apart
+
+    @cached_property
+    def _by_pool(self) -> Mapping[tuple[str, str], Sequence[SliceDevices]]:
+        pools: defaultdict[tuple[str, str], list[SliceDevices]] = defaultdict(list)
+        for each in self._slices:
+            if each.devices:
+                pools[each.devices[0].driver, each.devices[0].pool].append(each)
+        return pools
+
+    def _divided(self, group: DeviceGroup, reads: frozenset[Read] | None) -> Sequence[DeviceGroup]:
+        """A group divided by what is read; empty if that makes too many groups."""
+        if len(group.devices) == 1:
+            return (group,)
+        driver = group.first.driver
+        names = tuple(
+            (part, name)
+            for part, owner, name in self._individual
+            if owner == driver
+            if reads is None or any(_covers(read, part, *_split(driver, name)) for read in reads)
+        )
+        if not names:
+            return (group,)
+        known = self._parts.get((group, names))
+        if known is None:
+            parted = _parted(group, names)
+            known = parted if len(parted) <= _MOST_APART else ()
+            self._parts.put((group, names), known, 1 + len(known))
+        return known
+
+
+def published_devices(view: ClusterView) -> PublishedDevices | Unknown:
+    """All published devices; unknown while ResourceSlices are. Use it by `view.derive(published_devices)`."""
+    slices = view.derive_each("ResourceSlice", _slice_devices)
+    return UNKNOWN if slices is UNKNOWN else PublishedDevices([*newest(each for each in slices if each is not None)])
+
+
+def gpu_groups(view: ClusterView) -> tuple[DeviceGroup, ...] | Unknown:
+    """The published GPUs, grouped (`PublishedDevices.gpus`); unknown while ResourceSlices are."""
+    known = view.derive(published_devices)
+    return UNKNOWN if known is UNKNOWN else known.gpus
+
+
+def _slice_devices(document: Object) -> tuple[PoolPart, SliceDevices] | None:
+    """The devices of one slice; None if it belongs to no pool."""
+    part = PoolPart.of(document)
+    return None if part is None else (part, SliceDevices(devices_in(document)))
+
+
+def _parted(group: DeviceGroup, names: tuple[tuple[str, str], ...]) -> Sequence[DeviceGroup]:
+    """The devices of a group, divided by what they have under some names."""
+    divided: defaultdict[Hashable, list[Device]] = defaultdict(list)
+    count_work(len(group.devices) * len(names))
+    for device in group.devices:
+        divided[tuple(repr(device.items_of(part).get(name)) for part, name in names)].append(device)
+    return tuple(map(DeviceGroup, divided.values()))
+
+
+class _Item(NamedTuple):
+    """An attribute or capacity."""
+
+    part: str
+    name: str
+    """As it is written, with or without a domain."""
+    value: str | None
+    """As text; None for what always differs between like devices."""
+
+
+class _Kind(NamedTuple):
+    """Everything that a device says, but for what tells it apart."""
+
+    driver: str
+    is_shareable: bool
+    items: tuple[_Item, ...]
+
+
+def _kind(device: Device) -> _Kind:
+    items = tuple(
+        _once(_Item(part, name, None if _is_individual(name) else repr(item)))
+        for part in _PARTS
+        for name, item in device.items_of(part).items()
+    )
+    return _once(_Kind(device.driver, device.is_shareable, items))
+
+
+def _once(value: T) -> T:
+    """The same object for what is equal: thousands of devices have the same attributes."""
+    found: T = _interned(value)
+    return found
+
+
+@lru_cache(maxsize=8192)
+def _interned(value: Any) -> Any:
+    return value
+
+
+@lru_cache(maxsize=1024)
+def _is_individual(name: str) -> bool:
+    return name.rpartition("/")[2] in _INDIVIDUAL
+
+
+def _individual(kinds: Iterable[_Kind]) -> frozenset[tuple[str, str, str]]:
+    """What differs between like devices: part, driver, and the name as it is written."""
+    values: defaultdict[tuple[str, str, str], set[str | None]] = defaultdict(set)
+    for driver, _, items in kinds:
+        for part, name, value in items:
+            values[part, driver, name].add(value)
+    return frozenset(key for key, known in values.items() if len(known) > _FEW or None in known)
+
+
+def _likeness(kind: _Kind, individual: Container[tuple[str, str, str]]) -> Hashable:
+    driver, is_shareable, items = kind
+    masked = ((part, name, None if (part, driver, name) in individual else value) for part, name, value in items)
+    return driver, is_shareable, tuple(masked)
+
+
+def _split(driver: str, name: str) -> tuple[str, str]:
+    domain, _, identifier = name.rpartition("/")
+    return domain or driver, identifier
+
+
+def _covers(read: Read, part: str, domain: str, name: str) -> bool:
+    return read.part == part and read.domain in (None, domain) and read.name in (None, name)
