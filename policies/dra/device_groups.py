@@ -22,7 +22,7 @@ class DeviceGroup:
     """Devices that are alike but for what tells each one apart, such as the UUID."""
 
     def __init__(self, devices: Sequence[Device]) -> None:
-        """Args: the devices, at least one."""
+        """Make a group of at least one device."""
         self.devices = devices
 
     @property

@@ -1,11 +1,11 @@
-"""Published devices: the devices of all ResourceSlices. Like devices form groups, so that selectors run once per group."""
+"""Published devices: the devices of all ResourceSlices, those that are alike in one group."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.caches import BoundedCache
 from policies.dra.cel import Read
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.resourceslices import Device
 
 __all__ = ["PublishedDevices", "SliceDevices", "gpu_groups", "published_devices"]
-
-T = TypeVar("T", bound="Hashable")
 
 _PARTS = ("attributes", "capacity")
 _INDIVIDUAL = frozenset({"uuid", "parentUUID", "pciBusID", "pcieBusID", "pcieRoot", "gpuModuleID", "index", "minor"})
@@ -57,12 +55,12 @@ _GPU_READS = tuple(
 
 
 class SliceDevices:
-    """The devices of one slice, each with its kind: everything but what tells it apart. Made once for each slice."""
+    """The devices of one slice, each with its kind: everything but what tells it apart."""
 
     __slots__ = ("_by_name", "devices", "kinds", "of")
 
     def __init__(self, devices: Iterable[Device]) -> None:
-        """Args: the devices, in their order."""
+        """Determine the kind of each device; the devices are in their order."""
         self.devices = tuple(devices)
         found = [_kind(device) for device in self.devices]
         self.kinds: tuple[_Kind, ...] = tuple(dict.fromkeys(found))
@@ -82,7 +80,7 @@ class PublishedDevices:
     """The devices of all ResourceSlices, grouped."""
 
     def __init__(self, slices: Sequence[SliceDevices]) -> None:
-        """Args: the devices of each slice."""
+        """Group the devices of all slices."""
         count_work(4 * len(slices))
         self._slices = slices
         kinds = {id(kind): kind for each in slices for kind in each.kinds}
@@ -104,7 +102,7 @@ class PublishedDevices:
         """The devices of NVIDIA's GPU driver; in one group are those that no label and no wish can tell apart."""
         alike: defaultdict[Hashable, list[DeviceGroup]] = defaultdict(list)
         own = [group for group in self.groups if group.first.driver == DRIVER]
-        for group in self.apart_or_single(own, frozenset(_GPU_READS)):
+        for group in self.divide_or_single(own, frozenset(_GPU_READS)):
             alike[
                 group.is_shareable,
                 *(repr(group.first.item(part, domain or "", name or "")) for part, domain, name in _GPU_READS),
@@ -124,8 +122,8 @@ class PublishedDevices:
         found = (each.find(name) for each in self._by_pool.get((driver, pool), ()))
         return next(filter(None, found), None)
 
-    def apart(self, groups: Iterable[DeviceGroup], reads: frozenset[Read] | None) -> list[DeviceGroup] | None:
-        """Groups divided until the devices of each agree in what is read; None if these would be too many.
+    def divide(self, groups: Iterable[DeviceGroup], reads: frozenset[Read] | None) -> list[DeviceGroup] | None:
+        """Divide groups until the devices of each agree in what is read; None if these would be too many.
 
         Args:
             groups: some groups of these devices.
@@ -133,16 +131,16 @@ class PublishedDevices:
         """
         found: list[DeviceGroup] = []
         for group in groups:
-            parts = self._divided(group, reads)
+            parts = self._divide_group(group, reads)
             found += parts
             if not parts or len(found) > _MOST_APART:
                 return None
         return found
 
-    def apart_or_single(self, groups: Sequence[DeviceGroup], reads: frozenset[Read]) -> Sequence[DeviceGroup]:
-        """The same, but each device alone if these would be too many groups."""
-        apart = self.apart(groups, reads)
-        return [DeviceGroup([device]) for group in groups for device in group.devices] if apart is None else apart
+    def divide_or_single(self, groups: Sequence[DeviceGroup], reads: frozenset[Read]) -> Sequence[DeviceGroup]:
+        """Divide groups as `divide` does; each device alone if these would be too many groups."""
+        parts = self.divide(groups, reads)
+        return [DeviceGroup([device]) for group in groups for device in group.devices] if parts is None else parts
 
     @cached_property
     def _by_pool(self) -> Mapping[tuple[str, str], Sequence[SliceDevices]]:
@@ -152,8 +150,8 @@ class PublishedDevices:
                 pools[each.devices[0].driver, each.devices[0].pool].append(each)
         return pools
 
-    def _divided(self, group: DeviceGroup, reads: frozenset[Read] | None) -> Sequence[DeviceGroup]:
-        """A group divided by what is read; empty if that makes too many groups."""
+    def _divide_group(self, group: DeviceGroup, reads: frozenset[Read] | None) -> Sequence[DeviceGroup]:
+        """Divide one group by what is read; empty if that makes too many groups."""
         if len(group.devices) == 1:
             return (group,)
         driver = group.first.driver
@@ -167,8 +165,8 @@ class PublishedDevices:
             return (group,)
         known = self._parts.get((group, names))
         if known is None:
-            parted = _parted(group, names)
-            known = parted if len(parted) <= _MOST_APART else ()
+            parts = _parts(group, names)
+            known = parts if len(parts) <= _MOST_APART else ()
             self._parts.put((group, names), known, 1 + len(known))
         return known
 
@@ -191,7 +189,7 @@ def _slice_devices(document: Object) -> tuple[PoolPart, SliceDevices] | None:
     return None if part is None else (part, SliceDevices(devices_in(document)))
 
 
-def _parted(group: DeviceGroup, names: tuple[tuple[str, str], ...]) -> Sequence[DeviceGroup]:
+def _parts(group: DeviceGroup, names: tuple[tuple[str, str], ...]) -> Sequence[DeviceGroup]:
     """The devices of a group, divided by what they have under some names."""
     divided: defaultdict[Hashable, list[Device]] = defaultdict(list)
     count_work(len(group.devices) * len(names))
@@ -220,21 +218,17 @@ class _Kind(NamedTuple):
 
 def _kind(device: Device) -> _Kind:
     items = tuple(
-        _once(_Item(part, name, None if _is_individual(name) else repr(item)))
+        _shared_value(_Item(part, name, None if _is_individual(name) else repr(item)))
         for part in _PARTS
         for name, item in device.items_of(part).items()
     )
-    return _once(_Kind(device.driver, device.is_shareable, items))
-
-
-def _once(value: T) -> T:
-    """The same object for what is equal: thousands of devices have the same attributes."""
-    found: T = _interned(value)
-    return found
+    kind: _Kind = _shared_value(_Kind(device.driver, device.is_shareable, items))
+    return kind
 
 
 @lru_cache(maxsize=8192)
-def _interned(value: Any) -> Any:
+def _shared_value(value: Any) -> Any:
+    """The same object for equal values: thousands of devices have the same attributes."""
     return value
 
 

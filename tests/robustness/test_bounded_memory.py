@@ -112,7 +112,7 @@ def test_divided_groups_of_a_fleet_are_bounded():
     fleet = PublishedDevices([SliceDevices(members)])
     for bits in range(1, 2 ** len(names)):
         text = " && ".join(f"{A}.{name} > 0" for index, name in enumerate(names) if bits >> index & 1)
-        fleet.apart(fleet.groups, compile_selector(text).reads)
+        fleet.divide(fleet.groups, compile_selector(text).reads)
     assert fleet._parts.weight <= fleet._parts.most
 
 
@@ -123,7 +123,7 @@ def test_too_many_groups_are_not_kept():
     ]
     fleet = PublishedDevices([SliceDevices(members)])
     reads = compile_selector(f"{A}.uuid == 'x'").reads
-    assert fleet.apart(fleet.groups, reads) is fleet.apart(fleet.groups, reads) is None
+    assert fleet.divide(fleet.groups, reads) is fleet.divide(fleet.groups, reads) is None
     assert fleet._parts.weight == 1
 
 

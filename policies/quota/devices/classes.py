@@ -8,7 +8,6 @@ from policies.caches import BoundedCache
 from policies.dra.cel import CelCompileError, Read
 from policies.dra.claims.cluster.matching import chosen
 from policies.dra.claims.effort import MOST_TEXT, Effort, size_of
-from policies.dra.device_groups import DeviceGroup
 from policies.dra.published_devices import published_devices
 from policies.fleet.known_classes import KnownClasses, known_classes
 from policies.nvidia.identifiers import DRIVER
@@ -19,6 +18,7 @@ from policies.view import UNKNOWN, ClusterView, Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from policies.dra.device_groups import DeviceGroup
     from policies.dra.published_devices import PublishedDevices
     from policies.quota.devices.kinds import NodeKind
 
@@ -83,11 +83,15 @@ class Classes:
         known = name if name in self._known else ""  # tenants make up any number of names
         if known not in self._of_class:
             own = [group for group in self._fleet.groups if group.first.driver == DRIVER]
-            self._of_class[known] = _parts(
-                self._fleet, _chosen(self._fleet, own, self._known.selectors(known), Effort())
+            self._of_class[known] = self._fleet.divide_or_single(
+                _chosen(self._fleet, own, self._known.selectors(known), Effort()), _READS
             )
         found = self._of_class[known]
-        return _parts(self._fleet, _chosen(self._fleet, found, texts, effort or Effort())) if texts else found
+        return (
+            self._fleet.divide_or_single(_chosen(self._fleet, found, texts, effort or Effort()), _READS)
+            if texts
+            else found
+        )
 
 
 def hosts(view: ClusterView) -> Hosts:
@@ -125,12 +129,6 @@ def _chosen(
     selectors = [selector for selector in compiled if not isinstance(selector, CelCompileError)]
     choice = chosen(known, groups, selectors, effort)
     return choice.matched if choice.complete else groups
-
-
-def _parts(known: PublishedDevices, groups: Sequence[DeviceGroup]) -> Sequence[DeviceGroup]:
-    """The groups, taken apart until each holds devices of one kind."""
-    apart = known.apart(groups, _READS)
-    return [DeviceGroup([member]) for group in groups for member in group.devices] if apart is None else apart
 
 
 NO_CLASSES = Classes(KnownClasses(()), UNKNOWN)
