@@ -18,7 +18,7 @@ from policies.conversion.shares import SHARED, shares_asked
 from policies.conversion.strategies import STRATEGIES
 from policies.conversion.surroundings import class_problems, template_problems
 from policies.decision import Severity
-from policies.dra.selector_limits import LONGEST_TEXT
+from policies.dra.resource_claims import LONGEST_SELECTOR
 from policies.dra.templates import selectors
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import SPEC
@@ -209,8 +209,8 @@ def _template_problems(record: ConversionRecord, places: dict[str, FieldPath]) -
     for resource, predicate in predicates.items():
         for expression in selectors(predicate):
             size = len(expression.encode())
-            if size > LONGEST_TEXT:
-                text = f"its node labels and wishes become a CEL expression of {size} bytes, and {LONGEST_TEXT} are allowed"
+            if size > LONGEST_SELECTOR:
+                text = f"its node labels and wishes become a CEL expression of {size} bytes, and {LONGEST_SELECTOR} are allowed"
                 yield TOO_LONG.finding(places[resource], text)
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from policies.conversion.constraints import NodeConstraints
 from policies.conversion.device_layout import ContainerRequest, Piece, device_layout
 from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS
-from policies.dra.templates import MOST_DEVICES, DeviceRequest, claim_template
+from policies.dra.resource_claims import MOST_DEVICES
+from policies.dra.templates import DeviceRequest, claim_template
 from policies.kubernetes.names import is_dns_label, is_dns_subdomain
 from policies.kubernetes.pods import has_pod_constraints_shape
 from policies.nvidia.labels import Subject, profile_is

@@ -21,9 +21,25 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Claim", "ClaimKind", "Config", "Constraint", "DeviceRequest", "Subrequest", "claim_as_v1", "read_configs"]
+__all__ = [
+    "LONGEST_SELECTOR",
+    "MOST_DEVICES",
+    "Claim",
+    "ClaimKind",
+    "Config",
+    "Constraint",
+    "DeviceRequest",
+    "Subrequest",
+    "claim_as_v1",
+    "read_configs",
+]
 
 ClaimKind = Literal["ResourceClaim", "ResourceClaimTemplate"]
+
+MOST_DEVICES = 32
+"""Devices in the allocation of one claim. Source: k8s.io/api/resource/v1/types.go AllocationResultsMaxSize."""
+LONGEST_SELECTOR = 10_240
+"""Bytes of one CEL expression. Source: k8s.io/api/resource/v1/types.go CELSelectorExpressionMaxLength."""
 
 _V1 = "resource.k8s.io/v1"
 _FLAT = "v1beta1"

@@ -20,10 +20,8 @@ from policies.nvidia.predicates import TRUE, AllOf, Predicate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MOST_DEVICES", "DeviceRequest", "as_written", "claim_template", "content_name", "is_our_name", "selectors"]
+__all__ = ["DeviceRequest", "as_written", "claim_template", "content_name", "is_our_name", "selectors"]
 
-MOST_DEVICES = 32
-"""Requests, and devices over all requests, that one claim can have (resource/v1 AllocationResultsMaxSize)."""
 _MOST_SELECTORS = 32
 
 _OUR_NAME = re.compile(r"gpu-[0-9a-f]{16}")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from policies.dra.allocation.features import Features
+from policies.dra.allocation.features import ON_SINCE, Features
 from policies.dra.allocation.index import SliceIndex
 from policies.dra.allocator import Allocator
 from policies.dra.claims.facts import Facts
-from policies.dra.feature_gates import ON_SINCE
 from policies.dra.keeping_on import KeepOn, for_ever
 from policies.explanation.claims import classes_of
 from policies.explanation.question import NamedClaim

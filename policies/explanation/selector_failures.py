@@ -11,10 +11,8 @@ from policies.dra.allocation.classes import read_classes
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.selectors import cel_features
 from policies.dra.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, compile_selector, split_conjuncts
-from policies.dra.claims.cluster.domains import domains
-from policies.dra.claims.cluster.missing import missing_reads
-from policies.dra.claims.cluster.removed import removed_attributes
-from policies.dra.claims.cluster.unguarded import unguarded_reads
+from policies.dra.claims.cluster.missing_attributes import domains, removed_attributes, unguarded_reads
+from policies.dra.claims.cluster.missing_reads import missing_reads
 from policies.dra.claims.cluster.wording import path_of, text_place
 from policies.dra.claims.subject import Subject
 from policies.dra.conditions import reads_of

@@ -12,7 +12,7 @@ import pytest
 
 from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, steps
 from policies.dra.cel.interpreter.machine import COST_LIMIT
-from policies.dra.selector_limits import LONGEST_TEXT
+from policies.dra.resource_claims import LONGEST_SELECTOR
 
 DEVICE = CelDevice.read({"driver": "d", "attributes": {"s": {"string": "x" * 64}, "ints": {"ints": [1] * 64}}})
 LIMIT = "operation cancelled: actual cost limit exceeded"
@@ -175,7 +175,7 @@ PIECES = [
 @pytest.mark.parametrize("end", ["", "true"], ids=["open", "closed"])
 def test_ten_kibibytes_of_anything_are_answered(piece, end):
     size = len(piece.encode("utf-8", "surrogatepass"))
-    text = piece * ((LONGEST_TEXT - len(end)) // size) + end
+    text = piece * ((LONGEST_SELECTOR - len(end)) // size) + end
 
     assert isinstance(outcome_of(text), bool | str)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["DEFAULTS", "Features", "Implementation"]
+__all__ = ["DEFAULTS", "ON_SINCE", "Features", "Implementation"]
 
 _FIELDS = {
     "DRAAdminAccess": "admin_access",
@@ -78,3 +78,15 @@ class Features:
 
 
 DEFAULTS = Features()
+
+
+ON_SINCE = {
+    "DRAAdminAccess": (1, 34),
+    "DRAPrioritizedList": (1, 34),
+    "DRAConsumableCapacity": (1, 36),
+    "DRADeviceTaints": (1, 36),
+    "DRAExtendedResource": (1, 36),
+    "DRAPartitionableDevices": (1, 36),
+    "DRADeviceBindingConditions": (1, 36),
+}
+"""The version in which a feature gate came on by default. Source: k8s.io/kubernetes pkg/features/kube_features.go."""

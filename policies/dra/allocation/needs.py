@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.features import Implementation
 from policies.dra.allocation.pools import PoolState
+from policies.dra.resource_claims import MOST_DEVICES
 from policies.kubernetes.quantities import INT64_MAX
 
 if TYPE_CHECKING:
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.resource_claims import Claim, DeviceRequest, Subrequest
 
-__all__ = ["MOST_RESULTS", "Candidate", "Need", "Needs"]
-
-MOST_RESULTS = 32
-"""Devices in one claim's allocation. Source: k8s.io/api/resource/v1 AllocationResultsMaxSize."""
+__all__ = ["Candidate", "Need", "Needs"]
 
 
 class Candidate(NamedTuple):
@@ -73,9 +71,9 @@ class Needs:
             of_request = {each: self._of(claim, each) for each in request.subrequests}
             needs |= of_request
             least += min(need.count for need in of_request.values())
-        if least > MOST_RESULTS:
+        if least > MOST_DEVICES:
             raise AllocationError(
-                f"claim {claim.label}: number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
+                f"claim {claim.label}: number of requested devices {least} exceeds the claim limit of {MOST_DEVICES}"
             )
         return needs
 

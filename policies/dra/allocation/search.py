@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.allocation.errors import AllocationError, SearchBudgetExceeded
 from policies.dra.allocation.features import Implementation
-from policies.dra.allocation.needs import MOST_RESULTS, Candidate
+from policies.dra.allocation.needs import Candidate
 from policies.dra.allocation.pools import PoolState
 from policies.dra.allocation.rejections import Reason
 from policies.dra.allocation.twins import Twins, can_swap
+from policies.dra.resource_claims import MOST_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
@@ -164,7 +165,7 @@ class Search:
             return _Outcome.NOTHING
         if place.found >= need.count:
             return (yield self._request(place.claim, place.request + 1))
-        if len(self._picks.of_claim[place.claim]) + need.count - place.found > MOST_RESULTS:
+        if len(self._picks.of_claim[place.claim]) + need.count - place.found > MOST_DEVICES:
             return _Outcome.TOO_MANY
         if need.devices is not None:
             return (yield self._this(place, need.devices[place.found]))

@@ -24,7 +24,7 @@ from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.reads import reads
 from policies.dra.cel.steps import begin_evaluation
 from policies.dra.cel.types import runtime
-from policies.dra.selector_limits import LONGEST_TEXT
+from policies.dra.resource_claims import LONGEST_SELECTOR
 from policies.work import count_work
 
 if TYPE_CHECKING:
@@ -243,8 +243,8 @@ def _compiled(key: tuple[str, CelFeatures]) -> Selector | CelCompileError:
 
 
 def _compile(text: str, features: CelFeatures) -> Selector:
-    if len(text.encode("utf-8", "surrogatepass")) > LONGEST_TEXT:
-        raise _refused(f"Too long: may not be more than {LONGEST_TEXT} bytes", text)
+    if len(text.encode("utf-8", "surrogatepass")) > LONGEST_SELECTOR:
+        raise _refused(f"Too long: may not be more than {LONGEST_SELECTOR} bytes", text)
     known = selector_environment(features)
     checked = check(parse(text), text, known)
     result = checked.types[checked.root]

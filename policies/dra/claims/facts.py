@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.dra.allocation.features import ON_SINCE
 from policies.dra.cel import CelFeatures
 from policies.dra.claims.effort import Effort
-from policies.dra.feature_gates import ON_SINCE
 from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import ON_BY_DEFAULT
 from policies.view import UNKNOWN, ClusterView, Unknown

@@ -1,4 +1,4 @@
-"""Names, labels and annotations: of the objects, and of the claims that a template makes."""
+"""Names, labels and annotations of objects and of the claims that a template makes; extended resource names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from policies.dra.claims.field_errors import (
     too_long,
 )
 from policies.dra.claims.subject import CLAIMS
+from policies.kubernetes.names import is_label_key
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +65,7 @@ def _name_problems(subject: Subject, metadata: dict[str, Any] | None) -> Iterato
     if name == "" and not generated:
         yield problem(_METADATA / "name", f"{REQUIRED}: name or generateName is required", "add a name")
     elif name and (error := subdomain_error(name)):
-        yield problem(_METADATA / "name", invalid(name, error), _write(name))
+        yield problem(_METADATA / "name", invalid(name, error), _name_remedy(name))
     # The API server adds to what it is given, so it may end in a dash or a dot.
     if generated and (error := subdomain_error(f"{generated}x")):
         yield problem(_METADATA / "generateName", invalid(generated, error))
@@ -80,7 +82,7 @@ def _labelling_problems(metadata: Any, path: FieldPath) -> Iterator[Problem]:
     for key, value in _texts(metadata, "labels").items():
         here = path / "labels" / key
         if error := label_key_error(key):
-            yield problem(here, invalid(key, error), _write_key(key))
+            yield problem(here, invalid(key, error), _key_remedy(key))
         if error := label_value_error(value):
             meant = as_label_value(value)
             remedy = f'write "{meant}"' if 0 < len(meant) <= LONGEST_LABEL else "make it an annotation, or remove it"
@@ -88,7 +90,7 @@ def _labelling_problems(metadata: Any, path: FieldPath) -> Iterator[Problem]:
     annotations = _texts(metadata, "annotations")
     for key in annotations:
         if error := label_key_error(key.lower()):
-            yield problem(path / "annotations" / key, invalid(key, error), _write_key(key))
+            yield problem(path / "annotations" / key, invalid(key, error), _key_remedy(key))
     size = sum(len(text.encode(errors="surrogatepass")) for pair in annotations.items() for text in pair)
     if size > _MOST_ANNOTATED:
         yield problem(path / "annotations", f"{too_long(_MOST_ANNOTATED)}, and have {size}", "shorten the annotations")
@@ -100,7 +102,7 @@ def _texts(metadata: Any, field: str) -> dict[str, str]:
     return {key: value for key, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
 
 
-def _write_key(key: str) -> str:
+def _key_remedy(key: str) -> str:
     prefix, slash, name = key.rpartition("/")
     meant = f"{as_dns_subdomain(prefix)}{slash}{as_label_value(name)}"
     # A key may be too long, or nothing be left of a part of it.
@@ -123,8 +125,57 @@ def _text(metadata: dict[str, Any] | None, field: str) -> str | None:
     return "" if value is None else value if isinstance(value, str) else None
 
 
-def _write(name: str) -> str | None:
+def _name_remedy(name: str) -> str | None:
     if len(name) > LONGEST_SUBDOMAIN:
         return "write a shorter one"
     meant = as_dns_subdomain(name)
     return f'write "{meant}"' if meant else None
+
+
+_EXTENDED_RESOURCE = FieldPath(["spec", "extendedResourceName"])
+_SINCE = (1, 34)
+
+
+@CLAIMS.rule(
+    "GA214",
+    "The extended resource of a DeviceClass must be one that pods can request",
+    default=Severity.DENY,
+    remedy="write a name such as nvidia.com/gpu",
+    source="k8s.io/apimachinery pkg/api/validate ExtendedResourceName",
+)
+def extended_resource_names(subject: Subject) -> Iterator[Problem]:
+    """Pods that ask for the extended resource get devices of the class, so the name is one that a pod can ask for.
+
+    It has a domain, which is not Kubernetes' own, and with "requests." before it it can be the key of a quota. Kubernetes
+    has the field since 1.34, and by default since 1.36.
+    """
+    name = lookup(subject.object, _EXTENDED_RESOURCE)
+    if subject.kind != "DeviceClass" or not isinstance(name, str):
+        return
+    if error := _extended_resource_error(name):
+        yield problem(_EXTENDED_RESOURCE, invalid(name, f"must be a valid extended resource name: {error}"))
+    running = subject.facts.view.server_version()
+    # What the API server sends it has not dropped.
+    if running is UNKNOWN or subject.served:
+        return
+    release = ".".join(map(str, running))
+    if running < _SINCE:
+        text = f"unknown field in Kubernetes {release}; it came with {'.'.join(map(str, _SINCE))}"
+        yield problem(_EXTENDED_RESOURCE, text, "remove it, or upgrade the cluster")
+    elif not subject.facts.offers("DRAExtendedResource"):
+        text = f"is dropped by Kubernetes {release} unless the feature gate DRAExtendedResource is on"
+        yield problem(
+            _EXTENDED_RESOURCE, text, "turn the gate on, or upgrade the cluster to 1.36", severity=Severity.WARN
+        )
+
+
+def _extended_resource_error(name: str) -> str:
+    if "/" not in name:
+        return "a name must be a domain-prefixed path, such as 'example.com/my-prop'"
+    if "kubernetes.io/" in name:
+        return 'must not have "kubernetes.io/" domain'
+    if name.startswith("requests."):
+        return 'must not have "requests." prefix'
+    if not is_label_key(f"requests.{name}"):
+        return 'must be a label key with "requests." before it, as in a quota'
+    return ""

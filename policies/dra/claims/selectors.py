@@ -13,7 +13,7 @@ from policies.dra.claims.field_errors import REQUIRED, forbidden, invalid, too_l
 from policies.dra.claims.limits import MOST
 from policies.dra.claims.selector_mistakes import near, of_its_own, remedy, visible
 from policies.dra.claims.subject import CLAIMS
-from policies.dra.selector_limits import LONGEST_TEXT
+from policies.dra.resource_claims import LONGEST_SELECTOR
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.rules import get_rule
 
@@ -73,8 +73,8 @@ def affordable_selectors(subject: Subject) -> Iterator[Problem]:
     yield from _beyond_effort(subject)
     for selector in _texts(subject):
         size = _size(selector.text)
-        if size > LONGEST_TEXT:
-            text = f"{too_long(LONGEST_TEXT)}, and has {size}"
+        if size > LONGEST_SELECTOR:
+            text = f"{too_long(LONGEST_SELECTOR)}, and has {size}"
             yield problem(selector.path, text, "split it into several selectors, which must all be true")
     features = subject.facts.cel_features()
     for selector in _new(subject):
@@ -139,7 +139,7 @@ def _texts(subject: Subject) -> Iterator[SelectorText]:
 
 def _new(subject: Subject) -> Iterator[SelectorText]:
     """The new selectors that are short enough to be compiled."""
-    return (selector for selector in _texts(subject) if _size(selector.text) <= LONGEST_TEXT)
+    return (selector for selector in _texts(subject) if _size(selector.text) <= LONGEST_SELECTOR)
 
 
 def _size(text: str) -> int:

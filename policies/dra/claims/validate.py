@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from policies.dra.claims import (  # noqa: F401
     admin_access,
     constraints,
-    device_classes,
     immutability,
     limits,
     names,
@@ -21,14 +20,10 @@ from policies.dra.claims import (  # noqa: F401
 from policies.dra.claims.cluster import (  # noqa: F401
     agreement,
     classes,
-    domains,
-    dropped,
     matches,
-    removed,
-    results,
+    missing_attributes,
     spelling,
     typed_values,
-    unguarded,
 )
 from policies.dra.claims.facts import Facts
 from policies.dra.claims.nvidia import (  # noqa: F401

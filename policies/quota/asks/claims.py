@@ -11,7 +11,7 @@ from policies.checks import Problem, problem
 from policies.dra.claims.effort import Effort
 from policies.dra.class_names import class_meant
 from policies.dra.published_devices import published_devices
-from policies.dra.resource_claims import Claim
+from policies.dra.resource_claims import MOST_DEVICES, Claim
 from policies.fleet.known_classes import GPU_TYPES
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.printable import shown
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = ["ClaimAsks", "asks_of_claim", "asks_of_template", "got_by_claim"]
-
-MOST_DEVICES = 32
-"""In one allocation. Source: k8s.io/api/resource/v1/types.go AllocationResultsMaxSize."""
 
 
 _Kinds = Sequence[tuple[DeviceKind, "DeviceGroup"]]

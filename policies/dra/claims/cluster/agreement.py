@@ -9,7 +9,7 @@ from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.cluster.matches import most_on_a_node
 from policies.dra.claims.cluster.matching import asked_for, for_request, is_new, of_class
-from policies.dra.claims.cluster.missing import kinds_of
+from policies.dra.claims.cluster.missing_reads import kinds_of
 from policies.dra.claims.cluster.nvidia_devices import REMOVED
 from policies.dra.claims.field_errors import qualified_name_error
 from policies.dra.claims.subject import CLAIMS

@@ -1,4 +1,4 @@
-"""Devices that a request can have: whether there are any like this, and enough of them."""
+"""The devices that a request can have: whether any match, enough of them, and no more than a claim can hold."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from policies.decision import Severity
 from policies.dra.claims.cluster.enough_capacity import capacity_asked, shortage, with_capacity
 from policies.dra.claims.cluster.matching import asked_for, for_request, is_new, of_class, wanted_by
 from policies.dra.claims.cluster.near_misses import near_misses
-from policies.dra.claims.cluster.results import MOST_DEVICES
 from policies.dra.claims.cluster.spelling import misspellings
 from policies.dra.claims.cluster.wording import devices
 from policies.dra.claims.subject import CLAIMS
 from policies.dra.device_groups import largest_node
+from policies.dra.resource_claims import MOST_DEVICES
 from policies.kubernetes.printable import printable
+from policies.kubernetes.quantities import INT64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from policies.dra.claims.cluster.enough_capacity import Shortage
     from policies.dra.claims.subject import Subject
     from policies.dra.device_groups import DeviceGroup
-    from policies.dra.resource_claims import Subrequest
+    from policies.dra.resource_claims import DeviceRequest, Subrequest
 
 
 _PENDING = "so the pod would stay Pending"
@@ -45,7 +46,7 @@ def matching_devices(subject: Subject) -> Iterator[Problem]:
     """
     if not is_new(subject) or subject.kind == "DeviceClass":
         return
-    told = {subrequest.path: tuple(_problems(subject, subrequest)) for subrequest in asked_for(subject)}
+    told = {subrequest.path: tuple(_request_problems(subject, subrequest)) for subrequest in asked_for(subject)}
     for request in subject.requests:
         found = [told.get(subrequest.path, ()) for subrequest in request.subrequests]
         if all(found):
@@ -54,7 +55,7 @@ def matching_devices(subject: Subject) -> Iterator[Problem]:
         yield from _too_few_together(subject)
 
 
-def _problems(subject: Subject, subrequest: Subrequest) -> Iterator[Problem]:
+def _request_problems(subject: Subject, subrequest: Subrequest) -> Iterator[Problem]:
     seen, wanted = of_class(subject.facts, subrequest.device_class), wanted_by(subject, subrequest)
     if seen is None or wanted is None:
         return
@@ -147,3 +148,47 @@ def most_on_a_node(matched: Sequence[DeviceGroup], wanted: int) -> int:
 
 def _largest(matched: Sequence[DeviceGroup]) -> tuple[str, int]:
     return largest_node(group.by_node for group in matched)
+
+
+@CLAIMS.rule(
+    "GA227",
+    "A claim must not ask for more devices than it can hold",
+    default=Severity.DENY,
+    remedy="split the claim: a pod can have several",
+    source="k8s.io/dynamic-resource-allocation/structured; k8s.io/api/resource/v1/types.go AllocationResultsMaxSize",
+)
+def results(subject: Subject) -> Iterator[Problem]:
+    """An allocation lists 32 devices at most, over all requests of a claim, and the API server does not count them.
+
+    The scheduler does, and fails the pod on every node. Of a prioritized list the smallest alternative counts. How many
+    devices `All` is depends on the node: 8 GPUs cut into 7 slices each are 56.
+    """
+    if not is_new(subject):
+        return
+    fewest = [_fewest(request) for request in subject.requests]
+    if any(not 0 <= count <= INT64_MAX for count in fewest):
+        return
+    least = sum(fewest)
+    if least > MOST_DEVICES:
+        text = f"number of requested devices {least} exceeds the claim limit of {MOST_DEVICES}, so no pod can get them"
+        yield problem(subject.devices_path / "requests", text)
+        return
+    exact = {request.path for request in subject.requests if not request.is_prioritized}
+    for subrequest in asked_for(subject):
+        single = subrequest.path in exact or subrequest.path[:-1] in exact
+        if subrequest.allocation_mode == "All" and single and (choice := for_request(subject, subrequest)) is not None:
+            node, count = largest_node(group.by_node for group in choice.matched)
+            total = count + least - 1
+            if total > MOST_DEVICES:
+                others = f", with those of other requests {total}" if total > count else ""
+                text = f"is {count} devices on {node}{others}, and a claim can hold {MOST_DEVICES}, so no pod gets it there"
+                remedy = "ask for a count, or select fewer devices"
+                yield problem(subrequest.path / "allocationMode", text, remedy, severity=Severity.WARN)
+
+
+def _fewest(request: DeviceRequest) -> int:
+    """The fewest devices that meet a request; of All that is one."""
+    counts = [
+        subrequest.count if subrequest.allocation_mode == "ExactCount" else 1 for subrequest in request.subrequests
+    ]
+    return min(counts, default=0)

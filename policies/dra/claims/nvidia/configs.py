@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from policies.dra.claims.limits import MOST
 from policies.dra.claims.nvidia.schemas import API_VERSION, DRIVERS, TYPE_OF, TYPES_OF_DRIVER
 from policies.dra.deviceclasses import SHIPPED_TYPES, TYPES, selector_texts
+from policies.dra.resource_claims import MOST_DEVICES
 from policies.dra.selected_types import selected_types
 from policies.kubernetes.paths import lookup
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.paths import FieldPath
 
 __all__ = [
-    "MOST_DEVICES",
     "NvidiaConfig",
     "all_selectors",
     "listed_types",
@@ -92,10 +92,6 @@ def nvidia_configs(subject: Subject, *kinds: str) -> Iterator[NvidiaConfig]:
         found = NvidiaConfig(config, parameters, str(kind) if read else "")
         if not kinds or found.kind in kinds:
             yield found
-
-
-MOST_DEVICES = 32
-"""The devices that a claim can hold; AllocationResultsMaxSize of resource.k8s.io."""
 
 
 def types_asked(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
