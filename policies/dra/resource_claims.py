@@ -14,7 +14,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import FieldPath, items_at, lookup, mappings_at, replace_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,7 +87,7 @@ class Subrequest:
     @cached_property
     def selectors(self) -> tuple[str | None, ...]:
         """The CEL expressions that devices must match; None for an entry without an expression."""
-        texts = (lookup(item, ("cel", "expression")) for item in _mappings(self.fields.get("selectors")))
+        texts = (lookup(item, ("cel", "expression")) for item in items_at(self.fields, ("selectors",)))
         return tuple(text if isinstance(text, str) else None for text in texts)
 
     @property
@@ -108,7 +108,7 @@ class Subrequest:
     @cached_property
     def tolerations(self) -> tuple[Object, ...]:
         """The taints of devices that are tolerated."""
-        return tuple(_mappings(self.fields.get("tolerations")))
+        return tuple(mappings_at(self.fields, ("tolerations",)))
 
     @cached_property
     def capacity(self) -> Mapping[str, Any] | None:
@@ -144,8 +144,7 @@ class _Part:
     @cached_property
     def requests(self) -> tuple[str, ...]:
         """The requests or subrequests that it is for; empty means all."""
-        names = self.fields.get("requests")
-        return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+        return tuple(name for name in items_at(self.fields, ("requests",)) if isinstance(name, str))
 
     def covers(self, subrequest: Subrequest) -> bool:
         """Whether it is for the devices of a subrequest; the name of a request stands for all its subrequests."""
@@ -259,12 +258,12 @@ class Claim:
     @property
     def allocated_devices(self) -> list[Object]:
         """The results of the allocation, with `driver`, `pool`, `device` and so on."""
-        return _mappings(lookup(self.allocation, ("devices", "results")))
+        return mappings_at(self.allocation, ("devices", "results"))
 
     @property
     def consumers(self) -> list[Object]:
         """The objects that the claim is reserved for, usually pods, with `resource`, `name` and so on."""
-        return _mappings(lookup(self.document, ("status", "reservedFor")))
+        return mappings_at(self.document, ("status", "reservedFor"))
 
 
 def read_configs(document: Object, path: FieldPath) -> tuple[Config, ...]:
@@ -272,13 +271,13 @@ def read_configs(document: Object, path: FieldPath) -> tuple[Config, ...]:
     return tuple(starmap(Config, _entries(document, path / "config")))
 
 
-def claim_as_v1(document: Object) -> Object:
-    """A ResourceClaim as v1 writes it; the object given is not changed."""
-    requests = lookup(document, ("spec", "devices", "requests"))
-    if _version(document) != _FLAT or not isinstance(requests, list):
-        return {**document, "apiVersion": _V1}
-    devices = {**document["spec"]["devices"], "requests": [_request_as_v1(request) for request in requests]}
-    return {**document, "apiVersion": _V1, "spec": {**document["spec"], "devices": devices}}
+def claim_as_v1(document: Object, kind: ClaimKind = "ResourceClaim") -> Object:
+    """A ResourceClaim or ResourceClaimTemplate as v1 writes it; the object given is not changed."""
+    path = Claim(document, kind).devices_path / "requests"
+    requests = lookup(document, path)
+    if _version(document) == _FLAT and isinstance(requests, list):
+        document = replace_at(document, path, [_request_as_v1(request) for request in requests])
+    return {**document, "apiVersion": _V1}
 
 
 def _request_as_v1(request: Any) -> Any:
@@ -306,8 +305,7 @@ def _request(fields: dict[str, Any], path: FieldPath, *, is_flat: bool) -> Devic
 
 
 def _entries(document: Object, path: FieldPath) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
-    entries = lookup(document, path)
-    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+    for index, entry in enumerate(items_at(document, path)):
         if isinstance(entry, dict):
             yield path / index, entry
 
@@ -319,7 +317,3 @@ def _version(document: Object) -> str:
 def _text(fields: dict[str, Any], key: str) -> str:
     value = fields.get(key)
     return value if isinstance(value, str) else ""
-
-
-def _mappings(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from policies.dra.resource_claims import Claim
+from policies.kubernetes.paths import lookup, replace_at
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -15,9 +18,10 @@ __all__ = ["with_capacity", "with_count", "with_selector", "with_toleration", "w
 
 def without_constraint(claim: NamedClaim, position: int) -> NamedClaim:
     """The claim without one of its constraints."""
-    devices = claim.claim["spec"]["devices"]
-    constraints = devices["constraints"]
-    return _with_devices(claim, {**devices, "constraints": [*constraints[:position], *constraints[position + 1 :]]})
+    path = Claim(claim.claim).devices_path / "constraints"
+    constraints = lookup(claim.claim, path)
+    left = [*constraints[:position], *constraints[position + 1 :]]
+    return replace(claim, claim=replace_at(claim.claim, path, left))
 
 
 def with_count(claim: NamedClaim, request: str, count: int) -> NamedClaim:
@@ -56,20 +60,5 @@ def with_toleration(claim: NamedClaim, request: str, key: str, effect: str) -> N
 
 
 def _with_request(claim: NamedClaim, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> NamedClaim:
-    devices = claim.claim["spec"]["devices"]
-    parent, _, alternative = name.partition("/")
-    requests = []
-    for request in devices["requests"]:
-        if request.get("name") != parent:
-            requests.append(request)
-        elif alternative:
-            listed = [change(each) if each.get("name") == alternative else each for each in request["firstAvailable"]]
-            requests.append({**request, "firstAvailable": listed})
-        else:
-            requests.append({**request, "exactly": change(request["exactly"])})
-    return _with_devices(claim, {**devices, "requests": requests})
-
-
-def _with_devices(claim: NamedClaim, devices: dict[str, Any]) -> NamedClaim:
-    document = claim.claim
-    return replace(claim, claim={**document, "spec": {**document["spec"], "devices": devices}})
+    subrequest = next(each for each in Claim(claim.claim).subrequests if each.full_name == name)
+    return replace(claim, claim=replace_at(claim.claim, subrequest.path, change(subrequest.fields)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["FieldPath", "items_at", "lookup", "mappings_at"]
+__all__ = ["FieldPath", "items_at", "lookup", "mappings_at", "replace_at"]
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -64,3 +64,12 @@ def items_at(document: Any, path: Iterable[str | int]) -> list[Any]:
 def mappings_at(document: Any, path: Iterable[str | int]) -> list[dict[str, Any]]:
     """The mappings in the list at `path`, without items of another type; empty if there is no list."""
     return [item for item in items_at(document, path) if isinstance(item, dict)]
+
+
+def replace_at(document: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    """A copy of a document with another value at `path`, which the document must have."""
+    if not path:
+        return value
+    changed = document.copy()
+    changed[path[0]] = replace_at(document[path[0]], path[1:], value)
+    return changed

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claim_schemas import EXACT_REQUEST_FIELDS
 from policies.dra.claims.field_errors import invalid
 from policies.dra.claims.subject import CLAIMS
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.dra.resource_claims import claim_as_v1
+from policies.kubernetes.paths import FieldPath, lookup, replace_at
 from policies.kubernetes.printable import shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 
@@ -42,17 +42,12 @@ def immutable_spec(subject: Subject) -> Iterator[Problem]:
     """
     if subject.old is None or subject.kind not in _REMEDIES:
         return
-    versions = [str(document.get("apiVersion")).rpartition("/")[2] for document in (subject.old, subject.object)]
-    old, new = (
-        _meant(document.get("spec"), subject, version)
-        for document, version in zip((subject.old, subject.object), versions, strict=True)
-    )
-    changed = list(_differences(old, new, _SPEC))
+    changed = list(_differences(_meant(subject.old, subject), _meant(subject.object, subject), _SPEC))
     if not changed:
         return
     path, before, after = changed[0]
     path = _as_written(path, subject)
-    if versions[0] == versions[1]:
+    if subject.old.get("apiVersion") == subject.object.get("apiVersion"):
         before, after = _spelled(subject.old, path, before), _spelled(subject.object, path, after)
     rule = "A computeDomain.spec is immutable" if subject.kind == "ComputeDomain" else "field is immutable"
     was = (
@@ -77,16 +72,15 @@ def _spelled(document: Object, path: FieldPath, meant: Any) -> Any:
     return meant if written is None else written
 
 
-def _meant(spec: Any, subject: Subject, version: str) -> Any:
+def _meant(document: Object, subject: Subject) -> Any:
     """The spec with defaults, in the form of v1, without what is empty."""
-    outer = subject.spec_path[1:]
-    devices = FieldPath((*outer, "devices", "requests"))
-    requests = lookup(spec, devices)
-    if subject.kind == "ComputeDomain":
-        return _compact(_domain(spec))
+    if subject.claim is None:
+        return _compact(_domain(document.get("spec")))
+    document, path = claim_as_v1(document, subject.claim.kind), subject.claim.devices_path / "requests"
+    requests = lookup(document, path)
     if isinstance(requests, list):
-        spec = _replaced(spec, devices, [_request(request, version) for request in requests])
-    return _compact(spec)
+        document = replace_at(document, path, [_request(request) for request in requests])
+    return _compact(document.get("spec"))
 
 
 def _domain(spec: Any) -> Any:
@@ -96,37 +90,31 @@ def _domain(spec: Any) -> Any:
     return {"numNodes": 0, **spec, "channel": {"allocationMode": "Single", **channel}}
 
 
-def _request(request: Any, version: str) -> Any:
+def _request(request: Any) -> Any:
     if not isinstance(request, dict):
         return request
-    if version == "v1beta1" and not request.get("firstAvailable"):
-        exact = {name: value for name, value in request.items() if name in EXACT_REQUEST_FIELDS}
-        request = {name: value for name, value in request.items() if name not in EXACT_REQUEST_FIELDS} | {
-            "exactly": exact
-        }
-    alternatives = request.get("firstAvailable")
+    listed = request.get("firstAvailable")
     return {
         **request,
-        "exactly": _asked(request.get("exactly")),
-        "firstAvailable": [_asked(item) for item in alternatives] if isinstance(alternatives, list) else alternatives,
+        "exactly": _defaulted(request.get("exactly")),
+        "firstAvailable": [_defaulted(item) for item in listed] if isinstance(listed, list) else listed,
     }
 
 
-def _asked(subrequest: Any) -> Any:
-    if not isinstance(subrequest, dict):
-        return subrequest
-    mode = subrequest.get("allocationMode") or "ExactCount"
-    count = subrequest.get("count") or (1 if mode == "ExactCount" else 0)
-    tolerations, capacity = subrequest.get("tolerations"), lookup(subrequest, ("capacity", "requests"))
+def _defaulted(fields: Any) -> Any:
+    """The fields of a subrequest with their defaults, quantities in one spelling."""
+    if not isinstance(fields, dict):
+        return fields
+    mode = fields.get("allocationMode") or "ExactCount"
+    count = fields.get("count") or (1 if mode == "ExactCount" else 0)
+    tolerations, capacity = fields.get("tolerations"), lookup(fields, ("capacity", "requests"))
     if isinstance(tolerations, list):
         defaulted = [{"operator": "Equal", **item} if isinstance(item, dict) else item for item in tolerations]
-        subrequest = {**subrequest, "tolerations": defaulted}
+        fields = {**fields, "tolerations": defaulted}
     if isinstance(capacity, dict):
-        subrequest = {
-            **subrequest,
-            "capacity": {"requests": {name: _amount(value) for name, value in capacity.items()}},
-        }
-    return {**subrequest, "allocationMode": mode, "count": count}
+        amounts = {name: _amount(value) for name, value in capacity.items()}
+        fields = {**fields, "capacity": {"requests": amounts}}
+    return {**fields, "allocationMode": mode, "count": count}
 
 
 def _amount(value: Any) -> Any:
@@ -135,12 +123,6 @@ def _amount(value: Any) -> Any:
         return str(parse_quantity(value))
     except QuantityError:
         return value
-
-
-def _replaced(document: Any, path: FieldPath, value: Any) -> Any:
-    if not path:
-        return value
-    return {**document, path[0]: _replaced(document[path[0]], FieldPath(path[1:]), value)}
 
 
 def _compact(value: Any) -> Any:

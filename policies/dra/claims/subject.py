@@ -10,7 +10,7 @@ from policies.checks import Checks
 from policies.dra.resource_claims import Claim, read_configs
 from policies.entries import CLAIM_KINDS
 from policies.kubernetes.objects import Object, name_of
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import FieldPath, items_at, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,12 +111,16 @@ class Subject:
     @cached_property
     def selectors(self) -> tuple[SelectorText, ...]:
         """All CEL selectors: of the requests, or of the class."""
-        if self.kind == "DeviceClass":
-            return tuple(_selectors(lookup(self.object, ("spec", "selectors")), FieldPath(("spec", "selectors")), None))
+        owners = (
+            [(None, self.devices_path)]
+            if self.kind == "DeviceClass"
+            else [(each, each.path) for each in self.subrequests]
+        )
         return tuple(
-            selector
-            for subrequest in self.subrequests
-            for selector in _selectors(subrequest.fields.get("selectors"), subrequest.path / "selectors", subrequest)
+            SelectorText(path / "selectors" / index / "cel" / "expression", text, subrequest)
+            for subrequest, path in owners
+            for index, item in enumerate(items_at(self.object, path / "selectors"))
+            if isinstance(text := lookup(item, ("cel", "expression")), str)
         )
 
     @property
@@ -127,10 +131,3 @@ class Subject:
 
 CLAIMS: Checks[Subject] = Checks()
 """The rules of claims, templates, DeviceClasses and ComputeDomains."""
-
-
-def _selectors(document: Any, path: FieldPath, subrequest: Subrequest | None) -> Iterator[SelectorText]:
-    for index, item in enumerate(document if isinstance(document, list) else ()):
-        text = lookup(item, ("cel", "expression"))
-        if isinstance(text, str):
-            yield SelectorText(path / index / "cel" / "expression", text, subrequest)

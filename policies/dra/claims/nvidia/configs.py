@@ -16,7 +16,7 @@ from policies.dra.selected_types import selected_types
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import Subject
@@ -100,7 +100,7 @@ def types_asked(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
 
 
 def _types_asked(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
-    types, own = _types_of_class(subrequest.device_class, facts), tuple(_own_selectors(subrequest))
+    types, own = _types_of_class(subrequest.device_class, facts), _own_selectors(subrequest)
     return types & selected_types(own) if types and facts.effort.admit_own(subrequest.path, own) else types
 
 
@@ -137,16 +137,10 @@ def most_devices(found: NvidiaConfig, subject: Subject) -> int:
     return min(sum(counts), MOST_DEVICES) or MOST_DEVICES
 
 
-def _own_selectors(subrequest: Subrequest) -> Iterator[str]:
-    """The CEL expressions of a request, as many as a request can have."""
-    items = subrequest.fields.get("selectors")
-    # A request beyond the length that lists may have is not looked at: that would be work without a bound.
-    if not isinstance(items, list) or any(step >= MOST for step in subrequest.path if isinstance(step, int)):
-        return
-    for item in items[:MOST]:
-        text = lookup(item, ("cel", "expression"))
-        if isinstance(text, str):
-            yield text
+def _own_selectors(subrequest: Subrequest) -> Sequence[str]:
+    """The CEL expressions of a request; empty for a request beyond the length that lists may have."""
+    is_within = all(step < MOST for step in subrequest.path if isinstance(step, int))
+    return subrequest.expressions[:MOST] if is_within else ()
 
 
 def all_selectors(subrequest: Subrequest, facts: Facts) -> Iterator[str]:
