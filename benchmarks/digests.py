@@ -32,8 +32,9 @@ from policies.request import Request
 from policies.review import load_rooms, review
 from policies.settings import DEFAULTS
 from webhook.cluster.live import LiveView
+from webhook.cluster.store import Listing
 from webhook.cluster.trimmed import store_of
-from webhook.cluster.watched_kinds import watched
+from webhook.cluster.watched_kinds import watched_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,11 +90,11 @@ class Cluster:
 
     def __init__(self) -> None:
         """Fill them as lists would."""
-        self.stores = {each.kind: store_of(each) for each in watched(())}
-        self.view = LiveView((each, self.stores[each.kind]) for each in watched(()))
+        self.stores = {each.kind: store_of(each) for each in watched_kinds(())}
+        self.view = LiveView((each, self.stores[each.kind]) for each in watched_kinds(()))
         self.view.set_server_version((1, 36))
         for kind, store in self.stores.items():
-            listing = store.listing()
+            listing = Listing(store)
             listing.add(_objects(kind))
             listing.finish("1")
         self._version = 4_000_000_001

@@ -158,7 +158,7 @@ async def measure(port: int) -> None:
     sync = Sync(client)
     begun, cpu = time.perf_counter(), time.process_time()
     sync.start(DEFAULTS.configuration.operator_namespaces)
-    await sync.first()
+    await sync.wait_for_first()
     seconds, used = time.perf_counter() - begun, time.process_time() - cpu
     print(f"before                 {before:7.0f} MiB")
     print(f"synced                 {resident():7.0f} MiB, at most {highest():.0f} MiB")

@@ -11,7 +11,7 @@ from testbed import deploy, manifests
 from testbed.belongings import Belongings
 from testbed.service import Service
 from testbed.waiting import until
-from webhook.cluster.server_version import read_version
+from webhook.cluster.server_version import parse_version
 from webhook.controllers.lease import unheld
 from webhook.replica.config import LEASE
 
@@ -86,7 +86,7 @@ class Cluster:
     @property
     def minor(self) -> int:
         """Of Kubernetes 1.36, the 36; of an older one that it emulates, that one's."""
-        version = read_version(self.api.request("GET", "/version").object)
+        version = parse_version(self.api.request("GET", "/version").object)
         assert isinstance(version, tuple), f"{self.api.access.url} tells no version"
         return version[1]
 

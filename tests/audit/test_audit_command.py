@@ -187,7 +187,7 @@ def test_settings_that_are_refused_are_told_and_the_defaults_hold(files, k8s):
     ]
     (note,) = report["notes"]
     assert note == (
-        "GPUAdmissionPolicy default, generation 0, is refused, and the built-in defaults hold instead: "
+        "GPUAdmissionPolicy default, generation 0, is invalid, using the built-in defaults instead: "
         "spec.conversion.nope: is no setting; see docs/settings.md for those there are"
     )
 

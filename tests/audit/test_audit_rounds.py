@@ -54,7 +54,7 @@ async def cluster(tmp_path, k8s):
     client = await APIClient.connect(str(kubeconfig), environ={})
     sync = Sync(client)
     sync.start(["gpu-operator"])
-    await asyncio.wait_for(sync.first(), 20)
+    await asyncio.wait_for(sync.wait_for_first(), 20)
     cluster = type("Cluster", (), {})()
     cluster.sandbox, cluster.client, cluster.view = sandbox, client, sync.view
     cluster.audit = AuditRound(client, sync.view, lambda: DEFAULTS, clockwork=Clockwork(now=lambda: NOON))

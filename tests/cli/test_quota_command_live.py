@@ -115,7 +115,7 @@ async def test_who_sees_nothing_but_quotas_is_told_what_is_not_shown(live, sandb
     (quota,) = told["quotas"]
     assert (done.returncode, quota["limits"][0]["used"], quota["holders"], quota["enforced"]) == (0, "4", None, None)
     assert told["notes"] == [
-        "GPUAdmissionPolicy default cannot be read, so the built-in defaults hold",
+        "GPUAdmissionPolicy default cannot be read, using the built-in defaults",
         "you may not list Pods, so what they hold is not shown, and what is used only where a status says it",
         "you may not list ResourceClaims, so what they hold is not shown",
         "you may not list Nodes, so what pods hold is shown as the most that they could have got",

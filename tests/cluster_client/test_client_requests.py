@@ -176,9 +176,7 @@ async def test_redirect_is_not_followed(api, answering):
 async def test_good_answer_that_is_no_json_is_a_bad_one(api, answering):
     with pytest.raises(BadAnswer) as caught:
         await answering(web.Response(text="<p>Log in</p>", content_type="text/html")).get("/api/v1/nodes")
-    assert str(caught.value) == (
-        f"GET /api/v1/nodes at {api.url}: the answer is no JSON but text/html: '<p>Log in</p>'"
-    )
+    assert str(caught.value) == (f"GET /api/v1/nodes at {api.url}: expected JSON, got text/html: '<p>Log in</p>'")
 
 
 async def test_answer_that_breaks_off_is_said_to(api, client):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from webhook.cluster.resources import RESOURCES
-from webhook.cluster.store import Store
-from webhook.cluster.store_counts import Gone
+from webhook.cluster.store import Listing, Store
+from webhook.cluster.store_counts import DeletedUids
 
 
 def pod(name, uid, version="1"):
@@ -22,11 +22,11 @@ def store():
     def trim(document):
         return None if document.get("ended") else document
 
-    return Store(RESOURCES["Pod"], trim, gone=Gone())
+    return Store(RESOURCES["Pod"], trim, gone=DeletedUids())
 
 
 def listed(store, version, *documents):
-    listing = store.listing()
+    listing = Listing(store)
     listing.add(documents)
     listing.finish(version)
 
@@ -79,6 +79,6 @@ def test_list_of_a_restored_etcd_begins_anew(store):
 
 
 def test_only_the_last_are_remembered():
-    gone = Gone()
+    gone = DeletedUids()
     gone.add((pod(f"p{number}", str(number)) for number in range(20_001)), ())
     assert ("0" in gone, "1" in gone, "20000" in gone) == (False, True, True)

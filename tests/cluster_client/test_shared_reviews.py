@@ -6,7 +6,7 @@ import pytest
 
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import Unreachable
-from webhook.cluster.shared_reviews import KEPT_SECONDS, MOST_SENT, MOST_UNDER_WAY, SharedReviews, TooManyReviews
+from webhook.cluster.shared_reviews import KEPT_SECONDS, MOST_PENDING, MOST_SENT, SharedReviews, TooManyReviews
 
 
 class World:
@@ -136,7 +136,7 @@ async def test_failure_that_nobody_waits_for_is_nobody_s(world, caplog):
 
 async def test_too_many_questions_are_turned_away_at_once(world):
     world.go_on.clear()
-    tasks = [world.ask(f"{number}") for number in range(MOST_UNDER_WAY)]
+    tasks = [world.ask(f"{number}") for number in range(MOST_PENDING)]
     await settle()
     with pytest.raises(TooManyReviews, match=r"^Too many callers are being asked about at the API server; ask again"):
         await world.ask("one more")

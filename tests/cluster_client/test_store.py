@@ -35,7 +35,7 @@ def event(kind, item):
 
 
 def take_list(store, objects, version):
-    listing = store.listing()
+    listing = Listing(store)
     listing.add(objects)
     listing.finish(version)
 
@@ -65,7 +65,7 @@ def test_what_a_list_does_not_have_is_gone(store):
 
 def test_unfinished_list_changes_nothing(store):
     take_list(store, [pod("x", 1)], "5")
-    store.listing().add([pod("y", 6)])
+    Listing(store).add([pod("y", 6)])
     assert len(store) == 1
 
 

@@ -6,7 +6,7 @@ import yaml
 from policies.settings import DEFAULTS
 from tests.deploy.grants import SUBJECT, USER, grants_of
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
-from webhook.cluster.watched_kinds import watched
+from webhook.cluster.watched_kinds import watched_kinds
 from webhook.sandbox.routing import Request
 from webhook.server.delegated_gate import CLUSTER_ROLE
 from webhook.server.explain_gate import PATH
@@ -38,7 +38,7 @@ def test_nothing_is_granted_by_wildcard(granted):
 
 
 def test_everything_that_is_watched_may_be(granted):
-    for each in watched(["gpu-operator"]):
+    for each in watched_kinds(["gpu-operator"]):
         for verb in ("list", "watch"):
             assert allowed(granted, verb, each.kind, each.name, each.namespace), each.words
 

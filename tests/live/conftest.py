@@ -14,9 +14,10 @@ from webhook.cluster.clockwork import Pace
 from webhook.cluster.live import LiveView
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
+from webhook.cluster.store import Listing
 from webhook.cluster.sync import Sync
 from webhook.cluster.trimmed import store_of
-from webhook.cluster.watched_kinds import watched
+from webhook.cluster.watched_kinds import watched_kinds
 
 OPERATOR_NAMESPACES = DEFAULTS.configuration.operator_namespaces
 
@@ -35,7 +36,7 @@ class Cluster:
     """The stores of everything that is watched, empty and waiting at first, and the view of them."""
 
     def __init__(self, clock):
-        self.stores = {each: store_of(each, clock) for each in watched(OPERATOR_NAMESPACES)}
+        self.stores = {each: store_of(each, clock) for each in watched_kinds(OPERATOR_NAMESPACES)}
         self.view = LiveView(self.stores.items(), clock=clock)
 
     def store(self, kind, namespace=""):
@@ -56,7 +57,7 @@ class Cluster:
 
 def listed(store, objects):
     """A list arrived that has these objects and no others."""
-    listing = store.listing()
+    listing = Listing(store)
     listing.add(objects)
     listing.finish("1")
 

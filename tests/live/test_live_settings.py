@@ -40,13 +40,13 @@ def said(caplog):
 
 def test_defaults_hold_before_anything_is_known(settings):
     assert settings() is DEFAULTS
-    assert settings.notes() == ["GPUAdmissionPolicy default cannot be read, so the built-in defaults hold"]
+    assert settings.notes() == ["GPUAdmissionPolicy default cannot be read, using the built-in defaults"]
 
 
 def test_defaults_hold_where_there_is_none(cluster, settings, said):
     cluster.fill(KIND)
     assert (settings(), settings.notes()) == (DEFAULTS, [])
-    assert said() == [("INFO", "there is no GPUAdmissionPolicy default, so the built-in defaults hold")]
+    assert said() == [("INFO", "GPUAdmissionPolicy default does not exist, using the built-in defaults")]
 
 
 def test_defaults_hold_where_the_kind_is_not_served(cluster, settings):
@@ -73,7 +73,7 @@ def test_invalid_settings_leave_those_before(cluster, settings, said):
     settings()
     cluster.put(KIND, stored(4, wish("much")))
     assert settings().rules == (RuleOverride("GA307", Severity.WARN),)
-    refused = "GPUAdmissionPolicy default, generation 4, is refused, and the settings of generation 3 hold instead: "
+    refused = "GPUAdmissionPolicy default, generation 4, is invalid, using the settings of generation 3 instead: "
     assert settings.notes() == [refused + MUCH]
     assert said()[1:] == [("WARNING", refused + MUCH)]
 
@@ -82,7 +82,7 @@ def test_invalid_settings_at_the_start_leave_the_defaults(cluster, settings):
     cluster.fill(KIND, stored(4, wish("much")))
     assert settings() is DEFAULTS
     assert settings.notes() == [
-        f"GPUAdmissionPolicy default, generation 4, is refused, and the built-in defaults hold instead: {MUCH}"
+        f"GPUAdmissionPolicy default, generation 4, is invalid, using the built-in defaults instead: {MUCH}"
     ]
 
 

@@ -10,10 +10,10 @@ from policies.kubernetes.amounts import ONE, taken_by
 from policies.view import UNKNOWN
 from webhook.cluster.live import LiveView
 from webhook.cluster.trimmed import store_of
-from webhook.cluster.watched_kinds import watched
+from webhook.cluster.watched_kinds import watched_kinds
 
 GIBI = 1024**3 * ONE
-(PODS,) = [each for each in watched(()) if each.kind == "Pod"]
+(PODS,) = [each for each in watched_kinds(()) if each.kind == "Pod"]
 
 
 def pod(name="web", version="2", node="a", namespace="team-a", phase="Running", labels=None, **spec):
@@ -151,7 +151,7 @@ def test_pod_that_is_of_no_interest_any_more_is_counted(store, view, tell):
 def test_list_takes_the_place_of_everything(view, tell, store, take_list):
     tell("ADDED", pod("x", containers=WEB))
     tell("ADDED", pod("y", node="b", containers=WEB))
-    listing = store.listing()
+    listing = Listing(store)
     listing.add([pod("y", node="b", containers=WEB)])
     assert view.others_on("a")["cpu"] == 2 * ONE
     listing.finish("5")
@@ -247,7 +247,7 @@ class Model:
             case "list":
                 self.pods = {key(each): each for each in told}
                 self.version += 1
-                listing = self.store.listing()
+                listing = Listing(self.store)
                 listing.add(told[:2])
                 listing.add(told[2:])
                 listing.finish(str(self.version))

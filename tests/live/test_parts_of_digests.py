@@ -19,7 +19,7 @@ from policies.view import UNKNOWN
 from webhook.cluster.live import LiveView
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.trimmed import store_of
-from webhook.cluster.watched_kinds import watched
+from webhook.cluster.watched_kinds import watched_kinds
 
 KINDS = ("Node", "ResourceSlice", "ResourceClaim", "Pod")
 
@@ -259,7 +259,7 @@ def digest(view):
 
 @given(st.lists(changes, max_size=12))
 def test_digests_after_any_changes_are_those_made_from_scratch(take_list, sequence):
-    stores = {each: store_of(each) for each in watched(())}
+    stores = {each: store_of(each) for each in watched_kinds(())}
     for store in stores.values():
         take_list(store, [])
     of = {each.kind: store for each, store in stores.items()}

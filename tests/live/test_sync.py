@@ -8,10 +8,10 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from policies.view import UNKNOWN
-from webhook.cluster.caches import notes_of, reason_of
+from webhook.cluster.caches import cache_notes, reason_not_ready
 from webhook.cluster.known import TRUSTED_SECONDS
 from webhook.cluster.resources import RESOURCES
-from webhook.cluster.server_version import read_version
+from webhook.cluster.server_version import parse_version
 
 DRA = [RESOURCES[kind].path() for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate")]
 OPERATORS = [RESOURCES[kind].path() for kind in ("ClusterPolicy", "NVIDIADriver", "GPUCluster")]
@@ -21,7 +21,7 @@ NODES = RESOURCES["Node"].path()
 
 async def started(sync):
     sync.start(["gpu-operator"])
-    await asyncio.wait_for(sync.first(), 20)
+    await asyncio.wait_for(sync.wait_for_first(), 20)
     return sync
 
 
@@ -65,7 +65,7 @@ async def impatient(sync):
 async def test_one_kind_that_cannot_be_listed_is_gone_on_without(api, sync):
     api.broken.add(NODES)
     await impatient(sync)
-    await asyncio.wait_for(sync.first(), 20)
+    await asyncio.wait_for(sync.wait_for_first(), 20)
     assert sync.reason() == ""
     assert sync.view.list("Node") is UNKNOWN
     assert sync.view.list("Pod") == ()
@@ -106,7 +106,7 @@ async def test_other_namespaces_of_the_operator_are_looked_into(api, sync):
     await started(sync)
     assert sync.view.get("ConfigMap", "plugin", "gpus") is UNKNOWN
     nodes = sync.view.list("Node")
-    sync.look_into(["gpus"])
+    sync.watch_operators(["gpus"])
     await until(lambda: sync.view.get("ConfigMap", "plugin", "gpus") is not UNKNOWN)
     assert sync.view.get("ConfigMap", "plugin", "gpu-operator") is UNKNOWN
     assert sync.view.list("Node") is nodes
@@ -116,7 +116,7 @@ async def test_other_namespaces_of_the_operator_are_looked_into(api, sync):
 async def test_collector_runs_again_once_the_cluster_was_read(sync):
     sync.start(["gpu-operator"])
     assert not gc.isenabled()
-    await sync.first()
+    await sync.wait_for_first()
     assert gc.isenabled()
     gc.unfreeze()
 
@@ -146,19 +146,22 @@ def test_reason_names_what_is_waited_for_and_why(cluster):
     everything_but(cluster, "Node", "Pod")
     cluster.store("Node").mark("stale", "the connection was refused")
     cluster.store("Pod").mark("stale", "the connection was refused")
-    assert reason_of(list(cluster.stores.items())) == "nothing is known yet of nodes, pods: the connection was refused"
+    assert (
+        reason_not_ready(list(cluster.stores.items()))
+        == "nothing is known yet of nodes, pods: the connection was refused"
+    )
 
 
 def test_note_tells_that_there_is_no_dra(cluster, clock):
     everything_but(cluster)
     for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
         cluster.store(kind).mark("absent", "404")
-    notes = notes_of(list(cluster.stores.items()), cluster.view, clock())
+    notes = cache_notes(list(cluster.stores.items()), cluster.view, clock())
     assert notes == [
         "no DRA API: the API server does not serve resource.k8s.io/v1, so whether there are devices is unknown"
     ]
     cluster.view.set_server_version((1, 36))
-    notes = notes_of(list(cluster.stores.items()), cluster.view, clock())
+    notes = cache_notes(list(cluster.stores.items()), cluster.view, clock())
     assert notes == ["no DRA API: the API server does not serve resource.k8s.io/v1, so there are no devices"]
 
 
@@ -166,7 +169,7 @@ def test_note_tells_that_the_operator_is_not_installed(cluster, clock):
     everything_but(cluster)
     for kind in ("ClusterPolicy", "NVIDIADriver", "GPUCluster"):
         cluster.store(kind).mark("absent", "404")
-    (note,) = notes_of(list(cluster.stores.items()), cluster.view, clock())
+    (note,) = cache_notes(list(cluster.stores.items()), cluster.view, clock())
     names = "clusterpolicies.nvidia.com, nvidiadrivers.nvidia.com, gpuclusters.nvidia.com"
     assert note == f"not served: {names}; the GPU Operator is not installed"
 
@@ -174,7 +177,7 @@ def test_note_tells_that_the_operator_is_not_installed(cluster, clock):
 def test_note_of_one_kind_that_is_not_served_says_nothing_of_its_group(cluster, clock):
     everything_but(cluster)
     cluster.store("GPUCluster").mark("absent", "404")
-    assert notes_of(list(cluster.stores.items()), cluster.view, clock()) == ["not served: gpuclusters.nvidia.com"]
+    assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == ["not served: gpuclusters.nvidia.com"]
 
 
 def test_note_names_what_is_forbidden(cluster, clock):
@@ -182,7 +185,7 @@ def test_note_names_what_is_forbidden(cluster, clock):
     cluster.fill("Namespace", *({"metadata": {"name": name}} for name in ("gpu-operator", "nvidia-gpu-operator")))
     cluster.store("ConfigMap", "gpu-operator").mark("forbidden", "RBAC")
     cluster.store("Node").mark("forbidden", "RBAC")
-    assert notes_of(list(cluster.stores.items()), cluster.view, clock()) == [
+    assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == [
         "forbidden: list and watch nodes, configmaps in gpu-operator; rules take them as unknown, until RBAC allows it"
     ]
 
@@ -190,18 +193,18 @@ def test_note_names_what_is_forbidden(cluster, clock):
 def test_note_says_nothing_of_a_namespace_that_does_not_exist(cluster, clock):
     everything_but(cluster)
     cluster.store("ConfigMap", "gpu-operator").mark("forbidden", "RBAC")
-    assert notes_of(list(cluster.stores.items()), cluster.view, clock()) == []
+    assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == []
 
 
 def test_note_tells_since_when_something_is_out_of_date(cluster, clock):
     everything_but(cluster)
     cluster.store("Node").mark("stale", "the connection broke")
     clock.now += 30
-    assert notes_of(list(cluster.stores.items()), cluster.view, clock()) == [
+    assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == [
         "out of date for 30 s, and still believed: nodes: the connection broke"
     ]
     clock.now += TRUSTED_SECONDS
-    assert notes_of(list(cluster.stores.items()), cluster.view, clock()) == [
+    assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == [
         "out of date for 150 s, and taken as unknown: nodes: the connection broke"
     ]
 
@@ -218,4 +221,4 @@ def test_note_tells_since_when_something_is_out_of_date(cluster, clock):
     ids=["plain", "managed", "emulated", "empty", "something else"],
 )
 def test_version_is_read(answer, version):
-    assert read_version(answer) == version
+    assert parse_version(answer) == version

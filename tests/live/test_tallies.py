@@ -1,4 +1,4 @@
-"""Tallies: what is counted change by change is what it would be if it was counted from scratch."""
+"""ValueCounts: what is counted change by change is what it would be if it was counted from scratch."""
 
 from collections import Counter
 
@@ -13,9 +13,9 @@ from policies.view import UNKNOWN
 from webhook.cluster.live import LiveView
 from webhook.cluster.store import Store
 from webhook.cluster.trimmed import store_of
-from webhook.cluster.watched_kinds import watched
+from webhook.cluster.watched_kinds import watched_kinds
 
-(PODS,) = [each for each in watched(()) if each.kind == "Pod"]
+(PODS,) = [each for each in watched_kinds(()) if each.kind == "Pod"]
 GPU = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]
 
 
@@ -78,14 +78,14 @@ def test_objects_are_not_looked_at_again_for_an_answer(take_list):
         seen.append(name_of(item))
         return 0
 
-    store = Store(PODS.resource, tallied=(noted,))
+    store = Store(PODS.resource, counted=(noted,))
     take_list(store, [pod("a")])
     tell(store, "ADDED", pod("b"))
     assert [store.counts(noted), store.counts(noted), seen] == [{0: 2}, {0: 2}, ["a", "b"]]
 
 
 def test_pods_that_hold_gpus_are_tallied(store):
-    assert store.tallies.functions == (gpu_holding,)
+    assert store.value_counts.functions == (gpu_holding,)
 
 
 def test_new_list_is_counted_anew(store, view, take_list):
@@ -103,10 +103,10 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_counts_are_those_of_all_objects(events):
-    store = Store(PODS.resource, tallied=(priority_of,))
+    store = Store(PODS.resource, counted=(priority_of,))
     for event, name, priority in events:
         if event == "LIST":
-            listing = store.listing()
+            listing = Listing(store)
             listing.add([pod(name, priority)])
             listing.finish("1")
         else:

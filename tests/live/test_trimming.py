@@ -6,7 +6,7 @@ import pytest
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sharing import Sharing
 from webhook.cluster.trimmed import trim_for
-from webhook.cluster.watched_kinds import watched
+from webhook.cluster.watched_kinds import watched_kinds
 
 METADATA = {
     "name": "any",
@@ -24,7 +24,7 @@ METADATA = {
     "managedFields": [{"manager": "kubectl"}],
     "ownerReferences": [{"kind": "ReplicaSet", "controller": True}],
 }
-KINDS = sorted({each.kind for each in watched(["gpu-operator"])})
+KINDS = sorted({each.kind for each in watched_kinds(["gpu-operator"])})
 
 
 def trimmed(kind, document, sharing=None):

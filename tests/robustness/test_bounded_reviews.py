@@ -16,7 +16,7 @@ from policies.review import load_rooms, review
 from policies.rules import get_rule
 from policies.settings import DEFAULTS
 from policies.work import Allowance, TooMuchWork, count_work, counted_by
-from webhook.cluster.live import Parts
+from webhook.cluster.live import ResultsPerObject
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.admission_response import encode
@@ -138,12 +138,12 @@ def test_outdated_digest_of_a_large_cluster_is_too_much_work_for_the_loop_before
     nodes = [{"metadata": {"name": f"node-{number}"}} for number in range(5000)]
     made = []
     with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
-        Parts().of("Node", made.append, nodes)
+        ResultsPerObject().of("Node", made.append, nodes)
     assert made == []
 
 
 def test_digest_that_is_up_to_date_is_no_work():
-    nodes, parts = [{"metadata": {"name": f"node-{number}"}} for number in range(5000)], Parts()
+    nodes, parts = [{"metadata": {"name": f"node-{number}"}} for number in range(5000)], ResultsPerObject()
     first = parts.of("Node", id, nodes)
     with counted_by(Allowance(0)):
         assert parts.of("Node", id, nodes) is first

@@ -88,7 +88,7 @@ def test_explain_obeys_the_settings_of_the_cluster(write):
 def test_settings_of_the_cluster_that_are_invalid_are_warned_of(write, command):
     broken = {**policy("deny"), "spec": {"conversions": {}}}
     done = run(command, "--cluster", write("cluster.yaml", NAMESPACE, NODE, broken), write("pod.yaml", POD))
-    assert done.stderr.startswith("Warning: GPUAdmissionPolicy default, generation 0, is refused, and the built-in")
+    assert done.stderr.startswith("Warning: GPUAdmissionPolicy default, generation 0, is invalid, using the built-in")
 
 
 def test_policy_under_review_does_not_hold_for_the_others(write):

@@ -293,11 +293,11 @@ async def test_pod_that_a_running_cluster_may_have_is_to_be_posted(
 ):
     from webhook.cluster.live import LiveView
     from webhook.cluster.store import Store
-    from webhook.cluster.watched_kinds import watched
+    from webhook.cluster.watched_kinds import watched_kinds
 
-    (pods,) = [each for each in watched(()) if each.kind == "Pod"]
+    (pods,) = [each for each in watched_kinds(()) if each.kind == "Pod"]
     store = Store(pods.resource)
-    listing = store.listing()
+    listing = Listing(store)
     listing.add([{"metadata": {"name": "train", "namespace": "default"}}])
     listing.finish("1")
     webhook = await start_webhook(view=LiveView([(pods, store)]), allowed=["dashboard"])

@@ -17,7 +17,7 @@ from tests.sandbox.faults import FaultySandbox, dropped, failing, html, too_many
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.reviews import SubjectAccess, TokenAuthenticator
-from webhook.cluster.shared_reviews import MOST_UNDER_WAY
+from webhook.cluster.shared_reviews import MOST_PENDING
 from webhook.server.bearer_tokens import LARGEST_TOKEN
 from webhook.server.delegated_gate import DelegatedGate
 
@@ -452,9 +452,7 @@ async def test_made_up_tokens_reach_the_api_server_a_few_at_a_time(live, api, un
         return await handler(request)
 
     api.faults.add(held, path=TOKENS)
-    calls = [
-        asyncio.create_task(ask(live.client, f"t{number}", "?timeout=30s")) for number in range(MOST_UNDER_WAY + 1)
-    ]
+    calls = [asyncio.create_task(ask(live.client, f"t{number}", "?timeout=30s")) for number in range(MOST_PENDING + 1)]
     (turned_away,), rest = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
     await until(lambda: len(under_way) >= 4)
     assert refused(turned_away.result()) == (

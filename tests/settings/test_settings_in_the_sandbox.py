@@ -99,7 +99,7 @@ async def cluster(tmp_path):
         cluster = Cluster(sandbox, client)
         stack.push_async_callback(cluster.sync.close)
         cluster.sync.start(["gpu-operator"])
-        await cluster.sync.first()
+        await cluster.sync.wait_for_first()
         yield cluster
 
 
@@ -125,7 +125,7 @@ async def test_defaults_hold_where_the_crd_is_not_installed(cluster):
     cluster.sandbox.remove("CustomResourceDefinition", "gpuadmissionpolicies.gpu-admission.io")
     replica = Sync(cluster.client)
     replica.start(["gpu-operator"])
-    await replica.first()
+    await replica.wait_for_first()
     assert LiveSettings(replica.view)() is DEFAULTS
     await replica.close()
 
@@ -190,7 +190,7 @@ async def test_status_that_is_right_is_left_alone_by_every_leader(cluster):
     await cluster.written(cluster.leader())
     cluster.now += timedelta(hours=1)
     restarted = LiveSettings(cluster.sync.view)
-    assert restarted.state.held != cluster.settings.state.held
+    assert restarted.state.used != cluster.settings.state.used
     for leader in (cluster.leader(), cluster.leader(restarted)):
         await leader.round()
     assert len(cluster.patches()) == 2

@@ -4,7 +4,7 @@ import pytest
 
 from policies.kubernetes.workloads import WORKLOAD_KINDS
 from policies.settings import AddedKind
-from webhook.cluster.lookups import KindUnknownError, NotFoundError, kind_called, look_up
+from webhook.cluster.lookups import KindUnknownError, NotFoundError, find_kind, look_up
 from webhook.cluster.manifests import ManifestsView
 
 
@@ -51,20 +51,20 @@ ALL = (
     ],
 )
 def test_kind_has_the_names_that_kubectl_knows(word, kind):
-    assert kind_called(word).name == kind
+    assert find_kind(word).name == kind
 
 
 @pytest.mark.parametrize("kind", [kind for _, kind in WORKLOAD_KINDS])
 def test_every_workload_is_called_by_its_kind(kind):
-    assert kind_called(kind).name == kind
+    assert find_kind(kind).name == kind
 
 
 @pytest.mark.parametrize("word", ["trainingrun", "trainingruns", "TrainingRun.example.com"])
 def test_kind_of_the_settings_has_its_names_too(word):
     added = AddedKind("example.com", "TrainingRun", ("spec.template",))
-    assert kind_called(word, [added]).group == "example.com"
+    assert find_kind(word, [added]).group == "example.com"
     with pytest.raises(KindUnknownError):
-        kind_called(word)
+        find_kind(word)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_kind_of_the_settings_has_its_names_too(word):
 )
 def test_other_words_are_told_what_there_is(word, hint):
     with pytest.raises(KindUnknownError) as told:
-        kind_called(word)
+        find_kind(word)
     assert str(told.value) == f"there is no kind {word} to look up; {hint}"
 
 
@@ -86,7 +86,7 @@ def test_kinds_of_the_settings_are_among_those_there_are():
     added = AddedKind("example.com", "TrainingRun", ("spec.template",))
     for word, hint in (("traningrun", "did you mean trainingrun?"), ("xyz", f"{ALL}, trainingrun")):
         with pytest.raises(KindUnknownError) as told:
-            kind_called(word, [added])
+            find_kind(word, [added])
         assert str(told.value) == f"there is no kind {word} to look up; {hint}"
 
 
@@ -94,7 +94,7 @@ def test_kinds_of_the_settings_are_among_those_there_are():
     ("word", "resource"), [("pod", "pods"), ("claim", "resourceclaims.resource.k8s.io"), ("job", "jobs.batch")]
 )
 def test_resource_is_what_kubectl_gets(word, resource):
-    assert kind_called(word).resource == resource
+    assert find_kind(word).resource == resource
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_resource_is_what_kubectl_gets(word, resource):
     [("pod", "train", "team-a"), ("pod", "eval", ""), ("pod", "eval", "default"), ("deployment", "web", "")],
 )
 def test_object_is_found_by_kind_name_and_namespace(word, name, namespace):
-    assert look_up(CLUSTER, kind_called(word), name, namespace)["metadata"]["name"] == name
+    assert look_up(CLUSTER, find_kind(word), name, namespace)["metadata"]["name"] == name
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,11 @@ def test_object_is_found_by_kind_name_and_namespace(word, name, namespace):
 )
 def test_object_that_is_not_there_is_told_what_is(word, name, namespace, sentence):
     with pytest.raises(NotFoundError) as told:
-        look_up(CLUSTER, kind_called(word), name, namespace)
+        look_up(CLUSTER, find_kind(word), name, namespace)
     assert (str(told.value), told.value.is_certain) == (sentence, True)
 
 
 def test_object_of_a_kind_of_which_nothing_is_known_is_not_said_to_be_missing():
     with pytest.raises(NotFoundError) as told:
-        look_up(CLUSTER, kind_called("claim"), "gpu", "team-a")
+        look_up(CLUSTER, find_kind("claim"), "gpu", "team-a")
     assert (str(told.value), told.value.is_certain) == ("no ResourceClaims are known", False)

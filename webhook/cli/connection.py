@@ -121,10 +121,10 @@ async def reached(kubeconfig: str | None, context: str | None) -> AsyncIterator[
 
 async def _version(client: APIClient) -> tuple[int, int] | Unknown:
     from webhook.cluster.errors import APIError  # noqa: PLC0415 - as above
-    from webhook.cluster.server_version import read_version  # noqa: PLC0415
+    from webhook.cluster.server_version import parse_version  # noqa: PLC0415
 
     try:
-        return read_version(await client.get("/version"))
+        return parse_version(await client.get("/version"))
     except APIError:
         # It answers, and does not tell.
         return UNKNOWN
@@ -133,7 +133,7 @@ async def _version(client: APIClient) -> tuple[int, int] | Unknown:
 async def _first(sync: Sync, url: str, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
-            await sync.first()
+            await sync.wait_for_first()
     except TimeoutError as error:
         raise NoClusterError(f"{url}: after {seconds:g} seconds, {sync.reason()}") from error
 

@@ -14,7 +14,7 @@ from webhook.cli.documents import Reader
 from webhook.cli.problems import Problem
 from webhook.cli.settings import read_settings, settings_of_facts
 from webhook.cli.subjects import in_namespace
-from webhook.cluster.lookups import Kind, KindUnknownError, NotFoundError, kind_called, look_up
+from webhook.cluster.lookups import Kind, KindUnknownError, NotFoundError, find_kind, look_up
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _named(argument: str, policy: GPUAdmissionPolicy) -> _Name | None:
     if is_path or os.path.exists(argument):  # noqa: PTH110 - pathlib is slow to import, see webhook/cli/documents.py
         return None
     try:
-        return _Name(argument, kind_called(word, policy.workloads.kinds), name)
+        return _Name(argument, find_kind(word, policy.workloads.kinds), name)
     except KindUnknownError:
         if os.path.isdir(word):  # noqa: PTH112 - as above
             return None

@@ -16,34 +16,34 @@ if TYPE_CHECKING:
 __all__ = ["LineTooLong", "Lines", "error_of", "parse_json", "read_json", "status_error"]
 
 _NOT_SERVED = "404 page not found"
-"""The whole answer of an API server to a path of a group or version that it does not serve: net/http, NotFound."""
+"""The API server's answer to the path of a group or version that it does not serve. Source: net/http, NotFound."""
 _LONGEST_QUOTE = 200
 
 
 def read_json(what: str, body: bytes, content_type: str) -> Any:
-    """The JSON of a good answer; None where it is empty.
+    """The JSON document of an answer; None if the body is empty.
 
     Raises:
-        BadAnswer: it is no JSON.
+        BadAnswer: The body is not JSON.
     """
     if not body:
         return None
     try:
         return parse_json(body)
     except orjson.JSONDecodeError as error:
-        raise BadAnswer(f"{what}: the answer is no JSON but {_quoted(body, content_type)}") from error
+        raise BadAnswer(f"{what}: expected JSON, got {_quote(body, content_type)}") from error
 
 
 def error_of(what: str, status: int, headers: Mapping[str, str], body: bytes) -> ClusterError:
-    """What an answer with an HTTP status of 300 or more means.
+    """The error for an answer with an HTTP status of 300 or more.
 
-    Only a Status, or plain text, is the API server's own. A proxy's page is not: its 404 says nothing about objects.
+    Only a Status, or plain text, comes from the API server itself. A proxy's 404 page says nothing about objects.
 
     Args:
-        what: What was asked for, to begin the sentence with.
+        what: The request, which begins the message.
         status: The HTTP status.
-        headers: Of the answer.
-        body: Of the answer.
+        headers: The headers of the answer.
+        body: The body of the answer.
     """
     retry_after = _seconds(headers.get("Retry-After"))
     content_type = headers.get("Content-Type", "")
@@ -58,7 +58,7 @@ def error_of(what: str, status: int, headers: Mapping[str, str], body: bytes) ->
         return APIError(status, _phrase(status), f"{what}: {text or _phrase(status)}", retry_after)
     to = f" to {headers['Location'][:_LONGEST_QUOTE]}" if "Location" in headers else ""
     foreign = Unreachable(
-        f"{what}: {status} {_phrase(status)}{to}, with {_quoted(body, content_type)} instead of a Kubernetes Status; "
+        f"{what}: {status} {_phrase(status)}{to}, with {_quote(body, content_type)} instead of a Kubernetes Status; "
         "something in front of the API server answered"
     )
     foreign.retry_after = retry_after
@@ -66,12 +66,7 @@ def error_of(what: str, status: int, headers: Mapping[str, str], body: bytes) ->
 
 
 def status_error(document: dict[str, Any], status: int = 500) -> APIError:
-    """The error that a metav1.Status tells of.
-
-    Args:
-        document: The Status.
-        status: The HTTP status, for a Status without a code.
-    """
+    """The error in a metav1.Status; `status` is the HTTP status, for a Status without a code."""
     code = document.get("code")
     details = document.get("details")
     wait = details.get("retryAfterSeconds") if isinstance(details, dict) else None
@@ -105,9 +100,9 @@ def _phrase(status: int) -> str:
         return "unknown status"
 
 
-def _quoted(body: bytes, content_type: str) -> str:
+def _quote(body: bytes, content_type: str) -> str:
     text = _text(body)
-    kind = content_type.partition(";")[0][:50] or "text of no type"
+    kind = content_type.partition(";")[0][:50] or "text without a type"
     return f"{kind}: {text[:_LONGEST_QUOTE]!r}" if text else f"an empty {kind}"
 
 
@@ -116,7 +111,7 @@ def _text(body: bytes) -> str:
 
 
 def parse_json(body: bytes) -> Any:
-    """The document of a body.
+    """Parses a body without garbage collections in between.
 
     A page of a list becomes 100,000 Python objects. While they are created, the garbage collector would traverse all
     objects of the process several times, for 100 ms each, while no other thread runs. None of them is garbage.
@@ -134,25 +129,25 @@ def parse_json(body: bytes) -> Any:
 
 
 _LONGEST = 16 * 2**20
-"""Bytes. etcd takes objects up to 1.5 MiB; this is what memory is risked for, not what is to be expected."""
+"""Bytes. etcd stores objects of up to 1.5 MiB; this limit only protects our memory."""
 
 
-class LineTooLong(ValueError):  # noqa: N818 - it says what is
-    """A line goes on and on. Its text says so."""
+class LineTooLong(ValueError):  # noqa: N818 - the name is a statement
+    """A line exceeds 16 MiB; the text of the exception says so."""
 
 
 class Lines:
-    """Takes bytes as they come and gives whole lines. A line may be long, and may come in many pieces."""
+    """Splits a stream of bytes into lines; a line may arrive in many pieces."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._length = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that end in `chunk`, without their ends and without empty ones.
+        """The non-empty lines that end in `chunk`, without their line ends.
 
         Raises:
-            LineTooLong: a line has more than 16 MiB.
+            LineTooLong: A line exceeds 16 MiB.
         """
         *ended, rest = chunk.split(b"\n")
         lines = []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from webhook.cluster.store import Store
     from webhook.cluster.watched_kinds import Watched
 
-__all__ = ["Cache", "CacheMetrics", "notes_of", "reason_of", "unlisted_of"]
+__all__ = ["Cache", "CacheMetrics", "cache_notes", "reason_not_ready", "unlisted_notes"]
 
 _LABELS = ("resource", "namespace")
 _STATES = get_args(State)
@@ -30,7 +30,7 @@ _STATES = get_args(State)
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What is kept of something that is watched, and how it is kept up to date."""
+    """The store of a watched resource, and the task that keeps it up to date."""
 
     watched: Watched
     store: Store
@@ -39,34 +39,31 @@ class Cache:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether nothing is known of it yet, and nobody has said that it cannot be listed."""
+        """True until the first list, or its first failure."""
         return self.store.state == "waiting" and self.store.reason == NOT_LISTED
 
 
 class CacheMetrics(Collector):
-    """Gauges and counters of everything that is watched, computed at each scrape; `namespace` is empty for all namespaces."""
+    """Gauges and counters of all caches, computed at each scrape; `namespace` is empty for all namespaces."""
 
     def __init__(self, caches: Callable[[], Iterable[Cache]], clock: Callable[[], float]) -> None:
-        """Args: gives what is watched now; the clock of its stores, in seconds."""
         self._caches = caches
         self._clock = clock
 
     def collect(self) -> Iterable[Metric]:
-        """What the caches are like now."""
-        objects = GaugeMetricFamily(
-            "gpu_admission_cache_objects", "Objects that are kept of a resource.", None, _LABELS
-        )
+        """The current metrics."""
+        objects = GaugeMetricFamily("gpu_admission_cache_objects", "Cached objects of a resource.", None, _LABELS)
         age = GaugeMetricFamily(
             "gpu_admission_cache_contact_age_seconds",
-            "Time since the API server last told anything about a resource; there is none before it first does.",
+            "Seconds since the last answer of the API server about a resource; missing before the first answer.",
             None,
             _LABELS,
         )
         lists = CounterMetricFamily(
-            "gpu_admission_cache_lists", "Complete lists of a resource that were begun.", None, _LABELS
+            "gpu_admission_cache_lists", "Complete lists of a resource that were started.", None, _LABELS
         )
         states = GaugeMetricFamily(
-            "gpu_admission_cache_state", "1 for the state that a cache is in, 0 for others.", None, (*_LABELS, "state")
+            "gpu_admission_cache_state", "1 for the state of a cache, 0 for the others.", None, (*_LABELS, "state")
         )
         now = self._clock()
         for cache in self._caches():
@@ -88,45 +85,44 @@ _GROUPS = {
     "nvidia.com": "the GPU Operator is not installed",
     "resource.nvidia.com": "NVIDIA's DRA driver is not installed, or runs without ComputeDomains",
 }
-"""What it means that nothing of a group is served."""
+"""Why a whole group may not be served."""
 
 _SELDOM_SERVED = frozenset(["PodGroup"])
-"""Kinds behind a feature gate that is off by default: that one is not served is nothing to tell."""
+"""Kinds behind a feature gate that is off by default; no note says that they are not served."""
 
 _Stores = list[tuple["Watched", "Store"]]
 
 
-def reason_of(stores: _Stores) -> str:
-    """Why the first sync is not complete; empty where it is."""
+def reason_not_ready(stores: _Stores) -> str:
+    """Why the first sync is not complete; empty if it is."""
     waiting = [(watched.words, store.reason) for watched, store in stores if store.state == "waiting"]
     if not waiting:
         return ""
     names, reasons = zip(*waiting, strict=True)
-    told = max(reasons, key=reasons.count)
-    return f"nothing is known yet of {_listed(names)}: {told}"
+    return f"not listed yet: {_first_of(names)}: {max(reasons, key=reasons.count)}"
 
 
-def notes_of(stores: _Stores, view: ClusterView, now: float) -> list[str]:
-    """What is not known and why, one sentence each, without a full stop.
+def cache_notes(stores: _Stores, view: ClusterView, now: float) -> list[str]:
+    """Notes about caches that are not up to date, without full stops.
 
     Args:
-        stores: What is watched.
-        view: What is known, by these stores.
-        now: By the clock of the stores, in seconds.
+        stores: The caches.
+        view: The view of these stores.
+        now: The time by the clock of the stores, in seconds.
     """
-    return [*_absent(stores, view), *_forbidden(stores, view), *_outdated(stores, now)]
+    return [*_absent_notes(stores, view), *_forbidden_notes(stores, view), *_stale_notes(stores, now)]
 
 
-def unlisted_of(stores: _Stores) -> list[str]:
-    """What the first sync went on without, one sentence each, without a full stop."""
+def unlisted_notes(stores: _Stores) -> list[str]:
+    """Notes about kinds that could not be listed before the replica became ready, without full stops."""
     return [
-        f"taken as unknown, because it cannot be listed: {watched.words}: {store.reason}"
+        f"treated as unknown, because it cannot be listed: {watched.words}: {store.reason}"
         for watched, store in stores
         if store.state == "waiting" and store.reason != NOT_LISTED
     ]
 
 
-def _absent(stores: _Stores, view: ClusterView) -> Iterator[str]:
+def _absent_notes(stores: _Stores, view: ClusterView) -> Iterator[str]:
     groups: dict[str, list[bool]] = {}
     for watched, store in stores:
         if watched.resource.group:
@@ -139,33 +135,31 @@ def _absent(stores: _Stores, view: ClusterView) -> Iterator[str]:
         ]
         if group == _DRA and names:
             version = next(watched.resource.version for watched, _ in stores if watched.resource.group == group)
-            known = (
-                "there are no devices" if view.list("ResourceSlice") == () else "whether there are devices is unknown"
-            )
-            yield f"no DRA API: the API server does not serve {group}/{version}, so {known}"
+            devices = "there are no devices" if view.list("ResourceSlice") == () else "devices are unknown"
+            yield f"no DRA API: the API server does not serve {group}/{version}, so {devices}"
         elif names and all(absent) and group in _GROUPS:
-            yield f"not served: {_listed(names)}; {_GROUPS[group]}"
+            yield f"not served: {_first_of(names)}; {_GROUPS[group]}"
         elif names:
-            yield f"not served: {_listed(names)}"
+            yield f"not served: {_first_of(names)}"
 
 
-def _forbidden(stores: _Stores, view: ClusterView) -> Iterator[str]:
+def _forbidden_notes(stores: _Stores, view: ClusterView) -> Iterator[str]:
     names = [
         watched.words
         for watched, store in stores
         if store.state == "forbidden" and not (watched.namespace and view.get("Namespace", watched.namespace) is None)
     ]
     if names:
-        yield f"forbidden: list and watch {', '.join(names)}; rules take them as unknown, until RBAC allows it"
+        yield f"forbidden: list and watch {', '.join(names)}; rules treat them as unknown until RBAC allows it"
 
 
-def _outdated(stores: _Stores, now: float) -> Iterator[str]:
+def _stale_notes(stores: _Stores, now: float) -> Iterator[str]:
     for watched, store in stores:
         if store.state == "stale":
             age = now - store.since
-            worth = "taken as unknown" if age >= TRUSTED_SECONDS else "still believed"
-            yield f"out of date for {age:.0f} s, and {worth}: {watched.words}: {store.reason}"
+            use = "treated as unknown" if age >= TRUSTED_SECONDS else "still used"
+            yield f"out of date for {age:.0f} s, {use}: {watched.words}: {store.reason}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _first_of(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _SHOWN else f"{', '.join(names[:_SHOWN])} and {len(names) - _SHOWN} more"

@@ -1,4 +1,4 @@
-"""A client of the API server: raw JSON in, raw JSON out, and always a time-out."""
+"""A client of the API server: raw JSON in, raw JSON out, with a time-out on every request."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ _FIRST_BAD_STATUS = 300
 class APIClient:
     """Requests to one API server.
 
-    A request that is refused with 401, or for which the server's certificate is not to be trusted, is sent once more
-    with credentials and a CA that were read again. Nothing else is tried twice: how often and when is for callers to
-    say, who know their deadline.
+    If the server answers 401, or its certificate does not verify, the credentials and the CA are read again and the
+    request is sent once more. Nothing else is retried: callers know their deadline.
     """
 
     def __init__(self, credentials: Credentials) -> None:
@@ -53,44 +52,44 @@ class APIClient:
         environ: Mapping[str, str] = os.environ,
         service_account: Path = SERVICE_ACCOUNT,
     ) -> APIClient:
-        """A client for the cluster of a kubeconfig, or of the pod we run in; nothing is asked of it yet.
+        """A client for the cluster of a kubeconfig or of our own pod; sends no request yet.
 
         Args:
-            kubeconfig: A file; if not given, KUBECONFIG, then the pod's ServiceAccount, then ~/.kube/config.
-            context: Which context of the kubeconfig; its current one if not given.
+            kubeconfig: A file; by default KUBECONFIG, then the pod's ServiceAccount, then ~/.kube/config.
+            context: A context of the kubeconfig; by default its current one.
             environ: The environment.
             service_account: The folder of the pod's token and CA.
 
         Raises:
-            NoCluster: none is known, or what is known cannot be used.
+            NoCluster: No cluster is configured, or the configuration cannot be used.
         """
         return cls(await find_credentials(kubeconfig, context, environ=environ, service_account=service_account))
 
     @property
     def url(self) -> str:
-        """Where the API server is."""
+        """The URL of the API server."""
         return self._transport.access.url
 
     async def get(self, path: str, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
         """Read an object or a list.
 
         Args:
-            path: As `Resource.path` writes it.
+            path: A path as `Resource.path` returns it.
             query: Parameters, not quoted.
-            timeout: Seconds, for everything.
+            timeout: Seconds for the whole request.
 
         Raises:
-            APIError: the API server refused.
-            Unreachable: it did not answer.
+            APIError: The API server refused.
+            Unreachable: The API server did not answer.
         """
         return await self._send("GET", path, query, timeout=timeout)
 
     async def post(self, path: str, body: Any, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
-        """Create an object; errors as for `get`. After Unreachable, it may exist or not."""
+        """Create an object; raises as `get` does. After Unreachable, the object may exist."""
         return await self._send("POST", path, query, body, timeout=timeout)
 
     async def put(self, path: str, body: Any, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
-        """Replace an object, of the resourceVersion that `body` names; errors as for `get`."""
+        """Replace the object at the resourceVersion in `body`; raises as `get` does."""
         return await self._send("PUT", path, query, body, timeout=timeout)
 
     async def patch(
@@ -102,13 +101,13 @@ class APIClient:
         content_type: str = MERGE_PATCH,
         timeout: float = 10.0,
     ) -> Any:
-        """Change an object by a merge patch, or by what `content_type` says; errors as for `get`."""
+        """Change an object by a merge patch, or by a patch of `content_type`; raises as `get` does."""
         return await self._send("PATCH", path, query, body, content_type=content_type, timeout=timeout)
 
     async def delete(
         self, path: str, body: Any = None, query: Mapping[str, str] | None = None, *, timeout: float = 10.0
     ) -> Any:
-        """Delete an object, `body` being the DeleteOptions, for preconditions; errors as for `get`."""
+        """Delete an object; `body` is the DeleteOptions. Raises as `get` does."""
         return await self._send("DELETE", path, query, body, timeout=timeout)
 
     async def watch(
@@ -119,39 +118,39 @@ class APIClient:
         read_timeout: float,
         on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[dict[str, Any]]:
-        """One watch: its events as they come, until the server ends it. A line that is cut off at the end is no event.
+        """The events of one watch until the server ends it; ignores an incomplete last line.
 
         Args:
-            path: Of the collection.
+            path: The path of the collection.
             query: `resourceVersion`, `timeoutSeconds` and the like; `watch` is added.
-            read_timeout: Seconds of silence after which the connection counts as lost; bookmarks are no silence.
-            on_open: Called when the server has agreed, before any event.
+            read_timeout: Seconds without any event or bookmark after which the connection counts as lost.
+            on_open: Called when the server has accepted the watch, before any event.
 
         Raises:
-            APIError: the API server refused to begin. An event of type ERROR is yielded like any other.
-            BadAnswer: what came is no JSON object.
-            Unreachable: the connection could not be made, or broke off.
+            APIError: The API server refused the watch. An event of type ERROR is yielded like any other.
+            BadAnswer: An event is not a JSON object.
+            Unreachable: The connection could not be made, or broke off.
         """
         what = f"GET {path} at {self.url}, watching"
         async with self._answer("GET", path, {**(query or {}), "watch": "true"}, None, read=read_timeout) as response:
             if response.content_type != _JSON:
-                raise BadAnswer(f"{what}: the answer is {response.content_type[:50]} and no JSON")
+                raise BadAnswer(f"{what}: expected JSON, got {response.content_type[:50]}")
             if on_open is not None:
                 on_open()
             lines = Lines()
             async for chunk in response.content.iter_any():
                 try:
-                    found = lines.feed(chunk)
+                    complete_lines = lines.feed(chunk)
                 except LineTooLong as error:
                     raise BadAnswer(f"{what}: {error}") from error
-                for line in found:
+                for line in complete_lines:
                     event = read_json(what, line, _JSON)
                     if not isinstance(event, dict):
-                        raise BadAnswer(f"{what}: an event is no object but {line[:100]!r}")
+                        raise BadAnswer(f"{what}: an event must be a JSON object, not {line[:100]!r}")
                     yield event
 
     async def close(self) -> None:
-        """Close every connection; requests that are under way fail."""
+        """Close every connection; pending requests fail."""
         await self._transport.close()
         if self._retired is not None:
             await self._retired.close()
@@ -183,13 +182,13 @@ class APIClient:
         total: float | None = None,
         read: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A good answer; a refused one is raised."""
+        """The answer if it is a success; any other answer raises."""
         what = f"{method} {path} at {self.url}"
         for is_last in (False, True):
             seen = self._credentials.reading
-            allowed = await self._credentials.authorization()
+            authorization = await self._credentials.authorization()
             await self._use(self._credentials.access)
-            sent = {**(headers or {}), **({"Authorization": allowed} if allowed else {})}
+            sent = {**(headers or {}), **({"Authorization": authorization} if authorization else {})}
             error: ClusterError
             try:
                 async with self._transport.answer(method, path, query, sent, body, total=total, read=read) as response:
@@ -203,7 +202,7 @@ class APIClient:
                 raise error
 
     async def _use(self, access: Access) -> None:
-        """Connect anew where certificates or the address changed. Requests under way keep their connections."""
+        """Reconnect if certificates or the address changed; pending requests keep their connections."""
         if access == self._transport.access:
             return
         try:
@@ -216,5 +215,5 @@ class APIClient:
 
 
 def _may_be_outdated(error: ClusterError) -> bool:
-    """Whether other credentials, or another CA, may help."""
+    """True if other credentials, or another CA, may help."""
     return isinstance(error, Untrusted) or (isinstance(error, APIError) and error.code == HTTPStatus.UNAUTHORIZED)

@@ -20,65 +20,60 @@ def _utc() -> datetime:
 
 
 def rfc3339(moment: datetime) -> str:
-    """A moment in UTC as Kubernetes writes it into objects, to the second."""
+    """A moment in UTC as Kubernetes writes it into objects, in seconds."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True)
 class Clockwork:
-    """Time and chance; tests bring their own."""
+    """Time and randomness; tests replace both."""
 
     clock: Callable[[], float] = time.monotonic
-    """Seconds that never go back, for everything that is decided by how long something took."""
+    """Monotonic seconds, for durations."""
     now: Callable[[], datetime] = _utc
-    """The time of day in UTC, for what is written down for others."""
+    """The time of day in UTC, for timestamps."""
     sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
     random: Callable[[], float] = random.random
     """At least 0 and below 1."""
 
     def jittered(self, seconds: float) -> float:
-        """Up to a fifth more than `seconds`, so that replicas that started together do not go on together."""
+        """Adds up to a fifth to `seconds`, so that replicas do not act at the same moment."""
         return seconds * (1 + self.random() / 5)
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds, and what measures them. Nothing waits equally long twice, so that replicas do not go in step."""
+    """Pauses and time-outs of a reflector, in seconds; random, so that replicas do not act at the same moment."""
 
     first_pause: float = 1.0
-    """After a failure; doubles with each that follows."""
+    """After the first failure; doubles with each further one."""
     longest_pause: float = 30.0
     missing_pause: float = 60.0
-    """Before asking again for a resource that is not served, or that RBAC keeps from us."""
+    """Before the next request for a resource that is not served or forbidden."""
     patience: float = 60.0
-    """For how long something that fails to be listed keeps everything else waiting, after the start."""
+    """After the start, readiness waits this long for a kind that cannot be listed."""
     longest_retry_after: float = 120.0
-    """What a server may ask for at most."""
+    """The longest Retry-After that is followed."""
     shortest_watch: float = 240.0
     longest_watch: float = 360.0
     silence: float = 15.0
-    """For how much longer than the watch was to last nothing may come, until the connection counts as lost."""
+    """Added to the length of a watch: after that time without a byte, the connection counts as lost."""
     brief: float = 1.0
-    """A watch that is ended sooner counts as failed: a server that ends each at once would be asked without a pause."""
+    """A watch that ends sooner counts as failed; otherwise a server that ends each at once would be called in a loop."""
     steady: float = 10.0
-    """After a watch that lasted as long, a failure counts as the first."""
+    """After a watch of this length, the next failure counts as the first."""
     clockwork: Clockwork = field(default_factory=Clockwork)
 
     def pause(self, failures: int, retry_after: float | None = None) -> float:
-        """How long to wait after so many failures in a row: half of it for certain, half by chance.
-
-        Args:
-            failures: How many; 1 for the first.
-            retry_after: What the server asked for; it is waited for in full.
-        """
+        """Seconds to wait after this many failures in a row, beside the server's `retry_after`."""
         longest = min(self.longest_pause, self.first_pause * 2.0 ** min(failures - 1, 30))
-        asked = min(retry_after or 0.0, self.longest_retry_after)
-        return asked + longest * (0.5 + 0.5 * self.clockwork.random())
+        required = min(retry_after or 0.0, self.longest_retry_after)
+        return required + longest * (0.5 + 0.5 * self.clockwork.random())
 
-    def missing(self) -> float:
-        """How long to wait before asking again for what cannot be had."""
+    def pause_if_missing(self) -> float:
+        """Seconds to wait before the next request for a resource that is not served or forbidden."""
         return self.missing_pause * (0.75 + 0.5 * self.clockwork.random())
 
-    def watch(self) -> int:
-        """How long the next watch is to last."""
+    def watch_seconds(self) -> int:
+        """Seconds that the next watch lasts."""
         return round(self.shortest_watch + (self.longest_watch - self.shortest_watch) * self.clockwork.random())

@@ -1,4 +1,4 @@
-"""Where the API server is, and with which credentials we talk to it: from the pod we run in, or from a kubeconfig."""
+"""Address and credentials of the API server, from our own pod or from a kubeconfig."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _HOST = "KUBERNETES_SERVICE_HOST"
 _RENEWAL_PAUSE = 10.0
-"""Seconds between two readings: with a token that is refused for good, a plugin is not to run for every request."""
+"""Seconds between two reads, so that a refused token does not run the credential plugin for every request."""
 _PLUGIN_TIMEOUT = 60.0
-"""Seconds for a credential plugin to answer; one that waits for somebody to type would hang for ever."""
+"""Seconds for a credential plugin to answer; it may wait for input at a terminal."""
 _EXPIRY_MARGIN = timedelta(minutes=1)
 
 _logger = logging.getLogger("gpu_admission.cluster")
@@ -42,13 +42,13 @@ _logger = logging.getLogger("gpu_admission.cluster")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to connect. Two that are equal connect alike: the files' contents are part of it."""
+    """How to connect. Equal values connect alike, because the contents of the files are included."""
 
     url: str
-    """Without a slash at its end; may have a path, as behind Rancher."""
+    """Without a trailing slash; may have a path, as behind Rancher."""
     proxy: str | None
     server_name: str | None
-    """The name that the certificate is verified against, where it is not the URL's."""
+    """The name that the certificate must have; None for the host of the URL."""
     verify: bool
     ca: bytes | None
     """PEM certificates to trust; None for the system's."""
@@ -59,7 +59,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What was read at one moment."""
+    """The result of one read."""
 
     configuration: Configuration
     access: Access
@@ -70,7 +70,7 @@ class Credentials:
     """Credentials that are read again when they expire and when the API server refuses them.
 
     Args:
-        read: Reads everything anew: files, and what a credential plugin says.
+        read: Reads the files and runs the credential plugin.
         clock: Monotonic seconds.
         now: The time of day, for expiry dates.
     """
@@ -96,41 +96,41 @@ class Credentials:
         """Read for the first time.
 
         Raises:
-            NoCluster: nothing usable is there.
+            NoCluster: There are no usable credentials.
         """
-        self._reading = await self._taken()
+        self._reading = await self._read_all()
 
     @property
     def access(self) -> Access:
-        """How to connect, as last read."""
+        """How to connect, by the last read."""
         return self._loaded.access
 
     async def authorization(self) -> str:
-        """The Authorization header; empty where a client certificate, or nothing, says who we are."""
+        """The Authorization header; empty with a client certificate or without credentials."""
         expires = self._loaded.expires
         if expires is not None and self._now() >= expires - _EXPIRY_MARGIN:
             await self.renew(self._loaded)
         try:
             key = await self._loaded.configuration.get_api_key_with_prefix("BearerToken")
         except Exception as error:  # noqa: BLE001 - the library raises what reading files does, and more
-            _logger.warning("the token cannot be read, the one before is used: %s: %s", type(error).__name__, error)
+            _logger.warning("cannot read the token, using the last one: %s: %s", type(error).__name__, error)
         else:
             self._authorization = (key or "").strip()
         return self._authorization
 
     @property
     def reading(self) -> object:
-        """A mark of what was last read, for `renew`."""
+        """Identifies the last read, for `renew`."""
         return self._loaded
 
     async def renew(self, seen: object) -> bool:
-        """Read again, because what was read before was refused or expires.
+        """Read again, because the credentials were refused or expire.
 
         Args:
-            seen: `reading`, as it was when the refused request was made: if it was read again since, that will do.
+            seen: `reading` at the time of the refused request; does nothing if another read happened since.
 
         Returns:
-            Whether there is anything to try again with.
+            True if a retry may succeed.
         """
         async with self._lock:
             if self._reading is not seen:
@@ -139,19 +139,19 @@ class Credentials:
                 return False
             self._read_at = self._clock()
             try:
-                self._reading = await self._taken()
+                self._reading = await self._read_all()
             except NoCluster as error:
-                _logger.warning("the credentials cannot be read again, the ones before are used: %s", error)
+                _logger.warning("cannot read the credentials again, using the last ones: %s", error)
                 return False
             return True
 
     @property
     def _loaded(self) -> _Reading:
         if self._reading is None:
-            raise NoCluster("the credentials were not read yet")
+            raise NoCluster("the credentials have not been read yet")
         return self._reading
 
-    async def _taken(self) -> _Reading:
+    async def _read_all(self) -> _Reading:
         configuration, expires = await self._read()
         return _Reading(configuration, _access(configuration, self._environ), expires)
 
@@ -163,19 +163,19 @@ async def find_credentials(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Credentials:
-    """The credentials to use: those of a kubeconfig that is named, else of KUBECONFIG, of the pod, of ~/.kube/config.
+    """The credentials of the given kubeconfig, else of KUBECONFIG, the pod, or ~/.kube/config.
 
-    A KUBECONFIG in a pod goes before the pod's own ServiceAccount, as in controller-runtime: somebody set it on
-    purpose, and a test run in one cluster is not to change that one instead of the one it was given.
+    KUBECONFIG takes precedence over the pod's ServiceAccount, as in controller-runtime: it was set on purpose, and a
+    test that runs in one cluster must not change that one by mistake.
 
     Args:
-        kubeconfig: A file, or several with colons between them.
-        context: Which context of it; its current one if not given.
+        kubeconfig: A file, or several, separated by colons.
+        context: A context of the kubeconfig; by default its current one.
         environ: The environment.
         service_account: The folder of the pod's token and CA.
 
     Raises:
-        NoCluster: none of them is there, or the one that is cannot be used.
+        NoCluster: No credentials exist, or they cannot be used.
     """
     home = Path(environ.get("HOME") or "/", ".kube", "config")
     paths = kubeconfig or environ.get("KUBECONFIG") or ""
@@ -185,7 +185,7 @@ async def find_credentials(
         credentials = Credentials(lambda: _of_kubeconfig(paths or str(home), context), environ=environ)
     else:
         raise NoCluster(
-            f"no cluster is known: this is no pod ({_HOST} is not set), KUBECONFIG is not set, and there is no {home}; "
+            f"no cluster configured: not in a pod ({_HOST} is not set), KUBECONFIG is not set, and {home} does not exist; "
             "set KUBECONFIG to a kubeconfig file"
         )
     await credentials.load()
@@ -201,15 +201,15 @@ async def _of_pod(environ: Mapping[str, str], folder: Path) -> tuple[Configurati
         )
     except Exception as error:
         raise NoCluster(
-            f"this is a pod, but its ServiceAccount in {folder} cannot be used: {_plain(error, library.exception)} "
-            "Look at automountServiceAccountToken of the pod and of its ServiceAccount."
+            f"cannot use the pod's ServiceAccount in {folder}: {_plain(error, library.exception)} "
+            "Check automountServiceAccountToken of the pod and of its ServiceAccount."
         ) from error
     return configuration, None
 
 
 async def _of_kubeconfig(paths: str, context: str | None) -> tuple[Configuration, datetime | None]:
     if not _some_file(Path(path) for path in paths.split(os.pathsep) if path):
-        raise NoCluster(f"there is no kubeconfig file {paths}")
+        raise NoCluster(f"kubeconfig file {paths} not found")
     library = kubernetes_config()
     configuration: Configuration = library.configuration()
     try:
@@ -224,14 +224,14 @@ async def _of_kubeconfig(paths: str, context: str | None) -> tuple[Configuration
         async with asyncio.timeout(_PLUGIN_TIMEOUT):
             await loader.load_and_set(configuration)
     except NoCluster as error:
-        raise NoCluster(f"the kubeconfig {paths} cannot be used: {error}") from error
+        raise NoCluster(f"cannot use the kubeconfig {paths}: {error}") from error
     except TimeoutError as error:
         raise NoCluster(
             f"the credential plugin of the kubeconfig {paths} did not answer within {_PLUGIN_TIMEOUT:g} seconds; "
             "run kubectl once to see what it waits for"
         ) from error
     except Exception as error:
-        raise NoCluster(f"the kubeconfig {paths} cannot be used: {_plain(error, library.exception)}") from error
+        raise NoCluster(f"cannot use the kubeconfig {paths}: {_plain(error, library.exception)}") from error
     return configuration, getattr(loader, "exec_plugin_expiry", None)
 
 
@@ -240,24 +240,24 @@ def _some_file(paths: Iterable[Path]) -> bool:
 
 
 def _check_user(config: dict[str, list[dict[str, object]]], context: dict[str, object] | None) -> None:
-    """Say which user is missing; the library would stumble over it."""
+    """Raises NoCluster with the missing user; the library would raise a KeyError."""
     inner = context.get("context") if context else None
     user = inner.get("user") if isinstance(inner, dict) else None
     name = context.get("name") if context else None
     if not user:
-        raise NoCluster(f"its context {name!r} names no user; write an entry under users, and its name there")
+        raise NoCluster(f"context {name!r} has no user; add an entry under users, and its name to the context")
     if not any(entry["name"] == user for entry in config["users"]):
-        raise NoCluster(f"its context {name!r} names the user {user!r}, who is not under users")
+        raise NoCluster(f"context {name!r} has the user {user!r}, which is not found under users")
 
 
 def _access(configuration: Configuration, environ: Mapping[str, str]) -> Access:
     url = configuration.host.rstrip("/")
     if not _is_url(url):
-        raise NoCluster(f"the server {url[:200]!r} is no URL that begins with https:// or http://")
+        raise NoCluster(f"the server {url[:200]!r} must be a URL that begins with https:// or http://")
     if configuration.proxy is not None and not _is_url(configuration.proxy):
-        raise NoCluster("the proxy-url of the cluster is no URL that begins with https:// or http://")
+        raise NoCluster("the proxy-url of the cluster must be a URL that begins with https:// or http://")
     if not isinstance(configuration.tls_server_name, str | None):
-        raise NoCluster("the tls-server-name of the cluster is no text")
+        raise NoCluster("the tls-server-name of the cluster must be a string")
     certificate = (configuration.cert_file, configuration.key_file or configuration.cert_file)
     return Access(
         url=url,
@@ -282,12 +282,12 @@ def _content(file: str | None) -> bytes | None:
     try:
         return Path(file).read_bytes() if file else None
     except OSError as error:
-        raise NoCluster(f"{file} cannot be read: {error.strerror}") from error
+        raise NoCluster(f"cannot read {file}: {error.strerror}") from error
 
 
 def _plain(error: Exception, exception: type[Exception]) -> str:
-    """What went wrong, in words, without the parts of the file that the library quotes: tokens may be in them."""
+    """The error as a sentence, without quotes from the file, which may contain tokens."""
     if not isinstance(error, exception | OSError | ValueError | YAMLError):
-        return f"it is not as kubectl writes it ({type(error).__name__})."
+        return f"invalid kubeconfig ({type(error).__name__})."
     text = re.sub(r"\{.*\}", "{...}", " ".join(str(error).split()))
     return f"{text[:500].rstrip('.')}."

@@ -1,9 +1,8 @@
-"""What is known of one kind: the stores of all places where it is watched, and what their states are worth."""
+"""What is known of one kind, by the states of all stores in which it is kept."""
 
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from policies.view import UNKNOWN, Unknown
@@ -21,14 +20,14 @@ __all__ = ["TRUSTED_SECONDS", "KnownKind"]
 H = TypeVar("H", bound="Hashable")
 
 TRUSTED_SECONDS = 120.0
-"""For how long a store is believed after its watch broke. An API server that restarts is back sooner, and what a GPU
-cluster looks like does not change much meanwhile; after that nobody should decide by it."""
+"""For how many seconds a store is used after its watch broke. A restarted API server is back sooner, and a GPU cluster
+changes little in that time."""
 
 _DRA = "resource.k8s.io"
 
 
 class Surroundings(Protocol):
-    """What the answers about a kind depend on beside its own stores."""
+    """The facts that the answers about a kind depend on, beside its own stores."""
 
     def server_version(self) -> tuple[int, int] | Unknown:
         """Major and minor version of the API server."""
@@ -39,24 +38,23 @@ class Surroundings(Protocol):
         ...
 
     def generation(self, kind: str) -> int:
-        """A number that grows whenever an answer about the kind can be another."""
+        """A number that grows whenever an answer about the kind may change."""
         ...
 
 
 class KnownKind:
     """One kind as the view shows it.
 
-    - An API that is not served has no objects, and that is certain: the CRDs of the GPU Operator are not installed, or
-      DRA is switched off. It is not certain of `resource.k8s.io` before Kubernetes 1.34, which may serve the group in an
-      older version.
-    - In a namespace that does not exist is nothing, even where RBAC would not let us look.
-    - What is forbidden, was never listed, or whose watch broke more than `TRUSTED_SECONDS` ago, is unknown.
+    - An API that is not served has no objects: the CRDs of the GPU Operator are not installed, or DRA is disabled. The
+      exception is `resource.k8s.io` before Kubernetes 1.34, which may be served in an older version.
+    - A namespace that does not exist has no objects, even if RBAC forbids to read it.
+    - A kind that is forbidden, was never listed, or whose watch broke more than `TRUSTED_SECONDS` ago, is unknown.
     """
 
     def __init__(
         self, stores: Sequence[tuple[Watched, Store]], surroundings: Surroundings, clock: Callable[[], float]
     ) -> None:
-        """Args: what of the kind is watched, at least one; what else counts; the clock of the stores, in seconds."""
+        """At least one store; `clock` is that of the stores, in seconds."""
         self._stores = stores
         self._surroundings = surroundings
         self._clock = clock
@@ -64,20 +62,20 @@ class KnownKind:
 
     @property
     def generation(self) -> int:
-        """A number that grows whenever an answer can be another."""
+        """A number that grows whenever an answer may change."""
         generation = self._surroundings.generation("Namespace") if self._in_namespaces else 0
         for _, store in self._stores:
-            # A store that loses trust does so without a new version, and gets one when it has it back.
+            # A store that becomes too old keeps its version; it gets a new one when it is synced again.
             generation += 2 * store.version + (not self._is_trusted(store))
         return generation
 
     @property
     def others_generation(self) -> int:
-        """A number that grows whenever an answer of `others_on` can be another."""
+        """A number that grows whenever an answer of `others_on` may change."""
         return self.generation + sum(store.others.version for _, store in self._stores if store.others is not None)
 
     def get(self, name: str, namespace: str) -> Object | Unknown | None:
-        """One object of the kind; None where it does not exist, so far as the watch has come."""
+        """One object of the kind; None if it does not exist."""
         for watched, store in self._stores:
             if watched.covers(name, namespace):
                 if not self._is_known(watched, store):
@@ -87,15 +85,15 @@ class KnownKind:
         return UNKNOWN
 
     def list(self, namespace: str) -> Sequence[Object] | Unknown:
-        """The objects of the kind that are known; unknown where nothing is known of any place that was meant."""
-        meant = [pair for pair in self._stores if not namespace or pair[0].namespace in ("", namespace)]
-        known = [store for watched, store in meant if self._is_known(watched, store)]
+        """The known objects of the kind; unknown if no store for the namespace is known."""
+        pairs = [pair for pair in self._stores if not namespace or pair[0].namespace in ("", namespace)]
+        known = [store for watched, store in pairs if self._is_known(watched, store)]
         if not known:
             return UNKNOWN
-        return known[0].list(namespace) if len(known) == 1 else [*chain.from_iterable(map(_all, known))]
+        return known[0].list(namespace) if len(known) == 1 else [each for store in known for each in store.list()]
 
     def count_each(self, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
-        """For how many of the known objects `function` gives the same; unknown where nothing is known of any place."""
+        """The number of known objects for each value of `function`; unknown if no store is known."""
         known = [store for watched, store in self._stores if self._is_known(watched, store)]
         if not known:
             return UNKNOWN
@@ -105,7 +103,7 @@ class KnownKind:
         return counts
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
-        """What pods that are not kept take of a node; unknown while pods are. They are watched in one place."""
+        """What pods that are not kept use of a node; unknown while pods are."""
         watched, store = self._stores[0]
         return UNKNOWN if store.others is None or not self._is_known(watched, store) else store.others.on(node)
 
@@ -114,8 +112,8 @@ class KnownKind:
             return True
         if store.state == "absent":
             return watched.resource.group != _DRA or self._serves_dra_in_v1()
-        gone = bool(watched.namespace) and self._surroundings.get("Namespace", watched.namespace) is None
-        return gone and store.state == "forbidden"
+        is_gone = bool(watched.namespace) and self._surroundings.get("Namespace", watched.namespace) is None
+        return is_gone and store.state == "forbidden"
 
     def _is_trusted(self, store: Store) -> bool:
         return store.state == "synced" or (store.state == "stale" and self._clock() < store.since + TRUSTED_SECONDS)
@@ -123,7 +121,3 @@ class KnownKind:
     def _serves_dra_in_v1(self) -> bool:
         version = self._surroundings.server_version()
         return version is not UNKNOWN and version >= DRA_SERVED_SINCE
-
-
-def _all(store: Store) -> Sequence[Object]:
-    return store.list()

@@ -1,10 +1,9 @@
-"""kubernetes-asyncio's reading of configurations, without its models.
+"""The part of kubernetes-asyncio that reads configurations, without its models.
 
-`import kubernetes_asyncio` loads 950 modules of generated models and APIs, whichever part is named: 37 MiB and 180 ms
-that nothing here uses. What reads kubeconfigs and pods' credentials needs 2 MiB and 25 ms. So that part is imported
-while bare packages stand in for the ones whose `__init__` imports everything, and afterwards nothing of it is left in
-`sys.modules`: whoever imports the library later gets all of it. Where a release of it is built otherwise, it is
-imported whole.
+`import kubernetes_asyncio` loads 950 modules of generated models and APIs, whichever part is imported: 37 MiB and
+180 ms. The part that reads kubeconfigs and pods' credentials needs 2 MiB and 25 ms. It is imported while empty packages
+replace those whose `__init__` imports everything; then it is removed from `sys.modules`, so that a later import of the
+library is complete. If a release has a different structure, the whole library is imported.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _logger = logging.getLogger("gpu_admission.cluster")
 
 
 class Configuration(Protocol):
-    """What a kubeconfig or a pod says about reaching its cluster; the part that is used here."""
+    """How to reach the cluster of a kubeconfig or a pod; the fields that are used here."""
 
     host: str
     api_key: dict[str, str]
@@ -38,7 +37,7 @@ class Configuration(Protocol):
     proxy: str | None
 
     async def get_api_key_with_prefix(self, identifier: str) -> str | None:
-        """The value of the Authorization header, read again where it can change; None for none."""
+        """The value of the Authorization header, read again if it can change; None without one."""
         ...
 
 
@@ -51,11 +50,11 @@ class KubernetesConfig:
     kubeconfig_loader: Any
     in_cluster_loader: Any
     exception: type[Exception]
-    """Raised with a text for people; other exceptions mean that the library stumbled."""
+    """Raised with a message for users; other exceptions are defects of the library."""
 
 
 def kubernetes_config() -> KubernetesConfig:
-    """The part of the library that reads configurations."""
+    """Imports the part of the library that reads configurations."""
     if _LIBRARY in sys.modules:
         return _parts()
     before = dict(sys.modules)
@@ -65,7 +64,7 @@ def kubernetes_config() -> KubernetesConfig:
     except (ImportError, AttributeError) as error:
         _forget(before)
         _logger.warning(
-            "kubernetes-asyncio is not built as expected (%s); it is imported whole, which takes 35 MiB more", error
+            "kubernetes-asyncio has an unknown structure (%s); importing all of it, which takes 35 MiB more", error
         )
         return _parts()
     finally:
@@ -74,10 +73,10 @@ def kubernetes_config() -> KubernetesConfig:
 
 
 def _stand_in() -> None:
-    """Put bare packages in place of the library and of its `client`, with what `config` takes from there."""
+    """Replace the library and its `client` by empty packages, with the names that `config` imports."""
     spec = find_spec(_LIBRARY)
     if spec is None or not spec.submodule_search_locations:
-        raise ImportError(f"there is no package {_LIBRARY}")
+        raise ImportError(f"package {_LIBRARY} not found")
     root, client = ModuleType(_LIBRARY), ModuleType(f"{_LIBRARY}.client")
     root.__path__ = [*spec.submodule_search_locations]
     client.__path__ = [str(Path(folder, "client")) for folder in root.__path__]
@@ -88,7 +87,7 @@ def _stand_in() -> None:
 
 def _parts() -> KubernetesConfig:
     kubeconfig = import_module(f"{_LIBRARY}.config.kube_config")
-    # It logs what it raises too, and there is room in that for tokens.
+    # It logs its errors too, and they may contain tokens.
     kubeconfig.logger.disabled = True
     in_cluster = import_module(f"{_LIBRARY}.config.incluster_config")
     return KubernetesConfig(
@@ -101,7 +100,7 @@ def _parts() -> KubernetesConfig:
 
 
 def _forget(before: dict[str, ModuleType]) -> None:
-    """Take out what was imported of the library since; the classes in use keep their modules alive."""
+    """Remove the library's modules imported since; the classes in use keep their modules alive."""
     for name in [*sys.modules]:
         if name.partition(".")[0] == _LIBRARY and name not in before:
             del sys.modules[name]

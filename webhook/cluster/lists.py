@@ -1,4 +1,4 @@
-"""Lists: all objects of a collection, read from the API server page by page."""
+"""Lists of all objects of a collection, read from the API server page by page."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["PAGE", "Page", "list_all", "pages", "raw_pages"]
 
 PAGE = 100
-"""Objects in one page of a list; client-go's tools/pager asks for 500. A page is parsed and freed in the event loop: 100
-pods take 10 ms, 500 take 50 and more."""
+"""Objects in one page of a list; 500 in client-go's tools/pager. A page is parsed and freed in the event loop: 100 pods
+take 10 ms, 500 take 50 ms and more."""
 _PAGE_SECONDS = 60.0
 
 
@@ -29,25 +29,23 @@ class Page:
     """A part of a list, as the API server sent it."""
 
     items: list[Object]
-    """They have names, but do not say what they are."""
+    """Objects with names, but without `kind` and `apiVersion`."""
     resource_version: str
-    """Of the whole list; the same in all of its pages."""
+    """The version of the whole list, the same in all of its pages."""
 
 
 async def list_all(client: Reader, resource: Resource, namespace: str = "") -> list[Object]:
-    """The objects of a collection as they were at one moment, as the API server's storage has them.
-
-    Items of lists do not say what they are; here they do.
+    """The objects of a collection at one moment, with `kind` and `apiVersion`, from the API server's storage.
 
     Raises:
-        APIError: It may not be read, or nobody has installed it (404).
-        Unreachable: The API server did not answer, or what came is no list.
+        APIError: The collection is forbidden, or not installed (404).
+        Unreachable: The API server did not answer, or the answer is not a list.
     """
     return [item async for page in pages(client, resource, namespace) for item in page]
 
 
 async def pages(client: Reader, resource: Resource, namespace: str = "") -> AsyncIterator[list[Object]]:
-    """The same a page at a time, for collections that are too large to be held; errors as for `list_all`."""
+    """The objects of a large collection, a page at a time; raises as `list_all` does."""
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
     async for page in raw_pages(client, resource, namespace, limit=PAGE):
         yield [{**head, **item} for item in page.items]
@@ -56,16 +54,16 @@ async def pages(client: Reader, resource: Resource, namespace: str = "") -> Asyn
 async def raw_pages(
     client: Reader, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None, *, limit: int
 ) -> AsyncGenerator[Page]:
-    """The pages of a list as they come; errors as for `list_all`.
+    """The pages of a list as they arrive; raises as `list_all` does.
 
-    No resourceVersion is asked for, which means the newest by quorum: never older than what anybody has seen.
+    The request has no resourceVersion, so the list is the newest by quorum.
 
     Args:
-        client: Whom to ask.
-        resource: What to list.
-        namespace: The one namespace to look at; empty for all.
+        client: Reads from the API server.
+        resource: The resource to list.
+        namespace: The only namespace to list; empty for all.
         query: `labelSelector`, `fieldSelector`.
-        limit: Objects in a page; 0 for all at once.
+        limit: Objects in a page; 0 for one page.
     """
     path, token = resource.path(namespace), ""
     while True:
@@ -73,10 +71,10 @@ async def raw_pages(
         page = await client.get(path, {**(query or {}), **paging}, timeout=_PAGE_SECONDS)
         version, items = lookup(page, ("metadata", "resourceVersion")), lookup(page, ("items",)) or []
         if not (isinstance(version, str) and version and isinstance(items, list) and all(map(name_of, items))):
-            raise BadAnswer(f"GET {path}: the answer is no list of {resource.plural}")
+            raise BadAnswer(f"GET {path}: expected a list of {resource.plural}")
         before, token = token, lookup(page, ("metadata", "continue")) or ""
         yield Page(items, version)
         if not token:
             return
         if token == before or not isinstance(token, str):
-            raise BadAnswer(f"GET {path}: the list of {resource.plural} does not come to an end")
+            raise BadAnswer(f"GET {path}: the list of {resource.plural} does not end")

@@ -1,4 +1,4 @@
-"""Settings of a running cluster: the stored GPUAdmissionPolicy, read again whenever it changes."""
+"""Settings of a running cluster: the stored GPUAdmissionPolicy, parsed whenever it changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-# Registers every rule, so that one which does not exist is seen.
+# Registers every rule, so that unknown rules are found.
 import policies.review  # noqa: F401
 from policies.idle_settings import settings_remarks
 from policies.kubernetes.paths import FieldPath, lookup
@@ -29,65 +29,63 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class SettingsState:
-    """Which settings hold in this process, and what is to be said of those that are stored."""
+    """The settings in use in this process, and problems of the stored ones."""
 
     policy: GPUAdmissionPolicy = DEFAULTS
-    """What holds."""
+    """The settings in use."""
     generation: int | None = None
-    """Of the stored settings, when they were as they hold; None where the built-in defaults hold."""
+    """The generation of the settings in use; None for the built-in defaults."""
     stored: Object | Unknown | None = UNKNOWN
-    """The GPUAdmissionPolicy, trimmed; None where there is none."""
+    """The GPUAdmissionPolicy, trimmed; None if it does not exist."""
     problems: tuple[tuple[FieldPath, str], ...] = ()
-    """Why what is stored does not hold; empty where it does."""
+    """Why the stored settings are not in use; empty if they are."""
     remarks: tuple[tuple[FieldPath, str], ...] = ()
-    """What of it holds without any effect."""
+    """Fields of the settings without any effect."""
 
     @property
-    def held(self) -> str:
-        """Which settings hold, in words."""
+    def used(self) -> str:
+        """The settings in use, in words."""
         return "the built-in defaults" if self.generation is None else f"the settings of generation {self.generation}"
 
 
 class LiveSettings:
-    """The administrator's choices as they are now.
+    """The administrator's current settings; thread-safe.
 
-    Valid settings hold from the moment that the view shows them. Where they are invalid (stored by an older version, or
-    while the webhook that refuses them was away) or unknown, those that this process accepted last stay, and before any
-    the built-in defaults hold. These hold as well where there is no GPUAdmissionPolicy, or not even the kind.
-
-    It can be asked from several threads at once, and costs no more than a look at the view while nothing changes.
+    Valid settings are in use from the moment that the view shows them. If they are invalid (stored by an older version,
+    or while our webhook was not installed) or unknown, the last accepted ones stay in use, or else the built-in defaults.
+    The defaults are also in use if the GPUAdmissionPolicy, or its CRD, does not exist.
     """
 
     def __init__(self, view: ClusterView) -> None:
-        """Args: where the stored settings are seen; each of its answers is another object once something changed."""
+        """The view must return a new object whenever the stored settings change."""
         self._view = view
         self._state = SettingsState()
-        self._told = ""
+        self._logged = ""
         self._lock = threading.Lock()
 
     def __call__(self) -> GPUAdmissionPolicy:
-        """The settings that hold now."""
+        """The settings in use."""
         return self.state.policy
 
     @property
     def state(self) -> SettingsState:
-        """What holds, and what is stored, as the view shows it now."""
-        if self._stored() is not self._state.stored:
+        """The settings in use, and the stored ones, as the view shows them now."""
+        if self._stored_settings() is not self._state.stored:
             with self._lock:
-                # Another thread may have been here first, and seen something newer.
-                self._take(self._stored())
+                # Another thread may have been here first, with newer settings.
+                self._take(self._stored_settings())
         return self._state
 
     def notes(self) -> list[str]:
-        """What is wrong with the stored settings and which hold instead: for the administrator, without full stops."""
+        """Problems of the stored settings, for the administrator, without full stops."""
         state = self.state
         if state.stored is UNKNOWN:
-            return [f"{_KIND} {_NAME} cannot be read, so {state.held} hold"]
+            return [f"{_KIND} {_NAME} cannot be read, using {state.used}"]
         if state.problems:
-            return [f"{_refused(state)}: {_listed(state.problems)}"]
+            return [f"{_refusal(state)}: {_first_of(state.problems)}"]
         return [f"{_KIND} {_NAME}: {path}: {said}" for path, said in state.remarks]
 
-    def _stored(self) -> Object | Unknown | None:
+    def _stored_settings(self) -> Object | Unknown | None:
         return self._view.get(_KIND, _NAME)
 
     def _take(self, stored: Object | Unknown | None) -> None:
@@ -96,24 +94,24 @@ class LiveSettings:
             self._state = replace(before, stored=UNKNOWN, problems=(), remarks=())
             return
         self._state = _state_of(stored, before) if isinstance(stored, dict) else SettingsState(stored=None)
-        self._tell(self._state)
+        self._log(self._state)
 
-    def _tell(self, state: SettingsState) -> None:
-        """Log what became of a change; a list that shows the same as before is none."""
+    def _log(self, state: SettingsState) -> None:
+        """Log the result of a change, unless it is the same message as before."""
         if state.problems:
-            told, level = f"{_refused(state)}: {_listed(state.problems)}", logging.WARNING
+            message, level = f"{_refusal(state)}: {_first_of(state.problems)}", logging.WARNING
         elif state.stored is None:
-            told, level = f"there is no {_KIND} {_NAME}, so {state.held} hold", logging.INFO
+            message, level = f"{_KIND} {_NAME} does not exist, using {state.used}", logging.INFO
         else:
-            remarks = f"; but {_listed(state.remarks)}" if state.remarks else ""
-            told, level = f"{state.held} hold{remarks}", logging.INFO
-        if told != self._told:
-            self._told = told
-            _logger.log(level, "%s", told)
+            remarks = f"; but {_first_of(state.remarks)}" if state.remarks else ""
+            message, level = f"using {state.used}{remarks}", logging.INFO
+        if message != self._logged:
+            self._logged = message
+            _logger.log(level, "%s", message)
 
 
 def generation_of(stored: Object) -> int:
-    """The generation of an object; 0 where it says none."""
+    """The generation of an object; 0 if it has none."""
     generation = lookup(stored, ("metadata", "generation"))
     return generation if isinstance(generation, int) else 0
 
@@ -127,12 +125,12 @@ def _state_of(stored: Object, before: SettingsState) -> SettingsState:
     return SettingsState(policy, generation_of(stored), stored, remarks=remarks)
 
 
-def _refused(state: SettingsState) -> str:
+def _refusal(state: SettingsState) -> str:
     generation = generation_of(state.stored) if isinstance(state.stored, dict) else 0
-    return f"{_KIND} {_NAME}, generation {generation}, is refused, and {state.held} hold instead"
+    return f"{_KIND} {_NAME}, generation {generation}, is invalid, using {state.used} instead"
 
 
-def _listed(problems: tuple[tuple[FieldPath, str], ...]) -> str:
-    """The first few, and how many more there are."""
+def _first_of(problems: tuple[tuple[FieldPath, str], ...]) -> str:
+    """The first few problems, and how many more there are."""
     shown = "; ".join(f"{path}: {said}" for path, said in problems[:_SHOWN])
     return shown if len(problems) <= _SHOWN else f"{shown}; and {len(problems) - _SHOWN} more"

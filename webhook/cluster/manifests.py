@@ -1,4 +1,4 @@
-"""A view of a cluster from its manifests: what a folder of files, or the files under review, tell."""
+"""A view of a cluster from manifests: a folder of files, or the files under review."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import group_of
 from policies.view import UNKNOWN, ClusterView, Unknown
+from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -23,47 +24,45 @@ H = TypeVar("H", bound="Hashable")
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
-_CLUSTER_SCOPED = {
-    "Namespace": "",
-    "Node": "",
-    "RuntimeClass": "node.k8s.io",
-    "DeviceClass": "resource.k8s.io",
-    "ResourceSlice": "resource.k8s.io",
-    "PriorityClass": "scheduling.k8s.io",
-    "ClusterPolicy": "nvidia.com",
-    "GPUCluster": "nvidia.com",
-    "NVIDIADriver": "nvidia.com",
-    "GPUAdmissionPolicy": "gpu-admission.io",
-    "ClusterTrainingRuntime": "trainer.kubeflow.org",
-    "MutatingWebhookConfiguration": "admissionregistration.k8s.io",
-    "ValidatingWebhookConfiguration": "admissionregistration.k8s.io",
-}
-_NAMESPACED = {
-    "ConfigMap": "",
-    "LimitRange": "",
-    "Pod": "",
-    "PodGroup": "scheduling.k8s.io",
-    "ResourceQuota": "",
-    "Secret": "",
-    "ResourceClaim": "resource.k8s.io",
-    "ResourceClaimTemplate": "resource.k8s.io",
-    "GPUQuota": "gpu-admission.io",
-    "TrainingRuntime": "trainer.kubeflow.org",
-}
-_GROUPS = _CLUSTER_SCOPED | _NAMESPACED
-"""The API group of each kind that rules ask for by name: `Node` is also a kind of longhorn.io, and `ClusterPolicy` one of
-kyverno.io. What is no kind of these is kept as it comes."""
+_READ_BY_RULES = (
+    "ClusterPolicy",
+    "ClusterTrainingRuntime",
+    "ConfigMap",
+    "DeviceClass",
+    "GPUAdmissionPolicy",
+    "GPUCluster",
+    "GPUQuota",
+    "LimitRange",
+    "MutatingWebhookConfiguration",
+    "NVIDIADriver",
+    "Namespace",
+    "Node",
+    "Pod",
+    "PodGroup",
+    "PriorityClass",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+    "ResourceQuota",
+    "ResourceSlice",
+    "RuntimeClass",
+    "Secret",
+    "TrainingRuntime",
+    "ValidatingWebhookConfiguration",
+)
+_RESOURCES = {kind: RESOURCES[kind] for kind in _READ_BY_RULES}
+"""The resources of the kinds that rules read. Other groups have kinds of the same names: `Node` of longhorn.io,
+`ClusterPolicy` of kyverno.io. Objects of all other kinds are kept as they are."""
 
 
 class ManifestsView:
-    """Facts from objects that were read before.
+    """Facts from manifests.
 
-    `cluster` is what a cluster is known to hold: of a kind that occurs there, what is not there does not exist; of
-    every other kind nothing is known. An empty list (`kind: PodList, items: []`) makes its kind known. `reviewed` adds
-    the objects under review, which refer to each other but say nothing about what else exists. Objects of another API
-    group than that of the kind that rules mean are left out.
+    `cluster` has the objects of a cluster: if a kind occurs there, all of its objects are known; every other kind is
+    unknown. An empty list (`kind: PodList, items: []`) makes its kind known. `reviewed` has the objects under review,
+    which refer to each other but say nothing about what else exists. Objects of another API group than that of the kind
+    that rules read are ignored.
 
-    The output of `kubectl version -o yaml` among `cluster` gives the API server's version.
+    The output of `kubectl version -o yaml` in `cluster` gives the API server's version.
     """
 
     def __init__(self, cluster: Iterable[Object] = (), reviewed: Iterable[Object] = ()) -> None:
@@ -81,12 +80,12 @@ class ManifestsView:
                     self._reviewed[item["kind"]].append(item)
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
-        """One object; None only where all objects of the kind are known."""
+        """One object; None only if all objects of the kind are known."""
         found = self._objects[kind].get((namespace, name)) if kind in self._objects else None
         return found if found is not None or kind in self._known else UNKNOWN
 
     def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
-        """All objects of a kind, where they are known."""
+        """All objects of a kind, if they are known."""
         if kind not in self._known:
             return UNKNOWN
         return [item for (where, _), item in self._objects[kind].items() if not namespace or where == namespace]
@@ -96,7 +95,7 @@ class ManifestsView:
         return self._reviewed.get(kind, ())
 
     def server_version(self) -> tuple[int, int] | Unknown:
-        """The version that `kubectl version` told."""
+        """The version in the output of `kubectl version`."""
         return self._version
 
     def derive(self, function: Callable[[ClusterView], T]) -> T:
@@ -112,46 +111,46 @@ class ManifestsView:
             return UNKNOWN
         if (kind, function) not in self._derived:
             self._derived[kind, function] = [function(item) for item in self._objects[kind].values()]
-        parts: Sequence[T] = self._derived[kind, function]
-        return parts
+        results: Sequence[T] = self._derived[kind, function]
+        return results
 
     def count_each(self, kind: str, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
-        """For how many objects of a kind `function` gives the same."""
-        parts = self.derive_each(kind, function)
-        return UNKNOWN if parts is UNKNOWN else Counter(part for part in parts if part is not None)
+        """The number of objects of a kind for each value of `function`."""
+        results = self.derive_each(kind, function)
+        return UNKNOWN if results is UNKNOWN else Counter(each for each in results if each is not None)
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
-        """Nothing: of manifests all pods are listed, where any are known."""
+        """Empty if pods are known: manifests list all of them."""
         return {} if "Pod" in self._known else UNKNOWN
 
     def _add_known(self, document: Object) -> None:
         version = lookup(document, ("serverVersion", "gitVersion"))
         if isinstance(version, str) and (match := _VERSION.match(version)):
             self._version = int(match.group(1)), int(match.group(2))
-        if (kind := _kind_of_items(document)) and _is_meant(kind, document):
+        if (kind := _kind_of_items(document)) and _is_of_known_group(kind, document):
             self._known.add(kind)
         for item in unwrap_lists(document):
             if self._add(item):
                 self._known.add(item["kind"])
 
     def _add(self, item: Object) -> bool:
-        """Keep an object, unless its kind is another group's namesake of one that rules ask for."""
+        """Keep an object, unless it is of another group than the kind of this name that rules read."""
         kind = item["kind"]
-        if not _is_meant(kind, item):
+        if not _is_of_known_group(kind, item):
             return False
         self._objects[kind][_namespace(kind, item), name_of(item)] = item
         return True
 
 
-def _is_meant(kind: str, document: Object) -> bool:
-    return _GROUPS.get(kind, group_of(document)) == group_of(document)
+def _is_of_known_group(kind: str, document: Object) -> bool:
+    return kind not in _RESOURCES or _RESOURCES[kind].group == group_of(document)
 
 
 def _namespace(kind: str, item: Object) -> str:
-    """Where an object is: of a kind whose scope nobody here knows, where it says itself."""
-    if kind in _CLUSTER_SCOPED:
-        return ""
-    return namespace_of(item) or ("default" if kind in _NAMESPACED else "")
+    """The namespace of an object; if the scope of its kind is unknown, the one that it names."""
+    if kind not in _RESOURCES:
+        return namespace_of(item)
+    return (namespace_of(item) or "default") if _RESOURCES[kind].namespaced else ""
 
 
 def unwrap_lists(document: Any) -> Iterable[Object]:
@@ -168,7 +167,7 @@ def unwrap_lists(document: Any) -> Iterable[Object]:
 
 
 def _kind_of_items(document: Object) -> str | None:
-    """What a list holds, empty for a `List` of anything; None for what is no list. Go writes no items as null."""
+    """The kind of a list's items, empty for a `List`; None for other documents. Go writes an empty list as null."""
     kind, items = document.get("kind"), document.get("items", ())
     listed = isinstance(kind, str) and kind.endswith("List") and isinstance(items, list | None)
     return kind.removesuffix("List") if isinstance(kind, str) and listed else None

@@ -1,4 +1,4 @@
-"""Which proxy the environment puts in front of an API server."""
+"""The proxy to an API server, by the environment variables."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["proxy_for"]
 def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
     """The proxy for a URL; None for a direct connection.
 
-    As client-go has it (golang.org/x/net/http/httpproxy): HTTPS_PROXY or HTTP_PROXY in capitals or small letters, and
-    NO_PROXY with names, domains, addresses, networks such as 10.0.0.0/8, ports, or `*`. Python's own reading knows no
-    networks, and clusters' NO_PROXY are made of them.
+    As in client-go (golang.org/x/net/http/httpproxy): HTTPS_PROXY or HTTP_PROXY in upper or lower case, and NO_PROXY with
+    names, domains, addresses, networks such as 10.0.0.0/8, ports, or `*`. Python's own parser does not support networks,
+    which the NO_PROXY of most clusters contains.
     """
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")

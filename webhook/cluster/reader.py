@@ -12,7 +12,7 @@ __all__ = ["Contact", "Reader"]
 
 
 class Reader(Protocol):
-    """The part of `APIClient` that lists and watches need."""
+    """The methods of `APIClient` that lists and watches need."""
 
     async def get(self, path: str, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
         """One JSON document."""
@@ -31,16 +31,15 @@ class Reader(Protocol):
 
 
 class Contact:
-    """A client for one reflector, which notes what comes of its requests. Bookmarks are contact, too."""
+    """A reader for one reflector that records when the API server last answered; bookmarks count."""
 
     def __init__(self, client: Reader, clock: Callable[[], float]) -> None:
-        """Args: whom to ask, and monotonic seconds."""
         self._client = client
         self._clock = clock
         self.last: float | None = None
-        """When something last came, by the clock; None before."""
+        """The time of the last answer, by the clock; None before the first."""
         self.lists = 0
-        """Lists that were begun; one of many pages is one."""
+        """Lists that were started; a list of many pages counts once."""
 
     async def get(self, path: str, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
         """As the client's."""
@@ -59,12 +58,12 @@ class Contact:
     ) -> AsyncGenerator[dict[str, Any]]:
         """As the client's."""
 
-        def opened() -> None:
+        def on_open_too() -> None:
             self.last = self._clock()
             if on_open is not None:
                 on_open()
 
-        events = self._client.watch(path, query, read_timeout=read_timeout, on_open=opened)
+        events = self._client.watch(path, query, read_timeout=read_timeout, on_open=on_open_too)
         async with contextlib.aclosing(events):
             async for event in events:
                 self.last = self._clock()

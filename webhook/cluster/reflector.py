@@ -1,8 +1,8 @@
-"""Keeping a store equal to what the API server has: list, watch, and begin again whenever something is wrong.
+"""Keeps a store equal to the API server: lists, watches, and starts again after every error.
 
-A watch is resumed where it ended for as long as the server knows that moment. A new list is taken where it does not
-(410), where what came makes no sense or tells of the past, and where the server refuses a third time to go on: it may
-have been set back to a moment before ours. Nothing gives up: what goes wrong becomes the store's state, with a reason.
+A watch resumes where the last one ended. A new list is read if the server no longer knows that resourceVersion (410), if
+an event is invalid or older than the last one, and if the server refuses the watch for the third time: etcd may have been
+restored to an earlier moment. A reflector never ends; an error becomes the store's state, with a reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from webhook.cluster.answers import status_error
 from webhook.cluster.clockwork import Pace
 from webhook.cluster.errors import APIError, BadAnswer, ClusterError
 from webhook.cluster.lists import PAGE, raw_pages
-from webhook.cluster.store import is_older
+from webhook.cluster.store import Listing, is_older
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,16 +36,16 @@ _logger = logging.getLogger("gpu_admission.cluster")
 
 
 class Reflector:
-    """Fills a store from the API server, and keeps it so.
+    """Fills a store from the API server, and keeps it up to date.
 
     Args:
-        client: Whom to ask.
-        resource: What to list and watch.
-        store: Where to keep it.
-        namespace: The one namespace to look at; empty for all.
+        client: Reads from the API server.
+        resource: The resource to list and watch.
+        store: Keeps the objects.
+        namespace: The only namespace to read; empty for all.
         query: `labelSelector`, `fieldSelector`.
-        on_state: Called when the store enters a state, with the reason.
-        pace: How long to wait for what.
+        on_state: Called when the store enters a state.
+        pace: Pauses and time-outs.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Reflector:
         *,
         namespace: str = "",
         query: Mapping[str, str] | None = None,
-        on_state: Callable[[State, str], None] | None = None,
+        on_state: Callable[[], None] | None = None,
         pace: Pace | None = None,
     ) -> None:
         self.resource = resource
@@ -68,13 +68,13 @@ class Reflector:
         self._on_state = on_state
         self._pace = pace or Pace()
         self._resume = ""
-        """The resourceVersion to go on from; empty where a list is needed."""
+        """The resourceVersion to resume from; empty if a list is needed."""
         self._failures = 0
-        """In a row."""
+        """Failures in a row."""
         self._refusals = 0
-        """Answers in a row that say that we may not, or that nothing is served."""
+        """Answers 403 and 404 in a row."""
         self._opened = math.inf
-        self._told = (store.state, store.reason)
+        self._reported = (store.state, store.reason)
 
     async def run(self) -> NoReturn:
         """List and watch until cancelled."""
@@ -82,21 +82,21 @@ class Reflector:
             await self._pace.clockwork.sleep(await self.turn())
 
     async def turn(self) -> float:
-        """List if need be, watch once, and say how many seconds to wait before the next turn."""
+        """List if necessary, and watch once; returns the seconds until the next turn."""
         self._opened = math.inf
         try:
             if not self._resume:
                 await self._list()
             await self._watch()
         except ClusterError as error:
-            return self._failed(error)
+            return self._handle_failure(error)
         except Exception as error:
-            # A defect that one object brings out, in what trims it, is not to stop this kind for ever.
-            _logger.exception("cached %s cannot be kept up to date because of a defect", self.resource.name)
+            # One object that shows a defect in our code must not stop this kind for ever.
+            _logger.exception("cannot keep cached %s up to date because of a defect", self.resource.name)
             self._resume = ""
             self._enter("stale", f"a defect, {type(error).__name__}: {error}")
             return self._pause()
-        if self._watched() < self._pace.brief:
+        if self._seconds_open() < self._pace.brief:
             return self._pause()
         self._failures = 0
         return 0.0
@@ -108,20 +108,20 @@ class Reflector:
         except APIError as error:
             if not error.gone:
                 raise
-            # The pages took longer than the server keeps its history. All at once is dear, but cannot expire.
+            # The pages took longer than the server keeps its history. A list in one page is costly, but cannot expire.
             self._resume = await self._list_by(0)
         if is_older(self._resume, before):
             _logger.warning(
-                "cached %s went back from resourceVersion %s to %s; was etcd restored from a backup?",
+                "resourceVersion of cached %s decreased from %s to %s; was etcd restored from a backup?",
                 self.resource.name,
                 before,
                 self._resume,
             )
-        self._tell()
+        self._report()
 
     async def _list_by(self, limit: int) -> str:
-        """Put a list into the store, in pages of `limit`, or at once for 0; its resourceVersion."""
-        listing, version = self.store.listing(), ""
+        """Read a list into the store, in pages of `limit`, or one page for 0; returns its resourceVersion."""
+        listing, version = Listing(self.store), ""
         pages = raw_pages(self._client, self.resource, self._namespace, self._query, limit=limit)
         async with contextlib.aclosing(pages):
             async for page in pages:
@@ -131,26 +131,26 @@ class Reflector:
         return version
 
     async def _watch(self) -> None:
-        seconds = self._pace.watch()
+        seconds = self._pace.watch_seconds()
         query = {"resourceVersion": self._resume, "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
         events = self._client.watch(
             self._path,
             {**self._query, **query},
             read_timeout=seconds + self._pace.silence,
-            on_open=self._agreed,
+            on_open=self._handle_open,
         )
         async with contextlib.aclosing(events):
             async for event in events:
                 self._take(event)
 
-    def _agreed(self) -> None:
-        """The server goes on from where we are."""
+    def _handle_open(self) -> None:
+        """Called when the server has accepted the watch."""
         self._opened = self._pace.clockwork.clock()
         self._refusals = 0
         self._enter("synced")
 
-    def _watched(self) -> float:
-        """For how many seconds the watch of this turn has been open; less than none where it was not."""
+    def _seconds_open(self) -> float:
+        """Seconds since the watch of this turn was accepted; negative if it was not."""
         return self._pace.clockwork.clock() - self._opened
 
     def _take(self, event: dict[str, Any]) -> None:
@@ -162,23 +162,21 @@ class Reflector:
             isinstance(item, dict) and isinstance(version, str) and version and (kind == "BOOKMARK" or name_of(item))
         )
         if kind not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK") or not is_whole:
-            raise BadAnswer(f"GET {self._path}, watching: an event of type {str(kind)[:50]!r} is none")
+            raise BadAnswer(f"GET {self._path}, watching: invalid event of type {str(kind)[:50]!r}")
         if is_older(version, self._resume):
-            raise BadAnswer(
-                f"GET {self._path}, watching: after resourceVersion {self._resume} came {version[:50]}, which is older"
-            )
+            raise BadAnswer(f"GET {self._path}, watching: resourceVersion {version[:50]} after {self._resume} is older")
         self.store.apply(event)
         self._resume = version
 
-    def _failed(self, error: ClusterError) -> float:
-        """Note what went wrong, decide where to go on, and say how long to wait before."""
+    def _handle_failure(self, error: ClusterError) -> float:
+        """Set the store's state and where to resume; returns the seconds until the next turn."""
         code = error.code if isinstance(error, APIError) else 0
         self._refusals = self._refusals + 1 if code in (403, 404) else 0
-        if self._refusals and self._is_believed():
+        if self._refusals and self._is_refusal_final():
             self._resume, self._failures = "", 0
             self._enter("forbidden" if code == 403 else "absent", str(error))
-            return self._pace.missing()
-        if self._watched() >= self._pace.steady:
+            return self._pace.pause_if_missing()
+        if self._seconds_open() >= self._pace.steady:
             self._failures = 0
         pause = self._pause(error.retry_after)
         is_lost = code == 410 or isinstance(error, BadAnswer)
@@ -187,11 +185,11 @@ class Reflector:
         self._enter("stale", str(error))
         return pause
 
-    def _is_believed(self) -> bool:
-        """Whether we may not, or nothing is served.
+    def _is_refusal_final(self) -> bool:
+        """True if the resource counts as forbidden or not served.
 
-        One that could be read is not given up for one refusal: an API server that has just started refuses what it
-        should not until it knows all roles and CRDs (kubernetes/kubernetes issue 121635).
+        A resource that could be read is not dropped after one refusal: an API server that has just started may refuse
+        requests until it knows all roles and CRDs (kubernetes/kubernetes issue 121635).
         """
         return self.store.state not in ("synced", "stale") or self._refusals > _MOST_REFUSALS
 
@@ -201,16 +199,16 @@ class Reflector:
 
     def _enter(self, state: State, reason: str = "") -> None:
         self.store.mark(state, reason)
-        self._tell()
+        self._report()
 
-    def _tell(self) -> None:
-        """Log a state or a reason that is new, and report a state that is."""
-        before, self._told = self._told, (self.store.state, self.store.reason)
-        if self._told == before:
+    def _report(self) -> None:
+        """Log a new state or reason, and call `on_state` for a new state."""
+        before, self._reported = self._reported, (self.store.state, self.store.reason)
+        if self._reported == before:
             return
-        # What is absent is often just not installed; whoever needs it says so.
+        # An absent resource is often just not installed; rules that need it report it.
         level = logging.INFO if self.store.state in ("synced", "absent") else logging.WARNING
         because = f": {self.store.reason}" if self.store.reason else ""
         _logger.log(level, "cached %s are %s%s", self.resource.name, self.store.state, because)
         if self._on_state is not None and self.store.state != before[0]:
-            self._on_state(self.store.state, self.store.reason)
+            self._on_state()

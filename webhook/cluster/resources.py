@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from policies.kubernetes.names import plural
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import items_at, lookup
 from policies.kubernetes.workloads import WORKLOAD_KINDS
 from webhook.cluster.errors import APIError
 
@@ -31,34 +31,36 @@ class Resource:
     plural: str
     kind: str
     namespaced: bool
+    short_names: tuple[str, ...] = ()
+    """As `kubectl api-resources` lists them."""
 
     @property
     def api_version(self) -> str:
-        """What objects write as their `apiVersion`: `v1`, `apps/v1`."""
+        """The `apiVersion` of objects: `v1`, `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def name(self) -> str:
-        """What `kubectl get` calls it without a doubt: `pods`, `jobs.batch`."""
+        """The unambiguous name for `kubectl get`: `pods`, `jobs.batch`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of one object, or of the collection where no name is given.
+        """The path of one object, or of the collection if no name is given.
 
         Args:
-            namespace: Where the object is; empty for objects that are in none, and for a list of all namespaces.
-            name: Which object; empty for the collection.
-            subresource: `status`, `binding` and the like of one object.
+            namespace: The namespace of the object; empty for cluster-scoped objects, and for a list of all namespaces.
+            name: The name of the object; empty for the collection.
+            subresource: `status`, `binding` and the like.
 
         Raises:
-            ValueError: no object can have this namespace or name, or one of them is missing or too much.
+            ValueError: The namespace or the name is invalid, missing, or must not be given.
         """
         if namespace and not self.namespaced:
-            raise ValueError(f"a {self.kind} is in no namespace, but {namespace[:63]!r} was given")
+            raise ValueError(f"a {self.kind} has no namespace, but {namespace[:63]!r} was given")
         if name and self.namespaced and not namespace:
-            raise ValueError(f"a {self.kind} is in a namespace, but none was given for {name[:253]!r}")
+            raise ValueError(f"a {self.kind} needs a namespace, but none was given for {name[:253]!r}")
         if subresource and not name:
-            raise ValueError(f"{subresource!r} is a part of one {self.kind}, but no name was given")
+            raise ValueError(f"subresource {subresource!r} needs the name of a {self.kind}")
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         parts += ["namespaces", _segment(namespace)] if namespace else []
         parts += [self.plural]
@@ -67,15 +69,40 @@ class Resource:
 
 
 def _segment(name: str) -> str:
-    """A name as one step of a path. What the API server takes for none: apimachinery pkg/api/validation/path/name.go."""
+    """A name as one segment of a path. Source: apimachinery pkg/api/validation/path/name.go."""
     if name in (".", "..") or "/" in name or "%" in name:
-        raise ValueError(f'no object is called {name[:253]!r}: a name is not "." or ".." and has no "/" or "%"')
+        raise ValueError(f'invalid name {name[:253]!r}: must not be "." or "..", and must not contain "/" or "%"')
     return quote(name, safe=":")
 
 
 def _resources(group: str, version: str, kinds: str, *, namespaced: bool) -> list[Resource]:
-    """Resources whose plural is the kind in lower case with an ending as English has it."""
-    return [Resource(group, version, plural(kind), kind, namespaced) for kind in kinds.split()]
+    """Resources whose name is the English plural of the kind."""
+    names = ((kind, tuple(_SHORT_NAMES.get(kind, "").split())) for kind in kinds.split())
+    return [Resource(group, version, plural(kind), kind, namespaced, short) for kind, short in names]
+
+
+_SHORT_NAMES = {
+    "ConfigMap": "cm",
+    "CronJob": "cj",
+    "CustomResourceDefinition": "crd crds",
+    "DaemonSet": "ds",
+    "Deployment": "deploy",
+    "Event": "ev",
+    "LeaderWorkerSet": "lws",
+    "LimitRange": "limits",
+    "Namespace": "ns",
+    "NetworkPolicy": "netpol",
+    "Node": "no",
+    "Pod": "po",
+    "PodDisruptionBudget": "pdb",
+    "PriorityClass": "pc",
+    "ReplicaSet": "rs",
+    "ReplicationController": "rc",
+    "ResourceQuota": "quota",
+    "Service": "svc",
+    "ServiceAccount": "sa",
+    "StatefulSet": "sts",
+}
 
 
 _ALL = [
@@ -131,8 +158,8 @@ _ALL = [
 ]
 
 RESOURCES: Mapping[str, Resource] = MappingProxyType({resource.kind: resource for resource in _ALL})
-"""By kind, in the version that is written here: the one Kubernetes 1.34 and newer serve, or the operator's newest. A
-PodGroup is served only where the feature gate GenericWorkload is on, by 1.36 and newer.
+"""By kind, in the version that Kubernetes 1.34 and newer serve, or the operator's newest. Kubernetes 1.36 and newer serve
+PodGroups only with the feature gate GenericWorkload.
 
 Sources: the API reference of Kubernetes 1.36; the CRDs of gpu-operator, dra-driver-nvidia-gpu, karpenter,
 prometheus-operator, jobset, lws, kuberay, training-operator, mpi-operator, argo-rollouts, grove, kserve, spark-operator
@@ -141,37 +168,35 @@ and trainer.
 
 
 _NAMESAKES = {("batch.volcano.sh", "Job"): Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job", namespaced=True)}
-"""Kinds whose name is also that of a kind in `RESOURCES`."""
+"""Workload kinds that have the name of another kind in `RESOURCES`."""
 
 WORKLOAD_RESOURCES = {key: _NAMESAKES.get(key) or RESOURCES[key[1]] for key in WORKLOAD_KINDS}
-"""By group and kind, of every built-in kind that makes pods."""
+"""The resources of all built-in workload kinds, by group and kind."""
 
 
 async def workload_resources(client: Reader, settings: GPUAdmissionPolicy) -> list[Resource]:
-    """The resources of all kinds that make pods; an added kind that the API server does not serve is left out.
+    """The resources of all workload kinds; omits added kinds that the API server does not serve.
 
     Raises:
         ClusterError: The API server does not answer.
     """
-    added = [await _served(client, each.group, each.kind) for each in settings.workloads.kinds]
+    added = [await _discover_resource(client, each.group, each.kind) for each in settings.workloads.kinds]
     found = {(each.group, each.kind): each for each in added if each is not None}
     return [*{**WORKLOAD_RESOURCES, **found}.values()]
 
 
-async def _served(client: Reader, group: str, kind: str) -> Resource | None:
-    """The resource of a kind in the first version of its group that has it, as clients prefer them."""
-    versions = lookup(await _discovered(client, f"/apis/{group}"), ("versions",))
-    for listed in versions if isinstance(versions, list) else ():
+async def _discover_resource(client: Reader, group: str, kind: str) -> Resource | None:
+    """The resource of a kind in the first version of its group that serves it."""
+    for listed in items_at(await _get_if_served(client, f"/apis/{group}"), ("versions",)):
         version = lookup(listed, ("version",))
-        resources = lookup(await _discovered(client, f"/apis/{group}/{version}"), ("resources",))
-        for each in resources if isinstance(resources, list) else ():
+        for each in items_at(await _get_if_served(client, f"/apis/{group}/{version}"), ("resources",)):
             name, namespaced = lookup(each, ("name",)), lookup(each, ("namespaced",))
             if lookup(each, ("kind",)) == kind and isinstance(name, str) and "/" not in name:
                 return Resource(group, str(version), name, kind, namespaced=bool(namespaced))
     return None
 
 
-async def _discovered(client: Reader, path: str) -> Any:
+async def _get_if_served(client: Reader, path: str) -> Any:
     try:
         return await client.get(path)
     except APIError as error:

@@ -21,61 +21,31 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.cluster.client import APIClient
 
-__all__ = ["LONGEST_REASON", "AuthenticatedUser", "SubjectAccess", "TokenAuthenticator", "review_status"]
+__all__ = ["AuthenticatedUser", "SubjectAccess", "TokenAuthenticator"]
 
-LONGEST_REASON = 300
-"""Characters of what the API server says beside its answer; authenticators and authorizers of others write it."""
-
-
-async def review_status(client: APIClient, kind: str, spec: Object) -> Object:
-    """The status of a review.
-
-    Args:
-        client: Asks the API server.
-        kind: `TokenReview` or `SubjectAccessReview`.
-        spec: The question.
-
-    Raises:
-        APIError: The API server refused.
-        Unreachable: It did not answer, or what came is no review.
-    """
-    resource = RESOURCES[kind]
-    asked = {"apiVersion": resource.api_version, "kind": kind, "spec": spec}
-    try:
-        answer = await client.post(resource.path(), asked)
-    except Unreachable:
-        # A connection that was kept alive may have been closed meanwhile; asking twice changes nothing.
-        answer = await client.post(resource.path(), asked)
-    status: Any = lookup(answer, ("status",))
-    if not isinstance(status, dict):
-        raise BadAnswer(f"POST {resource.path()}: the answer has no status")
-    return status
-
+_LONGEST_REASON = 300
+"""Characters of a reason, which may come from any authenticator or authorizer."""
 
 _logger = logging.getLogger("gpu_admission.cluster")
 
 
 class SubjectAccess:
-    """Asks the API server what users may do, as components of Kubernetes do that leave authorization to it.
-
-    An answer holds for ten seconds, whichever it is.
-    """
+    """Delegated authorization: the API server says what users may do. Answers are cached for ten seconds."""
 
     def __init__(self, client: APIClient, *, clockwork: Clockwork = Clockwork()) -> None:  # noqa: B008 - it is immutable
-        """Args: who asks the API server; time."""
         self._client = client
         self._reviews: SharedReviews[bool] = SharedReviews(clockwork)
 
     async def allows(self, user: AuthenticatedUser, path: str, verb: str) -> bool:
-        """Whether a user may do something to a path that is no resource, as `nonResourceURLs` of a ClusterRole say.
+        """True if a user may access a path, as `nonResourceURLs` of a ClusterRole grant it.
 
         Args:
-            user: Who wants to.
-            path: Of a URL.
+            user: The user.
+            path: The path of a URL.
             verb: An HTTP method in lower case.
 
         Raises:
-            ClusterError: The API server did not say.
+            ClusterError: The API server gave no valid answer.
         """
         spec = {
             "user": user.name,
@@ -87,63 +57,60 @@ class SubjectAccess:
         return await self._reviews.answer(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS), lambda: self._review(spec))
 
     async def _review(self, spec: dict[str, Any]) -> bool:
-        status = await review_status(self._client, "SubjectAccessReview", spec)
+        status = await _review_status(self._client, "SubjectAccessReview", spec)
         allowed = status.get("allowed")
         if not isinstance(allowed, bool):
-            raise BadAnswer("the answer to a SubjectAccessReview does not say whether it is allowed")
+            raise BadAnswer("the status of a SubjectAccessReview has no field allowed")
         if error := status.get("evaluationError"):
-            _logger.warning("an authorizer could not tell: %s", printable(str(error)[:LONGEST_REASON]))
+            _logger.warning("an authorizer failed: %s", printable(str(error)[:_LONGEST_REASON]))
         return allowed and not status.get("denied")
 
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedUser:
-    """Who somebody is, in the words in which authorizers are asked about them."""
+    """A user as authenticators and authorizers know it."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Whatever else the authenticator says; authorizers may look at it."""
+    """Further attributes from the authenticator, for authorizers."""
 
 
 class TokenAuthenticator:
-    """Asks the API server whose tokens are, as components of Kubernetes do that leave authentication to it.
+    """Delegated authentication: the API server says which user a bearer token belongs to.
 
-    Tokens are for the API server's own audience, as `kubectl create token` makes them. An answer holds for ten seconds.
+    Tokens must have the API server's own audience, as those of `kubectl create token` do. Answers are cached for ten
+    seconds.
     """
 
     def __init__(self, client: APIClient, *, clockwork: Clockwork = Clockwork()) -> None:  # noqa: B008 - it is immutable
-        """Args: who asks the API server; time."""
         self._client = client
         self._reviews: SharedReviews[AuthenticatedUser | None] = SharedReviews(clockwork)
 
     async def authenticate(self, token: str) -> AuthenticatedUser | None:
-        """Whose token it is; None where it is nobody's, or no longer valid.
-
-        Args:
-            token: In ASCII.
+        """The user of a token; None if the token is not valid.
 
         Raises:
-            ClusterError: The API server did not say.
+            ClusterError: The API server gave no valid answer.
         """
         return await self._reviews.answer(token.encode(), lambda: self._review(token))
 
     async def _review(self, token: str) -> AuthenticatedUser | None:
-        status = await review_status(self._client, "TokenReview", {"token": token})
+        status = await _review_status(self._client, "TokenReview", {"token": token})
         if status.get("authenticated") is not True:
-            # For the log only: what an authenticator says of a failure may name servers that are not the caller's to know.
+            # For the log only: an authenticator's error may name servers that the caller must not know.
             reason = str(status.get("error") or "no reason given")
-            _logger.info("the API server does not accept a bearer token: %s", printable(reason[:LONGEST_REASON]))
+            _logger.info("the API server does not accept a bearer token: %s", printable(reason[:_LONGEST_REASON]))
             return None
         user = _user_in(status.get("user"))
         if user is None:
-            raise BadAnswer("the answer to a TokenReview says that a token is valid, but not whose it is")
+            raise BadAnswer("the status of a TokenReview has no valid user")
         return user
 
 
 def _user_in(document: Any) -> AuthenticatedUser | None:
-    """The user of an `authentication.k8s.io/v1` UserInfo; None where it is none."""
+    """The user in an `authentication.k8s.io/v1` UserInfo; None if it is invalid."""
     match document:
         case {"username": str(name)} if name:
             groups, uid, extra = (document.get(each) for each in ("groups", "uid", "extra"))
@@ -151,3 +118,23 @@ def _user_in(document: Any) -> AuthenticatedUser | None:
             return None
     known = isinstance(groups or [], list) and isinstance(uid or "", str) and isinstance(extra or {}, dict)
     return AuthenticatedUser(name, tuple(groups or ()), uid or "", extra or {}) if known else None
+
+
+async def _review_status(client: APIClient, kind: str, spec: Object) -> Object:
+    """The status of a TokenReview or SubjectAccessReview.
+
+    Raises:
+        APIError: The API server refused.
+        Unreachable: The API server did not answer, or the answer has no status.
+    """
+    resource = RESOURCES[kind]
+    review = {"apiVersion": resource.api_version, "kind": kind, "spec": spec}
+    try:
+        answer = await client.post(resource.path(), review)
+    except Unreachable:
+        # A kept-alive connection may have been closed meanwhile; a second review has no effects.
+        answer = await client.post(resource.path(), review)
+    status: Any = lookup(answer, ("status",))
+    if not isinstance(status, dict):
+        raise BadAnswer(f"POST {resource.path()}: the answer has no status")
+    return status

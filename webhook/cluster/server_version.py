@@ -1,4 +1,4 @@
-"""The version of the API server, asked again now and then: clusters are upgraded under our feet."""
+"""The version of the API server, read again every five minutes, because clusters are upgraded."""
 
 from __future__ import annotations
 
@@ -17,48 +17,47 @@ if TYPE_CHECKING:
 
     from webhook.cluster.reader import Reader
 
-__all__ = ["ServerVersion", "read_version"]
+__all__ = ["ServerVersion", "parse_version"]
 
 _EVERY_SECONDS = 300.0
-_AGAIN_SECONDS = 10.0
+_RETRY_SECONDS = 10.0
 _NUMBER = re.compile(r"\d+")
 
 _logger = logging.getLogger("gpu_admission.cluster")
 
 
 class ServerVersion:
-    """Asks `/version`, which every authenticated client may read."""
+    """Reads `/version`, which is open to every authenticated client."""
 
     def __init__(self, client: Reader, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        """Args: whom to ask, and what waits."""
         self._client = client
         self._sleep = sleep
-        self._told = ""
+        self._logged = ""
 
-    async def ask_for_ever(self, take: Callable[[tuple[int, int] | Unknown], None]) -> NoReturn:
-        """Hand over the version every 5 minutes; while there is no answer, the last one holds."""
+    async def run(self, take: Callable[[tuple[int, int] | Unknown], None]) -> NoReturn:
+        """Pass the version to `take` every 5 minutes; without an answer, the last one stays."""
         while True:
-            await self._sleep(await self.ask(take))
+            await self._sleep(await self.read(take))
 
-    async def ask(self, take: Callable[[tuple[int, int] | Unknown], None]) -> float:
-        """Ask once, hand over the answer, and say after how many seconds to ask again."""
+    async def read(self, take: Callable[[tuple[int, int] | Unknown], None]) -> float:
+        """Read once, and pass the version to `take`; returns the seconds until the next read."""
         try:
-            take(read_version(await self._client.get("/version")))
+            take(parse_version(await self._client.get("/version")))
         except ClusterError as error:
-            # Once, however often it comes again.
-            level = logging.DEBUG if str(error) == self._told else logging.WARNING
-            self._told = str(error)
-            _logger.log(level, "the API server does not tell its version: %s", error)
-            return _AGAIN_SECONDS
-        self._told = ""
+            # A repeated error is logged once.
+            level = logging.DEBUG if str(error) == self._logged else logging.WARNING
+            self._logged = str(error)
+            _logger.log(level, "cannot read the version of the API server: %s", error)
+            return _RETRY_SECONDS
+        self._logged = ""
         return _EVERY_SECONDS
 
 
-def read_version(answer: Any) -> tuple[int, int] | Unknown:
-    """Major and minor version; managed clusters write `36+` as the minor one.
+def parse_version(answer: Any) -> tuple[int, int] | Unknown:
+    """Major and minor version; managed clusters write the minor version as `36+`.
 
-    An API server that runs with `--emulated-version` behaves as the older one and drops fields that it does not know, as
-    during upgrades; it says so beside its own version, seen on 1.36.2.
+    An API server with `--emulated-version` behaves as the older version and drops newer fields, as during upgrades. It
+    reports that version too; seen on 1.36.2.
     """
     return _version(answer, "emulationMajor", "emulationMinor") or _version(answer, "major", "minor") or UNKNOWN
 

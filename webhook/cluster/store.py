@@ -1,4 +1,4 @@
-"""What one reflector keeps: the objects of one resource, trimmed, and how far they can be believed."""
+"""The trimmed objects of one resource, which a reflector keeps up to date."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from webhook.cluster.store_counts import OtherPods, Tallies
+from webhook.cluster.store_counts import OtherPods, ValueCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from webhook.cluster.resources import Resource
-    from webhook.cluster.store_counts import Gone
+    from webhook.cluster.store_counts import DeletedUids
 
 __all__ = ["NOT_LISTED", "Listing", "State", "Store", "is_older"]
 
 H = TypeVar("H", bound="Hashable")
 
-NOT_LISTED = "it was not listed yet"
-"""Why a store waits of which nobody has said that it cannot be listed."""
+NOT_LISTED = "not listed yet"
+"""The reason of a store that waits, until a list fails."""
 
 State = Literal["waiting", "synced", "stale", "absent", "forbidden"]
-"""How far a store can be believed.
+"""The state of a store.
 
-- `waiting`: it was never filled; nothing is known.
-- `synced`: it has what the API server has, but for what is on its way.
-- `stale`: it was synced, and since then changes may have been missed.
+- `waiting`: it was never filled; its objects are unknown.
+- `synced`: it has the objects of the API server, except for events in transit.
+- `stale`: it was synced; changes since then may be missing.
 - `absent`: the API server does not serve the resource; there are no objects.
-- `forbidden`: RBAC does not let us list or watch it; nothing is known.
+- `forbidden`: RBAC forbids to list or watch the resource; its objects are unknown.
 """
 
 _Namespace = dict[str, "Object"]
-"""What is kept of objects, by name."""
+"""The kept objects of a namespace, by name."""
 
 
 class Store:
     """The objects of one resource, by namespace and name.
 
-    What is kept belongs to the store: nobody changes it. A change replaces an object by a new one; one that trims to
-    the same is no change, so that the heartbeats of nodes do not look like news.
+    Kept objects are never changed, only replaced. An object that trims to the same as before is not a change, so that
+    heartbeats of nodes do not make caches outdated.
 
     Args:
-        resource: What is kept. Objects in lists come without `kind` and `apiVersion`; here they get them.
-        trim: What to keep of an object; None for an object that is of no interest. It is not to change its argument.
-        others: Counts the pods that are not kept; None for a store of which nobody asks that.
-        gone: Remembers what was kept and is no more; None for a store of which nobody asks that.
-        tallied: Functions of which `counts` is asked often.
+        resource: The resource. Objects in lists lack `kind` and `apiVersion`, which the store adds.
+        trim: Returns the part of an object to keep, or None to drop it; must not change its argument.
+        others: Sums the requests of the pods that are not kept; None for other resources.
+        gone: Records the UIDs of objects that are no longer kept; None if they are not needed.
+        counted: Functions whose values are counted change by change, for `counts`.
         clock: Seconds, for `since`.
     """
 
@@ -59,23 +59,23 @@ class Store:
         trim: Callable[[Object], Object | None] | None = None,
         *,
         others: OtherPods | None = None,
-        gone: Gone | None = None,
-        tallied: tuple[Callable[[Object], Any], ...] = (),
+        gone: DeletedUids | None = None,
+        counted: tuple[Callable[[Object], Any], ...] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.resource = resource
         self.others = others
         self.gone = gone
-        self.tallies = Tallies(tallied)
+        self.value_counts = ValueCounts(counted)
         self.state: State = "waiting"
         self.reason = NOT_LISTED
-        """Why the state is not `synced`; empty where it is."""
+        """Why the state is not `synced`; empty if it is."""
         self.since = clock()
         """When the state was entered."""
         self.version = 0
-        """Grows whenever an answer of this store can differ from the one before: objects or state; not `others`."""
+        """Grows with every change of objects or state; not of `others`."""
         self.resource_version = ""
-        """How far the API server's history is contained; empty before the first list."""
+        """The resourceVersion of the last list or event; empty before the first list."""
         self._trim = trim
         self._clock = clock
         self._namespaces: dict[str, _Namespace] = {}
@@ -85,19 +85,19 @@ class Store:
         return sum(map(len, self._namespaces.values()))
 
     def get(self, namespace: str, name: str) -> Object | None:
-        """One object, None where the store has none; the state says what that is worth."""
+        """One object; None if the store does not have it, which may mean little in the current state."""
         return self._namespaces.get(namespace, {}).get(name)
 
     def list(self, namespace: str = "") -> Sequence[Object]:
-        """All objects, of one namespace where one is given.
+        """All objects, or those of one namespace.
 
-        Other threads may ask as well, while the loop takes events: each dict is copied in one step, and what was
-        gathered is remembered where a change that came meanwhile has thrown it away already.
+        Thread-safe while the event loop applies events: each dict is copied in one step, and the result is cached in the
+        dict that a concurrent change has replaced.
         """
         listed = self._listed
         found = listed.get(namespace)
         if found is None:
-            # Callers name namespaces that do not exist as often as they like, so nothing is remembered of these.
+            # Callers may name any number of namespaces that do not exist, so these are not cached.
             if namespace and namespace not in self._namespaces:
                 return ()
             where = [self._namespaces.get(namespace, {})] if namespace else [*self._namespaces.values()]
@@ -106,21 +106,14 @@ class Store:
         return found
 
     def counts(self, function: Callable[[Object], H | None]) -> Mapping[H, int]:
-        """For how many objects `function` gives the same; None is left out. Of functions that are tallied it is known."""
-        known = self.tallies.of(function)
+        """The number of objects for each value of `function`, without None."""
+        known = self.value_counts.counts(function)
         if known is not None:
             return known
         return Counter(value for value in map(function, self.list()) if value is not None)
 
-    def listing(self) -> Listing:
-        """Begin to take a list page by page. The store keeps what it has until the list is finished."""
-        return Listing(self)
-
     def apply(self, event: dict[str, Any]) -> None:
-        """Take one event of a watch: ADDED, MODIFIED, DELETED, or BOOKMARK, which says only how far the history is.
-
-        An event that tells of an older state than the one that the store has come to changes nothing.
-        """
+        """Apply an event of a watch: ADDED, MODIFIED, DELETED, or BOOKMARK; ignores events of an older version."""
         item = event["object"]
         version = _version_of(item)
         if is_older(version, self.resource_version):
@@ -133,31 +126,31 @@ class Store:
         """Enter a state. Objects of a resource that is absent or forbidden are dropped.
 
         Args:
-            state: `stale` leaves a store of which nothing is known in its state, with the new reason.
-            reason: Why.
+            state: `stale` does not change the state of a store whose objects are unknown, only its reason.
+            reason: Why the store is not synced.
         """
         if state == "stale" and self.state in ("waiting", "forbidden"):
             state = self.state
         if state in ("absent", "forbidden"):
             self._namespaces, self.resource_version = {}, ""
-            self.tallies = Tallies(self.tallies.functions)
+            self.value_counts = ValueCounts(self.value_counts.functions)
             if self.others is not None:
                 self.others.replace(OtherPods())
         if state != self.state:
             self.state, self.since = state, self._clock()
-            self._changed()
+            self._count_change()
         self.reason = reason
 
-    def kept(self, item: Object) -> Object | None:
-        """What is kept of an object; None where it is of no interest."""
+    def trim(self, item: Object) -> Object | None:
+        """The part of an object that is kept; None if it is dropped."""
         kept = item if self._trim is None else self._trim(item)
         if kept is None or ("kind" in kept and "apiVersion" in kept):
             return kept
         return {"apiVersion": self.resource.api_version, "kind": self.resource.kind, **kept}
 
     def _put(self, namespace: str, name: str, item: Object | None) -> None:
-        """Take an object as it is now; None where it is gone."""
-        kept = None if item is None else self.kept(item)
+        """Keep an object in its new state; None if it is deleted."""
+        kept = None if item is None else self.trim(item)
         if self.others is not None:
             self.others.put(namespace, name, item if kept is None else None)
         named = self._namespaces.get(namespace, {})
@@ -172,72 +165,75 @@ class Store:
                 del self._namespaces[namespace]
         else:
             self._namespaces.setdefault(namespace, named)[name] = kept
-        self.tallies.change(before, kept)
-        self._changed()
+        self.value_counts.change(before, kept)
+        self._count_change()
 
-    def _note_gone(self, gone: Gone, namespaces: dict[str, _Namespace], resource_version: str) -> None:
-        if is_older(resource_version, self.resource_version):
-            # What an etcd that was restored has again is there once more.
-            gone.clear()
-        gone.add(_objects(self._namespaces), _objects(namespaces))
-
-    def _changed(self) -> None:
-        # In this order: what another thread lists and takes for new has to be new.
+    def _count_change(self) -> None:
+        # In this order, so that a thread which sees the new version lists the new objects.
         self._listed = {}
         self.version += 1
 
     def _replace(
-        self, namespaces: dict[str, _Namespace], others: OtherPods | None, tallies: Tallies, resource_version: str
+        self,
+        namespaces: dict[str, _Namespace],
+        others: OtherPods | None,
+        value_counts: ValueCounts,
+        resource_version: str,
     ) -> None:
-        same = namespaces == self._namespaces
+        is_same = namespaces == self._namespaces
         if self.gone is not None:
-            self._note_gone(self.gone, namespaces, resource_version)
+            if is_older(resource_version, self.resource_version):
+                # etcd was restored: deleted objects may exist again.
+                self.gone.clear()
+            self.gone.add(_objects(self._namespaces), _objects(namespaces))
         self._namespaces, self.resource_version = namespaces, resource_version
-        self.tallies = tallies
+        self.value_counts = value_counts
         if self.others is not None and others is not None:
             self.others.replace(others)
-        if not same:
-            self._changed()
+        if not is_same:
+            self._count_change()
         self.mark("synced")
 
 
 class Listing:
-    """A list on its way into a store: trimmed page by page, so that the whole is never in memory untrimmed."""
+    """A list that is read into a store; trims page by page, so that the whole is never in memory untrimmed.
+
+    The store keeps its objects until the list is finished.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._namespaces: dict[str, _Namespace] = {}
         self._others = None if store.others is None else OtherPods(store.others)
-        self._tallies = Tallies(store.tallies.functions)
+        self._value_counts = ValueCounts(store.value_counts.functions)
 
     def add(self, objects: Iterable[Object]) -> None:
-        """Take the objects of one page."""
+        """Add the objects of one page."""
         for item in objects:
-            kept = self._store.kept(item)
+            kept = self._store.trim(item)
             namespace, name = namespace_of(item), name_of(item)
             if kept is not None:
                 before = self._store.get(namespace, name)
-                # One object for what did not change: twice a cluster would be too much, and parts are known by it.
-                same = before if before == kept else kept
-                self._namespaces.setdefault(namespace, {})[name] = same
-                self._tallies.change(None, same)
+                # An unchanged object keeps its identity: it saves memory, and cached results are found by it.
+                shared = before if before == kept else kept
+                self._namespaces.setdefault(namespace, {})[name] = shared
+                self._value_counts.change(None, shared)
             elif self._others is not None:
                 self._others.put(namespace, name, item)
 
     def finish(self, resource_version: str) -> None:
-        """Put the list in place of everything that the store has, and the store is synced.
+        """Replace everything in the store by this list; the store is synced then.
 
-        A consistent list is the truth even where it is older than what the store has: an etcd that was restored from
-        a backup begins again at an earlier version.
+        A consistent list is valid even if it is older than the store: etcd restored from a backup has an earlier version.
         """
-        self._store._replace(self._namespaces, self._others, self._tallies, resource_version)
+        self._store._replace(self._namespaces, self._others, self._value_counts, resource_version)
 
 
 def is_older(version: str, than: str) -> bool:
-    """Whether one resourceVersion comes before another of the same resource.
+    """True if one resourceVersion is before another of the same resource.
 
-    Decimal numbers of any length are in order, by the API conventions of Kubernetes 1.35 and newer (KEP-5504); what is
-    no number is not compared, and counts as new.
+    Decimal numbers of any length are ordered, by the API conventions of Kubernetes 1.35 and newer (KEP-5504). Other
+    strings are not compared, and count as new.
     """
     if not (version.isascii() and version.isdigit() and than.isascii() and than.isdigit()):
         return False

@@ -1,4 +1,4 @@
-"""What a store keeps beside its objects: counts of values, requests of pods that are not kept, UIDs of deleted objects."""
+"""What a store keeps beside its objects: value counts, requests of other pods, UIDs of deleted objects."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
 
-__all__ = ["Gone", "OtherPods", "Tallies"]
+__all__ = ["DeletedUids", "OtherPods", "ValueCounts"]
 
 _Record = tuple[str, "Amounts"]
-"""A pod's node, and what it takes of it."""
+"""A pod's node, and what it uses there."""
 
 
 class OtherPods:
-    """What pods take of nodes, by namespace and name, and by node.
+    """What pods use that are not kept, per node.
 
-    Each event changes the sums of the pod's node. Another thread may ask for these meanwhile: a change puts new sums in
-    place of a node's old ones, in one step.
+    Explanations need the cpu and memory left on a node, and most pods that use them request no GPUs. Of such a pod only
+    the node and the requests are kept, a fiftieth of the pod. Thread-safe: a change replaces a node's sums in one step.
     """
 
     def __init__(self, known: OtherPods | None = None) -> None:
-        """Args: pods of which many will be put here as they are there; they share memory then."""
+        """Equal records of `known` are shared, to save memory."""
         self.version = 0
         """Grows whenever a sum changes."""
         self._known: dict[str, dict[str, _Record]] = known._records if known else {}  # noqa: SLF001 - of the same class
@@ -36,37 +36,37 @@ class OtherPods:
         self._sums: dict[str, Mapping[str, int]] = {}
 
     def __len__(self) -> int:
-        """How many pods are counted."""
+        """The number of pods."""
         return sum(map(len, self._records.values()))
 
     def on(self, node: str) -> Mapping[str, int]:
-        """What these pods take of a node: billionths by resource, and one of `pods` for each; nobody changes it."""
+        """What these pods use on a node: billionths by resource, and one of `pods` each; read-only."""
         return self._sums.get(node, {})
 
     def put(self, namespace: str, name: str, pod: Object | None) -> None:
-        """Count a pod as it is now, and no longer as it was.
+        """Count a pod in its new state.
 
         Args:
-            namespace: Where the pod is.
-            name: Its name.
-            pod: The pod, whole; None where it does not count any more.
+            namespace: The pod's namespace.
+            name: The pod's name.
+            pod: The whole pod; None if it no longer counts.
         """
         before = self._records.get(namespace, {}).get(name)
         now = None if pod is None else self._record(namespace, name, pod)
         if before == now:
             return
         if before is not None:
-            self._take_away(namespace, name, before)
+            self._remove(namespace, name, before)
         if now is not None:
             self._records.setdefault(namespace, {})[name] = now
             self._add(now, 1)
         self.version += 1
 
     def replace(self, others: OtherPods) -> None:
-        """Take everything over from others, which are not used any more; sums change in one step."""
-        same = self._sums == others._sums
+        """Replace all records by those of `others`, which must not be used afterwards."""
+        is_same = self._sums == others._sums
         self._records, self._sums = others._records, others._sums
-        if not same:
+        if not is_same:
             self.version += 1
 
     def _record(self, namespace: str, name: str, pod: Object) -> _Record | None:
@@ -77,7 +77,7 @@ class OtherPods:
         known = self._known.get(namespace, {}).get(name)
         return known if known == record else record
 
-    def _take_away(self, namespace: str, name: str, record: _Record) -> None:
+    def _remove(self, namespace: str, name: str, record: _Record) -> None:
         records = self._records[namespace]
         del records[name]
         if not records:
@@ -100,25 +100,25 @@ class OtherPods:
 H = TypeVar("H", bound="Hashable")
 
 
-class Tallies:
-    """Counts of the values that functions give for the objects of one store.
+class ValueCounts:
+    """Counts of the values that functions return for the objects of one store.
 
-    They are taken as objects come, page by page of a list, and then follow each change, so that an answer takes no longer
-    with more objects. Another thread may ask meanwhile: it gets a copy, which takes one step.
+    They follow each change, so that reading them is fast for any number of objects. Thread-safe: readers get a copy, which
+    is made in one step.
     """
 
     def __init__(self, functions: tuple[Callable[[Object], Any], ...] = ()) -> None:
-        """Args: the functions; None for an object does not count."""
+        """If a function returns None for an object, the object is not counted."""
         self.functions = functions
         self._counts: dict[Callable[[Object], Any], dict[Any, int]] = {function: {} for function in functions}
 
-    def of(self, function: Callable[[Object], H | None]) -> Mapping[H, int] | None:
-        """For how many objects a function gives each value; None for a function that is not counted."""
+    def counts(self, function: Callable[[Object], H | None]) -> Mapping[H, int] | None:
+        """The number of objects for each value of a function; None for a function that is not counted."""
         counts = self._counts.get(function)
         return None if counts is None else dict(counts)
 
     def change(self, before: Object | None, after: Object | None) -> None:
-        """Count an object in the place of another; None for none."""
+        """Count an object instead of another; None for no object."""
         for function, counts in self._counts.items():
             if before is not None:
                 _add(counts, function(before), -1)
@@ -139,8 +139,11 @@ def _add(counts: dict[Any, int], value: Any, times: int) -> None:
 _MOST = 20_000
 
 
-class Gone:
-    """The uids of the last objects that are gone, or are of no interest any more, as pods that have ended."""
+class DeletedUids:
+    """The UIDs of the last objects that were deleted, or are no longer kept, as pods that have ended.
+
+    Objects that are created and deleted between two reads of a store are only seen by the store.
+    """
 
     def __init__(self) -> None:
         self._uids: dict[str, None] = {}
@@ -149,7 +152,7 @@ class Gone:
         return uid in self._uids
 
     def add(self, before: Iterable[Object], after: Iterable[Object]) -> None:
-        """Take what there was and is not in what there is; equal names may be of another object."""
+        """Record the UIDs that are in `before` but not in `after`; a new object may have the same name."""
         kept = {_uid(each) for each in after}
         for each in before:
             uid = _uid(each)
@@ -159,7 +162,7 @@ class Gone:
             del self._uids[next(iter(self._uids))]
 
     def clear(self) -> None:
-        """Know of nothing that is gone."""
+        """Forget all UIDs."""
         self._uids.clear()
 
 

@@ -1,4 +1,4 @@
-"""Connections to the API server: TLS, proxy, keep-alive and their limits; and failures in plain words."""
+"""Connections to the API server: TLS, proxy, keep-alive, limits, and messages for failures."""
 
 from __future__ import annotations
 
@@ -24,25 +24,23 @@ __all__ = ["Transport"]
 
 _CONNECT_SECONDS = 10.0
 _MOST_CONNECTIONS = 32
-"""For requests. Watches have their own connections, one each for as long as they last, so that neither waits for the
-other."""
+"""For requests. Each watch has its own connection, so that neither waits for the other."""
 _READ_BUFFER = 2**20
 
-# A peer that vanished silently is noticed after about a minute of silence on the wire, whatever the application
-# waits for; client-go's HTTP/2 pings do the same.
+# Detects a lost peer after about a minute without packets, independent of time-outs, like client-go's HTTP/2 pings.
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
 
 
 class Transport:
     """Two pools of connections to one API server.
 
-    kubernetes-asyncio's own reads certificates once, cannot ask for TCP keep-alive, and has one pool for all.
+    kubernetes-asyncio reads certificates only once, cannot enable TCP keep-alive, and has one pool for everything.
 
     Args:
-        access: Where to connect, and how.
+        access: How to connect.
 
     Raises:
-        NoCluster: the certificates cannot be used.
+        NoCluster: The certificates cannot be used.
     """
 
     def __init__(self, access: Access) -> None:
@@ -63,20 +61,20 @@ class Transport:
         total: float | None = None,
         read: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request; inside, its answer can be read.
+        """Sends a request; the answer can be read inside the context.
 
         Args:
             method: The HTTP method.
-            path: Quoted already.
-            query: Not quoted yet.
-            headers: What to send beside what every request has.
-            body: What to send.
-            total: Seconds for everything, up to the last byte that is read; None for a watch.
+            path: The quoted path.
+            query: Parameters, not quoted.
+            headers: Further headers.
+            body: The body.
+            total: Seconds until the last byte is read; None for a watch.
             read: Seconds without a byte.
 
         Raises:
-            Untrusted: the server's certificate does not verify.
-            Unreachable: no answer came, or it broke off.
+            Untrusted: The server's certificate does not verify.
+            Unreachable: No answer arrived, or it broke off.
         """
         access = self.access
         session = self._watches if total is None else self._requests
@@ -98,7 +96,7 @@ class Transport:
             limit = read if total is None else total
             raise Unreachable(f"{what}: {_timed_out(error, limit)}") from error
         except aiohttp.ClientConnectorCertificateError as error:
-            raise Untrusted(f"{what}: its certificate is not to be trusted: {error.certificate_error}") from error
+            raise Untrusted(f"{what}: the server's certificate is not trusted: {error.certificate_error}") from error
         except (aiohttp.ClientError, OSError, ValueError, asyncio.IncompleteReadError) as error:
             raise Unreachable(f"{what}: {_cause(error)}") from error
 
@@ -119,12 +117,12 @@ def _session(tls: ssl.SSLContext | bool, limit: int) -> aiohttp.ClientSession:
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
     family, kind, protocol, *_ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    created = socket.socket(family, kind, protocol)
+    created.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEPALIVE.items():
-        if hasattr(socket, option):  # systems differ in what they let set
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return made
+        if hasattr(socket, option):  # not every system has all of them
+            created.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return created
 
 
 def _tls(access: Access) -> ssl.SSLContext | bool:
@@ -132,12 +130,12 @@ def _tls(access: Access) -> ssl.SSLContext | bool:
         return True
     try:
         context = ssl.create_default_context(cadata=access.ca.decode() if access.ca else None)
-        # From Python 3.13 on it is strict, and the authorities of many clusters lack an Authority Key Identifier.
+        # Python 3.13 is strict by default, and the CAs of many clusters lack an Authority Key Identifier.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if access.certificate:
             context.load_cert_chain(*access.certificate, password=_no_password)
     except (ssl.SSLError, OSError, ValueError) as error:
-        raise NoCluster(f"the certificates for {access.url} cannot be used: {error}") from error
+        raise NoCluster(f"cannot use the certificates for {access.url}: {error}") from error
     if not access.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -145,8 +143,8 @@ def _tls(access: Access) -> ssl.SSLContext | bool:
 
 
 def _no_password() -> str:
-    """Instead of asking at the terminal."""
-    raise ValueError("the key is encrypted, and there is nobody to ask for its password")
+    """Raises instead of prompting at the terminal."""
+    raise ValueError("the key is encrypted; a key without a password is required")
 
 
 def _timed_out(error: TimeoutError, limit: float | None) -> str:
@@ -162,9 +160,9 @@ def _cause(error: Exception) -> str:
         case aiohttp.ClientHttpProxyError():
             return f"the proxy refused with {error.status} {error.message}"
         case aiohttp.ClientProxyConnectionError():
-            return f"the proxy cannot be reached: {_words(error)}"
+            return f"cannot reach the proxy: {_words(error)}"
         case aiohttp.ClientConnectorDNSError():
-            return f"the name {error.host} cannot be resolved"
+            return f"cannot resolve the name {error.host}"
         case aiohttp.ClientConnectorError():
             return f"no connection: {_words(error)}"
         case aiohttp.ServerDisconnectedError() | ConnectionError() | aiohttp.ClientPayloadError():

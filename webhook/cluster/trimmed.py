@@ -1,7 +1,7 @@
-"""Trimming: of every object only what policies, explanations and controllers read.
+"""Trims objects to the fields that policies, explanations and controllers read.
 
-The API server's node has 10 to 30 kB, most of it images, conditions and who wrote which field; what decides about pods
-is a tenth of that. `tests/live` shows that whole objects and trimmed ones give the same reviews and explanations.
+A node has 10 to 30 kB, most of it images, conditions and managed fields; policies read a tenth of that. `tests/live` shows
+that whole and trimmed objects give the same reviews and explanations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from policies.kubernetes.paths import lookup
 from policies.metadata_keys import PREFIX
 from webhook.cluster.sharing import Sharing
 from webhook.cluster.store import Store
-from webhook.cluster.store_counts import Gone, OtherPods
+from webhook.cluster.store_counts import DeletedUids, OtherPods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,29 +33,29 @@ __all__ = ["store_of", "trim_for"]
 _OURS = (PREFIX, "resource.kubernetes.io/")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _CHARGED = ("Pod", "PodGroup", "ResourceClaim")
-"""Kinds that are charged to quotas until they are seen, however short that is."""
+"""Kinds whose charges wait for the object to be seen, even if it exists only for a moment."""
 _OPERATOR = "gpu-operator"
-"""The label `app` of the GPU Operator's pod, whose image tells its version."""
+"""The label `app` of the GPU Operator's pod, whose image has its version."""
 
 
 class _Keep(Enum):
-    """How a part is kept as a whole."""
+    """How a whole part is kept."""
 
     OWN = "own"
-    """As it is: what no two objects have in common."""
+    """As it is, for parts that differ between objects."""
     SHARED = "shared"
-    """Once for all objects that have an equal part."""
+    """Once for all objects with an equal part."""
     TEXTS = "texts"
-    """Each text of a mapping, or of the mappings in a list, once."""
+    """With interned strings of a mapping, or of the mappings in a list."""
     OURS = "ours"
-    """Annotations of ours, and those by which Kubernetes says for which pod a claim was made."""
+    """Only our annotations, and Kubernetes' own that name the pod of a claim."""
     WRITTEN = "written"
-    """Annotations but for kubectl's copy of the whole object."""
+    """All annotations except kubectl's copy of the whole object."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Once:
-    """A part of which some fields are kept, once for all objects that have these fields equal."""
+    """A part of which some fields are kept, once for all objects with equal fields."""
 
     fields: _Fields
 
@@ -63,7 +63,7 @@ class _Once:
 _OWN, _SHARED, _TEXTS = _Keep.OWN, _Keep.SHARED, _Keep.TEXTS
 _Part = _Keep | _Once | dict[str, "_Part"]
 _Fields = dict[str, _Part]
-"""What is kept of a mapping, or of every mapping in a list."""
+"""The kept fields of a mapping, or of every mapping in a list."""
 
 _NAMED: _Fields = {
     "name": _OWN,
@@ -132,7 +132,7 @@ _FIELDS: Mapping[str, _Fields] = {
     "ServiceMonitor": {"metadata": _NAMED, "spec": _Once({"selector": _OWN, "namespaceSelector": _OWN})},
     "TrainingRuntime": {"metadata": _NAMED, "spec": _OWN},
 }
-"""What is kept of each kind."""
+"""The kept fields of each kind."""
 
 _POD_SPEC: _Fields = {
     "affinity": _Once({"nodeAffinity": _OWN}),
@@ -161,27 +161,27 @@ _OPERATORS_POD: _Fields = {**_POD, "spec": {**_POD_SPEC, "containers": _CONTAINE
 
 
 def store_of(watched: Watched, clock: Callable[[], float] = time.monotonic) -> Store:
-    """An empty store for what is watched, which trims it, and counts the pods that it does not keep.
+    """An empty store for a watched resource, which trims objects and counts the pods that it does not keep.
 
     Args:
-        watched: What is watched.
+        watched: The watched resource.
         clock: Seconds, for the state's `since`.
     """
     trim = trim_for(watched.resource, Sharing())
-    others, gone = OtherPods() if watched.part else None, Gone() if watched.kind in _CHARGED else None
-    tallied = (gpu_holding,) if watched.kind == "Pod" else ()
-    return Store(watched.resource, trim, others=others, gone=gone, tallied=tallied, clock=clock)
+    others, gone = OtherPods() if watched.part else None, DeletedUids() if watched.kind in _CHARGED else None
+    counted = (gpu_holding,) if watched.kind == "Pod" else ()
+    return Store(watched.resource, trim, others=others, gone=gone, counted=counted, clock=clock)
 
 
 def trim_for(resource: Resource, sharing: Sharing) -> Callable[[Object], Object | None]:
-    """What makes of an object of a resource what is kept of it, or None where it is not kept at all.
+    """The function that returns the kept part of an object, or None to drop the object.
 
     Args:
-        resource: The resource; objects in lists do not say of what kind they are.
-        sharing: By which equal parts of objects are one.
+        resource: The resource; objects in lists lack `kind` and `apiVersion`.
+        sharing: Shares equal parts of objects.
 
     Raises:
-        KeyError: Nobody reads objects of this kind.
+        KeyError: Objects of this kind are not read.
     """
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
     if resource.kind == "Pod":
@@ -192,13 +192,13 @@ def trim_for(resource: Resource, sharing: Sharing) -> Callable[[Object], Object 
 
 
 def _object(head: Object, sharing: Sharing, fields: _Fields, document: Object) -> Object:
-    return {**head, **_projected(document, fields, sharing)}
+    return {**head, **_project(document, fields, sharing)}
 
 
 def _pod(head: Object, sharing: Sharing, document: Object) -> Object | None:
-    """Of the pods that have not ended those that ask for claims or extended resources, and the GPU Operator's own.
+    """A running pod that requests claims or extended resources, or the GPU Operator's own pod; otherwise None.
 
-    What is an extended resource of one cluster can stand for GPUs in another, so its name does not decide.
+    Any extended resource may stand for GPUs in some cluster, so its name does not matter.
     """
     if has_ended(document):
         return None
@@ -208,8 +208,8 @@ def _pod(head: Object, sharing: Sharing, document: Object) -> Object | None:
 
 
 def _resource_slice(head: Object, sharing: Sharing, document: Object) -> Object:
-    """A slice whole: like devices differ in a few attributes, so each attribute is kept once and capacities together."""
-    kept = {**head, **_projected(document, {"metadata": _NAMED, "spec": _OWN}, sharing)}
+    """A whole slice. Similar devices differ in a few attributes, so each attribute is shared, and all capacities as one."""
+    kept = {**head, **_project(document, {"metadata": _NAMED, "spec": _OWN}, sharing)}
     spec, devices = kept.get("spec"), lookup(kept, ("spec", "devices"))
     if isinstance(spec, dict) and isinstance(devices, list):
         kept["spec"] = {**spec, "devices": [_device(device, sharing) for device in devices]}
@@ -227,24 +227,24 @@ def _device(device: Any, sharing: Sharing) -> Any:
     }
 
 
-def _projected(value: Any, fields: _Fields, sharing: Sharing) -> Any:
+def _project(value: Any, fields: _Fields, sharing: Sharing) -> Any:
     if isinstance(value, list):
-        return [_projected(item, fields, sharing) for item in value]
+        return [_project(item, fields, sharing) for item in value]
     if not isinstance(value, dict):
         return value
     kept = {}
     for name, part in fields.items():
-        if name in value and (found := _kept(value[name], part, sharing)) is not None:
+        if name in value and (found := _kept_part(value[name], part, sharing)) is not None:
             kept[name] = found
     return kept
 
 
-def _kept(value: Any, part: _Part, sharing: Sharing) -> Any:
-    """What is kept of a part; None where that is nothing."""
+def _kept_part(value: Any, part: _Part, sharing: Sharing) -> Any:
+    """The kept part of a field; None if nothing is kept."""
     if isinstance(part, _Once):
-        return sharing.part(_projected(value, part.fields, sharing))
+        return sharing.part(_project(value, part.fields, sharing))
     if isinstance(part, dict):
-        return _projected(value, part, sharing)
+        return _project(value, part, sharing)
     match part:
         case _Keep.OWN:
             return value

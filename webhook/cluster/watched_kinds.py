@@ -19,17 +19,17 @@ Source: KEP-4381, GA in 1.34."""
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What one list and its watch show."""
+    """The objects of one list and watch."""
 
     resource: Resource
     namespace: str = ""
-    """The only namespace that is looked into; empty for all of them."""
+    """The only namespace; empty for all."""
     name: str = ""
-    """The only object that is looked at; empty for all of them."""
+    """The only object; empty for all."""
     fields: tuple[str, ...] = ()
-    """Which objects are looked at, by terms of a field selector beside the name."""
+    """Further terms of the field selector."""
     part: bool = False
-    """Whether only some of the objects are kept, so that one that is not there may exist nevertheless. Only pods are."""
+    """True if not all objects are kept, so that a missing one may exist. Only for pods."""
 
     @property
     def kind(self) -> str:
@@ -43,18 +43,18 @@ class Watched:
 
     @property
     def query(self) -> dict[str, str]:
-        """What the list and the watch are narrowed by, beside the path."""
+        """The query of the list and the watch: a field selector, if any."""
         terms = (*((f"metadata.name={self.name}",) if self.name else ()), *self.fields)
         return {"fieldSelector": ",".join(terms)} if terms else {}
 
     @property
     def words(self) -> str:
-        """What is watched, for people: `configmaps in gpu-operator`."""
+        """The watched objects, for messages: `configmaps in gpu-operator`."""
         one = f" {self.name}" if self.name else ""
         return f"{self.resource.name}{one}{f' in {self.namespace}' if self.namespace else ''}"
 
     def covers(self, name: str, namespace: str) -> bool:
-        """Whether an object of this kind would be shown."""
+        """True if an object of this kind with this name is watched."""
         return self.name in ("", name) and self.namespace in ("", namespace)
 
 
@@ -82,21 +82,21 @@ _EVERYWHERE = (
     "ServiceMonitor",
 )
 _RUNNING = ("status.phase!=Succeeded", "status.phase!=Failed")
-"""Pods that have ended hold nothing, and where jobs run they are most of all; Kubernetes' scheduler asks for the others
-by the same selector."""
+"""Pods that have ended hold nothing, and clusters that run jobs have many of them. Kubernetes' scheduler uses the same
+selector."""
 _MONITORS = "servicemonitors.monitoring.coreos.com"
-"""The one CRD that rules ask about; all CRDs together are tens of megabytes."""
+"""The only CRD that rules read; all CRDs together are tens of megabytes."""
 
 
-def watched(operator_namespaces: Iterable[str]) -> tuple[Watched, ...]:
+def watched_kinds(operator_namespaces: Iterable[str]) -> tuple[Watched, ...]:
     """Everything that is watched.
 
-    Pods are listed all that have not ended, since no selector of fields tells which get GPUs, and kept where they may.
-    What the GPU Operator reads is looked for where it may run: nobody needs to let us read the ConfigMaps of other
-    namespaces. Secrets are not read anywhere; rules take them as unknown.
+    All pods that have not ended are listed, because no field selector finds those with GPUs; only pods that may get GPUs
+    are kept. ConfigMaps are read only in the namespaces of the GPU Operator, so that other namespaces need not grant it.
+    Secrets are never read; rules treat them as unknown.
 
     Args:
-        operator_namespaces: Where the GPU Operator may run.
+        operator_namespaces: The namespaces in which the GPU Operator may run.
     """
     everywhere = [Watched(RESOURCES[kind]) for kind in _EVERYWHERE]
     operators = [

@@ -11,7 +11,7 @@ from webhook.cluster.lists import PAGE, raw_pages
 from webhook.cluster.sharing import Sharing
 from webhook.cluster.store import is_older
 from webhook.cluster.trimmed import trim_for
-from webhook.cluster.watched_kinds import watched
+from webhook.cluster.watched_kinds import watched_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ __all__ = ["Both", "Listed", "Lists"]
 
 _HELD_SECONDS = 90.0
 """For how long a list is used while the cache is older: API servers say where a quiet watch is about once a minute."""
-_COUNTED = {each.kind: each for each in watched(()) if each.kind in ("Pod", "ResourceClaim")}
+_COUNTED = {each.kind: each for each in watched_kinds(()) if each.kind in ("Pod", "ResourceClaim")}
 _MEASURED_BY = ("Node", "DeviceClass", "ResourceSlice")
 
 

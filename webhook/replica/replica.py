@@ -113,11 +113,11 @@ class Replica:
         """
         await self._listeners.answer_probes()
         self._sync.start(self._operator_namespaces)
-        certificate, _ = await asyncio.gather(self._certificate.obtain(), self._sync.first())
+        certificate, _ = await asyncio.gather(self._certificate.obtain(), self._sync.wait_for_first())
         self._serving = certificate
         # Settings are known now, and may name other namespaces.
-        self._sync.look_into(self._operator_namespaces)
-        await self._sync.caught_up(_CATCH_UP_SECONDS)
+        self._sync.watch_operators(self._operator_namespaces)
+        await self._sync.wait_for_answers(_CATCH_UP_SECONDS)
         await asyncio.to_thread(warm, self._sync.view)
         self._metrics.watch_certificate(certificate.expiry)
         self._background.begin("the reading of settings", self._follow_settings())
@@ -153,7 +153,7 @@ class Replica:
 
     async def _follow_settings(self) -> NoReturn:
         while True:
-            self._sync.look_into(self._operator_namespaces)
+            self._sync.watch_operators(self._operator_namespaces)
             await asyncio.sleep(_FOLLOW_SECONDS)
 
     def _expired(self) -> str:

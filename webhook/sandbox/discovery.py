@@ -69,8 +69,8 @@ def _resource(kind: Kind) -> list[Object]:
         "kind": resource.kind,
         "verbs": ["create"] if kind.review else _VERBS,
     }
-    if kind.short_names:
-        whole["shortNames"] = list(kind.short_names)
+    if resource.short_names:
+        whole["shortNames"] = list(resource.short_names)
     parts = [_part(kind, "status", _PART_VERBS)] if kind.status else []
     if resource.kind == "Namespace":
         parts.append(_part(kind, "finalize", ["update"]))

@@ -25,7 +25,6 @@ class Kind:
     """One kind as the server treats it."""
 
     resource: Resource
-    short_names: tuple[str, ...] = ()
     status: StatusWrites = ""
     """What a write to `/status` may change: nothing as there is none, only the status, or labels and annotations too."""
     generation: bool = False
@@ -68,10 +67,9 @@ CLAIMS_OF_GROUPS = GROUPS | {"DRAWorkloadResourceClaims"}
 """Feature gates: the pods of a PodGroup share claims."""
 
 _BUILT_IN: dict[str, dict[str, Any]] = {
-    "Namespace": {"short_names": ("ns",), "status": "metadata", "fields": ("status.phase",)},
-    "Node": {"short_names": ("no",), "status": "metadata", "fields": ("spec.unschedulable",)},
+    "Namespace": {"status": "metadata", "fields": ("status.phase",)},
+    "Node": {"status": "metadata", "fields": ("spec.unschedulable",)},
     "Pod": {
-        "short_names": ("po",),
         "status": "metadata",
         "generation": True,
         "shown_when_deleted": True,
@@ -85,10 +83,9 @@ _BUILT_IN: dict[str, dict[str, Any]] = {
             "status.podIP",
         ),
     },
-    "ConfigMap": {"short_names": ("cm",)},
+    "ConfigMap": {},
     "Secret": {"fields": ("type",)},
     "Event": {
-        "short_names": ("ev",),
         "put_creates": True,
         "fields": (
             "involvedObject.kind",
@@ -99,23 +96,23 @@ _BUILT_IN: dict[str, dict[str, Any]] = {
             "type",
         ),
     },
-    "Service": {"short_names": ("svc",), "status": "metadata", "shown_when_deleted": True},
-    "ServiceAccount": {"short_names": ("sa",), "shown_when_deleted": True},
-    "LimitRange": {"short_names": ("limits",), "put_creates": True},
+    "Service": {"status": "metadata", "shown_when_deleted": True},
+    "ServiceAccount": {"shown_when_deleted": True},
+    "LimitRange": {"put_creates": True},
     "PodTemplate": {"shown_when_deleted": True},
-    "ReplicationController": {"short_names": ("rc",), "status": "metadata", "generation": True},
-    "ResourceQuota": {"short_names": ("quota",), "status": "metadata", "shown_when_deleted": True},
+    "ReplicationController": {"status": "metadata", "generation": True},
+    "ResourceQuota": {"status": "metadata", "shown_when_deleted": True},
     "Lease": {"unconditional": False, "put_creates": True},
-    "Deployment": {"short_names": ("deploy",), "status": "status", "generation": True},
-    "ReplicaSet": {"short_names": ("rs",), "status": "metadata", "generation": True},
-    "StatefulSet": {"short_names": ("sts",), "status": "metadata", "generation": True},
-    "DaemonSet": {"short_names": ("ds",), "status": "metadata", "generation": True},
+    "Deployment": {"status": "status", "generation": True},
+    "ReplicaSet": {"status": "metadata", "generation": True},
+    "StatefulSet": {"status": "metadata", "generation": True},
+    "DaemonSet": {"status": "metadata", "generation": True},
     "Job": {"status": "metadata", "generation": True},
-    "CronJob": {"short_names": ("cj",), "status": "metadata", "generation": True},
-    "NetworkPolicy": {"short_names": ("netpol",), "generation": True},
-    "PodDisruptionBudget": {"short_names": ("pdb",), "status": "metadata", "generation": True},
+    "CronJob": {"status": "metadata", "generation": True},
+    "NetworkPolicy": {"generation": True},
+    "PodDisruptionBudget": {"status": "metadata", "generation": True},
     "RuntimeClass": {},
-    "PriorityClass": {"short_names": ("pc",)},
+    "PriorityClass": {},
     "DeviceClass": {"generation": True, "shown_when_deleted": True},
     "ResourceClaim": {"status": "status", "shown_when_deleted": True},
     "ResourceClaimTemplate": {"shown_when_deleted": True},
@@ -125,7 +122,6 @@ _BUILT_IN: dict[str, dict[str, Any]] = {
     "ValidatingAdmissionPolicy": {"status": "status", "generation": True, "unconditional": False},
     "ValidatingAdmissionPolicyBinding": {"generation": True, "unconditional": False},
     "CustomResourceDefinition": {
-        "short_names": ("crd", "crds"),
         "status": "status",
         "generation": True,
         "unconditional": False,
@@ -195,12 +191,16 @@ class Kinds:
             if not version.get("served"):
                 continue
             resource = Resource(
-                spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced"
+                spec["group"],
+                version["name"],
+                names["plural"],
+                names["kind"],
+                spec["scope"] == "Namespaced",
+                tuple(names.get("shortNames") or ()),
             )
             self._add(
                 Kind(
                     resource,
-                    tuple(names.get("shortNames") or ()),
                     "status" if "status" in (version.get("subresources") or {}) else "",
                     generation=True,
                     unconditional=False,

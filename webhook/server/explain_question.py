@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from webhook.cluster.lookups import Kind, KindUnknownError, kind_called
+from webhook.cluster.lookups import Kind, KindUnknownError, find_kind
 from webhook.server.strict_json import BadJSON, read_json
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def decode_question(body: bytes, added: Iterable[AddedKind] = ()) -> PostedObjec
     if not kind or not name:
         raise BadQuestion(f"The body has neither an object, nor a kind and a name; {_HOW}.")
     try:
-        return NamedObject(kind_called(kind, added), name, namespace)
+        return NamedObject(find_kind(kind, added), name, namespace)
     except KindUnknownError as error:
         raise BadQuestion(ended(f"The kind cannot be explained: {error}")) from error
 

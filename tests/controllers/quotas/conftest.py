@@ -17,7 +17,7 @@ from webhook.cluster.errors import APIError
 from webhook.cluster.lists import raw_pages
 from webhook.cluster.live import LiveView
 from webhook.cluster.trimmed import store_of
-from webhook.cluster.watched_kinds import watched
+from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.metrics import QuotaMetrics
 from webhook.controllers.quotas import QuotaRound
 from webhook.ledger.writer import LedgerWriter
@@ -33,7 +33,7 @@ class Caches:
 
     def __init__(self, client, clockwork):
         self.client = client
-        self.watched = {each.kind: each for each in watched(()) if each.kind in KINDS}
+        self.watched = {each.kind: each for each in watched_kinds(()) if each.kind in KINDS}
         self.stores = {kind: store_of(each, clockwork.clock) for kind, each in self.watched.items()}
         self.view = LiveView(((each, self.stores[kind]) for kind, each in self.watched.items()), clock=clockwork.clock)
         self.view.set_server_version((1, 36))
@@ -53,7 +53,7 @@ class Caches:
     async def see(self, *kinds):
         """Take in everything that there is now, of all kinds where none is named."""
         for kind in kinds or KINDS:
-            listing, version = self.stores[kind].listing(), ""
+            listing, version = Listing(self.stores[kind]), ""
             try:
                 async for page in raw_pages(
                     self.client, self.watched[kind].resource, "", self.watched[kind].query, limit=0

@@ -17,7 +17,7 @@ async def leading(leader):
     """A replica that leads, with the client and the writer of another one."""
     sync = Sync(leader.client)
     sync.start(["gpu-operator"])
-    await sync.first()
+    await sync.wait_for_first()
     keeper = TemplateKeeper(leader.client, sync.view)
     registry = CollectorRegistry()
     tasks = Leading(leader.client, sync.view, LiveSettings(sync.view), keeper, leader.writer, sync, registry)

@@ -78,7 +78,7 @@ class History:
             task.cancel()
         await asyncio.wait(self._tasks)
 
-    async def caught_up(self) -> None:
+    async def wait_for_answers(self) -> None:
         """Wait until it knows of everything that is stored now."""
         await until_right(self._missing, _CATCH_UP_SECONDS)
 

@@ -179,7 +179,7 @@ class Storm:
         await chaos.kill_the_leader()
         await self._settled(quiet, history)
         await self._emptied(quiet)
-        await history.caught_up()
+        await history.wait_for_answers()
         await history.end()
         events = history.events
         # In a thread: the replicas reach the API server through this loop.
@@ -219,7 +219,7 @@ class Storm:
         """Wait until every ledger says what there is, neither more nor less."""
 
         async def look() -> str:
-            await history.caught_up()
+            await history.wait_for_answers()
             truth = Truth.of(history.latest)
             for namespace in self.namespaces:
                 if said := await self._wrong(client, namespace, truth):
