@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from webhook.cluster.resources import RESOURCES
-from webhook.cluster.store import Store, is_older
+from webhook.cluster.store import Listing, Store, is_older
 
 
 def pod(name, version, namespace="a", **spec):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from policies.kubernetes.amounts import ONE, taken_by
 from policies.view import UNKNOWN
 from webhook.cluster.live import LiveView
+from webhook.cluster.store import Listing
 from webhook.cluster.trimmed import store_of
 from webhook.cluster.watched_kinds import watched_kinds
 

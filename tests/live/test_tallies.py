@@ -11,7 +11,7 @@ from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.view import UNKNOWN
 from webhook.cluster.live import LiveView
-from webhook.cluster.store import Store
+from webhook.cluster.store import Listing, Store
 from webhook.cluster.trimmed import store_of
 from webhook.cluster.watched_kinds import watched_kinds
 

@@ -292,7 +292,7 @@ async def test_pod_that_a_running_cluster_may_have_is_to_be_posted(
     start_webhook, client_of, client_context, name, hint
 ):
     from webhook.cluster.live import LiveView
-    from webhook.cluster.store import Store
+    from webhook.cluster.store import Listing, Store
     from webhook.cluster.watched_kinds import watched_kinds
 
     (pods,) = [each for each in watched_kinds(()) if each.kind == "Pod"]

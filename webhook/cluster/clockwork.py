@@ -36,14 +36,14 @@ class Clockwork:
     random: Callable[[], float] = random.random
     """At least 0 and below 1."""
 
-    def jittered(self, seconds: float) -> float:
+    def with_jitter(self, seconds: float) -> float:
         """Adds up to a fifth to `seconds`, so that replicas do not act at the same moment."""
         return seconds * (1 + self.random() / 5)
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Pauses and time-outs of a reflector, in seconds; random, so that replicas do not act at the same moment."""
+    """Pauses and time-outs of a reflector in seconds, random so that replicas do not act together."""
 
     first_pause: float = 1.0
     """After the first failure; doubles with each further one."""

@@ -35,7 +35,7 @@ class Page:
 
 
 async def list_all(client: Reader, resource: Resource, namespace: str = "") -> list[Object]:
-    """The objects of a collection at one moment, with `kind` and `apiVersion`, from the API server's storage.
+    """The stored objects of a collection at one moment, with `kind` and `apiVersion`.
 
     Raises:
         APIError: The collection is forbidden, or not installed (404).

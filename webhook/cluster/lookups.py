@@ -79,7 +79,7 @@ _KEPT = {"Pod": "only pods that may get GPUs, and have not ended, are known by n
 
 
 def find_kind(text: str, added: Iterable[AddedKind] = ()) -> Kind:
-    """The kind that a user names `pod`, `deploy`, `resourceclaims` or `job.batch`, as `kubectl -o name` prints it.
+    """The kind with a name such as `pod`, `deploy`, `resourceclaims` or `job.batch`.
 
     Args:
         text: The name.

@@ -167,7 +167,7 @@ def unwrap_lists(document: Any) -> Iterable[Object]:
 
 
 def _kind_of_items(document: Object) -> str | None:
-    """The kind of a list's items, empty for a `List`; None for other documents. Go writes an empty list as null."""
-    kind, items = document.get("kind"), document.get("items", ())
+    """The kind of a list's items, empty for a `List`; None for other documents."""
+    kind, items = document.get("kind"), document.get("items", ())  # null for an empty list, in Go
     listed = isinstance(kind, str) and kind.endswith("List") and isinstance(items, list | None)
     return kind.removesuffix("List") if isinstance(kind, str) and listed else None

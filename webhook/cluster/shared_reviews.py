@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from webhook.cluster.clockwork import Clockwork
 
-__all__ = ["KEPT_SECONDS", "MOST_SENT", "MOST_UNDER_WAY", "PER_SECOND", "SharedReviews", "TooManyReviews"]
+__all__ = ["KEPT_SECONDS", "MOST_PENDING", "MOST_SENT", "PER_SECOND", "SharedReviews", "TooManyReviews"]
 
 Answer = TypeVar("Answer")
 
@@ -66,7 +66,7 @@ class _RateLimit:
 
 
 class SharedReviews(Generic[Answer]):
-    """Answers to one kind of review, cached for `KEPT_SECONDS`, and shared by callers with the same question.
+    """Answers to one kind of review, cached, and shared by callers with the same question.
 
     Questions are kept as hashes with a random key, so that no memory holds a token. Because of the rate limit and the
     short lifetime, there are never more than a few hundred answers.

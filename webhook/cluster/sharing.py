@@ -45,7 +45,7 @@ class Sharing:
         return known
 
     def texts(self, value: Any) -> Any:
-        """A mapping such as labels, or a list of mappings, with interned strings; whole mappings are rarely equal."""
+        """A mapping such as labels, or a list of them, with interned strings; they are rarely equal."""
         if isinstance(value, list):
             return [self.texts(item) for item in value]
         if not isinstance(value, dict):

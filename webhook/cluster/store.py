@@ -113,7 +113,7 @@ class Store:
         return Counter(value for value in map(function, self.list()) if value is not None)
 
     def apply(self, event: dict[str, Any]) -> None:
-        """Apply an event of a watch: ADDED, MODIFIED, DELETED, or BOOKMARK; ignores events of an older version."""
+        """Apply ADDED, MODIFIED, DELETED or BOOKMARK of a watch; ignores events of an older version."""
         item = event["object"]
         version = _version_of(item)
         if is_older(version, self.resource_version):
@@ -196,9 +196,9 @@ class Store:
 
 
 class Listing:
-    """A list that is read into a store; trims page by page, so that the whole is never in memory untrimmed.
+    """A list that is read into a store.
 
-    The store keeps its objects until the list is finished.
+    It trims page by page, so that the whole list is never in memory untrimmed. The store keeps its objects until the list is finished.
     """
 
     def __init__(self, store: Store) -> None:

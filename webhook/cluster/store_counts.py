@@ -1,4 +1,4 @@
-"""What a store keeps beside its objects: value counts, requests of other pods, UIDs of deleted objects."""
+"""Kept beside the objects of a store: value counts, requests of other pods, deleted UIDs."""
 
 from __future__ import annotations
 

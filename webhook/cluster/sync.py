@@ -164,9 +164,9 @@ _LONGEST_SECONDS = 60.0
 
 
 class PausedCollector:
-    """Pauses Python's garbage collector while the cluster is read; it would take longer than the reading itself.
+    """Pauses Python's garbage collector while the cluster is read.
 
-    The objects that are read are JSON without cycles. The pause ends after a minute at the latest, so that cycles of
+    It would take longer than the reading itself. The objects that are read are JSON without cycles. The pause ends after a minute at the latest, so that cycles of
     other objects are collected even if the API server is down for hours.
     """
 

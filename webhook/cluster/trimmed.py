@@ -161,7 +161,7 @@ _OPERATORS_POD: _Fields = {**_POD, "spec": {**_POD_SPEC, "containers": _CONTAINE
 
 
 def store_of(watched: Watched, clock: Callable[[], float] = time.monotonic) -> Store:
-    """An empty store for a watched resource, which trims objects and counts the pods that it does not keep.
+    """An empty store that trims the objects of a watched resource, and counts the pods that it drops.
 
     Args:
         watched: The watched resource.
@@ -196,7 +196,7 @@ def _object(head: Object, sharing: Sharing, fields: _Fields, document: Object) -
 
 
 def _pod(head: Object, sharing: Sharing, document: Object) -> Object | None:
-    """A running pod that requests claims or extended resources, or the GPU Operator's own pod; otherwise None.
+    """A running pod that requests claims or extended resources, or is the GPU Operator's own.
 
     Any extended resource may stand for GPUs in some cluster, so its name does not matter.
     """
@@ -208,7 +208,7 @@ def _pod(head: Object, sharing: Sharing, document: Object) -> Object | None:
 
 
 def _resource_slice(head: Object, sharing: Sharing, document: Object) -> Object:
-    """A whole slice. Similar devices differ in a few attributes, so each attribute is shared, and all capacities as one."""
+    """A whole slice; each attribute of a device is shared, and its capacities as one."""
     kept = {**head, **_project(document, {"metadata": _NAMED, "spec": _OWN}, sharing)}
     spec, devices = kept.get("spec"), lookup(kept, ("spec", "devices"))
     if isinstance(spec, dict) and isinstance(devices, list):

@@ -10,7 +10,7 @@ from webhook.cluster.resources import RESOURCES, Resource
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["DRA_SERVED_SINCE", "Watched", "watched"]
+__all__ = ["DRA_SERVED_SINCE", "Watched", "watched_kinds"]
 
 DRA_SERVED_SINCE = (1, 34)
 """The first version of Kubernetes that serves `resource.k8s.io/v1`; one before may serve the group in another version.

@@ -227,7 +227,7 @@ class BundleCheck:
         """Look again and again; cancel the task to end it."""
         while True:
             await self.look()
-            await self._clockwork.sleep(self._clockwork.jittered(LOOK_EVERY))
+            await self._clockwork.sleep(self._clockwork.with_jitter(LOOK_EVERY))
 
     async def look(self) -> None:
         """Look once; what cannot be read leaves the last verdict, where there is one."""

@@ -113,7 +113,7 @@ class Certificates:
         now = self._clockwork.now()
         self._metrics.show_look(now)
         pause = (step.look_at - now).total_seconds()
-        return self._clockwork.jittered(pause) if pause > 0 else _SOON + self._clockwork.random()
+        return self._clockwork.with_jitter(pause) if pause > 0 else _SOON + self._clockwork.random()
 
     async def _look(self) -> Step:
         # Configurations first, then the Secret: `webhook.controllers.ca_bundles` says why.
@@ -213,7 +213,7 @@ class Certificates:
             _logger.error("The certificates were not looked after, which is tried again: %s", text)
             self._said = text
         self._failures += 1
-        return self._clockwork.jittered(min(_FIRST_RETRY * 2 ** min(self._failures - 1, 32), _LONGEST_RETRY))
+        return self._clockwork.with_jitter(min(_FIRST_RETRY * 2 ** min(self._failures - 1, 32), _LONGEST_RETRY))
 
 
 def _bundles_of(configurations: list[Configuration] | None) -> tuple[bytes, ...] | None:

@@ -119,7 +119,7 @@ class Elector:
         while True:
             if await self._attempt():
                 await self._lead()
-            await self._clockwork.sleep(self._clockwork.jittered(self._timing.retry))
+            await self._clockwork.sleep(self._clockwork.with_jitter(self._timing.retry))
 
     async def _lead(self) -> None:
         _logger.info("this replica, %s, leads now", self._identity)
@@ -136,7 +136,9 @@ class Elector:
         """Come back when the lease is lost, or when the led task has ended by itself."""
         while self.leading:
             left = self._until - self._clockwork.clock()
-            pause = asyncio.create_task(self._clockwork.sleep(min(self._clockwork.jittered(self._timing.retry), left)))
+            pause = asyncio.create_task(
+                self._clockwork.sleep(min(self._clockwork.with_jitter(self._timing.retry), left))
+            )
             try:
                 await asyncio.wait({led, pause}, return_when=asyncio.FIRST_COMPLETED)
             finally:

@@ -66,7 +66,7 @@ async def _repeat(task: PeriodicTask, metrics: ControllerMetrics, clockwork: Clo
         failures = failures + 1 if trouble else 0
         # A failed round is not what sets the pace: the trouble of a moment should not cost a whole period.
         retry = min(_FIRST_RETRY * 2 ** min(failures - 1, 32), _LONGEST_RETRY) if failures else task.every
-        await clockwork.sleep(clockwork.jittered(min(retry, task.every)))
+        await clockwork.sleep(clockwork.with_jitter(min(retry, task.every)))
 
 
 async def _round(task: PeriodicTask, before: str, metrics: ControllerMetrics, clockwork: Clockwork) -> str:

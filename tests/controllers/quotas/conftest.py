@@ -16,6 +16,7 @@ from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import raw_pages
 from webhook.cluster.live import LiveView
+from webhook.cluster.store import Listing
 from webhook.cluster.trimmed import store_of
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.metrics import QuotaMetrics
