@@ -231,7 +231,7 @@ def test_files_and_a_running_cluster_exclude_each_other(option):
 def test_kubeconfig_that_is_not_there_is_told():
     done = run("--kubeconfig", "/nonexistent/config")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "Error: there is no kubeconfig file /nonexistent/config\n"
+    assert done.stderr == "Error: kubeconfig file /nonexistent/config not found\n"
 
 
 def test_help_has_an_example():
@@ -308,4 +308,4 @@ async def test_first_lists_that_take_too_long_are_told(sandbox):
     with pytest.raises(NoClusterError) as raised:
         async with connected(str(sandbox.file), None, seconds=0.5):
             pass
-    assert str(raised.value).startswith(f"{sandbox.url}: after 0.5 seconds, nothing is known yet of nodes: ")
+    assert str(raised.value).startswith(f"{sandbox.url}: after 0.5 seconds, not listed yet: nodes: ")

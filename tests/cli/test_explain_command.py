@@ -146,18 +146,18 @@ def test_folder_is_explained_but_for_what_finds_no_place(explained, write, pod):
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ("claim/gup", "claim/gup: there is no ResourceClaim gup in namespace team-a; did you mean gpu?"),
+        ("claim/gup", "claim/gup: ResourceClaim gup in namespace team-a not found; did you mean gpu?"),
         (
             "pod/train",
-            "pod/train: no Pods are known; kubectl get pods -A -o yaml prints them for a file of --cluster",
+            "pod/train: Pods are unknown; kubectl get pods -A -o yaml prints them for a file of --cluster",
         ),
         (
             "job/train",
-            "job/train: no Jobs are known; kubectl get jobs.batch -A -o yaml prints them for a file of --cluster",
+            "job/train: Jobs are unknown; kubectl get jobs.batch -A -o yaml prints them for a file of --cluster",
         ),
         (
             "clam/gpu",
-            "clam/gpu: no such file or directory, and there is no kind clam to look up; did you mean claim?",
+            "clam/gpu: no such file or directory, and unknown kind clam; did you mean claim?",
         ),
         ("claim.yaml", "claim.yaml: no such file or directory"),
         ("here/gpu", "here/gpu: no such file or directory"),
@@ -175,7 +175,7 @@ def test_what_is_not_there_is_told(invoke, write, asked, problem):
 def test_object_in_another_namespace_is_pointed_to(invoke, write):
     done = invoke("explain", "--cluster", write("known.yaml", claim()), "claim/gpu")
     assert done.stderr.splitlines()[0] == (
-        "claim/gpu: there is no ResourceClaim gpu in namespace default; one is in namespace team-a"
+        "claim/gpu: ResourceClaim gpu in namespace default not found; one is in namespace team-a"
     )
 
 

@@ -148,7 +148,7 @@ def test_settings_of_a_file_hold(invoke, write):
             ["--cluster", "namespace.yaml"],
             "nothing to tell: no GPUQuota in namespace.yaml; kubectl get gpuquotas -A -o yaml prints those of a cluster",
         ),
-        (["--kubeconfig", "/nonexistent/config"], "there is no kubeconfig file /nonexistent/config"),
+        (["--kubeconfig", "/nonexistent/config"], "kubeconfig file /nonexistent/config not found"),
     ],
     ids=["files and cluster", "impossible namespace", "no such namespace", "no quota", "no kubeconfig"],
 )

@@ -165,7 +165,7 @@ def test_options_that_do_not_suit_a_running_cluster_are_usage_errors(invoke, arg
 def test_kubeconfig_that_is_missing_is_told_in_a_sentence(run):
     done = run("serve", "--kubeconfig", "missing.yaml")
     assert done.returncode == 1
-    assert done.stderr == "Error: there is no kubeconfig file missing.yaml\n"
+    assert done.stderr == "Error: kubeconfig file missing.yaml not found\n"
 
 
 def test_certificate_that_is_missing_beside_a_cluster_is_told_in_a_sentence(run, write):

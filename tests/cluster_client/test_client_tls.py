@@ -74,7 +74,7 @@ async def test_other_authority_is_not_trusted(secured, authority, connecting, ku
         with pytest.raises(Untrusted) as caught:
             await client.get("/version")
     text = str(caught.value)
-    assert text.startswith(f"GET /version at {url}: its certificate is not to be trusted: ")
+    assert text.startswith(f"GET /version at {url}: the server's certificate is not trusted: ")
     assert "CERTIFICATE_VERIFY_FAILED" in text
 
 
@@ -142,6 +142,6 @@ async def test_tls_where_plain_http_is_spoken_is_said(api, connecting, kubeconfi
 async def test_key_of_another_certificate_is_refused(authority, connecting, kubeconfig_of):
     one, other = issue_client(authority, "one", now=NOW), issue_client(authority, "other", now=NOW)
     user = {"client-certificate-data": data(one.certificate_pem), "client-key-data": data(other.key_pem)}
-    with pytest.raises(NoCluster, match=r"^the certificates for https://here cannot be used: .*KEY_VALUES_MISMATCH"):
+    with pytest.raises(NoCluster, match=r"^cannot use the certificates for https://here: .*KEY_VALUES_MISMATCH"):
         async with connecting(kubeconfig_of("https://here", user=user)):
             pass

@@ -131,8 +131,8 @@ async def test_nothing_at_all_says_what_to_set(tmp_path):
     with pytest.raises(NoCluster) as caught:
         await find_credentials(environ={"HOME": str(tmp_path)})
     assert str(caught.value) == (
-        "no cluster is known: this is no pod (KUBERNETES_SERVICE_HOST is not set), KUBECONFIG is not set, and there is "
-        f"no {tmp_path}/.kube/config; set KUBECONFIG to a kubeconfig file"
+        "no cluster configured: not in a pod (KUBERNETES_SERVICE_HOST is not set), KUBECONFIG is not set, and "
+        f"{tmp_path}/.kube/config does not exist; set KUBECONFIG to a kubeconfig file"
     )
 
 
@@ -145,8 +145,8 @@ async def test_pod_without_a_service_account_says_where_to_look(service_account,
     with pytest.raises(NoCluster) as caught:
         await find_credentials(environ=POD, service_account=service_account)
     assert str(caught.value) == (
-        f"this is a pod, but its ServiceAccount in {service_account} cannot be used: {why} "
-        "Look at automountServiceAccountToken of the pod and of its ServiceAccount."
+        f"cannot use the pod's ServiceAccount in {service_account}: {why} "
+        "Check automountServiceAccountToken of the pod and of its ServiceAccount."
     )
 
 
@@ -216,11 +216,11 @@ async def test_proxy_of_the_environment_is_used(write, kubeconfig_of):
         ),
         (
             lambda d: d["contexts"][0]["context"].pop("user"),
-            "its context 'here' names no user; write an entry under users, and its name there",
+            "context 'here' has no user; add an entry under users, and its name to the context",
         ),
         (
             lambda d: d["contexts"][0]["context"].update(user="gone"),
-            "its context 'here' names the user 'gone', who is not under users",
+            "context 'here' has the user 'gone', which is not found under users",
         ),
         (lambda d: d["users"][0].update(user={"client-certificate": "/no/such.crt"}), "File does not exists: /no/such.crt."),
         (lambda d: d["users"][0].update(user={"tokenFile": "/no/such"}), "[Errno 2] No such file or directory: '/no/such'."),
@@ -233,14 +233,14 @@ async def test_kubeconfig_that_cannot_be_used_says_why(write, kubeconfig_of, cha
     file = write(document)
     with pytest.raises(NoCluster) as caught:
         await find_credentials(file, environ={})
-    assert str(caught.value) == f"the kubeconfig {file} cannot be used: {why.format(file=file)}"
+    assert str(caught.value) == f"cannot use the kubeconfig {file}: {why.format(file=file)}"
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda d: d["clusters"][0]["cluster"].pop("server"), "it is not as kubectl writes it (AssertionError)."),
-        (lambda d: d["clusters"][0].update(cluster=5), "it is not as kubectl writes it (TypeError)."),
+        (lambda d: d["clusters"][0]["cluster"].pop("server"), "invalid kubeconfig (AssertionError)."),
+        (lambda d: d["clusters"][0].update(cluster=5), "invalid kubeconfig (TypeError)."),
         (lambda d: d["users"][0].pop("user"), "Invalid kube-config file. Expected key user in {file}/{{...}}."),
     ],
 )
@@ -251,15 +251,18 @@ async def test_kubeconfig_with_a_wrong_shape_is_not_quoted(write, kubeconfig_of,
     file = write(document)
     with pytest.raises(NoCluster) as caught:
         await find_credentials(file, environ={})
-    assert str(caught.value) == f"the kubeconfig {file} cannot be used: {why.format(file=file)}"
+    assert str(caught.value) == f"cannot use the kubeconfig {file}: {why.format(file=file)}"
 
 
 @pytest.mark.parametrize(
     ("cluster", "why"),
     [
-        ({"proxy-url": 5}, "the proxy-url of the cluster is no URL that begins with https:// or http://"),
-        ({"proxy-url": "socks5://p:1"}, "the proxy-url of the cluster is no URL that begins with https:// or http://"),
-        ({"tls-server-name": 5}, "the tls-server-name of the cluster is no text"),
+        ({"proxy-url": 5}, "the proxy-url of the cluster must be a URL that begins with https:// or http://"),
+        (
+            {"proxy-url": "socks5://p:1"},
+            "the proxy-url of the cluster must be a URL that begins with https:// or http://",
+        ),
+        ({"tls-server-name": 5}, "the tls-server-name of the cluster must be a string"),
     ],
 )
 async def test_way_to_the_cluster_that_cannot_be_gone_is_refused(write, kubeconfig_of, cluster, why):
@@ -277,19 +280,19 @@ async def test_secrets_of_a_kubeconfig_are_not_logged(write, kubeconfig_of, capl
 
 async def test_server_without_a_scheme_is_no_url(write, kubeconfig_of):
     with pytest.raises(
-        NoCluster, match=r"^the server '10\.0\.0\.1:6443' is no URL that begins with https:// or http://$"
+        NoCluster, match=r"^the server '10\.0\.0\.1:6443' must be a URL that begins with https:// or http://$"
     ):
         await find_credentials(write(kubeconfig_of("10.0.0.1:6443")), environ={})
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: [", "\0", "just text"], ids=repr)
 async def test_file_that_is_no_kubeconfig_is_refused(write, text):
-    with pytest.raises(NoCluster, match="cannot be used"):
+    with pytest.raises(NoCluster, match="cannot use"):
         await find_credentials(write(text), environ={})
 
 
 async def test_file_that_does_not_exist_is_named():
-    with pytest.raises(NoCluster, match=r"^there is no kubeconfig file /no/such/file$"):
+    with pytest.raises(NoCluster, match=r"^kubeconfig file /no/such/file not found$"):
         await find_credentials("/no/such/file", environ={})
 
 
@@ -369,7 +372,7 @@ async def test_plugin_that_fails_says_what_it_printed(write, kubeconfig_of, plug
     file = write(kubeconfig_of("http://here", user=plugin.entry))
     with pytest.raises(NoCluster) as caught:
         await find_credentials(file, environ={})
-    assert str(caught.value) == f"the kubeconfig {file} cannot be used: exec: process returned 1. log in first."
+    assert str(caught.value) == f"cannot use the kubeconfig {file}: exec: process returned 1. log in first."
 
 
 async def test_plugin_that_fails_later_leaves_the_credentials_as_they_were(
@@ -380,7 +383,7 @@ async def test_plugin_that_fails_later_leaves_the_credentials_as_they_were(
         plugin.fails()
         with pytest.raises(APIError):
             await client.get("/api/v1/nodes")
-    assert any(message.startswith("the credentials cannot be read again") for message in caplog.messages)
+    assert any(message.startswith("cannot read the credentials again") for message in caplog.messages)
 
 
 async def test_kubeconfig_that_changed_its_server_is_followed(
@@ -408,7 +411,7 @@ async def test_pods_token_that_cannot_be_read_for_a_moment_is_kept(service_accou
 async def test_certificate_of_the_kubeconfig_that_is_none_is_refused(connecting, kubeconfig_of, tmp_path):
     ca = tmp_path / "ca.crt"
     ca.write_text("no certificate")
-    with pytest.raises(NoCluster, match=r"^the certificates for https://here cannot be used: "):
+    with pytest.raises(NoCluster, match=r"^cannot use the certificates for https://here: "):
         async with connecting(kubeconfig_of("https://here", {"certificate-authority": str(ca)})):
             pass
 

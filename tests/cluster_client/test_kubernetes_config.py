@@ -67,7 +67,7 @@ def test_library_that_is_built_otherwise_is_imported_whole(outcome):
     )
     assert outcome(script) == [
         (
-            "kubernetes-asyncio is not built as expected (no module client.configuration); it is imported whole, which "
+            "kubernetes-asyncio has an unknown structure (no module client.configuration); importing all of it, which "
             "takes 35 MiB more"
         ),
         "KubeConfigLoader",

@@ -75,5 +75,5 @@ async def test_proxy_that_is_not_there_is_named(api_serving, connecting, kubecon
     async with api_serving() as closed:
         url = closed.url
     async with connecting(kubeconfig_of("https://api.example.com", {"proxy-url": url})) as client:
-        with pytest.raises(Unreachable, match=r"the proxy cannot be reached: Connection refused$"):
+        with pytest.raises(Unreachable, match=r"cannot reach the proxy: Connection refused$"):
             await client.get("/version")

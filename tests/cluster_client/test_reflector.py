@@ -82,7 +82,7 @@ async def test_list_that_has_no_end_is_given_up(api, reflector, store):
     api.faults.extend([same_token] * 2)
     await reflector.turn()
     assert store.state == "waiting"
-    assert store.reason == "GET /api/v1/nodes: the list of nodes does not come to an end"
+    assert store.reason == "GET /api/v1/nodes: the list of nodes does not end"
 
 
 @pytest.mark.parametrize("document", [[], {}, {"metadata": {"resourceVersion": ""}}, {"items": 5}], ids=str)
@@ -92,7 +92,7 @@ async def test_answer_that_is_no_list_is_said_to_be_none(api, reflector, store, 
 
     api.faults.append(odd)
     assert await reflector.turn() == 1.0
-    assert store.reason == "GET /api/v1/nodes: the answer is no list of nodes"
+    assert store.reason == "GET /api/v1/nodes: expected a list of nodes"
 
 
 async def test_null_items_are_an_empty_list(api, reflector, store):
@@ -164,7 +164,8 @@ async def test_history_that_went_back_is_logged_and_believed(api, reflector, sto
     await reflector.turn()
     assert store.get("", "a")["metadata"]["resourceVersion"] == "9900"
     assert (
-        "cached nodes went back from resourceVersion 10001 to 9900; was etcd restored from a backup?" in caplog.messages
+        "resourceVersion of cached nodes decreased from 10001 to 9900; was etcd restored from a backup?"
+        in caplog.messages
     )
 
 
@@ -184,7 +185,7 @@ async def test_bookmark_of_the_past_means_a_new_list(api, reflector, store, faul
     api.restore()
     api.faults.append(faults.bookmark)
     await reflector.turn()
-    assert store.reason == "GET /api/v1/nodes, watching: after resourceVersion 10001 came 9900, which is older"
+    assert store.reason == "GET /api/v1/nodes, watching: resourceVersion 9900 after 10001 is older"
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ async def test_event_that_is_none_means_a_new_list(api, reflector, store, answer
     api.faults.append(odd)
     await reflector.turn()
     assert store.state == "stale"
-    assert store.reason.endswith("is none")
+    assert "invalid event of type" in store.reason
     await reflector.turn()
     assert store.state == "synced"
 
@@ -290,8 +291,8 @@ async def test_retry_after_is_waited_for(api, reflector, faults):
 
 
 async def test_failure_after_a_long_watch_is_the_first_one_again(api, client, store, clock, faults):
-    def an_hour_passes(state, reason):
-        clock.now += 3600 * (state == "synced")
+    def an_hour_passes():
+        clock.now += 3600 * (store.state == "synced")
 
     reflector = Reflector(client, NODE, store, on_state=an_hour_passes, pace=clock.pace)
     await reflector.turn()
@@ -347,8 +348,8 @@ async def test_store_is_synced_again_as_soon_as_the_server_agrees_to_a_watch(api
         await released.wait()
         return response
 
-    def note(state, reason):
-        states.append(state)
+    def note():
+        states.append(store.state)
         if states == ["synced", "stale", "synced"]:
             opened.set()
 
@@ -373,7 +374,7 @@ async def test_defect_in_trimming_is_logged_and_does_not_end_the_reflector(api, 
     reflector = Reflector(client, NODE, store, pace=clock.pace)
     assert await reflector.turn() == 1.0
     assert (store.state, store.reason) == ("waiting", "a defect, KeyError: 'spec'")
-    assert "cached nodes cannot be kept up to date because of a defect" in caplog.messages
+    assert "cannot keep cached nodes up to date because of a defect" in caplog.messages
 
 
 async def test_same_trouble_is_logged_once(api, reflector, faults, caplog):

@@ -25,12 +25,12 @@ def test_path_names_collection_object_or_subresource(kind, arguments, path):
 @pytest.mark.parametrize(
     ("kind", "arguments", "text"),
     [
-        ("Node", ("a",), "a Node is in no namespace, but 'a' was given"),
-        ("Pod", ("", "x"), "a Pod is in a namespace, but none was given for 'x'"),
-        ("Pod", ("a", "", "status"), "'status' is a part of one Pod, but no name was given"),
-        ("Pod", ("a", ".."), 'no object is called \'..\': a name is not "." or ".." and has no "/" or "%"'),
-        ("Pod", ("a/b",), 'no object is called \'a/b\': a name is not "." or ".." and has no "/" or "%"'),
-        ("Pod", ("a", "%2e"), 'no object is called \'%2e\': a name is not "." or ".." and has no "/" or "%"'),
+        ("Node", ("a",), "a Node has no namespace, but 'a' was given"),
+        ("Pod", ("", "x"), "a Pod needs a namespace, but none was given for 'x'"),
+        ("Pod", ("a", "", "status"), "subresource 'status' needs the name of a Pod"),
+        ("Pod", ("a", ".."), 'invalid name \'..\': must not be "." or "..", and must not contain "/" or "%"'),
+        ("Pod", ("a/b",), 'invalid name \'a/b\': must not be "." or "..", and must not contain "/" or "%"'),
+        ("Pod", ("a", "%2e"), 'invalid name \'%2e\': must not be "." or "..", and must not contain "/" or "%"'),
     ],
 )
 def test_path_that_no_object_has_is_refused(kind, arguments, text):

@@ -138,7 +138,7 @@ async def test_too_many_questions_are_turned_away_at_once(world):
     world.go_on.clear()
     tasks = [world.ask(f"{number}") for number in range(MOST_PENDING)]
     await settle()
-    with pytest.raises(TooManyReviews, match=r"^Too many callers are being asked about at the API server; ask again"):
+    with pytest.raises(TooManyReviews, match=r"^Too many token and access reviews are pending; try again"):
         await world.ask("one more")
     joined = world.ask("0")
     world.go_on.set()
@@ -182,4 +182,4 @@ async def test_memory_has_a_bound_and_holds_no_question(world):
         await world.ask(f"token-{number}")
     assert len(world.reviews._answers) <= 16 * KEPT_SECONDS + 16
     assert b"token-1999" not in world.reviews._answers
-    assert not world.reviews._under_way
+    assert not world.reviews._pending

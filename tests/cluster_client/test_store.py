@@ -41,7 +41,7 @@ def take_list(store, objects, version):
 
 
 def test_new_store_waits(store):
-    assert (store.state, store.reason, len(store)) == ("waiting", "it was not listed yet", 0)
+    assert (store.state, store.reason, len(store)) == ("waiting", "not listed yet", 0)
 
 
 def test_list_fills_the_store(store):

@@ -64,7 +64,7 @@ async def test_page_instead_of_events_is_a_bad_answer(api, client, faults):
     api.faults.append(faults.login_page)
     with pytest.raises(BadAnswer) as caught:
         await watched(client)
-    assert str(caught.value) == f"GET /api/v1/nodes at {api.url}, watching: the answer is text/html and no JSON"
+    assert str(caught.value) == f"GET /api/v1/nodes at {api.url}, watching: expected JSON, got text/html"
 
 
 async def test_reset_after_events_is_told_after_them(api, client, faults):

@@ -26,9 +26,9 @@ REMARK = "only pods that may get GPUs are known, so cpu and memory that other po
 @pytest.mark.parametrize(
     ("name", "namespace", "sentence", "hint"),
     [
-        ("web", "team-a", "Pod web in namespace team-a is not known", ""),
-        ("trian", "team-a", "Pod trian in namespace team-a is not known", "; did you mean train?"),
-        ("train", "team-b", "Pod train in namespace team-b is not known", "; one is in namespace team-a"),
+        ("web", "team-a", "Pod web in namespace team-a is unknown", ""),
+        ("trian", "team-a", "Pod trian in namespace team-a is unknown", "; did you mean train?"),
+        ("train", "team-b", "Pod train in namespace team-b is unknown", "; one is in namespace team-a"),
     ],
     ids=["without GPUs", "misspelt", "elsewhere"],
 )
@@ -49,7 +49,7 @@ def test_pod_that_is_kept_is_found(cluster):
 def test_workload_that_is_not_watched_is_not_said_to_be_missing(cluster, word, kinds):
     with pytest.raises(NotFoundError) as told:
         look_up(cluster.view, find_kind(word), "train", "team-a")
-    assert (str(told.value), told.value.is_certain) == (f"no {kinds} are known", False)
+    assert (str(told.value), told.value.is_certain) == (f"{kinds} are unknown", False)
 
 
 def test_deployment_beside_that_of_the_gpu_operator_is_not_said_to_be_missing(cluster):
@@ -57,7 +57,7 @@ def test_deployment_beside_that_of_the_gpu_operator_is_not_said_to_be_missing(cl
     with pytest.raises(NotFoundError) as told:
         look_up(cluster.view, find_kind("deploy"), "web", "gpu-operator")
     assert (str(told.value), told.value.is_certain) == (
-        "Deployment web in namespace gpu-operator is not known",
+        "Deployment web in namespace gpu-operator is unknown",
         False,
     )
 
@@ -66,7 +66,7 @@ def test_claim_that_does_not_exist_is_said_to_be_missing(cluster):
     cluster.fill("ResourceClaim")
     with pytest.raises(NotFoundError) as told:
         look_up(cluster.view, find_kind("claim"), "gpu", "team-a")
-    assert (str(told.value), told.value.is_certain) == ("there is no ResourceClaim gpu in namespace team-a", True)
+    assert (str(told.value), told.value.is_certain) == ("ResourceClaim gpu in namespace team-a not found", True)
 
 
 def explained(view, **requests):
@@ -111,7 +111,7 @@ def test_all_pods_are_counted_from_manifests():
 def test_unknown_pods_are_told_once(cluster):
     cluster.fill("Node", NODE)
     assert [each for each in explained(cluster.view).remarks if "ods" in each] == [
-        "no Pods are known, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
+        "Pods are unknown, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
     ]
 
 

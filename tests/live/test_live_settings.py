@@ -63,8 +63,8 @@ def test_valid_settings_hold_at_once(cluster, settings, said):
     assert settings().rules == (RuleOverride("GA307", Severity.AUDIT),)
     assert settings.notes() == []
     assert [message for _, message in said()][1:] == [
-        "the settings of generation 1 hold",
-        "the settings of generation 2 hold",
+        "using the settings of generation 1",
+        "using the settings of generation 2",
     ]
 
 
@@ -115,7 +115,7 @@ def test_settings_are_kept_while_nothing_is_known(cluster, clock, settings):
     assert (settings(), settings.notes()) == (held, [])
     clock.now += TRUSTED_SECONDS
     assert settings() is held
-    assert settings.notes() == ["GPUAdmissionPolicy default cannot be read, so the settings of generation 3 hold"]
+    assert settings.notes() == ["GPUAdmissionPolicy default cannot be read, using the settings of generation 3"]
     cluster.fill(KIND, stored(4, severity(to="deny")))
     assert settings().rules == (RuleOverride("GA307", Severity.DENY),)
 
@@ -131,7 +131,7 @@ def test_unknown_rule_is_told_and_the_rest_holds(cluster, settings, said):
     cluster.fill(KIND, stored(1, severity("GA999") | {"access": {"mode": "deny"}}))
     assert settings().access.mode == "deny"
     assert settings.notes() == [f"GPUAdmissionPolicy default: {UNKNOWN_RULE}"]
-    assert said() == [("INFO", f"the settings of generation 1 hold; but {UNKNOWN_RULE}")]
+    assert said() == [("INFO", f"using the settings of generation 1; but {UNKNOWN_RULE}")]
 
 
 def test_unchanged_settings_are_the_same_object_and_said_once(cluster, settings, said):

@@ -47,13 +47,13 @@ async def test_sync_is_ready_once_everything_was_listed(api, sync):
 async def test_sync_is_not_ready_before(sync):
     assert sync.reason() == "nothing was listed yet"
     sync.start(["gpu-operator"])
-    assert sync.reason().startswith("nothing is known yet of nodes, namespaces, limitranges and ")
+    assert sync.reason().startswith("not listed yet: nodes, namespaces, limitranges and ")
 
 
 async def test_what_cannot_be_listed_keeps_the_sync_from_being_ready(api, sync):
     api.broken.add(NODES)
     sync.start(["gpu-operator"])
-    await until(lambda: sync.reason().startswith("nothing is known yet of nodes: GET /api/v1/nodes"))
+    await until(lambda: sync.reason().startswith("not listed yet: nodes: GET /api/v1/nodes"))
 
 
 async def impatient(sync):
@@ -69,23 +69,23 @@ async def test_one_kind_that_cannot_be_listed_is_gone_on_without(api, sync):
     assert sync.reason() == ""
     assert sync.view.list("Node") is UNKNOWN
     assert sync.view.list("Pod") == ()
-    assert sync.notes()[0].startswith("taken as unknown, because it cannot be listed: nodes: GET /api/v1/nodes")
+    assert sync.notes()[0].startswith("treated as unknown, because it cannot be listed: nodes: GET /api/v1/nodes")
 
 
 async def test_nothing_is_gone_on_without_namespaces(api, sync):
     api.broken.add(RESOURCES["Namespace"].path())
     await impatient(sync)
     await until(lambda: not any(cache.is_awaited for cache in sync.caches))
-    sync._complete_if_so()
-    assert sync.reason().startswith("nothing is known yet of namespaces: GET /api/v1/namespaces")
+    sync._complete_if_listed()
+    assert sync.reason().startswith("not listed yet: namespaces: GET /api/v1/namespaces")
 
 
 async def test_kind_that_cannot_be_listed_is_waited_for_a_minute(api, sync):
     api.broken.add(NODES)
     sync.start(["gpu-operator"])
     await until(lambda: not any(cache.is_awaited for cache in sync.caches))
-    sync._complete_if_so()
-    assert sync.reason().startswith("nothing is known yet of nodes: ")
+    sync._complete_if_listed()
+    assert sync.reason().startswith("not listed yet: nodes: ")
 
 
 @pytest.mark.parametrize("missing", ["forbidden", "absent"])
@@ -146,10 +146,7 @@ def test_reason_names_what_is_waited_for_and_why(cluster):
     everything_but(cluster, "Node", "Pod")
     cluster.store("Node").mark("stale", "the connection was refused")
     cluster.store("Pod").mark("stale", "the connection was refused")
-    assert (
-        reason_not_ready(list(cluster.stores.items()))
-        == "nothing is known yet of nodes, pods: the connection was refused"
-    )
+    assert reason_not_ready(list(cluster.stores.items())) == "not listed yet: nodes, pods: the connection was refused"
 
 
 def test_note_tells_that_there_is_no_dra(cluster, clock):
@@ -157,9 +154,7 @@ def test_note_tells_that_there_is_no_dra(cluster, clock):
     for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
         cluster.store(kind).mark("absent", "404")
     notes = cache_notes(list(cluster.stores.items()), cluster.view, clock())
-    assert notes == [
-        "no DRA API: the API server does not serve resource.k8s.io/v1, so whether there are devices is unknown"
-    ]
+    assert notes == ["no DRA API: the API server does not serve resource.k8s.io/v1, so devices are unknown"]
     cluster.view.set_server_version((1, 36))
     notes = cache_notes(list(cluster.stores.items()), cluster.view, clock())
     assert notes == ["no DRA API: the API server does not serve resource.k8s.io/v1, so there are no devices"]
@@ -186,7 +181,7 @@ def test_note_names_what_is_forbidden(cluster, clock):
     cluster.store("ConfigMap", "gpu-operator").mark("forbidden", "RBAC")
     cluster.store("Node").mark("forbidden", "RBAC")
     assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == [
-        "forbidden: list and watch nodes, configmaps in gpu-operator; rules take them as unknown, until RBAC allows it"
+        "forbidden: list and watch nodes, configmaps in gpu-operator; rules treat them as unknown until RBAC allows it"
     ]
 
 
@@ -201,11 +196,11 @@ def test_note_tells_since_when_something_is_out_of_date(cluster, clock):
     cluster.store("Node").mark("stale", "the connection broke")
     clock.now += 30
     assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == [
-        "out of date for 30 s, and still believed: nodes: the connection broke"
+        "out of date for 30 s, still used: nodes: the connection broke"
     ]
     clock.now += TRUSTED_SECONDS
     assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == [
-        "out of date for 150 s, and taken as unknown: nodes: the connection broke"
+        "out of date for 150 s, treated as unknown: nodes: the connection broke"
     ]
 
 

@@ -241,7 +241,7 @@ async def test_caller_is_refused_before_its_body_is_read(guarded, wire):
         ),
         (
             '{"kind": "deploymnet", "name": "web"}',
-            "The kind cannot be explained: there is no kind deploymnet to look up; did you mean deployment?",
+            "The kind cannot be explained: unknown kind deploymnet; did you mean deployment?",
         ),
     ],
 )
@@ -275,13 +275,13 @@ async def test_object_that_does_not_exist_is_told_what_is_like_it(start_webhook,
     client = await client_of(webhook.port, client_context("dashboard"))
     question = {"kind": "claim", "namespace": "team-a", "name": "gpus"}
     assert plain(await ask(client, question), 404) == (
-        "There is no ResourceClaim gpus in namespace team-a; did you mean gpu?"
+        "ResourceClaim gpus in namespace team-a not found; did you mean gpu?"
     )
 
 
 async def test_object_of_a_kind_that_the_server_does_not_know_is_not_said_to_be_missing(caller):
     assert (
-        plain(await ask(caller, {"kind": "pod", "name": "train"}), 404) == "No Pods are known; post the object itself."
+        plain(await ask(caller, {"kind": "pod", "name": "train"}), 404) == "Pods are unknown; post the object itself."
     )
 
 
@@ -303,7 +303,7 @@ async def test_pod_that_a_running_cluster_may_have_is_to_be_posted(
     webhook = await start_webhook(view=LiveView([(pods, store)]), allowed=["dashboard"])
     client = await client_of(webhook.port, client_context("dashboard"))
     assert plain(await ask(client, {"kind": "pod", "name": name}), 404) == (
-        f"Pod {name} in namespace default is not known: only pods that may get GPUs, and have not ended, are known by name; "
+        f"Pod {name} in namespace default is unknown: only pods that may get GPUs, and have not ended, are known by name; "
         f"post the object itself{hint}"
     )
 
@@ -361,7 +361,7 @@ async def test_reviews_go_on_while_something_is_explained(slow, gated, until_rea
     assert (await webhook.client.ask("placement", review_of(pod())))["allowed"] is True
     assert not explaining.done()
     gated.gate.set()
-    assert plain(await explaining, 404) == "No Pods are known; post the object itself."
+    assert plain(await explaining, 404) == "Pods are unknown; post the object itself."
 
 
 async def test_explanation_that_takes_too_long_is_not_waited_for(slow, gated):
@@ -377,7 +377,7 @@ async def test_next_question_is_answered_when_one_that_took_too_long_is_done(slo
     _, client = slow
     assert (await ask(client, NAMED, "?timeout=50ms")).status == 503
     gated.gate.set()
-    assert plain(await ask(client, NAMED), 404) == "No Pods are known; post the object itself."
+    assert plain(await ask(client, NAMED), 404) == "Pods are unknown; post the object itself."
 
 
 async def test_questions_wait_for_each_other_until_their_timeout(slow, until_reached):

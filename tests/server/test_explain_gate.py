@@ -457,7 +457,7 @@ async def test_made_up_tokens_reach_the_api_server_a_few_at_a_time(live, api, un
     await until(lambda: len(under_way) >= 4)
     assert refused(turned_away.result()) == (
         503,
-        "Too many callers are being asked about at the API server; ask again in a moment.\n",
+        "Too many token and access reviews are pending; try again in a moment.\n",
     )
     assert len(under_way) == 4
     for call in rest:

@@ -25,7 +25,7 @@ CLUSTER = ManifestsView(
 )
 
 ALL = (
-    "there are pod, claim, template, podtemplate, replicationcontroller, daemonset, deployment, replicaset, "
+    "supported kinds: pod, claim, template, podtemplate, replicationcontroller, daemonset, deployment, replicaset, "
     "statefulset, rollout, cronjob, job, podcliqueset, jobset, jaxjob, mpijob, paddlejob, pytorchjob, tfjob, xgboostjob, "
     "notebook, leaderworkerset, raycluster, rayjob, "
     "rayservice, inferenceservice, scheduledsparkapplication, sparkapplication, trainjob"
@@ -79,7 +79,7 @@ def test_kind_of_the_settings_has_its_names_too(word):
 def test_other_words_are_told_what_there_is(word, hint):
     with pytest.raises(KindUnknownError) as told:
         find_kind(word)
-    assert str(told.value) == f"there is no kind {word} to look up; {hint}"
+    assert str(told.value) == f"unknown kind {word}; {hint}"
 
 
 def test_kinds_of_the_settings_are_among_those_there_are():
@@ -87,7 +87,7 @@ def test_kinds_of_the_settings_are_among_those_there_are():
     for word, hint in (("traningrun", "did you mean trainingrun?"), ("xyz", f"{ALL}, trainingrun")):
         with pytest.raises(KindUnknownError) as told:
             find_kind(word, [added])
-        assert str(told.value) == f"there is no kind {word} to look up; {hint}"
+        assert str(told.value) == f"unknown kind {word}; {hint}"
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,11 @@ def test_object_is_found_by_kind_name_and_namespace(word, name, namespace):
 @pytest.mark.parametrize(
     ("word", "name", "namespace", "sentence"),
     [
-        ("pod", "trian", "team-a", "there is no Pod trian in namespace team-a; did you mean train?"),
-        ("pod", "train", "", "there is no Pod train in namespace default; one is in namespace team-a"),
-        ("pod", "train-2", "", "there is no Pod train-2 in namespace default; one is in namespace team-b and 1 more"),
-        ("pod", "x", "team-a", "there is no Pod x in namespace team-a"),
-        ("job", "volcanic", "team-a", "there is no Job volcanic in namespace team-a"),
+        ("pod", "trian", "team-a", "Pod trian in namespace team-a not found; did you mean train?"),
+        ("pod", "train", "", "Pod train in namespace default not found; one is in namespace team-a"),
+        ("pod", "train-2", "", "Pod train-2 in namespace default not found; one is in namespace team-b and 1 more"),
+        ("pod", "x", "team-a", "Pod x in namespace team-a not found"),
+        ("job", "volcanic", "team-a", "Job volcanic in namespace team-a not found"),
     ],
     ids=["misspelt", "elsewhere", "in several namespaces", "nowhere", "of another group"],
 )
@@ -125,4 +125,4 @@ def test_object_that_is_not_there_is_told_what_is(word, name, namespace, sentenc
 def test_object_of_a_kind_of_which_nothing_is_known_is_not_said_to_be_missing():
     with pytest.raises(NotFoundError) as told:
         look_up(CLUSTER, find_kind("claim"), "gpu", "team-a")
-    assert (str(told.value), told.value.is_certain) == ("no ResourceClaims are known", False)
+    assert (str(told.value), told.value.is_certain) == ("ResourceClaims are unknown", False)
