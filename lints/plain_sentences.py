@@ -68,7 +68,6 @@ NOT_YET = (
     "policies/workloads.py",
     "testbed",
     "webhook/cli",
-    "webhook/cluster",
     "webhook/controllers",
     "webhook/ledger",
     "webhook/replica",

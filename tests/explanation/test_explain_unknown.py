@@ -15,7 +15,7 @@ NO_NODES = (
     "(bring: kubectl get nodes -o yaml)"
 )
 NO_CLAIMS = "no ResourceClaims are known, so every device counts as free (bring: kubectl get resourceclaims -A -o yaml)"
-NO_PODS = "Pods are unknown, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
+NO_PODS = "no Pods are known, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
 ALONE = "a claim alone has no tolerations and no node selector, so taints and labels of nodes are left aside"
 
 

@@ -111,7 +111,7 @@ def test_all_pods_are_counted_from_manifests():
 def test_unknown_pods_are_told_once(cluster):
     cluster.fill("Node", NODE)
     assert [each for each in explained(cluster.view).remarks if "ods" in each] == [
-        "Pods are unknown, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
+        "no Pods are known, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
     ]
 
 

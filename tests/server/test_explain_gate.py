@@ -440,7 +440,7 @@ async def test_authorizer_that_cannot_tell_is_a_line_of_the_log(live, api, lines
     api.faults.add(answer, path=ACCESS)
     await ask(live.client, ACCOUNT)
     (line,) = lines("gpu_admission.cluster", level="warning")
-    assert line["message"] == "an authorizer could not tell: webhook is away now"
+    assert line["message"] == "an authorizer failed: webhook is away now"
 
 
 async def test_made_up_tokens_reach_the_api_server_a_few_at_a_time(live, api, until):
