@@ -24,10 +24,10 @@ from policies.dra.published_devices import gpu_groups, published_devices
 from policies.explanation.cluster import read_cluster, used_amounts
 from policies.fleet.dra_nodes import _nodes_with_both
 from policies.placement.gpu_nodes import _read, gpu_nodes
-from policies.placement.wishes.gpu_kinds import gpu_kinds
-from policies.placement.wishes.misspelt import _products
-from policies.placement.wishes.node_names import _gpus, _gpus_without_gfd
+from policies.placement.wishes.existing_gpus import gpu_kinds
 from policies.placement.wishes.product_labels import seen_products
+from policies.placement.wishes.product_misspellings import _products
+from policies.placement.wishes.wanted_nodes import _gpus, _gpus_without_gfd
 from policies.request import Request
 from policies.review import load_rooms, review
 from policies.settings import DEFAULTS

@@ -13,8 +13,8 @@ from policies.metadata_keys import PREFIX
 from policies.nvidia.labels import Subject
 from policies.nvidia.wishes import Wish, WishError
 from policies.placement.wishes import read_wishes
-from policies.placement.wishes.asked_gpus import asked_gpus
 from policies.placement.wishes.existing_gpus import existing_gpus
+from policies.placement.wishes.requested_gpus import requested_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policies.explanation.question import Question
     from policies.kubernetes.objects import Object
     from policies.placement.wishes import PodWishes
-    from policies.placement.wishes.asked_gpus import AskedGPU
+    from policies.placement.wishes.requested_gpus import RequestedGPU
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -140,7 +140,7 @@ def nearest_bounds(word: str, wish: Wish, pod: Pod, view: ClusterView) -> list[s
     least, asked = word.startswith("min-"), _bound(word, wish)
     facts = {
         getattr(existing, _FACTS[word])
-        for resource in asked_gpus(pod, view)
+        for resource in requested_gpus(pod, view)
         for existing in existing_gpus(_by_claims_too(resource), view)
     }
     found = {_bound(word, has): has.words()[word] for has in _read(word, facts)}
@@ -148,7 +148,7 @@ def nearest_bounds(word: str, wish: Wish, pod: Pod, view: ClusterView) -> list[s
     return [found[bound] for bound in nearest[:_MOST]]
 
 
-def _by_claims_too(resource: AskedGPU) -> AskedGPU:
+def _by_claims_too(resource: RequestedGPU) -> RequestedGPU:
     """The same with the devices that conversion would claim for it, whether or not a DeviceClass hands it out."""
     if resource.devices is not None or resource.labels is None:
         return resource

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.patch import Editor
 
-__all__ = ["MOST_TERMS", "Contradiction", "TooManyTermsError", "contradiction", "require", "without_required"]
+__all__ = ["MOST_TERMS", "Contradiction", "TooManyTermsError", "contradiction", "require", "without_requirements"]
 
 MOST_TERMS = 200
 """Terms that alternatives multiply a pod's terms to."""
@@ -88,7 +88,7 @@ def require(alternatives: Alternatives, edits: Editor) -> None:
         _multiply(own.terms, unmet, edits)
 
 
-def without_required(spec: Object, alternatives: Alternatives) -> Object:
+def without_requirements(spec: Object, alternatives: Alternatives) -> Object:
     """A pod's spec without the conditions that `require` writes for these alternatives.
 
     They are entries of the node selector, and the last expressions of each term. Terms at the end that are then equal to

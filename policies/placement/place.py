@@ -34,16 +34,16 @@ def place(
         return
     if _has_conditions(settings, wishes) or wishes.findings:
         # Most pods wish nothing, and importing what a wish needs takes longer than an offline review of theirs.
-        from policies.placement.wishes.kept import keep_wish  # noqa: PLC0415
+        from policies.placement.wishes.node_conditions import apply_wish  # noqa: PLC0415
 
-        yield from keep_wish(pod, namespace, view, settings, wishes, edits)
+        yield from apply_wish(pod, namespace, view, settings, wishes, edits)
 
 
 def own_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes) -> Pod:
     """The pod as it was before it was placed: without the conditions on nodes that its wish and the settings add."""
     if not _has_conditions(settings, wishes) or not (pod.spec.get("nodeSelector") or lookup(pod.spec, REQUIRED)):
         return pod
-    from policies.placement.wishes.kept import without_conditions  # noqa: PLC0415 - as above
+    from policies.placement.wishes.node_conditions import without_conditions  # noqa: PLC0415 - as above
 
     return without_conditions(pod, view, settings, wishes)
 

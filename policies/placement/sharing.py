@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["avoided", "not_shared", "sharing_strategy", "ways_of_sharing"]
+__all__ = ["sharing_strategy", "unshared_conditions", "unshared_nodes", "ways_of_sharing"]
 
 _STRATEGIES = {"mps": "MPS", "time-slicing": "time-slicing"}
 _PREFERRED = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
@@ -47,7 +47,7 @@ ONLY_SHARES = rule(
 )
 
 
-def avoided(
+def unshared_nodes(
     pod: Pod, wish: Wish, view: ClusterView, settings: GPUAdmissionPolicy, wanted: Alternatives = ALWAYS
 ) -> tuple[Alternatives, tuple[Finding, ...]]:
     """What keeps a pod that says nothing about sharing off nodes that share its GPUs, where the administrator wants it.
@@ -65,7 +65,7 @@ def avoided(
     requirements, findings = [], []
     conditions = {
         resource: condition
-        for resource, condition in not_shared(pod, wish, settings).items()
+        for resource, condition in unshared_conditions(pod, wish, settings).items()
         if not _speaks_of_sharing(pod.spec, resource.name)
     }
     nodes = gpu_nodes(view) if conditions else UNKNOWN
@@ -83,7 +83,7 @@ def avoided(
     return (tuple(requirements),), tuple(findings)
 
 
-def not_shared(pod: Pod, wish: Wish, settings: GPUAdmissionPolicy) -> dict[GPUResource, NodeRequirement]:
+def unshared_conditions(pod: Pod, wish: Wish, settings: GPUAdmissionPolicy) -> dict[GPUResource, NodeRequirement]:
     """By resource, the condition that keeps a pod off nodes that share it; empty if the settings do not want that."""
     if not settings.placement.avoid_shared_gpus or wish.sharing is not None:
         return {}

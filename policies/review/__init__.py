@@ -130,11 +130,11 @@ def load_rooms() -> None:
     import policies.conversion.check  # noqa: PLC0415 - see the module
     import policies.conversion.reapply  # noqa: PLC0415 - see the module
     import policies.dra.claims  # noqa: PLC0415 - see the module
-    import policies.placement.misspelt_selectors  # noqa: PLC0415 - see the module
     import policies.placement.priority_classes  # noqa: PLC0415 - see the module
     import policies.placement.resources.findings  # noqa: PLC0415 - see the module
-    import policies.placement.wishes.kept  # noqa: PLC0415 - see the module
-    import policies.placement.wishes.misspelt  # noqa: PLC0415 - see the module
+    import policies.placement.selector_misspellings  # noqa: PLC0415 - see the module
+    import policies.placement.wishes.node_conditions  # noqa: PLC0415 - see the module
+    import policies.placement.wishes.product_misspellings  # noqa: PLC0415 - see the module
     import policies.quota.charging.charging  # noqa: PLC0415 - see the module
     import policies.quota.charging.outcomes  # noqa: PLC0415 - see the module
     import policies.quota.charging.workload_totals  # noqa: PLC0415 - see the module

@@ -57,7 +57,7 @@ def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPol
 
 def _wishes(request: Request, view: ClusterView) -> Iterator[Finding]:
     """Wishes of settings for products that do not exist; nothing of settings that cannot be read."""
-    from policies.placement.wishes.misspelt import misspelt_defaults  # noqa: PLC0415 - see policies.review
+    from policies.placement.wishes.product_misspellings import default_misspellings  # noqa: PLC0415 - see policies.review
     from policies.settings import SettingsError, parse_settings  # noqa: PLC0415 - see policies.review
 
     if request.operation == "DELETE":
@@ -66,7 +66,7 @@ def _wishes(request: Request, view: ClusterView) -> Iterator[Finding]:
         settings = parse_settings(request.object)
     except SettingsError:
         return  # GA701 has reported it.
-    yield from misspelt_defaults(settings, view)
+    yield from default_misspellings(settings, view)
 
 
 def _namespace(request: Request, settings: GPUAdmissionPolicy) -> Decision:

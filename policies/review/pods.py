@@ -144,8 +144,8 @@ def _for_pods(
 def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     from policies.conversion.convert import convert  # noqa: PLC0415 - see policies.review
     from policies.conversion.satisfaction import UNSATISFIABLE  # noqa: PLC0415 - see policies.review
-    from policies.placement.misspelt_selectors import misspelt_selectors  # noqa: PLC0415 - see policies.review
     from policies.placement.place import own_conditions  # noqa: PLC0415 - see policies.review
+    from policies.placement.selector_misspellings import selector_misspellings  # noqa: PLC0415 - see policies.review
     from policies.placement.wishes import read_wishes, wish_problems  # noqa: PLC0415 - see policies.review
     from policies.placement.wishes.conflicts import IMPOSSIBLE  # noqa: PLC0415 - see policies.review
 
@@ -164,7 +164,7 @@ def _conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmi
             notices = tuple(notice for notice in notices if notice.rule is not UNSATISFIABLE)
         notices = (*asked.findings, *problems, *notices)
         is_matched = all(notice.rule is not UNSATISFIABLE for notice in notices)
-        notices = (*misspelt_selectors(pod, view, keys_only=is_matched), *notices)
+        notices = (*selector_misspellings(pod, view, keys_only=is_matched), *notices)
     findings = without_repeats(settings.judge(notices, request.namespace), request.object)
     decision = Decision(findings=findings, object=request.object)
     if conversion.edits is None or not decision.allowed:
@@ -231,9 +231,9 @@ def _new_names(document: Any) -> Iterator[str]:
 
 
 def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    from policies.placement.wishes import says_anything  # noqa: PLC0415 - see policies.review
+    from policies.placement.wishes import has_annotations  # noqa: PLC0415 - see policies.review
 
-    if pod.past_scheduling or not (may_request_gpu(pod.document) or says_anything(pod)):
+    if pod.past_scheduling or not (may_request_gpu(pod.document) or has_annotations(pod)):
         return Decision(object=request.object)
     edits = Editor(request.object)
     judged = settings.judge(_placed(pod, request, view, settings, edits), request.namespace)
@@ -248,16 +248,16 @@ def _placed(
     pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, edits: Editor
 ) -> Iterable[Finding]:
     """What a pod wishes of its node, unless its claim says so already."""
-    from policies.placement.misspelt_selectors import misspelt_selectors  # noqa: PLC0415 - see policies.review
     from policies.placement.place import place  # noqa: PLC0415 - see policies.review
     from policies.placement.resources.findings import node_findings  # noqa: PLC0415 - see policies.review
+    from policies.placement.selector_misspellings import selector_misspellings  # noqa: PLC0415 - see policies.review
     from policies.placement.wishes import read_wishes  # noqa: PLC0415 - see policies.review
 
     if not _is_converted(pod, request.namespace):
         asked = read_wishes(pod, request.namespace, view, settings)
         yield from place(pod, request.namespace, view, settings, asked, edits)
         yield from node_findings(replace(pod, document=edits.document), request.namespace, view, settings)
-        yield from misspelt_selectors(pod, view)
+        yield from selector_misspellings(pod, view)
 
 
 def _is_converted(pod: Pod, namespace: str) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.published_devices import published_devices
 from policies.placement.gpu_nodes import gpu_nodes
-from policies.placement.wishes.gpu_kinds import gpu_kinds
+from policies.placement.wishes.existing_gpus import gpu_kinds
 from policies.placement.wishes.product_labels import seen_products
 from policies.quota.devices.classes import classes, hosts
 

@@ -17,7 +17,7 @@ from policies.explanation import (
     Verdict,
 )
 from policies.kubernetes.paths import FieldPath
-from policies.placement.wishes.satisfaction import UNSATISFIED
+from policies.placement.wishes.unmet_wishes import UNSATISFIED
 from webhook.cli.explain_text import text as coloured
 
 

@@ -13,7 +13,7 @@ from policies.dra.published_devices import gpu_groups, published_devices
 from policies.explanation.cluster import read_cluster, used_amounts
 from policies.kubernetes.paths import FieldPath
 from policies.placement.gpu_nodes import gpu_nodes
-from policies.placement.wishes.gpu_kinds import gpu_kinds
+from policies.placement.wishes.existing_gpus import gpu_kinds
 from policies.placement.wishes.product_labels import seen_products
 from policies.view import UNKNOWN
 from webhook.cluster.live import LiveView

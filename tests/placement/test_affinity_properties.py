@@ -13,7 +13,7 @@ from policies.kubernetes.nodes import REQUIRED, NodeIndex
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import Pod
 from policies.patch import Editor
-from policies.placement.affinity import contradiction, require, without_required
+from policies.placement.affinity import contradiction, require, without_requirements
 
 KEYS = ["a", "b"]
 VALUES = ["4", "5", "6", "05", "", "x"]
@@ -102,7 +102,7 @@ def test_second_time_changes_nothing(document, some):
 def test_what_is_required_can_be_taken_away_again(document, some):
     """So that a pod is judged by its own conditions, whether or not it has been placed."""
     before, placed = (
-        without_required(spec, some) for spec in (document["spec"], after(document, some).document["spec"])
+        without_requirements(spec, some) for spec in (document["spec"], after(document, some).document["spec"])
     )
     assert (placed.get("nodeSelector") or {}) == (before.get("nodeSelector") or {})
     assert lookup(placed, REQUIRED) == lookup(before, REQUIRED)

@@ -4,7 +4,7 @@ import pytest
 
 from policies.decision import Severity
 from policies.placement.wishes import read_wishes
-from policies.placement.wishes.misspelt import misspelt
+from policies.placement.wishes.product_misspellings import product_misspellings
 from policies.settings import DEFAULTS
 
 WISH = "metadata.annotations[gpu-admission.io/product]"
@@ -18,7 +18,7 @@ def told(pod, cluster):
     def told(text, *parts):
         asking = pod({"nvidia.com/gpu": 1}, annotations={"gpu-admission.io/product": text})
         view = cluster(*parts)
-        found = list(misspelt(view, read_wishes(asking, "team-a", view, DEFAULTS)))
+        found = list(product_misspellings(view, read_wishes(asking, "team-a", view, DEFAULTS)))
         assert {(finding.rule.id, finding.severity) for finding in found} <= {("GA405", Severity.WARN)}
         return [finding.text for finding in found]
 

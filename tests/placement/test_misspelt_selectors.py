@@ -3,7 +3,7 @@
 import pytest
 
 from policies.kubernetes.defaults import with_defaults
-from policies.placement.misspelt_selectors import misspelt_selectors
+from policies.placement.selector_misspellings import selector_misspellings
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
@@ -19,7 +19,7 @@ def selecting(pod, **labels):
 
 
 def told(pod, view):
-    return [finding.text for finding in misspelt_selectors(pod, view)]
+    return [finding.text for finding in selector_misspellings(pod, view)]
 
 
 def by_affinity(pod, key, operator, *values):

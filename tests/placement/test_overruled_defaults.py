@@ -13,7 +13,7 @@ from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefau
 GPU = {"nvidia.com/gpu": 1}
 SHARE = {"nvidia.com/gpu.shared": 1}
 MIG = {"nvidia.com/mig-1g.5gb": 1}
-OVERRULED = "policies.placement.wishes.overruled"
+OVERRULED = "policies.placement.wishes.conflicts"
 
 
 def defaults(**words):

@@ -5,7 +5,7 @@ import pytest
 from policies.kubernetes.node_requirements import ALWAYS, NodeRequirement
 from policies.nvidia.wishes import Wish
 from policies.placement.gpu_nodes import gpu_nodes
-from policies.placement.sharing import avoided, sharing_strategy, ways_of_sharing
+from policies.placement.sharing import sharing_strategy, unshared_nodes, ways_of_sharing
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, parse_settings
 from webhook.cluster.manifests import ManifestsView
 
@@ -40,20 +40,20 @@ def affinity(key, operator, *values, preferred=False):
 )
 @pytest.mark.parametrize("parts", [("f1", "f2", "f4", "f5"), ("f6",), ()], ids=["some shared", "none", "unknown"])
 def test_pod_is_kept_off_nodes_that_share_what_it_asks_for(pod, cluster, limits, requirements, parts):
-    assert avoided(pod(limits), Wish(), cluster(*parts), AVOID) == ((requirements,), ())
+    assert unshared_nodes(pod(limits), Wish(), cluster(*parts), AVOID) == ((requirements,), ())
 
 
 def test_nothing_is_avoided_unless_wanted(pod, cluster):
-    assert avoided(pod(GPU), Wish(), cluster("f1", "f4"), DEFAULTS) == NOTHING
+    assert unshared_nodes(pod(GPU), Wish(), cluster("f1", "f4"), DEFAULTS) == NOTHING
 
 
 @pytest.mark.parametrize("sharing", ["shared", "any", "exclusive"])
 def test_wish_of_sharing_decides_by_itself(pod, cluster, sharing):
-    assert avoided(pod(GPU), Wish(sharing=sharing), cluster("f4"), AVOID) == NOTHING
+    assert unshared_nodes(pod(GPU), Wish(sharing=sharing), cluster("f4"), AVOID) == NOTHING
 
 
 def test_other_wishes_say_nothing_about_sharing(pod, cluster):
-    assert avoided(pod(GPU), Wish(min_memory=1), cluster("f1"), AVOID) == (((OFF_SHARED_GPUS,),), ())
+    assert unshared_nodes(pod(GPU), Wish(min_memory=1), cluster("f1"), AVOID) == (((OFF_SHARED_GPUS,),), ())
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_other_wishes_say_nothing_about_sharing(pod, cluster):
     ],
 )
 def test_pod_that_speaks_of_sharing_is_left_alone(pod, cluster, spec):
-    assert avoided(pod(GPU, **spec), Wish(), cluster("f1", "f4", "f5"), AVOID) == NOTHING
+    assert unshared_nodes(pod(GPU, **spec), Wish(), cluster("f1", "f4", "f5"), AVOID) == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_pod_that_speaks_of_sharing_is_left_alone(pod, cluster, spec):
     ],
 )
 def test_pod_that_speaks_of_something_else_is_kept_off(pod, cluster, spec):
-    assert avoided(pod(GPU, **spec), Wish(), cluster("f1", "f4"), AVOID) == (((OFF_SHARED_GPUS,),), ())
+    assert unshared_nodes(pod(GPU, **spec), Wish(), cluster("f1", "f4"), AVOID) == (((OFF_SHARED_GPUS,),), ())
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_pod_that_speaks_of_something_else_is_kept_off(pod, cluster, spec):
     ],
 )
 def test_pod_that_finds_shares_only_is_told(pod, cluster, parts, spec, ways):
-    alternatives, findings = avoided(pod(GPU, **spec), Wish(), cluster(*parts), AVOID)
+    alternatives, findings = unshared_nodes(pod(GPU, **spec), Wish(), cluster(*parts), AVOID)
     assert alternatives == ALWAYS
     (finding,) = findings
     assert str(finding) == (
@@ -112,7 +112,7 @@ def test_pod_that_finds_shares_only_is_told(pod, cluster, parts, spec, ways):
 
 def test_node_that_is_not_as_wished_is_no_node_with_a_whole_gpu(pod, cluster):
     hopper = ((NodeRequirement("nvidia.com/gpu.family", "In", ("hopper",)),),)
-    alternatives, (finding,) = avoided(pod(GPU), Wish(families=("hopper",)), cluster("f1", "f4"), AVOID, hopper)
+    alternatives, (finding,) = unshared_nodes(pod(GPU), Wish(families=("hopper",)), cluster("f1", "f4"), AVOID, hopper)
     assert alternatives == ALWAYS
     assert finding.message.startswith(
         "is a share of a GPU on every node that offers it to this pod, by time-slicing on 1"
@@ -122,7 +122,7 @@ def test_node_that_is_not_as_wished_is_no_node_with_a_whole_gpu(pod, cluster):
 def test_shares_of_mig_devices_are_told_apart_from_whole_gpus(pod, cluster, node):
     shared = node("f2", labels={"nvidia.com/mig-1g.5gb.sharing-strategy": "time-slicing"})
     limits = {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 1}
-    alternatives, (finding,) = avoided(pod(limits), Wish(), cluster("f1", shared), AVOID)
+    alternatives, (finding,) = unshared_nodes(pod(limits), Wish(), cluster("f1", shared), AVOID)
     assert alternatives == ((OFF_SHARED_GPUS,),)
     assert finding.message.startswith(
         "is a share of a MIG device on every node that offers it to this pod, by time-sli"
@@ -131,7 +131,7 @@ def test_shares_of_mig_devices_are_told_apart_from_whole_gpus(pod, cluster, node
 
 def test_node_that_offers_nothing_decides_nothing(pod, cluster, node):
     renamed = node("f4", offers={"nvidia.com/gpu": None, "nvidia.com/gpu.shared": "32"})
-    assert avoided(pod(GPU), Wish(), cluster(renamed), AVOID) == (((OFF_SHARED_GPUS,),), ())
+    assert unshared_nodes(pod(GPU), Wish(), cluster(renamed), AVOID) == (((OFF_SHARED_GPUS,),), ())
 
 
 @pytest.mark.parametrize(
@@ -166,4 +166,4 @@ def test_finding_names_the_setting_as_it_is_spelt():
 
 
 def test_unknown_nodes_keep_the_pod_off(pod):
-    assert avoided(pod(GPU), Wish(), ManifestsView(), AVOID) == (((OFF_SHARED_GPUS,),), ())
+    assert unshared_nodes(pod(GPU), Wish(), ManifestsView(), AVOID) == (((OFF_SHARED_GPUS,),), ())

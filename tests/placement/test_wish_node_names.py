@@ -6,9 +6,8 @@ import pytest
 import yaml
 
 from policies.nvidia.wishes import Wish
-from policies.placement.wishes.asked_gpus import asked_gpus
-from policies.placement.wishes.node_names import MOST_NAMES, named_nodes
-from policies.placement.wishes.wanted_nodes import wanted_nodes
+from policies.placement.wishes.requested_gpus import requested_gpus
+from policies.placement.wishes.wanted_nodes import MOST_NAMES, named_nodes, wanted_nodes
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BY_CLASS = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
@@ -35,7 +34,7 @@ def conditions(pod, cluster):
 
     def conditions(words, parts, resource=BY_CLASS):
         view = cluster(*parts)
-        (gpu,) = asked_gpus(pod({resource: 1}), view)
+        (gpu,) = requested_gpus(pod({resource: 1}), view)
         return [[str(item) for item in branch] for branch in named_nodes(Wish.of(words), gpu, view)]
 
     return conditions
@@ -187,7 +186,7 @@ def test_nothing_is_named_while_slices_or_nodes_are_unknown(conditions, gpuclust
 
 def test_resources_are_those_that_bring_a_gpu_and_are_asked_for(pod, cluster):
     asking = pod({"nvidia.com/gpu": 0, "nvidia.com/mig-1g.5gb": 1, "cpu": 1, BY_CLASS: "0", "example.com/gpu": 1})
-    assert [gpu.name for gpu in asked_gpus(asking, cluster())] == ["nvidia.com/mig-1g.5gb"]
+    assert [gpu.name for gpu in requested_gpus(asking, cluster())] == ["nvidia.com/mig-1g.5gb"]
 
 
 @pytest.fixture
@@ -196,7 +195,7 @@ def wanted(pod, cluster):
 
     def wanted(words, limits, *parts, **spec):
         view, asking = cluster(*parts), pod(limits, **spec)
-        return wanted_nodes(asking, asked_gpus(asking, view), view, Wish.of(words))
+        return wanted_nodes(asking, requested_gpus(asking, view), view, Wish.of(words))
 
     return wanted
 

@@ -4,8 +4,8 @@ import pytest
 
 from policies.decision import Severity
 from policies.placement.wishes import read_wishes
-from policies.placement.wishes.asked_gpus import asked_gpus
-from policies.placement.wishes.satisfaction import unsatisfied
+from policies.placement.wishes.requested_gpus import requested_gpus
+from policies.placement.wishes.unmet_wishes import unmet_wishes
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
 
 GPU = {"nvidia.com/gpu": 1}
@@ -24,7 +24,7 @@ def found(pod, cluster):
         annotations = {f"gpu-admission.io/{word}": text for word, text in words.items()}
         asking, view = pod(limits, annotations=annotations, **spec), cluster(*parts)
         wishes = read_wishes(asking, "team-a", view, settings)
-        return list(unsatisfied(asked_gpus(asking, view), view, wishes, settings))
+        return list(unmet_wishes(requested_gpus(asking, view), view, wishes, settings))
 
     return found
 
@@ -334,9 +334,9 @@ def test_default_of_the_settings_is_told_as_such(found):
 def test_thousands_of_nodes_are_read_once(pod, node, cluster):
     nodes = [node("f5", f"t4-{number}") for number in range(2000)]
     view, asking = cluster(*nodes), pod(GPU, annotations={"gpu-admission.io/product": "H100*"})
-    asked, wishes = asked_gpus(asking, view), read_wishes(asking, "team-a", view, DEFAULTS)
-    (first,) = unsatisfied(asked, view, wishes, DEFAULTS)
+    asked, wishes = requested_gpus(asking, view), read_wishes(asking, "team-a", view, DEFAULTS)
+    (first,) = unmet_wishes(asked, view, wishes, DEFAULTS)
     nodes.clear()
     view.list = lambda *_: pytest.fail("nodes were read again")
-    assert list(unsatisfied(asked, view, wishes, DEFAULTS)) == [first]
+    assert list(unmet_wishes(asked, view, wishes, DEFAULTS)) == [first]
     assert first.message == "2,000 nodes have Tesla-T4; none has H100*"

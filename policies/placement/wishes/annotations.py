@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["DAEMON_SET", "read_wishes", "says_anything", "wish_problems"]
+__all__ = ["DAEMON_SET", "has_annotations", "read_wishes", "wish_problems"]
 
 DAEMON_SET = "DaemonSet"
 
@@ -60,7 +60,7 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
     affinity. What cannot be read is left out and told. Pods of a DaemonSet wish nothing: each was made for one node, and
     would wait there for another.
     """
-    if not settings.placement.wishes and not says_anything(pod):
+    if not settings.placement.wishes and not has_annotations(pod):
         return _NOTHING
     own = {word: pod.annotations[PREFIX + word] for word in WORDS if PREFIX + word in pod.annotations}
     defaults = {word: text for word, text in _defaults(namespace, settings).items() if word not in own}
@@ -81,13 +81,13 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
         return PodWishes(findings=(*read.without_effect().findings, *told))
     if defaults:
         # Only here, because most namespaces have none.
-        from policies.placement.wishes.overruled import without_overruled  # noqa: PLC0415
+        from policies.placement.wishes.conflicts import without_conflicting_defaults  # noqa: PLC0415
 
-        texts = without_overruled(pod, view, texts, defaults)
+        texts = without_conflicting_defaults(pod, view, texts, defaults)
     return PodWishes(Wish.of(texts), texts, frozenset(texts.keys() & defaults.keys()), tuple(findings))
 
 
-def says_anything(pod: Pod) -> bool:
+def has_annotations(pod: Pod) -> bool:
     """Whether a pod has any annotation under `gpu-admission.io/`, be it one that nobody reads."""
     return any(key.startswith(PREFIX) for key in pod.annotations)
 
@@ -96,12 +96,12 @@ def wish_problems(pod: Pod, namespace: str, view: ClusterView, wishes: PodWishes
     """What is wrong with a wish however its GPUs are handed out: contradictions, and products that do not exist."""
     if wishes.wish:
         # Only here, because most pods wish nothing.
-        from policies.placement.wishes.asked_gpus import asked_gpus  # noqa: PLC0415
         from policies.placement.wishes.conflicts import conflicts  # noqa: PLC0415
-        from policies.placement.wishes.misspelt import misspelt  # noqa: PLC0415
+        from policies.placement.wishes.product_misspellings import product_misspellings  # noqa: PLC0415
+        from policies.placement.wishes.requested_gpus import requested_gpus  # noqa: PLC0415
 
-        yield from conflicts(pod, asked_gpus(pod, view), view, wishes)
-        yield from misspelt(view, wishes)
+        yield from conflicts(pod, requested_gpus(pod, view), view, wishes)
+        yield from product_misspellings(view, wishes)
 
 
 def _defaults(namespace: str, settings: GPUAdmissionPolicy) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Wishes that can never be kept: they contradict themselves, what the pod asks for, or what it says of its nodes."""
+"""Wishes that no node can ever meet: they contradict themselves, the request of the pod, or its conditions on nodes."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
 from policies.nvidia.product_globs import folded, matching
+from policies.nvidia.wishes import Wish
 from policies.placement.affinity import TooManyTermsError, contradiction
 from policies.placement.wishes.node_labels import DRIVER, RUNTIME, excludes_mig
+from policies.placement.wishes.requested_gpus import requested_gpus
 from policies.placement.wishes.wanted_nodes import wanted_nodes
 from policies.rules import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from policies.decision import Finding
     from policies.kubernetes.pods import Pod
     from policies.nvidia.mig import MIGProfile
     from policies.nvidia.resources import GPUResource
-    from policies.nvidia.wishes import ProductPatterns, Wish
+    from policies.nvidia.wishes import ProductPatterns
     from policies.placement.affinity import Contradiction
-    from policies.placement.wishes.asked_gpus import AskedGPU
     from policies.placement.wishes.pod_wishes import PodWishes
+    from policies.placement.wishes.requested_gpus import RequestedGPU
     from policies.view import ClusterView
 
-__all__ = ["conflicts", "node_conflict", "resource_conflicts"]
 
+__all__ = ["conflicts", "node_conflict", "resource_conflicts", "without_conflicting_defaults"]
 
 _MIG = re.compile(r"mig|[0-9]g\.[0-9]+gb")
 """What stands in the names of MIG devices only."""
@@ -54,17 +56,17 @@ class ResourceConflict:
     remedy: str
 
 
-def conflicts(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
+def conflicts(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
     """Everything that makes a wish impossible whatever the cluster gets."""
-    found = [*_with_itself(wishes), *_with_resources(asked, wishes)]
+    found = [*_with_itself(wishes), *_with_resources(requested, wishes)]
     yield from found
     if not found:
-        yield from _with_nodes(pod, asked, view, wishes)
+        yield from _with_nodes(pod, requested, view, wishes)
 
 
-def resource_conflicts(asked: tuple[AskedGPU, ...], wish: Wish) -> Iterator[ResourceConflict]:
+def resource_conflicts(requested: tuple[RequestedGPU, ...], wish: Wish) -> Iterator[ResourceConflict]:
     """What of a wish the resources that a pod asks for never meet."""
-    for resource in (gpu.labels for gpu in asked if gpu.labels is not None):
+    for resource in (gpu.labels for gpu in requested if gpu.labels is not None):
         if resource.shared and wish.sharing == "exclusive":
             yield ResourceConflict(
                 "sharing",
@@ -75,7 +77,7 @@ def resource_conflicts(asked: tuple[AskedGPU, ...], wish: Wish) -> Iterator[Reso
             yield from _profile_conflicts(resource, resource.profile, wish.products)
 
 
-def node_conflict(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wish: Wish) -> Contradiction | None:
+def node_conflict(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, wish: Wish) -> Contradiction | None:
     """What of a pod's own node selector and affinity excludes every node that it wishes.
 
     None as well where these are too large to tell: whoever adds the wish to them meets that again and tells it, and a
@@ -84,7 +86,7 @@ def node_conflict(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wish
     if not pod.spec.get("nodeSelector") and not lookup(pod.spec, REQUIRED):
         return None
     # The names of the nodes that have such a GPU now say nothing of later ones.
-    labelled = tuple(gpu for gpu in asked if gpu.labels is not None)
+    labelled = tuple(gpu for gpu in requested if gpu.labels is not None)
     try:
         return contradiction(pod, wanted_nodes(pod, labelled, view, wish).alternatives)
     except TooManyTermsError:
@@ -108,8 +110,8 @@ def _with_itself(wishes: PodWishes) -> Iterator[Finding]:
         yield wishes.finding(CONTRADICTORY, words[0], sentence)
 
 
-def _with_resources(asked: tuple[AskedGPU, ...], wishes: PodWishes) -> Iterator[Finding]:
-    for found in resource_conflicts(asked, wishes.wish):
+def _with_resources(requested: tuple[RequestedGPU, ...], wishes: PodWishes) -> Iterator[Finding]:
+    for found in resource_conflicts(requested, wishes.wish):
         yield wishes.finding(CONTRADICTORY, found.word, found.sentence, found.remedy)
 
 
@@ -128,8 +130,10 @@ IMPOSSIBLE = frozenset({CONTRADICTORY, CONFLICTING})
 """The rules on wishes that can never be met."""
 
 
-def _with_nodes(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
-    conflict = node_conflict(pod, asked, view, wishes.wish)
+def _with_nodes(
+    pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, wishes: PodWishes
+) -> Iterator[Finding]:
+    conflict = node_conflict(pod, requested, view, wishes.wish)
     if conflict is not None:
         wish = wishes.said(_word_of(conflict.requirement.key, wishes))
         message = f"selects nodes by {conflict.condition}, and {wish} needs {conflict.requirement}"
@@ -169,3 +173,42 @@ def _word_of(label: str, wishes: PodWishes) -> str:
     """The word of a wish that became a condition on a label."""
     meant = _WORDS.get(label) or _WORDS_OF_SUFFIX.get(label.rpartition(".")[2], ("product",))
     return next((word for word in meant if word in wishes.texts), next(iter(wishes.texts)))
+
+
+def without_conflicting_defaults(
+    pod: Pod, view: ClusterView, texts: Mapping[str, str], defaults: Collection[str]
+) -> dict[str, str]:
+    """The words of a wish without the defaults that contradict what the pod says itself.
+
+    Defaults that contradict each other stay, because only who wrote them knows which is meant.
+
+    Args:
+        pod: that is created.
+        view: of the cluster.
+        texts: all words that can be read, those first that are rather kept.
+        defaults: those of them that are defaults.
+    """
+    wish, requested = Wish.of(texts), requested_gpus(pod, view)
+    overruled = {
+        word
+        for words, _ in wish.contradictions()
+        for word in words
+        if word in defaults and not all(other in defaults for other in words)
+    }
+    overruled.update(found.word for found in resource_conflicts(requested, wish) if found.word in defaults)
+    agreeing = {word: text for word, text in texts.items() if word not in overruled}
+    return _without_selected_otherwise(pod, requested, view, agreeing, defaults)
+
+
+def _without_selected_otherwise(
+    pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, texts: dict[str, str], defaults: Collection[str]
+) -> dict[str, str]:
+    """As many of the words, from the first on, as the pod's own node selector and affinity leave a node for."""
+    if node_conflict(pod, requested, view, Wish.of(texts)) is None:
+        return texts
+    kept = {word: text for word, text in texts.items() if word not in defaults}
+    for word, text in texts.items():
+        tried = {**kept, word: text}
+        if word in defaults and node_conflict(pod, requested, view, Wish.of(tried)) is None:
+            kept = tried
+    return {word: text for word, text in texts.items() if word in kept}

@@ -1,26 +1,117 @@
-"""The GPUs that a pod could get for a resource, by the labels of nodes or by ResourceSlices where there are none."""
+"""The GPUs that a pod could get for a resource, by the labels of nodes, or by ResourceSlices where nodes have none."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
-from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
+from policies.dra.published_devices import gpu_groups
+from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL, PRODUCT_LABEL
 from policies.nvidia.identifiers import DRIVER as DRIVER_NAME
 from policies.nvidia.predicates.predicate import attribute_of
-from policies.placement.wishes.gpu_kinds import gpu_kinds, offering
-from policies.placement.wishes.node_names import unlabelled_gpus
+from policies.placement.gpu_nodes import gpu_node
 from policies.placement.wishes.product_labels import SHARED, label_prefix
-from policies.view import UNKNOWN
+from policies.placement.wishes.wanted_nodes import unlabelled_gpus
+from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.dra.device_groups import DeviceGroup
-    from policies.placement.wishes.asked_gpus import AskedGPU
-    from policies.view import ClusterView
+    from policies.kubernetes.objects import Object
+    from policies.placement.wishes.requested_gpus import RequestedGPU
 
-__all__ = ["ExistingGPU", "existing_gpus"]
+__all__ = ["ExistingGPU", "GPUKind", "existing_gpus", "gpu_kinds", "offering"]
+
+_WISHED = re.compile(
+    r"nvidia\.com/(gpu\.(product|memory|family|compute\.(major|minor)|sharing-strategy|slices\.gi)|"
+    r"cuda\.(driver|runtime)-version\.(major|minor|revision|full)|mig-.*\.(product|memory|sharing-strategy))"
+)
+"""The labels that wishes are rendered to, and those that tell people the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class GPUKind:
+    """Nodes whose labels say the same of their GPUs."""
+
+    labels: Mapping[str, str]
+    """Those that wishes are about."""
+    offers: frozenset[str]
+    """The resources that their kubelets have to allocate."""
+    types: frozenset[str]
+    """The types of the devices that a DRA driver publishes for them."""
+    nodes: int
+
+
+def gpu_kinds(view: ClusterView) -> tuple[GPUKind, ...] | Unknown:
+    """The kinds of GPUs that labels tell of. Use it by `view.derive(gpu_kinds)`."""
+    nodes = view.derive_each("Node", _told_by)
+    if nodes is UNKNOWN:
+        return UNKNOWN
+    types = _types_by_node(view)
+    counts = Counter((each.told, types.get(each.name, frozenset())) for each in nodes if each is not None)
+    return tuple(GPUKind(dict(told.labels), told.offers, found, count) for (told, found), count in counts.items())
+
+
+class _Told(NamedTuple):
+    """What a node tells of its GPUs."""
+
+    labels: frozenset[tuple[str, str]]
+    offers: frozenset[str]
+
+
+class _GPUNode(NamedTuple):
+    name: str
+    told: _Told
+
+
+def _told_by(node: Object) -> _GPUNode | None:
+    """What a node tells of its GPUs; None where it has none."""
+    known = gpu_node(node)
+    if known is None:
+        return None
+    labels = frozenset((key, value) for key, value in known.labels.items() if _is_wished(key))
+    return _GPUNode(known.name, _once(_Told(labels, frozenset(known.offers))))
+
+
+@lru_cache(maxsize=4096)
+def _is_wished(key: str) -> bool:
+    return _WISHED.fullmatch(key) is not None
+
+
+@lru_cache(maxsize=1024)
+def _once(told: _Told) -> _Told:
+    """The same object for what is equal: thousands of nodes tell the same."""
+    return told
+
+
+def offering(kinds: tuple[GPUKind, ...], requested: RequestedGPU) -> list[GPUKind]:
+    """The labelled nodes that could give a pod what it asks for."""
+    return [
+        kind
+        for kind in kinds
+        if requested.name in kind.offers
+        or (PRODUCT_LABEL in kind.labels and requested.devices is not None and requested.devices.kind in kind.types)
+    ]
+
+
+def _types_by_node(view: ClusterView) -> Mapping[str, frozenset[str]]:
+    groups = gpu_groups(view)
+    nodes: defaultdict[str, set[str]] = defaultdict(set)
+    for group in () if groups is UNKNOWN else groups:
+        nodes[group.type].update(group.by_node)
+    types: dict[str, frozenset[str]] = {}
+    for name, having in nodes.items():
+        alone = frozenset({name})
+        united: dict[frozenset[str], frozenset[str]] = {}
+        for node in having:
+            before = types.get(node)
+            types[node] = alone if before is None else united.setdefault(before, before | alone)
+    return types
+
 
 _MEBI = 1024**2
 
@@ -47,14 +138,14 @@ class ExistingGPU:
     """The devices, where they are known by ResourceSlices and not by labels."""
 
 
-def existing_gpus(asked: AskedGPU, view: ClusterView) -> list[ExistingGPU]:
+def existing_gpus(requested: RequestedGPU, view: ClusterView) -> list[ExistingGPU]:
     """What a pod could get for a resource now, whatever it wishes; nothing while nodes are unknown."""
     kinds = view.derive(gpu_kinds)
     if kinds is UNKNOWN:
         return []
-    prefix = label_prefix(asked.labels) if asked.labels else ""
-    labelled = [_of_labels(kind.labels, prefix, kind.nodes) for kind in offering(kinds, asked)] if prefix else []
-    return [*labelled, *(_of_devices(each.group, len(each.hostnames)) for each in unlabelled_gpus(asked, view))]
+    prefix = label_prefix(requested.labels) if requested.labels else ""
+    labelled = [_of_labels(kind.labels, prefix, kind.nodes) for kind in offering(kinds, requested)] if prefix else []
+    return [*labelled, *(_of_devices(each.group, len(each.hostnames)) for each in unlabelled_gpus(requested, view))]
 
 
 def _of_labels(labels: Mapping[str, str], prefix: str, nodes: int) -> ExistingGPU:

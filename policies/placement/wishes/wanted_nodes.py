@@ -1,29 +1,50 @@
-"""Where a pod may run by its wish: conditions for all the GPUs that it asks for."""
+"""Where a pod may run by its wish: conditions on the labels of nodes, or names of nodes.
+
+On a GPUCluster no GPU Feature Discovery runs, so a wish can be rendered to labels on some nodes or on none. And MIG
+devices of any profile, as `deviceclass.resource.kubernetes.io/mig.nvidia.com` hands them out, have labels nowhere. There
+the nodes are named whose devices, by their ResourceSlices, are as wished.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from policies.kubernetes.node_requirements import ALWAYS, Alternatives, both
-from policies.kubernetes.nodes import REQUIRED
+from policies.dra.published_devices import gpu_groups
+from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement, both
+from policies.kubernetes.nodes import REQUIRED, labels_of
+from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
+from policies.nvidia.identifiers import PRODUCT_LABEL
+from policies.nvidia.predicates import TRUE
 from policies.nvidia.wishes import Wish
+from policies.nvidia.wishes.device_predicate import device_predicate
 from policies.placement.wishes.node_labels import alternatives
-from policies.placement.wishes.node_names import HOSTNAME, named_nodes, unlabelled_gpus
 from policies.placement.wishes.product_labels import PRODUCT_SUFFIX, seen_products
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from policies.dra.device_groups import DeviceGroup
+    from policies.kubernetes.objects import Object
     from policies.kubernetes.pods import Pod
-    from policies.placement.wishes.asked_gpus import AskedGPU
     from policies.placement.wishes.product_labels import SeenProducts
-    from policies.view import ClusterView
+    from policies.placement.wishes.requested_gpus import RequestedGPU
+    from policies.view import ClusterView, Unknown
 
-__all__ = ["WantedNodes", "wanted_nodes"]
+__all__ = [
+    "HOSTNAME",
+    "MOST_NAMES",
+    "UnlabelledGPUs",
+    "WantedNodes",
+    "is_as_wished",
+    "named_nodes",
+    "unlabelled_gpus",
+    "wanted_nodes",
+]
 
 _NOTHING = (Wish(), Wish(sharing="any"))
 """Wishes that every GPU meets."""
@@ -34,7 +55,7 @@ class WantedNodes:
     """What a wish requires of a pod's node."""
 
     alternatives: Alternatives = ALWAYS
-    untold: tuple[AskedGPU, ...] = ()
+    untold: tuple[RequestedGPU, ...] = ()
     """What the pod asks for and neither labels nor ResourceSlices tell of; its wish is not kept for it."""
 
     @property
@@ -44,13 +65,13 @@ class WantedNodes:
         return tuple(sorted({name for item in named for name in item.values}))
 
 
-def wanted_nodes(pod: Pod, asked: tuple[AskedGPU, ...], view: ClusterView, wish: Wish) -> WantedNodes:
+def wanted_nodes(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, wish: Wish) -> WantedNodes:
     """The nodes that have, for every resource a pod asks for, what it wishes."""
     if wish in _NOTHING:
         return WantedNodes()
     seen = _with_selected(view.derive(seen_products), pod.spec)
     wanted, untold = ALWAYS, []
-    for gpu in asked:
+    for gpu in requested:
         by_label = alternatives(wish, gpu.labels, seen) if gpu.labels else ()
         by_name = named_nodes(wish, gpu, view)
         if gpu.labels or unlabelled_gpus(gpu, view):
@@ -76,3 +97,86 @@ def _selected(spec: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
         for expression in term.get("matchExpressions") or []:
             if expression.get("operator") == "In":
                 yield expression.get("key") or "", expression.get("values") or []
+
+
+HOSTNAME = "kubernetes.io/hostname"
+MOST_NAMES = 500
+"""How many nodes a pod is tied to at most; each is stored with every pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnlabelledGPUs:
+    """Devices that are alike, on nodes whose labels do not tell of them."""
+
+    group: DeviceGroup
+    hostnames: frozenset[str]
+    """The label `kubernetes.io/hostname` of these nodes; those without it are left out."""
+
+
+def named_nodes(wish: Wish, requested: RequestedGPU, view: ClusterView) -> Alternatives:
+    """The nodes without labels of such GPUs whose devices are all as wished; never, where there are none.
+
+    A resource gets any device that its DeviceClass selects, so one that is not as wished rules its node out. How devices
+    are shared is as wished on later nodes too, where it is on all that there are.
+    """
+    gpus = unlabelled_gpus(requested, view)
+    right = frozenset().union(*(each.hostnames for each in gpus if is_as_wished(each.group, wish, requested)))
+    wrong = frozenset().union(*(each.hostnames for each in gpus if not is_as_wished(each.group, wish, requested)))
+    names = sorted(right - wrong)
+    if not names:
+        return ()
+    if not wrong and _is_about_sharing(wish, requested):
+        return ((NodeRequirement(PRODUCT_LABEL, "DoesNotExist"),),) if requested.labels else ALWAYS
+    return ((NodeRequirement(HOSTNAME, "In", tuple(names[:MOST_NAMES])),),)
+
+
+def unlabelled_gpus(requested: RequestedGPU, view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
+    """The devices that a resource can stand for and no label tells of; none while nodes or slices are unknown.
+
+    Those of a resource that has labels are on nodes that GFD does not label, those of any other on every node.
+    """
+    gpus = view.derive(_gpus_without_gfd if requested.labels else _gpus)
+    return tuple(each for each in gpus if requested.can_get(each.group))
+
+
+def is_as_wished(group: DeviceGroup, wish: Wish, requested: RequestedGPU) -> bool:
+    """Whether devices are as wished; those that several claims can hold are shared."""
+    if wish.sharing in ("exclusive", "shared") and group.is_shareable != (wish.sharing == "shared"):
+        return False
+    return requested.devices is not None and device_predicate(wish, requested.devices).matches(group.first)
+
+
+def _gpus(view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
+    return _on(view.derive_each("Node", _host), view)
+
+
+def _gpus_without_gfd(view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
+    hosts = view.derive_each("Node", _host)
+    return _on(hosts if hosts is UNKNOWN else [host for host in hosts if not host.has_product], view)
+
+
+class _Host(NamedTuple):
+    name: str
+    hostname: str | None
+    has_product: bool
+
+
+def _host(node: Object) -> _Host:
+    labels = labels_of(node)
+    return _Host(name_of(node), labels.get(HOSTNAME), PRODUCT_LABEL in labels)
+
+
+def _on(hosts: Sequence[_Host] | Unknown, view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
+    if hosts is UNKNOWN:
+        return ()
+    groups = gpu_groups(view)
+    hostnames = {host.name: host.hostname for host in hosts if host.hostname is not None}
+    gpus = [
+        UnlabelledGPUs(group, frozenset(hostnames[node] for node in group.by_node if node in hostnames))
+        for group in (() if groups is UNKNOWN else groups)
+    ]
+    return tuple(each for each in gpus if each.hostnames)
+
+
+def _is_about_sharing(wish: Wish, requested: RequestedGPU) -> bool:
+    return requested.devices is not None and device_predicate(wish, requested.devices) == TRUE

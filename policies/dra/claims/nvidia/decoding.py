@@ -18,7 +18,6 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.claims.nvidia.configs import NvidiaConfig
     from policies.dra.claims.subject import Subject
     from policies.dra.resource_claims import Config
     from policies.schema import SchemaProblem

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.view import ClusterView
 
-__all__ = ["AskedGPU", "asked_gpus", "device_type"]
+__all__ = ["RequestedGPU", "device_type", "requested_gpus"]
 
 _WHOLE_GPU = GPUResource(GPU_RESOURCE, mig=False, profile=None, shared=False)
 
 
 @dataclass(frozen=True, slots=True)
-class AskedGPU:
+class RequestedGPU:
     """A resource that a pod asks for, and that brings it GPUs."""
 
     name: str
@@ -41,7 +41,7 @@ class AskedGPU:
         return profile is None or attribute_of(group.first, "profile") == str(profile)
 
 
-def asked_gpus(pod: Pod, view: ClusterView) -> tuple[AskedGPU, ...]:
+def requested_gpus(pod: Pod, view: ClusterView) -> tuple[RequestedGPU, ...]:
     """The GPU resources that a pod asks for, in the order of its containers, each once.
 
     A resource counts if it is one of the device plugin, if it stands for devices of one type, or if it names a class that
@@ -71,7 +71,7 @@ def device_type(resource: str, view: ClusterView) -> DeviceType | None:
     return next((each for each in types if each is not None), None)
 
 
-def _asked(name: str, devices: DeviceType | None) -> AskedGPU:
+def _asked(name: str, devices: DeviceType | None) -> RequestedGPU:
     labels = parse_resource(name) or (_WHOLE_GPU if devices == "gpu" else None)
     profile = labels.profile if labels else None
-    return AskedGPU(name, labels, Subject(devices, profile if devices == "mig" else None) if devices else None)
+    return RequestedGPU(name, labels, Subject(devices, profile if devices == "mig" else None) if devices else None)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["misspelt", "misspelt_defaults"]
+__all__ = ["default_misspellings", "product_misspellings"]
 
 _MOST = 5
 """Patterns that are told one by one."""
@@ -45,7 +45,7 @@ MISSPELT = rule(
 )
 
 
-def misspelt(view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
+def product_misspellings(view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
     """Patterns of products that match nothing in the cluster and nothing that is known.
 
     While nodes are unknown only those are told that are near to what is known: the cluster may have the others.
@@ -65,7 +65,7 @@ def misspelt(view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
         yield wishes.finding(MISSPELT, "product", f"{told} no GPU {where}")
 
 
-def misspelt_defaults(settings: GPUAdmissionPolicy, view: ClusterView) -> Iterator[Finding]:
+def default_misspellings(settings: GPUAdmissionPolicy, view: ClusterView) -> Iterator[Finding]:
     """Products in the wishes of settings that match nothing in the cluster and nothing that is known."""
     is_seen = gpu_nodes(view) is not UNKNOWN
     where = "in the cluster, and none that is known" if is_seen else "that is known"

@@ -11,15 +11,14 @@ from policies.kubernetes.node_requirements import ALWAYS, both
 from policies.nvidia.labels import Subject
 from policies.nvidia.predicates import TRUE
 from policies.nvidia.wishes.device_predicate import device_predicate
-from policies.placement.affinity import TooManyTermsError, require, without_required
-from policies.placement.sharing import avoided, not_shared
+from policies.placement.affinity import TooManyTermsError, require, without_requirements
+from policies.placement.sharing import unshared_conditions, unshared_nodes
 from policies.placement.wishes.annotations import DAEMON_SET, wish_problems
-from policies.placement.wishes.asked_gpus import asked_gpus
 from policies.placement.wishes.conflicts import IMPOSSIBLE
-from policies.placement.wishes.node_names import MOST_NAMES
 from policies.placement.wishes.pod_wishes import NO_EFFECT
-from policies.placement.wishes.satisfaction import unsatisfied
-from policies.placement.wishes.wanted_nodes import wanted_nodes
+from policies.placement.wishes.requested_gpus import requested_gpus
+from policies.placement.wishes.unmet_wishes import unmet_wishes
+from policies.placement.wishes.wanted_nodes import MOST_NAMES, wanted_nodes
 from policies.rules import rule
 
 if TYPE_CHECKING:
@@ -28,26 +27,26 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.kubernetes.pods import Pod
     from policies.patch import Editor
-    from policies.placement.wishes.asked_gpus import AskedGPU
     from policies.placement.wishes.pod_wishes import PodWishes
+    from policies.placement.wishes.requested_gpus import RequestedGPU
     from policies.placement.wishes.wanted_nodes import WantedNodes
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["keep_wish", "without_conditions"]
+__all__ = ["apply_wish", "without_conditions"]
 
 _SIMPLIFY = "simplify the pod's own node selector and affinity"
 
 
-def keep_wish(
+def apply_wish(
     pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes, edits: Editor
 ) -> Iterator[Finding]:
     """Let a pod onto the nodes only whose GPUs are as it wishes, and off shared GPUs where the settings want that.
 
     A pod whose wish is impossible is left alone, and so is that of a DaemonSet, which was made for one node.
     """
-    asked = asked_gpus(pod, view)
-    if not asked:
+    requested = requested_gpus(pod, view)
+    if not requested:
         yield from wishes.without_effect().findings
         yield from _without_gpu(pod, wishes)
         return
@@ -55,40 +54,40 @@ def keep_wish(
     problems = tuple(wish_problems(pod, namespace, view, wishes))
     yield from problems
     if pod.controller_kind != DAEMON_SET and not any(found.rule in IMPOSSIBLE for found in problems):
-        yield from _placed(pod, asked, view, settings, wishes, edits)
+        yield from _placed(pod, requested, view, settings, wishes, edits)
 
 
 def without_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes) -> Pod:
-    """The pod without the conditions on nodes that `keep_wish` writes; the pod itself if it has none of them.
+    """The pod without the conditions on nodes that `apply_wish` writes; the pod itself if it has none of them.
 
     Conditions that the pod's author wrote in the same words go as well.
     """
-    return _without(pod, wanted_nodes(pod, asked_gpus(pod, view), view, wishes.wish), settings, wishes)
+    return _without(pod, wanted_nodes(pod, requested_gpus(pod, view), view, wishes.wish), settings, wishes)
 
 
 def _without(pod: Pod, wanted: WantedNodes, settings: GPUAdmissionPolicy, wishes: PodWishes) -> Pod:
-    unshared = tuple(not_shared(pod, wishes.wish, settings).values())
-    spec = without_required(pod.spec, both(wanted.alternatives, (unshared,)))
+    unshared = tuple(unshared_conditions(pod, wishes.wish, settings).values())
+    spec = without_requirements(pod.spec, both(wanted.alternatives, (unshared,)))
     return pod if spec == pod.spec else replace(pod, document={**pod.document, "spec": spec})
 
 
 def _placed(
     pod: Pod,
-    asked: tuple[AskedGPU, ...],
+    requested: tuple[RequestedGPU, ...],
     view: ClusterView,
     settings: GPUAdmissionPolicy,
     wishes: PodWishes,
     edits: Editor,
 ) -> Iterator[Finding]:
-    wanted = wanted_nodes(pod, asked, view, wishes.wish)
+    wanted = wanted_nodes(pod, requested, view, wishes.wish)
     own = _without(pod, wanted, settings, wishes)
-    unshared, shared = avoided(own, wishes.wish, view, settings, wanted.alternatives)
+    unshared, shared = unshared_nodes(own, wishes.wish, view, settings, wanted.alternatives)
     try:
         require(both(wanted.alternatives, unshared), edits)
     except TooManyTermsError as error:
         yield _not_required(error, wanted, wishes)
         return
-    yield from unsatisfied(asked, view, wishes, settings)
+    yield from unmet_wishes(requested, view, wishes, settings)
     yield from _untold(wanted, wishes)
     yield from _by_name(wanted, wishes)
     yield from shared

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.view import ClusterView
 
-__all__ = ["misspelt_selectors"]
+__all__ = ["selector_misspellings"]
 
 _PRODUCT = ".product"
 _MEMORY = ".memory"
@@ -63,7 +63,7 @@ MISSPELT_SELECTOR = rule(
 )
 
 
-def misspelt_selectors(pod: Pod, view: ClusterView, *, keys_only: bool = False) -> Iterator[Finding]:
+def selector_misspellings(pod: Pod, view: ClusterView, *, keys_only: bool = False) -> Iterator[Finding]:
     """Labels and values that no node has, each with a similar one that a node has; nothing while nodes are unknown.
 
     Args:

@@ -1,0 +1,238 @@
+"""Unmet wishes: whether some node has a GPU as a pod wishes it, and what there is where none has.
+
+A finding is about the wish alone: the pod's other conditions on nodes do not count here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.decision import Severity
+from policies.dra.published_devices import gpu_groups
+from policies.dra.words import many
+from policies.kubernetes.printable import printable
+from policies.nvidia.wishes import Wish
+from policies.nvidia.wishes.bounds import as_sold
+from policies.placement.gpu_nodes import gpu_nodes
+from policies.placement.wishes.existing_gpus import ExistingGPU, existing_gpus
+from policies.placement.wishes.node_labels import alternatives
+from policies.placement.wishes.product_labels import seen_products
+from policies.placement.wishes.wanted_nodes import is_as_wished
+from policies.rules import rule
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from policies.decision import Finding
+    from policies.nvidia.wishes import ProductPatterns
+    from policies.placement.wishes.pod_wishes import PodWishes
+    from policies.placement.wishes.requested_gpus import RequestedGPU
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["unmet_text", "unmet_wishes"]
+
+_ADD_ONE = "add a node with such a GPU, or wait for an autoscaler to add one"
+_UNNOTICED = (
+    "compare with what exists; the pod will not notice a node that comes later: apply it again then, or label the "
+    "namespace gpu-admission.io/dra: enabled"
+)
+"""Where no label tells of GPUs, the pod is tied to nodes by name, or to labels that no node gets."""
+
+
+UNSATISFIED = rule(
+    "GA404",
+    "A node must have a GPU that meets the wish",
+    default=Severity.WARN,
+    setting="placement.unsatisfiable",
+    why="""
+    No node has such a GPU now, so the pod will be Pending. That may pass: an autoscaled cluster has no GPU node until
+    the first pod asks. It may also be a wish for what this cluster was never meant to have.""",
+    remedy="compare with what exists, or wait for such a node",
+    source="labels of GPU Feature Discovery, or ResourceSlices where nodes have none",
+    unmatched=True,
+)
+
+
+def unmet_wishes(
+    requested: tuple[RequestedGPU, ...], view: ClusterView, wishes: PodWishes, settings: GPUAdmissionPolicy
+) -> Iterator[Finding]:
+    """The first word of a wish that no node meets, of those that meet the words before it; for each resource.
+
+    Silent where nodes are unknown, and where none offers the resource at all, which another rule tells.
+    """
+    nodes = gpu_nodes(view)
+    if nodes is UNKNOWN or not wishes.wish:
+        return
+    severity = Severity(settings.placement.unsatisfiable)
+    told: set[str] = set()
+    for gpu in requested:
+        if not nodes.nodes and _have_no_devices(gpu, view):
+            missed: _Missed | None = _Missed(next(iter(wishes.texts)), "no node of the cluster has a GPU", _ADD_ONE)
+        else:
+            missed = _missed(gpu, view, wishes)
+        if missed and missed.message not in told:
+            told.add(missed.message)
+            yield wishes.finding(UNSATISFIED, missed.word, missed.message, missed.remedy, severity=severity)
+
+
+@dataclass(frozen=True, slots=True)
+class _Missed:
+    """A word that no GPU meets."""
+
+    word: str
+    message: str
+    remedy: str | None
+
+
+def _have_no_devices(gpu: RequestedGPU, view: ClusterView) -> bool:
+    """Whether nodes without labels have no GPU either; where slices are unknown, if no driver could hand one out."""
+    groups = gpu_groups(view)
+    return gpu.devices is None if groups is UNKNOWN else not groups
+
+
+def _missed(gpu: RequestedGPU, view: ClusterView, wishes: PodWishes) -> _Missed | None:
+    left = existing = existing_gpus(gpu, view)
+    for word, text in wishes.wish.words().items() if existing else ():
+        part = Wish.of({word: text})
+        meeting = _meeting(part, gpu, left, view)
+        if not meeting:
+            written = wishes.texts[word].strip()
+            sold = as_sold(written) if word == "min-memory" else None
+            if sold and _meeting(Wish.of({word: sold}), gpu, left, view):
+                remedy: str | None = f'write "{sold}"'
+            else:
+                remedy = _UNNOTICED if all(each.group is not None for each in existing) else None
+            return _Missed(word, unmet_text(word, part, written, left), remedy)
+        left = meeting
+    return None
+
+
+def _meeting(wish: Wish, gpu: RequestedGPU, existing: list[ExistingGPU], view: ClusterView) -> list[ExistingGPU]:
+    by_label = alternatives(wish, gpu.labels, view.derive(seen_products)) if gpu.labels else ()
+    return [
+        each
+        for each in existing
+        if (
+            is_as_wished(each.group, wish, gpu)
+            if each.group is not None
+            else any(all(item.holds(each.labels) for item in branch) for branch in by_label)
+        )
+    ]
+
+
+_MOST = 5
+_UNNAMED = "a GPU without a name"
+_NUMBER = re.compile(r"[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """How one word of a wish is spoken of."""
+
+    fact: str
+    """The attribute of `ExistingGPU` that it is about."""
+    is_like: str
+    """What a GPU is like, with `{}` for the fact."""
+    next_is: str
+    """The same of further GPUs in the same sentence."""
+    wanted: str
+    """What is wished instead, with `{}` for its text."""
+    values: tuple[tuple[str, str], ...] = ()
+    """How facts are called that are no numbers."""
+
+
+_SHARING = (
+    ("none", "exclusive"),
+    ("mps", "shared by MPS"),
+    ("time-slicing", "time-sliced"),
+    ("claims", "shared by claims"),
+)
+_WORDS = {
+    "min-memory": _Said("memory", "has {} of memory", "has {}", "at least {} is wished"),
+    "max-memory": _Said("memory", "has {} of memory", "has {}", "at most {} is wished"),
+    "min-compute-capability": _Said(
+        "compute_capability", "has compute capability {}", "has {}", "at least {} is wished"
+    ),
+    "family": _Said("family", "is of the family {}", "is {}", "{} is wished"),
+    "min-driver": _Said("driver", "has driver {}", "has {}", "at least {} is wished"),
+    "min-cuda": _Said("cuda", "supports CUDA {}", "supports {}", "at least {} is wished"),
+    "sharing": _Said("sharing", "is {}", "is {}", "{} GPUs are wished", _SHARING),
+}
+
+
+def unmet_text(word: str, wish: Wish, written: str, existing: Sequence[ExistingGPU]) -> str:
+    """Why no GPU meets one word of a wish: `12 nodes have NVIDIA-A100-SXM4-80GB, 4 have Tesla-T4; none has H100*`.
+
+    Args:
+        word: that none meets.
+        wish: of this word alone.
+        written: the wish as its author wrote it.
+        existing: what there is, one kind of GPU or more.
+    """
+    if wish.products is not None:
+        return f"{_products(existing)}; none has {_wanted(wish.products)}"
+    said = _WORDS[word]
+    text = " or ".join(part.strip() for part in written.split(","))
+    return f"{_facts(existing, said)}; {said.wanted.format(printable(text))}"
+
+
+def _products(existing: Sequence[ExistingGPU]) -> str:
+    told = [
+        f"{many(count, 'node') if place == 0 else format(count, ',')} {'has' if count == 1 else 'have'} {product}"
+        for place, (product, count) in enumerate(_by_number(existing))
+    ]
+    return _first(told)
+
+
+def _wanted(patterns: ProductPatterns) -> str:
+    excluded = " or ".join(patterns.excludes)
+    if not patterns.includes:
+        return f"anything but {excluded}"
+    return " or ".join(patterns.includes) + (f" without {excluded}" if excluded else "")
+
+
+def _facts(existing: Sequence[ExistingGPU], said: _Said) -> str:
+    facts: defaultdict[str, set[str]] = defaultdict(set)
+    for each in existing:
+        facts[_name(each)].add(getattr(each, said.fact))
+    told = [
+        f"{product} on {many(count, 'node')} {_fact(facts[product], said, said.next_is if place else said.is_like)}"
+        for place, (product, count) in enumerate(_by_number(existing))
+    ]
+    return _first(told)
+
+
+def _fact(values: set[str], said: _Said, phrase: str) -> str:
+    known = sorted(filter(None, values), key=_numbers)
+    if not known:
+        return "has no label that tells"
+    if said.values:
+        return phrase.format(" or ".join(name for value, name in said.values if value in known))
+    return phrase.format(printable(known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"))
+
+
+def _numbers(text: str) -> tuple[list[int], str]:
+    return [int(number) for number in _NUMBER.findall(text)], text
+
+
+def _by_number(existing: Iterable[ExistingGPU]) -> list[tuple[str, int]]:
+    """The products, those first that most nodes have."""
+    nodes: Counter[str] = Counter()
+    for each in existing:
+        nodes[_name(each)] += each.nodes
+    return sorted(nodes.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _name(existing: ExistingGPU) -> str:
+    return printable(existing.product) or _UNNAMED
+
+
+def _first(told: list[str]) -> str:
+    """The first of many, and how many more there are."""
+    more = len(told) - _MOST
+    return ", ".join(told[:_MOST]) + (f" and {more} more product{'s' * (more > 1)}" if more > 0 else "")
