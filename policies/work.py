@@ -9,13 +9,24 @@ was cached until then is not computed again.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-__all__ = ["Allowance", "TooMuchWork", "count_work", "counted_by"]
+__all__ = ["Allowance", "CancelCheck", "TooMuchWork", "count_work", "counted_by", "never_cancelled"]
+
+CancelCheck = Callable[[], None]
+"""Called between the steps of long work; raises an exception of the caller's own to stop the work.
+
+Between two calls there is at most one evaluation or compilation of a selector, or a few milliseconds of other work.
+"""
+
+
+def never_cancelled() -> None:
+    """A check that lets the work go on."""
 
 
 class TooMuchWork(Exception):  # noqa: N818 - not an error: the work is done elsewhere

@@ -13,16 +13,16 @@ from policies.audit.readiness import readiness
 from policies.audit.report import MOST_FINDINGS, AuditFinding, AuditReport, Gap
 from policies.audit.surroundings import karpenter_findings, node_findings, quota_findings
 from policies.decision import Severity
-from policies.dra.keeping_on import for_ever
 from policies.view import UNKNOWN
+from policies.work import never_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.audit.survey import Survey
-    from policies.dra.keeping_on import KeepOn
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
+    from policies.work import CancelCheck
 
 __all__ = ["audit"]
 
@@ -51,22 +51,24 @@ _WITHOUT_POOLS = "whether Karpenter creates nodes, but would not for converted p
 _SURVEY_CONSEQUENCES = {"Pod": _WITHOUT_PODS, "NodePool": _WITHOUT_POOLS}
 
 
-def audit(view: ClusterView, settings: GPUAdmissionPolicy, survey: Survey, keep_on: KeepOn = for_ever) -> AuditReport:
+def audit(
+    view: ClusterView, settings: GPUAdmissionPolicy, survey: Survey, check_cancelled: CancelCheck = never_cancelled
+) -> AuditReport:
     """Report what is wrong with the objects of a cluster, and which namespaces are ready to convert.
 
     Args:
         view: The cluster.
         settings: The administrator's settings.
         survey: Pods, workloads and node pools; it also names the only namespace to look into, if there is one.
-        keep_on: Called between the steps; see `policies.dra.keeping_on`.
+        check_cancelled: Called between the steps; see `policies.work`.
     """
     conversions = Conversions(view, settings)
-    rows = readiness(survey, conversions, view, keep_on)
+    rows = readiness(survey, conversions, view, check_cancelled)
     findings = _merged_findings(
         [
-            *configuration_findings(survey.namespace, view, settings, keep_on),
-            *pod_findings(survey, conversions, view, settings, keep_on),
-            *template_findings(survey, view, settings, keep_on),
+            *configuration_findings(survey.namespace, view, settings, check_cancelled),
+            *pod_findings(survey, conversions, view, settings, check_cancelled),
+            *template_findings(survey, view, settings, check_cancelled),
             *quota_findings(survey.namespace, view, settings),
             *node_findings(survey.namespace, view, settings),
             *karpenter_findings(survey.node_pools, rows),

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from policies.decision import Finding
-    from policies.dra.keeping_on import KeepOn
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView, Unknown
+    from policies.work import CancelCheck
 
 __all__ = ["REVIEWED", "NarrowedView", "configuration_findings"]
 
@@ -51,12 +51,12 @@ _MANY = frozenset({"ResourceClaim", "ResourceClaimTemplate"})
 
 
 def configuration_findings(
-    namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, keep_on: KeepOn
+    namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
 ) -> Iterator[AuditFinding]:
     """Findings on stored configuration, by the rules for new objects; an empty namespace stands for all."""
     for kind in REVIEWED:
-        for alike, narrowed in _objects_to_review(kind, namespace, _AllConfigMapsView(view), keep_on):
-            keep_on()
+        for alike, narrowed in _objects_to_review(kind, namespace, _AllConfigMapsView(view), check_cancelled):
+            check_cancelled()
             findings = _findings(alike[0], narrowed, settings)
             holders = _holders(alike) if findings else ()
             for finding in findings:
@@ -73,13 +73,13 @@ class _AllConfigMapsView(PassingView):
 
 
 def _objects_to_review(
-    kind: str, namespace: str, view: ClusterView, keep_on: KeepOn
+    kind: str, namespace: str, view: ClusterView, check_cancelled: CancelCheck
 ) -> Iterator[tuple[Sequence[Object], ClusterView]]:
     """The objects of a kind in groups of equal ones, each group with the view for its review."""
     listed = view.list(kind, "" if kind == "Namespace" else namespace)
     objects = [] if listed is UNKNOWN else [each for each in listed if _is_reviewed(each, kind, namespace)]
     if kind in _MANY:
-        yield from ((alike, view) for alike in _alike(objects, keep_on))
+        yield from ((alike, view) for alike in _alike(objects, check_cancelled))
         return
     if kind not in _ONE_PER_CLUSTER or len(objects) < 2:
         yield from (([each], view) for each in objects)
@@ -99,11 +99,11 @@ def _is_reviewed(document: Object, kind: str, namespace: str) -> bool:
     )
 
 
-def _alike(objects: Sequence[Object], keep_on: KeepOn) -> list[list[Object]]:
+def _alike(objects: Sequence[Object], check_cancelled: CancelCheck) -> list[list[Object]]:
     """Groups of objects that differ in name only, in the order of the names."""
     groups: dict[tuple[str, str], list[Object]] = {}
     for each in sorted(objects, key=name_of):
-        keep_on()
+        check_cancelled()
         groups.setdefault((namespace_of(each), json.dumps(each.get("spec"), sort_keys=True)), []).append(each)
     return list(groups.values())
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from policies.audit.conversions import Conversions
     from policies.audit.survey import PodForm, Survey
-    from policies.dra.keeping_on import KeepOn
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
+    from policies.work import CancelCheck
 
 __all__ = ["TEMPLATE_MISSING", "pod_findings", "template_findings"]
 
@@ -41,11 +41,15 @@ _ESCAPED_REMEDY = "create it again (kubectl rollout restart, if a workload creat
 
 
 def pod_findings(
-    survey: Survey, conversions: Conversions, view: ClusterView, settings: GPUAdmissionPolicy, keep_on: KeepOn
+    survey: Survey,
+    conversions: Conversions,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    check_cancelled: CancelCheck,
 ) -> Iterator[AuditFinding]:
     """What is wrong with existing pods, by the rules for new ones."""
     for form in survey.pods.values():
-        keep_on()
+        check_cancelled()
         findings = list(form.access)
         if mode_of(form.namespace, view) is Mode.ENABLED and not conversions.never_converts(form.namespace):
             findings += _conversion_findings(form, conversions, view, settings)
@@ -56,13 +60,13 @@ def pod_findings(
 
 
 def template_findings(
-    survey: Survey, view: ClusterView, settings: GPUAdmissionPolicy, keep_on: KeepOn
+    survey: Survey, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
 ) -> Iterator[AuditFinding]:
     """Converted pods that wait for a template that does not exist."""
     for form in survey.pods.values():
         if not form.waiting or form.pod is None or lookup(form.pod, ("metadata", "labels", MANAGED)) != "true":
             continue
-        keep_on()
+        check_cancelled()
         missing = [
             name
             for name in sorted(filter(is_our_name, references(form.pod)))

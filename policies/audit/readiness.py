@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from policies.audit.conversions import Conversions
     from policies.audit.survey import PodForm, Survey
     from policies.decision import Finding
-    from policies.dra.keeping_on import KeepOn
     from policies.view import ClusterView
+    from policies.work import CancelCheck
 
 __all__ = ["readiness"]
 
@@ -75,10 +75,12 @@ class _Tally:
         )
 
 
-def readiness(survey: Survey, conversions: Conversions, view: ClusterView, keep_on: KeepOn) -> tuple[Readiness, ...]:
+def readiness(
+    survey: Survey, conversions: Conversions, view: ClusterView, check_cancelled: CancelCheck
+) -> tuple[Readiness, ...]:
     """A row for each namespace that has opted in, or has workloads that request GPUs."""
     tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
-    for namespace, label, count, of_pods in _workload_conversions(survey, conversions, view, keep_on):
+    for namespace, label, count, of_pods in _workload_conversions(survey, conversions, view, check_cancelled):
         tallies[namespace].add(label, count, of_pods)
     for namespace in _opted_in(survey, conversions, view):
         tallies.setdefault(namespace, _Tally())
@@ -86,18 +88,18 @@ def readiness(survey: Survey, conversions: Conversions, view: ClusterView, keep_
 
 
 def _workload_conversions(
-    survey: Survey, conversions: Conversions, view: ClusterView, keep_on: KeepOn
+    survey: Survey, conversions: Conversions, view: ClusterView, check_cancelled: CancelCheck
 ) -> Iterator[tuple[str, str, int, list[Conversion]]]:
     """Namespace, label, count and conversions of workloads, and of pods without one, that request GPUs."""
     for workload in survey.workloads:
-        keep_on()
+        check_cancelled()
         requesting = [(form, pod) for form, pod in workload.forms if requests_device_plugin(pod, view)]
         if requesting and not conversions.never_converts(workload.namespace):
             of_pods = [conversions.of(workload.namespace, form, pod) for form, pod in requesting]
             yield workload.namespace, f"{workload.kind} {workload.name}", 1, of_pods
     without_workload: dict[tuple[str, str], tuple[int, list[Conversion]]] = {}
     for pods in survey.pods.values():
-        keep_on()
+        check_cancelled()
         if (conversion := _conversion_of_lone_pods(pods, conversions, view)) is None:
             continue
         # An unknown controller counts as one workload, however many kinds of pods it has.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from policies.conversion.opt_in import Mode
 from policies.decision import Severity
-from policies.dra.words import many
 from policies.kubernetes.objects import name_of, namespace_of
+from policies.phrases import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -227,9 +227,9 @@ class AuditReport:
     def summary(self) -> str:
         """The report in one line."""
         counts = self.counts
-        found = f"{many(counts['deny'], 'object')} would be refused, {counts['warn']:,} with warnings"
-        hidden = f"; {many(counts['kindsNotReviewed'], 'kind')} not reviewed" if self.gaps else ""
-        ready = f"{counts['namespacesReady']} of {many(counts['namespaces'], 'namespace')} ready to convert"
+        found = f"{format_count(counts['deny'], 'object')} would be refused, {counts['warn']:,} with warnings"
+        hidden = f"; {format_count(counts['kindsNotReviewed'], 'kind')} not reviewed" if self.gaps else ""
+        ready = f"{counts['namespacesReady']} of {format_count(counts['namespaces'], 'namespace')} ready to convert"
         return f"{found}; {ready}{hidden}"
 
     def as_json(self) -> dict[str, Any]:

@@ -18,13 +18,13 @@ from policies.conversion.opt_in import Mode, mode_of, strategy_of
 from policies.conversion.record import ConversionRecord
 from policies.conversion.surroundings import OLD_KUBELET, TWICE, quota_problems
 from policies.decision import Severity
-from policies.dra.words import listed
 from policies.fleet.device_plugin import active_cluster_policy, runs_device_plugin
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable, shown
 from policies.nvidia.resources import parse_resource
+from policies.phrases import format_list
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def karpenter_findings(pools: Sequence[Object], readiness: Sequence[Readiness]) 
             continue
         names_gpus = _names_gpus(pool)
         namespaces = (
-            f"namespaces that convert: {listed(converting, _MOST_NAMESPACES)}"
+            f"namespaces that convert: {format_list(converting, _MOST_NAMESPACES)}"
             if converting
             else "no namespace converts yet"
         )

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from policies.audit.pod_forms import as_created, controller_label, form_of, slim_pod
-from policies.dra.keeping_on import for_ever
 from policies.fleet import may_request_gpu
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.objects import controller_of, has_ended, name_of, namespace_of
@@ -20,16 +19,17 @@ from policies.kubernetes.workloads import group_of
 from policies.request import Request
 from policies.review import review
 from policies.settings.workload_kinds import workload_kinds
+from policies.work import never_cancelled
 from policies.workload_templates import templates_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policies.decision import Finding
-    from policies.dra.keeping_on import KeepOn
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
+    from policies.work import CancelCheck
 
 __all__ = ["PodForm", "Survey", "surveyed_kinds"]
 
@@ -101,10 +101,10 @@ class Survey:
         self.missing: dict[str, str] = {}
         """Kinds that cannot be read, each with the reason."""
 
-    def add(self, objects: Iterable[Object], keep_on: KeepOn = for_ever) -> None:
-        """Take in objects with `apiVersion` and `kind`, ignoring other kinds; `keep_on` is called before each."""
+    def add(self, objects: Iterable[Object], check_cancelled: CancelCheck = never_cancelled) -> None:
+        """Take in objects with `apiVersion` and `kind`, ignoring other kinds; `check_cancelled` is called before each."""
         for document in objects:
-            keep_on()
+            check_cancelled()
             if self.namespace not in ("", namespace_of(document)) and document.get("kind") != _KARPENTER[1]:
                 continue
             match group_of(document), document.get("kind"):

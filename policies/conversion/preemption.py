@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.caches import remember
 from policies.conversion.record import ConversionRecord
 from policies.decision import Severity
-from policies.dra.words import listed, many
 from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import items_at, lookup
 from policies.kubernetes.pods import SPEC
 from policies.metadata_keys import RECORD
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.resources import parse_resource
+from policies.phrases import format_count, format_list
 from policies.priorities import pod_priority, preempts
 from policies.rules import rule
 from policies.view import UNKNOWN
@@ -69,8 +69,8 @@ def lost_preemption(candidate: ConversionCandidate) -> Iterator[Finding]:
     count = sum(lower.values())
     names = {name for each in lower for name in each.resources} & candidate.places.keys()
     text = (
-        f"priority {priority} is above that of {many(count, 'pod')} that {'holds' if count == 1 else 'hold'} "
-        f"{listed(sorted(names))}; once converted, the pod does not preempt {'it' if count == 1 else 'them'}, because the "
+        f"priority {priority} is above that of {format_count(count, 'pod')} that {'holds' if count == 1 else 'hold'} "
+        f"{format_list(sorted(names))}; once converted, the pod does not preempt {'it' if count == 1 else 'them'}, because the "
         "scheduler ends no pod to free devices of claims"
     )
     remedy = None

@@ -9,11 +9,11 @@ from policies.conversion.shares import shares_of
 from policies.decision import Severity
 from policies.dra.device_groups import DeviceGroup, largest_node
 from policies.dra.published_devices import gpu_groups
-from policies.dra.words import many
 from policies.fleet.known_classes import known_classes
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.nvidia.predicates import TRUE
 from policies.nvidia.wishes.device_predicate import device_predicate
+from policies.phrases import format_count
 from policies.rules import rule
 from policies.view import UNKNOWN, ClusterView
 
@@ -75,7 +75,7 @@ def _too_few(
         return
     node, most = largest_node(group.by_node for group in matching)
     if wanted > most:
-        things = many(most, _kind(candidates[0].type))
+        things = format_count(most, _kind(candidates[0].type))
         conditions = f" that match {predicate.words()}" if predicate != TRUE else ""
         text = f"the pod requests {wanted} in all, and no node has more than {things}{conditions} ({node})"
         yield MORE_THAN_A_NODE.finding(path, text, f"request at most {most} per pod, and use more pods")

@@ -17,7 +17,7 @@ from policies.dra.allocation.question import Question
 from policies.dra.allocation.results import allocation_result
 from policies.dra.allocation.search import Search
 from policies.dra.allocation.usage import NONE, Usage
-from policies.dra.keeping_on import KeepOn, for_ever
+from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
@@ -93,14 +93,14 @@ class Allocator:
         usage: Usage = NONE,
         features: Features = DEFAULTS,
         budget: int = STEP_BUDGET,
-        keep_on: KeepOn = for_ever,
+        check_cancelled: CancelCheck = never_cancelled,
     ) -> None:
         """Args: the slices, then as in `allocate`; after how many search steps on a node to give up; what may stop it all.
 
         Raises:
             AllocationError: a field of a claim or a class is of the wrong type.
         """
-        self.question = Question.read(claims, classes, usage, features, keep_on)
+        self.question = Question.read(claims, classes, usage, features, check_cancelled)
         self._gatherer = PoolGatherer(index, features)
         self._budget = budget
 
@@ -119,7 +119,7 @@ class Allocator:
             SearchBudgetExceeded: it would take too many steps to know.
         """
         question, target = self.question, TargetNode(node)
-        question.keep_on()
+        question.check_cancelled()
         pools = self._gatherer.gather(target)
         needs: dict[Subrequest, Need] = {}
         constraints = []
@@ -156,7 +156,7 @@ class Allocator:
             AllocationError: a node selector is none.
         """
         target = TargetNode(node)
-        self.question.keep_on()
+        self.question.check_cancelled()
         pools = self._gatherer.gather(target)
         numbers: dict[str, int] = {}
         return tuple(
@@ -176,12 +176,13 @@ class Allocator:
         counters = tuple((name, tuple(sorted(amounts.items()))) for name, amounts in sorted(pool.counter_sets.items()))
         checks = self.question.checks
         return counters, tuple(
-            (checks.shapes.of(device), checks.holdings(device)) for device in pool.devices(self.question.keep_on)
+            (checks.shapes.of(device), checks.holdings(device))
+            for device in pool.devices(self.question.check_cancelled)
         )
 
     def _node_dependent(self, pool: Pool, node: TargetNode) -> Hashable:
         return tuple(
             self.question.checks.node(device, node) is None
-            for device in pool.devices(self.question.keep_on)
+            for device in pool.devices(self.question.check_cancelled)
             if device.slice.selects_per_device
         )

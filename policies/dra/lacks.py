@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel import split_conjuncts
 from policies.dra.conditions import condition, reads_of
-from policies.dra.words import listed, short
+from policies.phrases import format_list, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,14 +78,16 @@ def _said(asked: Condition, has: str | None) -> Lack | None:
     wanted = _wanted(asked)
     match asked.read.part:
         case "driver":
-            return Lack(f"is of driver {short(has)}, {wanted} asked", f"is of another driver, {wanted} asked")
+            return Lack(f"is of driver {shorten(has)}, {wanted} asked", f"is of another driver, {wanted} asked")
         case "allowMultipleAllocations":
             kind = "for one claim only" if has == "false" else "for several claims at once"
             return Lack(f"is {kind}, the opposite asked", f"is {kind}, the opposite asked")
         case "capacity":
-            return Lack(f"has {short(has)} of {name}, {wanted} asked", f"has another amount of {name}, {wanted} asked")
+            return Lack(
+                f"has {shorten(has)} of {name}, {wanted} asked", f"has another amount of {name}, {wanted} asked"
+            )
         case _:
-            return Lack(f"has {name} {short(has)}, {wanted} asked", f"has another {name}, {wanted} asked")
+            return Lack(f"has {name} {shorten(has)}, {wanted} asked", f"has another {name}, {wanted} asked")
 
 
 def _wanted(asked: Condition) -> str:
@@ -97,19 +99,19 @@ def _wanted(asked: Condition) -> str:
         form = _ASKED_VERSION.get(asked.operator, form)
     elif not asked.value_kind:
         form = _ASKED_NUMBER.get(asked.operator, form)
-    return form.format(values[0] if len(values) == 1 else f"one of {listed(values)}")
+    return form.format(values[0] if len(values) == 1 else f"one of {format_list(values)}")
 
 
 def _plain(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else short(str(value))
+    return str(value).lower() if isinstance(value, bool) else shorten(str(value))
 
 
 def _quoted(text: str, value_of: Callable[[Read], str | None]) -> Lack:
     """The condition itself, and what it reads."""
     has = [f"{read.name or read.part} is {_shown(value_of(read))}" for read in reads_of(text)]
-    told = f"does not satisfy {short(text)}"
-    return Lack(f"{told} ({listed(has, _MOST_VALUES)})" if has else told, told)
+    told = f"does not satisfy {shorten(text)}"
+    return Lack(f"{told} ({format_list(has, _MOST_VALUES)})" if has else told, told)
 
 
 def _shown(value: str | None) -> str:
-    return "missing" if value is None else short(value)
+    return "missing" if value is None else shorten(value)

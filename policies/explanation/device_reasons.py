@@ -10,11 +10,11 @@ from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.pools import PoolState
 from policies.dra.allocation.rejections import Reason as Check
-from policies.dra.words import compressed, listed, many, short
 from policies.explanation.changes import without_constraint
 from policies.explanation.rejected_devices import Tallies, Tally
 from policies.explanation.report import Reason, ReasonKind
 from policies.explanation.solver import Solver, State
+from policies.phrases import format_count, format_list, format_ranges, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -121,7 +121,7 @@ def _short(subrequests: Sequence[Tally], *, several: bool) -> Reason:
     }
     if len(subrequests) == 1:
         return Reason(ReasonKind.DEVICES, _shortage(best, several=several), best.details(), facts)
-    names = listed([found.subrequest.name for found in subrequests])
+    names = format_list([found.subrequest.name for found in subrequests])
     sentence = f"none of the alternatives of {_request(best, several=several, whole=True)} fits ({names})"
     details = [line for found in subrequests for line in (_shortage(found, several=several), *found.details()[:2])]
     return Reason(ReasonKind.DEVICES, sentence, tuple(details), facts)
@@ -138,14 +138,14 @@ def _shortage(found: Tally, *, several: bool) -> str:
     subrequest = found.subrequest
     request, class_name = _request(found, several=several), subrequest.device_class
     if not found.of_class:
-        asked = "all devices" if subrequest.allocation_mode == "All" else many(found.asked, "device")
+        asked = "all devices" if subrequest.allocation_mode == "All" else format_count(found.asked, "device")
         return f"{request} asks for {asked} of class {class_name}, and there is none"
     can = f"{len(found.usable) or 'none'} of {found.of_class} can serve it"
     if len(found.usable) == found.of_class:
         can = f"the node has {found.of_class}"
     if subrequest.allocation_mode == "All":
         return f"{request} asks for all devices of class {class_name} that match; {can}"
-    return f"{request} asks for {many(found.asked, 'device')} of class {class_name}; {can}"
+    return f"{request} asks for {format_count(found.asked, 'device')} of class {class_name}; {can}"
 
 
 def _request(found: Tally, *, several: bool, whole: bool = False) -> str:
@@ -174,7 +174,7 @@ def _unusable_pool(
 
 
 def _is_of_class(question: Question, found: Tally, device: AllocatableDevice) -> bool:
-    question.keep_on()
+    question.check_cancelled()
     try:
         rejection = question.checks.selectors(found.claim, found.subrequest, device)
     except AllocationError:
@@ -191,7 +191,7 @@ def _pool_reason(pool: Pool) -> tuple[Reason, Hashable]:
     }
     match pool.state:
         case PoolState.INCOMPLETE:
-            there = f"{pool.slices_found} of {many(pool.slices_expected, 'ResourceSlice')}"
+            there = f"{pool.slices_found} of {format_count(pool.slices_expected, 'ResourceSlice')}"
             sentence = f"pool {pool.name} is incomplete: {there} of generation {pool.generation} are there"
         case PoolState.INVALID:
             sentence = f"pool {pool.name} is invalid: {pool.reason}"
@@ -252,21 +252,21 @@ def constraint_reason(claim: Claim, position: int, tallies: Sequence[Tally]) -> 
     devices = {device.id: device for found in tallies for device in found.usable}
     by_value = _by_value(list(devices.values()), name)
     asked = sum({found.subrequest.request_name: found.asked for found in tallies}.values())
-    start = f"{many(asked, 'device')} with {constraint_words(constraint)} asked"
+    start = f"{format_count(asked, 'device')} with {constraint_words(constraint)} asked"
     told = sorted(by_value.items(), key=lambda item: -len(item[1]))
     known = [names for value, names in told if value != _NONE]
     if constraint.match_attribute is not None:
         most = max(map(len, known), default=0)
         sentence = f"{start}; of the {len(devices)} that can serve, at most {most} have one in common"
     else:
-        sentence = f"{start}; the {len(devices)} that can serve have {many(len(known), 'value')} of it"
+        sentence = f"{start}; the {len(devices)} that can serve have {format_count(len(known), 'value')} of it"
     details = [
-        f"{compressed(names)} {'have' if len(names) > 1 else 'has'} {f'{name} {short(value)}' if value else f'no {name}'}"
+        f"{format_ranges(names)} {'have' if len(names) > 1 else 'has'} {f'{name} {shorten(value)}' if value else f'no {name}'}"
         for value, names in told[:_MOST_VALUES]
     ]
     rest = len(told) - _MOST_VALUES
     if rest > 0:
-        details.append(f"the others have {many(rest, 'more value')}")
+        details.append(f"the others have {format_count(rest, 'more value')}")
     return Reason(ReasonKind.CONSTRAINT, sentence, tuple(details), {"claim": claim.name, "constraint": name})
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.claims.facts import Facts as ClaimFacts
-from policies.dra.keeping_on import KeepOn, for_ever
 from policies.explanation import headlines
 from policies.explanation.cluster import Taken, read_cluster
 from policies.explanation.node_groups import grouped
@@ -21,6 +20,7 @@ from policies.explanation.selector_failures import costly_selectors, failure_obs
 from policies.explanation.solver import Solver
 from policies.explanation.suggestions import suggestions
 from policies.explanation.survey import Facts, survey
+from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
     from policies.explanation.cluster import Cluster
@@ -32,7 +32,7 @@ __all__ = ["explain"]
 
 
 def explain(
-    question: Question, view: ClusterView, settings: GPUAdmissionPolicy, keep_on: KeepOn = for_ever
+    question: Question, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck = never_cancelled
 ) -> Explanation:
     """Where the question's pod or claims fit, why not elsewhere, and what to change.
 
@@ -42,13 +42,13 @@ def explain(
         question: one of those that `questions` makes.
         view: the cluster.
         settings: which features the cluster has, where its version does not say.
-        keep_on: what may stop the work by an exception of its own; the view's digest of the cluster is never stopped.
+        check_cancelled: what may stop the work by an exception of its own; the view's digest of the cluster is never stopped.
     """
     if question.obstacles and not question.node_name:
         return _blocked(question)
     if question.node_name or (question.allocated and question.pod is None):
         return Explanation(question.label, Verdict.SCHEDULED, headlines.scheduled(question))
-    keep_on()
+    check_cancelled()
     cluster = view.derive(read_cluster)
     if cluster.problem:
         sentence = f"the ResourceSlices or claims of the cluster cannot be read: {cluster.problem}"
@@ -57,7 +57,7 @@ def explain(
         sentence = "no Nodes are known, and the pod has no claim that would tell where it can run"
         remedy = "bring them: kubectl get nodes -o yaml > nodes.yaml"
         return _blocked(replace(question, obstacles=(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, remedy),)))
-    return _surveyed(question, cluster, view, settings, keep_on)
+    return _surveyed(question, cluster, view, settings, check_cancelled)
 
 
 def _blocked(question: Question) -> Explanation:
@@ -74,11 +74,11 @@ def _blocked(question: Question) -> Explanation:
 
 
 def _surveyed(
-    question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy, keep_on: KeepOn
+    question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
 ) -> Explanation:
-    keep_on()
+    check_cancelled()
     taken = Taken(view)
-    ask = allocation_problem(question, cluster, view, settings, keep_on)
+    ask = allocation_problem(question, cluster, view, settings, check_cancelled)
     checks = NodeChecks(ask.question, cluster.nodes, taken, ask.by_resource)
     try:
         if costly := costly_selectors(ask):

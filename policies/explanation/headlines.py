@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.resource_claims import Claim
-from policies.dra.words import listed, many
 from policies.explanation.node_groups import device_names
 from policies.explanation.question import ObstacleKind
 from policies.explanation.report import Verdict
+from policies.phrases import format_count, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,15 +44,15 @@ def scheduled(question: Question) -> str:
     if question.node_name:
         return f"it is bound to node {question.node_name} already, so no scheduler looks for another"
     claims = [Claim(named.claim) for named in question.allocated]
-    devices = listed(device_names(claim.allocation for claim in claims if claim.allocation is not None))
+    devices = format_list(device_names(claim.allocation for claim in claims if claim.allocation is not None))
     pools = sorted({str(result.get("pool")) for claim in claims for result in claim.allocated_devices})
-    return f"it has its devices already: {devices} of pool {listed(pools)}"
+    return f"it has its devices already: {devices} of pool {format_list(pools)}"
 
 
 def counted(question: Question, survey: Survey, total: int, found: Replicas | None) -> tuple[Verdict, str]:
     """The headline of a question that was asked of all nodes."""
     now, empty = survey.count(), survey.count(empty=True)
-    nodes = many(total, "node")
+    nodes = format_count(total, "node")
     if not total:
         return Verdict.IMPOSSIBLE, "there is no node that it could fit"
     if now:
@@ -78,4 +78,4 @@ def _replicas(question: Question, found: Replicas | None) -> str:
         return ""
     thing = "claim" if question.pod is None else "replica"
     at_least = "at least " if found.at_least else ""
-    return f", {at_least}{many(found.count, thing)} in all"
+    return f", {at_least}{format_count(found.count, thing)} in all"

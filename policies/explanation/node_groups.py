@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.words import compressed, many, short
 from policies.explanation.nodes import Shortage, Taint
 from policies.explanation.report import NodeGroup, Reason, ReasonKind
 from policies.explanation.solver import State
@@ -12,6 +11,7 @@ from policies.kubernetes.amounts import ONE, spoken
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
+from policies.phrases import format_count, format_ranges, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -51,7 +51,7 @@ def device_names(allocations: Iterable[Object]) -> tuple[str, ...]:
     for allocation in allocations:
         for result in lookup(allocation, ("devices", "results")) or []:
             by_request.setdefault(str(result.get("request")), []).append(str(result.get("device")))
-    return tuple(f"{request}: {compressed(names)}" for request, names in by_request.items())
+    return tuple(f"{request}: {format_ranges(names)}" for request, names in by_request.items())
 
 
 def _key(like: Like) -> Hashable:
@@ -130,7 +130,7 @@ def node_reason(misses: Sequence[Miss], nodes: Sequence[Object], question: Quest
 
 
 def _tainted(taint: Taint) -> Reason:
-    spelled = short(str(taint))
+    spelled = shorten(str(taint))
     condition = _CONDITIONS.get(taint.key)
     sentence = f"{condition} (taint {spelled})" if condition else f"the pod does not tolerate the taint {spelled}"
     return Reason(ReasonKind.TAINT, sentence, facts={"key": taint.key, "value": taint.value, "effect": taint.effect})
@@ -141,14 +141,14 @@ def _unselected(key: str, nodes: Sequence[Object], question: Question) -> Reason
         return Reason(ReasonKind.NODE_SELECTOR, "the pod's required node affinity does not match")
     wanted = question.pod.spec["nodeSelector"][key] if question.pod else ""
     here = _labelled([labels_of(node).get(key) for node in nodes])
-    sentence = f"the pod's nodeSelector asks for {short(f'{key}={wanted}')}; here {short(key)} is {here}"
+    sentence = f"the pod's nodeSelector asks for {shorten(f'{key}={wanted}')}; here {shorten(key)} is {here}"
     facts = {"label": key, "asked": wanted}
     return Reason(ReasonKind.NODE_SELECTOR, sentence, facts=facts)
 
 
 def _labelled(values: Sequence[str | None]) -> str:
     """The values that nodes have of a label: `a or b, or missing`."""
-    told = [short(value) or '""' for value in dict.fromkeys(values) if value is not None]
+    told = [shorten(value) or '""' for value in dict.fromkeys(values) if value is not None]
     if not told:
         return "missing"
     rest = len(told) - _MOST_VALUES
@@ -174,7 +174,7 @@ def _short(shortages: Sequence[Shortage]) -> Reason:
     facts: dict[str, Any] = {"resource": name, "asked": asked, "left": left, "allocatable": allocatable}
     at_most = "at most " if len({shortage.left for shortage in shortages}) > 1 else ""
     if name == "pods":
-        sentence = f"no room for another pod: {many(best.allocatable // ONE, 'pod')} can run on the node"
+        sentence = f"no room for another pod: {format_count(best.allocatable // ONE, 'pod')} can run on the node"
     elif not best.allocatable:
         sentence = f"{asked} {name} asked, and the node has none"
     elif best.for_ever:

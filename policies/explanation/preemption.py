@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import Usage
-from policies.dra.words import listed
 from policies.explanation.nodes import NodeChecks
 from policies.explanation.report import Change, Suggestion
 from policies.explanation.solver import Solver, State
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.phrases import format_list
 from policies.priorities import pod_priority, preempts
 from policies.view import UNKNOWN, ClusterView
 
@@ -76,13 +76,13 @@ def pods_to_end(facts: Facts) -> Iterator[Suggestion]:
         return
     found = []
     for node in _nodes(facts, priority):
-        facts.ask.keep_on()
+        facts.ask.check_cancelled()
         ended = _ended(node, facts)
         if ended:
             highest = max(each.priority for each in ended)
             found.append((len(ended), highest, node.name, ended))
     for _, highest, name, ended in sorted(found, key=lambda each: each[:3])[:_MOST_TOLD]:
-        pods = f"pod{'s' * (len(ended) > 1)} {listed(sorted(each.name for each in ended))}"
+        pods = f"pod{'s' * (len(ended) > 1)} {format_list(sorted(each.name for each in ended))}"
         theirs = f"priority {highest}{' at most' * (len(ended) > 1)}"
         sentence = f"delete {pods} on node {name} ({theirs}, this pod has {priority})"
         yield Suggestion(Change.PREEMPTION, sentence, "", "", 1)

@@ -9,13 +9,13 @@ from policies.dra.allocation.features import ON_SINCE, Features
 from policies.dra.allocation.index import SliceIndex
 from policies.dra.allocator import Allocator
 from policies.dra.claims.facts import Facts
-from policies.dra.keeping_on import KeepOn, for_ever
 from policies.explanation.claims import classes_of
 from policies.explanation.question import NamedClaim
 from policies.fleet.known_classes import known_classes
 from policies.kubernetes.amounts import ONE
 from policies.kubernetes.objects import name_of
 from policies.view import UNKNOWN
+from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ class AllocationProblem:
     index: SliceIndex
     nodes: Sequence[Object]
     features: Features
-    keep_on: KeepOn = for_ever
+    check_cancelled: CancelCheck = never_cancelled
     _allocators: dict[frozenset[str], Allocator] = field(default_factory=dict, init=False)
     """One for each set of resources that claims serve; against all usages together, since these share what they know."""
 
@@ -73,13 +73,13 @@ class AllocationProblem:
                 claims=[claim.claim for claim in self.claims_on(resources)],
                 classes=self.classes,
                 features=self.features,
-                keep_on=self.keep_on,
+                check_cancelled=self.check_cancelled,
             )
         return self._allocators[resources].against(usage, budget)
 
 
 def allocation_problem(
-    question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy, keep_on: KeepOn
+    question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
 ) -> AllocationProblem:
     """The ask of a question; of its claims alone where nodes are unknown, for nobody knows their labels and limits then."""
     by_resource = _served_by_classes(question, view) if cluster.index is not None and cluster.nodes_known else {}
@@ -91,7 +91,7 @@ def allocation_problem(
         index=cluster.index or SliceIndex(()),
         nodes=cluster.nodes,
         features=_features(view, settings),
-        keep_on=keep_on,
+        check_cancelled=check_cancelled,
     )
 
 

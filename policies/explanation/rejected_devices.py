@@ -13,7 +13,7 @@ from policies.dra.allocation.pools import PoolState
 from policies.dra.allocation.rejections import Reason as Check
 from policies.dra.allocation.rejections import Rejection
 from policies.dra.lacks import failing_conjunct, lack
-from policies.dra.words import compressed, listed, predicate, short
+from policies.phrases import format_list, format_ranges, inflect, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -107,14 +107,14 @@ class Tally:
     def details(self) -> tuple[str, ...]:
         """Sentences, one for each kind of device that cannot serve; devices outside the class only if all are."""
         told = _spoken({why: devices for why, devices in self.rejected.items() if not why.outside or not self.of_class})
-        sentences = [f"{compressed(names)} {predicate(text, len(names))}" for text, names in told]
+        sentences = [f"{format_ranges(names)} {inflect(text, len(names))}" for text, names in told]
         rest = sum(len(names) for _, names in told[_MOST_TOLD:])
         return (*sentences[:_MOST_TOLD], *([f"{rest} more cannot for other reasons"] if rest else []))
 
     def rejections(self) -> list[dict[str, Any]]:
         """The same as data."""
         return [
-            {"devices": compressed(map(_name, devices)), "reason": why.check.value, "count": len(devices)}
+            {"devices": format_ranges(map(_name, devices)), "reason": why.check.value, "count": len(devices)}
             for why, devices in self.rejected.items()
         ]
 
@@ -135,7 +135,7 @@ class Tallies:
         for pool in pools:
             if pool.state is not PoolState.READY:
                 continue
-            for device in pool.devices(self._question.keep_on):
+            for device in pool.devices(self._question.check_cancelled):
                 why = self._why(claim, subrequest, device, node) or _counted_out(ledger, device, pool)
                 if why is None:
                     found.usable.append(device)
@@ -169,7 +169,9 @@ class Tallies:
             why, failing = self._lack(name, device)
             return Why(reason, why.text, why.gist, name, failing, rejection.index)
         if reason is Check.IN_USE:
-            return Why(reason, f"is in use by {listed(self._holders.get(device.id, ('a claim',)), 2)}", "is in use")
+            return Why(
+                reason, f"is in use by {format_list(self._holders.get(device.id, ('a claim',)), 2)}", "is in use"
+            )
         if reason is Check.TAINT:
             return _tainted(rejection)
         text, gist = _amount_words(rejection)
@@ -219,7 +221,7 @@ def _tainted(rejection: Rejection) -> Why:
     taint = rejection.taint or {}
     key, value, effect = (str(taint.get(part) or "") for part in ("key", "value", "effect"))
     spelled = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
-    text = f"has the taint {short(spelled)}, which the request does not tolerate"
+    text = f"has the taint {shorten(spelled)}, which the request does not tolerate"
     return Why(rejection.reason, text, text, taint=(key, value, effect))
 
 
@@ -264,5 +266,5 @@ def _scalar(attribute: Any) -> str | None:
         if isinstance(value, str | int):
             return str(value)
         if isinstance(value, list):
-            return listed([str(each) for each in value])
+            return format_list([str(each) for each in value])
     return None

@@ -10,7 +10,6 @@ from policies.dra.allocation.amounts import Amount
 from policies.dra.allocation.rejections import Reason as Check
 from policies.dra.cel import CelRuntimeError, Semver, split_conjuncts, without_conjunct
 from policies.dra.conditions import condition
-from policies.dra.words import many, short
 from policies.explanation.changes import with_capacity, with_count, with_selector, with_toleration, without_constraint
 from policies.explanation.device_reasons import constraint_words
 from policies.explanation.rejected_devices import OF_CAPACITY, value_of
@@ -18,6 +17,7 @@ from policies.explanation.report import Change
 from policies.kubernetes.amounts import billionths
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
+from policies.phrases import format_count, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -97,7 +97,7 @@ def _name(claim: NamedClaim) -> str:
 def _tolerant(number: int, claim: NamedClaim, found: Tally, why: Why) -> Relaxation:
     request, (key, value, effect) = found.subrequest.full_name, why.taint
     spelled = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
-    sentence = f"tolerate the device taint {short(spelled)} in request {request}"
+    sentence = f"tolerate the device taint {shorten(spelled)} in request {request}"
     changed = with_toleration(claim, request, key, effect)
     return Relaxation(Change.TOLERATION, sentence, number, changed, request, ("taint", number, request, key, effect))
 
@@ -112,7 +112,7 @@ def _of_capacity(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relax
             instead = _near_capacity(name, devices)
             if instead is not None:
                 changed = with_capacity(claim, request, name, instead, str(Amount(asked)))
-                sentence = f"ask for capacity {short(instead)} instead of {short(name)} in request {request}"
+                sentence = f"ask for capacity {shorten(instead)} instead of {shorten(name)} in request {request}"
                 yield Relaxation(Change.CAPACITY, sentence, number, changed, request, topic)
         elif why.check in OF_CAPACITY:
             for amount in _amounts(name, devices, left):
@@ -145,7 +145,7 @@ def _fewer(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]
     count = len(found.usable)
     if found.subrequest.allocation_mode == "All" or not 0 < count < asked:
         return
-    sentence = f"ask for {many(count, 'device')} instead of {asked} in request {request}"
+    sentence = f"ask for {format_count(count, 'device')} instead of {asked} in request {request}"
     changed = with_count(claim, request, count)
     yield Relaxation(Change.COUNT, sentence, number, changed, request, ("count", number, request, count))
 
@@ -178,7 +178,7 @@ def _selecting(number: int, claim: NamedClaim, found: Tally, failing: _Failing) 
         sentence = f"{words} in request {request}"
         yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (0, *loss), conjunct.text)
     rest = without_conjunct(selector, conjunct) if len(split_conjuncts(selector)) > 1 else ""
-    sentence = f"leave out {short(conjunct.text)} in request {request}"
+    sentence = f"leave out {shorten(conjunct.text)} in request {request}"
     changed = with_selector(claim, request, index, rest)
     yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (1,), conjunct.text)
 
@@ -196,7 +196,7 @@ def _bounds(failing: Conjunct, devices: Iterable[AllocatableDevice]) -> Iterator
         if text is not None:
             of = f"{value} of {asked.read.name}" if asked.read.part == "capacity" else f"{asked.read.name} {value}"
             loss = tuple(-step if asked.operator == ">=" else step for step in _rank(value, asked))
-            yield text, f"accept {short(of)} instead of {bound}", loss
+            yield text, f"accept {shorten(of)} instead of {bound}", loss
 
 
 def _rank(value: str, asked: Condition) -> tuple[int, ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.words import listed, short
 from policies.explanation.report import Change
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.resources import parse_resource
+from policies.phrases import format_list, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,7 +47,7 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, taken: Take
     tainted = {key for node in cluster.nodes for key in _tainted_with(node)} if question.tolerations_added else set()
     for key in question.tolerations_added:
         if key in tainted:
-            yield f"this counts the toleration for {short(key)} that placement adds to the pod"
+            yield f"this counts the toleration for {shorten(key)} that placement adds to the pod"
     if question.conditions_added:
         yield "this counts the conditions on nodes that placement adds to the pod; gpu-admission review shows them"
     if question.pod is not None and question.pod.spec.get("schedulerName") not in (None, "", "default-scheduler"):
@@ -73,13 +73,13 @@ def _of_nodes(question: Question, view: ClusterView) -> Iterator[str]:
     both = nodes_with_both(view) if (question.claims or requests_gpu) and "GA314" not in told else ()
     if both:
         yield (
-            f"{listed(both, _MOST_NAMED)} {'hands' if len(both) == 1 else 'hand'} out the same GPUs by device plugin and by "
+            f"{format_list(both, _MOST_NAMED)} {'hands' if len(both) == 1 else 'hand'} out the same GPUs by device plugin and by "
             "DRA, so a pod can get a GPU there that another pod has"
         )
     kubelets = old_kubelets(view) if question.claims and "GA336" not in told else ()
     if kubelets:
         yield (
-            f"{listed([each.node for each in kubelets], _MOST_NAMED)} {'has a kubelet' if len(kubelets) == 1 else 'have kubelets'} "
+            f"{format_list([each.node for each in kubelets], _MOST_NAMED)} {'has a kubelet' if len(kubelets) == 1 else 'have kubelets'} "
             f"before 1.34 ({printable(kubelets[0].version)}), which cannot read claims of resource.k8s.io/v1, so the pod would "
             "not start there"
         )

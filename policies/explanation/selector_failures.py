@@ -17,10 +17,10 @@ from policies.dra.claims.cluster.wording import path_of, text_place
 from policies.dra.claims.subject import Subject
 from policies.dra.conditions import reads_of
 from policies.dra.resource_claims import Claim
-from policies.dra.words import short
 from policies.explanation.question import Obstacle, ObstacleKind
 from policies.explanation.rejected_devices import value_of
 from policies.kubernetes.objects import name_of, namespace_of
+from policies.phrases import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -85,7 +85,9 @@ def _culprit(failure: Failure, ask: AllocationProblem, solver: Solver, resources
     allocator = solver.allocator(resources)
     question = allocator.question
     devices = [
-        device for pool in allocator.pools(ask.nodes[failure.position]) for device in pool.devices(question.keep_on)
+        device
+        for pool in allocator.pools(ask.nodes[failure.position])
+        for device in pool.devices(question.check_cancelled)
     ]
     for claim, named in zip(question.claims, ask.claims_on(resources), strict=True):
         for subrequest in claim.subrequests:
@@ -135,7 +137,7 @@ def _remedy(found: _Culprit, error: str, checks: Checks, facts: Facts) -> str:
 
 def _guarded(read: Read, failing: str) -> str:
     quoted = (read.name or "").replace('"', '\\"')
-    return f'write "{quoted}" in {path_of(read.part, read.domain or "")} && {short(failing)}'
+    return f'write "{quoted}" in {path_of(read.part, read.domain or "")} && {shorten(failing)}'
 
 
 _REMEDY = "avoid loops in loops: all, exists, filter and map over what may be long"
@@ -152,7 +154,7 @@ def costly_selectors(ask: AllocationProblem) -> tuple[Obstacle, ...]:
     features = cel_features(ask.features)
     found: list[Obstacle] = []
     for owner, text in _selectors(ask):
-        ask.keep_on()
+        ask.check_cancelled()
         try:
             cost = compile_selector(text, features).max_cost
         except CelCompileError:
@@ -161,7 +163,7 @@ def costly_selectors(ask: AllocationProblem) -> tuple[Obstacle, ...]:
             estimate = "has no bound" if cost >= UNBOUNDED_COST else f"is {cost:,}"
             sentence = (
                 f"the API server refuses a selector of {owner} as too costly: the estimate for one device {estimate}, "
-                f"and the limit is {MOST_COST:,}: {short(text)}"
+                f"and the limit is {MOST_COST:,}: {shorten(text)}"
             )
             found.append(Obstacle(ObstacleKind.TOO_COSTLY, sentence, _REMEDY))
     return tuple(found)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import NONE
-from policies.dra.words import short
 from policies.explanation.nodes import NodeChecks, Taint
 from policies.explanation.preemption import pods_to_end
 from policies.explanation.problem import allocation_problem
@@ -19,6 +18,7 @@ from policies.explanation.wish_changes import WishChange, wish_changes
 from policies.kubernetes.amounts import ONE, spoken
 from policies.kubernetes.pods import Pod
 from policies.kubernetes.taints import node_taint
+from policies.phrases import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ _MOST_TOLD = 3
 
 def suggestions(facts: Facts) -> tuple[Suggestion, ...]:
     """What makes it fit now; if nothing does, and it would not fit an empty cluster either, what would there."""
-    changes = wish_changes(facts.question, facts.view, facts.settings, facts.ask.keep_on)
+    changes = wish_changes(facts.question, facts.view, facts.settings, facts.ask.check_cancelled)
     wishes = tuple(islice(changes, _MOST_TRIED))
     now = _tried(facts, wishes, only_if_empty=False)
     if now or facts.survey.count(empty=True):
@@ -95,7 +95,7 @@ def _candidates(facts: Facts, wishes: tuple[WishChange, ...]) -> list[Relaxation
     topics: dict[tuple[str | int, ...], dict[str, Relaxation]] = {}
     counts: list[Relaxation] = []
     for like in sorted(_missed(facts.survey), key=lambda like: -len(like.positions)):
-        facts.ask.keep_on()
+        facts.ask.check_cancelled()
         if like.devices is not None:
             for relaxation in relaxations(like.devices, facts.ask.claims):
                 if relaxation.change is Change.COUNT:
@@ -144,7 +144,7 @@ def _of_pod(facts: Facts) -> Iterator[Suggestion]:
         taint = like.miss.key if like.miss else None
         # Where something is wrong with a node, or it is not for workloads, tolerating that helps nobody.
         if isinstance(taint, Taint) and node_taint(taint.key) is None:
-            sentence = f"add a toleration for the node taint {short(str(taint))} to the pod"
+            sentence = f"add a toleration for the node taint {shorten(str(taint))} to the pod"
             ask = replace(facts.ask, question=_tolerating(facts.ask.question, taint))
             yield from _if_it_helps(facts, Change.TOLERATION, sentence, ask, [like])
     by_resource: dict[str, list[Like]] = {}
@@ -179,7 +179,7 @@ def _of_wishes(facts: Facts, wishes: tuple[WishChange, ...], *, only_if_empty: b
     for wish in wishes:
         if wish.word in helped:
             continue
-        ask = allocation_problem(wish.question, facts.cluster, facts.view, facts.settings, facts.ask.keep_on)
+        ask = allocation_problem(wish.question, facts.cluster, facts.view, facts.settings, facts.ask.check_cancelled)
         for suggestion in _if_it_helps(facts, Change.WISH, wish.sentence, ask, likes, only_if_empty=only_if_empty):
             helped.add(wish.word)
             yield suggestion
@@ -200,7 +200,7 @@ def _if_it_helps(
     nodes = 0
     try:
         for position in (position for like in likes for position in like.positions):
-            ask.keep_on()
+            ask.check_cancelled()
             resources = checks.served_by_claims(position)
             if checks.miss(position) is None and solver.outcome(position, resources).state is State.FITS:
                 nodes += 1

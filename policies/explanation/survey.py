@@ -76,7 +76,7 @@ def survey(ask: AllocationProblem, checks: NodeChecks, cluster: Cluster) -> Surv
     by_key: dict[Hashable, Like] = {}
     now, empty = Solver(ask, cluster.usage), Solver(ask, NONE)
     for position in range(len(ask.nodes)):
-        ask.keep_on()
+        ask.check_cancelled()
         miss, resources = checks.miss(position), checks.served_by_claims(position)
         try:
             key, like = _answer(position, miss, resources, now, empty, by_key)

@@ -19,13 +19,13 @@ from policies.placement.wishes.requested_gpus import requested_gpus
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.keeping_on import KeepOn
     from policies.explanation.question import Question
     from policies.kubernetes.objects import Object
     from policies.placement.wishes import PodWishes
     from policies.placement.wishes.requested_gpus import RequestedGPU
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
+    from policies.work import CancelCheck
 
 __all__ = ["WishChange", "nearest_bounds", "wish_changes"]
 
@@ -53,7 +53,7 @@ class _Edit:
 
 
 def wish_changes(
-    question: Question, view: ClusterView, settings: GPUAdmissionPolicy, keep_on: KeepOn
+    question: Question, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
 ) -> Iterator[WishChange]:
     """What could be changed in each word that decides something; of one word, what changes least first.
 
@@ -65,9 +65,9 @@ def wish_changes(
     wishes = read_wishes(pod, question.namespace, view, settings)
     conditions = _conditions(question)
     for word in wishes.texts:
-        keep_on()
+        check_cancelled()
         for edit in _edits(word, pod, question.namespace, wishes, view, settings):
-            keep_on()
+            check_cancelled()
             then = pod_question(edit.written, question.label, question.namespace, view, edit.settings, stored=False)
             if then.pod is not None and not then.obstacles and then.pod.spec != question.pod.spec:
                 yield WishChange(word, edit.sentence, then, conditions - _conditions(then))

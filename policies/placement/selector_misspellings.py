@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.decision import Severity
-from policies.dra.words import listed
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import FieldPath, items_at, lookup
@@ -17,6 +16,7 @@ from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames
 from policies.nvidia.product_globs import any_matches, folded
 from policies.nvidia.products import Product
+from policies.phrases import format_list
 from policies.placement.gpu_nodes import gpu_node
 from policies.rules import rule
 from policies.view import UNKNOWN
@@ -119,7 +119,7 @@ class _SeenLabels:
             if key not in self.values or not self.values[key].isdisjoint(values):
                 return None
             remedies = [self._instead(key, value) for value in values]
-            text = f"{listed([shown(value) for value in values], _MOST_NAMED)} is the {key} of no node"
+            text = f"{format_list([shown(value) for value in values], _MOST_NAMED)} is the {key} of no node"
             return (text, remedy) if (remedy := next(filter(None, remedies), None)) else None
         meant = None if _describes_gpus(key) else closest(key, self.keys, likeness=_LIKE_KEY)
         if meant is None or self.values.get(meant, frozenset(values)).isdisjoint(values):
@@ -147,7 +147,7 @@ def _product(value: str, there: list[str]) -> str | None:
     return (
         f"write {shown(meant[0])}"
         if len(meant) == 1
-        else f"write one of {listed(list(map(shown, meant)), _MOST_NAMED)}"
+        else f"write one of {format_list(list(map(shown, meant)), _MOST_NAMED)}"
     )
 
 

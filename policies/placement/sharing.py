@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from policies.decision import Severity
-from policies.dra.words import listed, many
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
+from policies.phrases import format_count, format_list
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.resources.extended_resources import first_asks
 from policies.rules import rule
@@ -124,7 +124,9 @@ def sharing_strategy(node: GPUNode, resource: str) -> str | None:
 def ways_of_sharing(nodes: Iterable[GPUNode], resource: str) -> str:
     """`by MPS on 1 node and by time-slicing on 2 nodes`."""
     counts = Counter(strategy for node in nodes if (strategy := sharing_strategy(node, resource)))
-    return listed([f"by {_STRATEGIES[strategy]} on {many(counts[strategy], 'node')}" for strategy in sorted(counts)])
+    return format_list(
+        [f"by {_STRATEGIES[strategy]} on {format_count(counts[strategy], 'node')}" for strategy in sorted(counts)]
+    )
 
 
 def _speaks_of_sharing(spec: Mapping[str, Any], resource: str) -> bool:

@@ -27,13 +27,13 @@ def stopped_after(k8s):
         (question,) = questions(document, "team-a", view, DEFAULTS)
         asked = 0
 
-        def keep_on():
+        def check_cancelled():
             nonlocal asked
             asked += 1
             if asked > times:
                 raise StoppedError
 
-        explain(question, view, DEFAULTS, keep_on)
+        explain(question, view, DEFAULTS, check_cancelled)
         return asked
 
     return ask

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.words import compressed, listed, many, predicate
 from policies.kubernetes.amounts import ONE, pod_amounts, spoken
+from policies.phrases import format_count, format_list, format_ranges, inflect
 
 
 @pytest.mark.parametrize(
@@ -23,19 +23,19 @@ from policies.kubernetes.amounts import ONE, pod_amounts, spoken
     ],
 )
 def test_compressed_names_are_ranges(names, text):
-    assert compressed(names) == text
+    assert format_ranges(names) == text
 
 
 def test_listed_items_beyond_the_most_are_counted():
-    assert listed(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+    assert format_list(["a", "b", "c", "d"], 2) == "a, b and 2 more"
 
 
 def test_many_counts_and_agrees():
-    assert [many(1, "node"), many(5_000, "node")] == ["1 node", "5,000 nodes"]
+    assert [format_count(1, "node"), format_count(5_000, "node")] == ["1 node", "5,000 nodes"]
 
 
 def test_predicate_agrees_with_its_subjects():
-    assert predicate("is not of class a: has type mig", 2) == "are not of class a: have type mig"
+    assert inflect("is not of class a: has type mig", 2) == "are not of class a: have type mig"
 
 
 @pytest.mark.parametrize(

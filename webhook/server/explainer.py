@@ -18,10 +18,10 @@ from webhook.server.explain_question import MOST_TEMPLATES, BadQuestion, NamedOb
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.dra.keeping_on import KeepOn
     from policies.kubernetes.objects import Object
     from policies.settings import AddedKind, GPUAdmissionPolicy
     from policies.view import ClusterView
+    from policies.work import CancelCheck
     from webhook.server.explain_question import PostedObject
 
 __all__ = ["MOST_WAITING", "Answer", "Explainer", "UnavailableError"]
@@ -96,14 +96,16 @@ class Explainer:
         """
         await self._take_turn(deadline)
 
-        def keep_on() -> None:
+        def check_cancelled() -> None:
             if not is_awaited():
                 raise UnavailableError("The caller has gone.")
             if deadline.passed:
                 raise TimeoutError
 
         try:
-            return await run_aside(lambda: self._explained(asked, keep_on), deadline.remaining, self._turn.release)
+            return await run_aside(
+                lambda: self._explained(asked, check_cancelled), deadline.remaining, self._turn.release
+            )
         except TimeoutError as error:
             raise UnavailableError(
                 "The explanation took longer than the call's timeout; ask with ?timeout=30s, the longest."
@@ -123,8 +125,8 @@ class Explainer:
         finally:
             self._waiting -= 1
 
-    def _explained(self, asked: PostedObject | NamedObject, keep_on: KeepOn) -> Answer:
-        keep_on()
+    def _explained(self, asked: PostedObject | NamedObject, check_cancelled: CancelCheck) -> Answer:
+        check_cancelled()
         namespace, stored = asked.namespace or _DEFAULT_NAMESPACE, isinstance(asked, NamedObject)
         settings, document = self._settings(), self._object(asked)
         count = len(templates_of(document, self._view, settings))
@@ -138,7 +140,7 @@ class Explainer:
                 "The object finds no place on nodes; ask about a Pod, a workload with pod templates, a ResourceClaim or "
                 "a ResourceClaimTemplate."
             )
-        explanations = [explain(question, self._view, settings, keep_on) for question in found]
+        explanations = [explain(question, self._view, settings, check_cancelled) for question in found]
         body = json.dumps([explanation.as_json() for explanation in explanations])
         return Answer(body.encode(), tuple(str(explanation.verdict) for explanation in explanations))
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from policies.dra.allocation.shapes import AttributeRead
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.allocation.usage import Usage
-    from policies.dra.keeping_on import KeepOn
     from policies.dra.resource_claims import Claim, Subrequest
+    from policies.work import CancelCheck
 
 __all__ = ["Checks"]
 
@@ -57,10 +57,10 @@ class Checks:
         classes: Mapping[str, DeviceClass],
         features: Features,
         usage: Usage,
-        keep_on: KeepOn,
+        check_cancelled: CancelCheck,
     ) -> Checks:
         """The checks for some claims, none of them made yet."""
-        selectors = Selectors(features, keep_on)
+        selectors = Selectors(features, check_cancelled)
         read = selectors.reads(_expressions(claims, classes))
         shapes = DeviceShapes(None if read is None else read | _attributes(claims))
         return cls(classes, features, usage, selectors, shapes)

@@ -52,7 +52,7 @@ class Needs:
         self._checks = question.checks
         self._node = node
         self._pools = pools
-        self._keep_on = question.keep_on
+        self._keep_on = question.check_cancelled
 
     def of_claim(self, claim: Claim) -> dict[Subrequest, Need]:
         """The need of every alternative.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.index import SliceIndex
     from policies.dra.allocation.node_selectors import TargetNode
     from policies.dra.allocation.slices import AllocatableDevice, PoolId, Slice
-    from policies.dra.keeping_on import KeepOn
+    from policies.work import CancelCheck
 
 __all__ = ["Pool", "PoolGatherer", "PoolState"]
 
@@ -59,10 +59,10 @@ class Pool:
         """`driver/pool`."""
         return "/".join(self.id)
 
-    def devices(self, keep_on: KeepOn) -> Iterator[AllocatableDevice]:
+    def devices(self, check_cancelled: CancelCheck) -> Iterator[AllocatableDevice]:
         """Its devices in the order in which they are searched, for what asks each of them something."""
         for found in self.slices:
-            keep_on()
+            check_cancelled()
             yield from found.devices
 
     @property

@@ -10,7 +10,7 @@ from policies.dra.allocation.classes import DeviceClass, read_classes
 from policies.dra.allocation.features import Implementation
 from policies.dra.allocation.reading import read_claim
 from policies.dra.allocation.usage import Usage
-from policies.dra.keeping_on import KeepOn, for_ever
+from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ class Question:
     usage: Usage
     features: Features
     checks: Checks
-    keep_on: KeepOn = for_ever
+    check_cancelled: CancelCheck = never_cancelled
 
     @classmethod
     def read(
@@ -40,7 +40,7 @@ class Question:
         classes: Iterable[Object],
         usage: Usage,
         features: Features,
-        keep_on: KeepOn = for_ever,
+        check_cancelled: CancelCheck = never_cancelled,
     ) -> Question:
         """Read ResourceClaims and DeviceClasses.
 
@@ -50,7 +50,9 @@ class Question:
         read = tuple(map(read_claim, claims))
         by_name = read_classes(classes)
         known = _known(usage, features)
-        return cls(read, by_name, known, features, Checks.of(read, by_name, features, known, keep_on), keep_on)
+        return cls(
+            read, by_name, known, features, Checks.of(read, by_name, features, known, check_cancelled), check_cancelled
+        )
 
     def against(self, usage: Usage) -> Question:
         """The same where other claims hold something else."""

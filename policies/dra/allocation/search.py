@@ -30,7 +30,7 @@ __all__ = ["Search"]
 
 
 _UNASKED_STEPS = 64
-"""Steps between two questions whether to keep on; less than a millisecond of work."""
+"""Steps between two checks for cancellation; less than a millisecond of work."""
 
 
 class _Outcome(Enum):
@@ -76,7 +76,7 @@ class Search:
         self._claims = question.claims
         self._needs = needs
         self._checks = question.checks
-        self._keep_on = question.keep_on
+        self._keep_on = question.check_cancelled
         self._picks = picks
         self._node = node
         self._candidates = tuple(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.shapes import AttributeRead, DeviceShapes
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel import Selector
-    from policies.dra.keeping_on import KeepOn
+    from policies.work import CancelCheck
 
 __all__ = ["Selectors", "cel_features"]
 
@@ -33,9 +33,9 @@ class Selectors:
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go selectorsMatch.
     """
 
-    def __init__(self, features: Features, keep_on: KeepOn) -> None:
+    def __init__(self, features: Features, check_cancelled: CancelCheck) -> None:
         self._features = cel_features(features)
-        self._keep_on = keep_on
+        self._keep_on = check_cancelled
         self._tells_sharing = features.implementation is not Implementation.STABLE
         self._compiled: dict[str, Selector | CelCompileError] = {}
         self._verdicts: dict[tuple[str, int], bool] = {}

@@ -9,7 +9,6 @@ from policies.decision import Severity
 from policies.dra.class_names import class_meant, other_classes
 from policies.dra.deviceclasses import extended_resource_name
 from policies.dra.published_devices import gpu_groups
-from policies.dra.words import listed
 from policies.fleet.known_classes import has_nvidia_class_name
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -17,6 +16,7 @@ from policies.kubernetes.printable import printable
 from policies.metadata_keys import DRA_LABEL
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
+from policies.phrases import format_list
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.resources.extended_resources import first_asks
 from policies.placement.resources.instead import instead
@@ -145,7 +145,7 @@ def _dra_devices(resource: str, nodes: GPUNodes, view: ClusterView) -> str:
         if group.type in ("gpu", "mig") and (not beside or _serves(group, parsed)):
             counts[group.product] += len(group.devices)
     most_first = sorted(counts, key=lambda product: (-counts[product], product))
-    return listed([f"{counts[product]:,} {printable(product)}" for product in most_first]) if counts else ""
+    return format_list([f"{counts[product]:,} {printable(product)}" for product in most_first]) if counts else ""
 
 
 def _serves(group: DeviceGroup, resource: GPUResource | None) -> bool:

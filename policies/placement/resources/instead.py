@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.words import listed, many
 from policies.fleet.device_plugin import WORKLOAD_CONFIG
 from policies.kubernetes.printable import printable
 from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
 from policies.nvidia.products import Product
 from policies.nvidia.resources import parse_resource
+from policies.phrases import format_count, format_list
 from policies.placement.resources.names import PASSED_THROUGH, correct_name, nearest_name, nearest_profile
 from policies.placement.sharing import sharing_strategy
 
@@ -65,7 +65,7 @@ def _renamed_nowhere(base: str, nodes: GPUNodes) -> Answer | None:
     sharing = [node for node in offering if sharing_strategy(node, base)]
     if sharing:
         verb = "shares its GPUs and hands" if len(sharing) == 1 else "share their GPUs and hand"
-        said = f"{many(len(sharing), 'node')} {verb} the shares out as {base}, for lack of renameByDefault"
+        said = f"{format_count(len(sharing), 'node')} {verb} the shares out as {base}, for lack of renameByDefault"
         return said, f'write "{base}" and the annotation gpu-admission.io/sharing: shared'
     return (f"{_listing(nodes)}, and no node shares it", f'write "{base}"') if offering else None
 
@@ -76,7 +76,9 @@ def _of_profile(profile: MIGProfile, nodes: GPUNodes) -> Answer:
     if labels:
         count = sum(labels.values())
         label = min(labels, key=lambda label: (-labels[label], label))
-        said = f"{many(count, 'node')} {'hands' if count == 1 else 'hand'} out {profile} devices as {GPU_RESOURCE}"
+        said = (
+            f"{format_count(count, 'node')} {'hands' if count == 1 else 'hand'} out {profile} devices as {GPU_RESOURCE}"
+        )
         return (
             f"{said}, by the MIG strategy single",
             f'write "{GPU_RESOURCE}" and the nodeSelector {PRODUCT_LABEL}: {label}',
@@ -106,9 +108,9 @@ def _mig_offers(nodes: GPUNodes) -> list[GPUResource]:
 def _listing(nodes: GPUNodes) -> str:
     """`there is nvidia.com/gpu (MIG 1g.10gb) on 12 nodes and nvidia.com/mig-3g.40gb on 1 node`."""
     profiles = {Product.parse(label).profile for label in nodes.handing_out_gpus}
-    told = listed([f"MIG {profile}" for profile in sorted(filter(None, profiles))])
+    told = format_list([f"MIG {profile}" for profile in sorted(filter(None, profiles))])
     means = {GPU_RESOURCE: f" ({told})"} if profiles and None not in profiles else {}
     most_first = sorted(nodes.offers, key=lambda name: (-nodes.offers[name], name))
-    return "there is " + listed(
-        [f"{printable(name)}{means.get(name, '')} on {many(nodes.offers[name], 'node')}" for name in most_first]
+    return "there is " + format_list(
+        [f"{printable(name)}{means.get(name, '')} on {format_count(nodes.offers[name], 'node')}" for name in most_first]
     )

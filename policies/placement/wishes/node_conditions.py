@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.decision import Severity
-from policies.dra.words import compressed, listed, many
 from policies.kubernetes.node_requirements import ALWAYS, both
 from policies.nvidia.labels import Subject
 from policies.nvidia.predicates import TRUE
 from policies.nvidia.wishes.device_predicate import device_predicate
+from policies.phrases import format_count, format_list, format_ranges
 from policies.placement.affinity import TooManyTermsError, require, without_requirements
 from policies.placement.sharing import unshared_conditions, unshared_nodes
 from policies.placement.wishes.annotations import DAEMON_SET, wish_problems
@@ -98,7 +98,7 @@ def _not_required(error: TooManyTermsError, wanted: WantedNodes, wishes: PodWish
     if wanted.alternatives == ALWAYS:
         text = f"{error}, so the pod is not kept off shared GPUs, as spec.placement.avoidSharedGPUs would have it"
         return NO_EFFECT.finding(error.path, text, _SIMPLIFY)
-    wish = listed([wishes.said(word) for word in wishes.texts])
+    wish = format_list([wishes.said(word) for word in wishes.texts])
     return NO_EFFECT.finding(error.path, f"{error}, so {wish} cannot be kept", _SIMPLIFY, severity=Severity.DENY)
 
 
@@ -144,6 +144,6 @@ def _by_name(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Finding]:
         yield wishes.finding(
             BY_NAME,
             word,
-            f"no label tells of the GPUs of {many(len(names), 'node')}{limit}, so the pod is tied to the names of those "
-            f"that have such a GPU now: {compressed(names)}",
+            f"no label tells of the GPUs of {format_count(len(names), 'node')}{limit}, so the pod is tied to the names of those "
+            f"that have such a GPU now: {format_ranges(names)}",
         )

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from policies.decision import Severity
-from policies.dra.words import listed
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.printable import printable
 from policies.metadata_keys import PREFIX
 from policies.nvidia.wishes import Wish
+from policies.phrases import format_list
 from policies.rules import rule
 
 if TYPE_CHECKING:
@@ -78,5 +78,5 @@ class PodWishes:
         words = self.own or tuple(self.texts)
         if len(words) == 1:
             return self.finding(NO_EFFECT, words[0], f"has no effect: {reason}", remedy)
-        annotations = listed([PREFIX + word for word in words], len(words))
+        annotations = format_list([PREFIX + word for word in words], len(words))
         return NO_EFFECT.finding(ANNOTATIONS, f"{annotations} have no effect: {reason}", remedy)

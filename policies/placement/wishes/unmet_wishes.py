@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from policies.decision import Severity
 from policies.dra.published_devices import gpu_groups
-from policies.dra.words import many
 from policies.kubernetes.printable import printable
 from policies.nvidia.wishes import Wish
 from policies.nvidia.wishes.bounds import as_sold
+from policies.phrases import format_count
 from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.wishes.existing_gpus import ExistingGPU, existing_gpus
 from policies.placement.wishes.node_labels import alternatives
@@ -183,7 +183,7 @@ def unmet_text(word: str, wish: Wish, written: str, existing: Sequence[ExistingG
 
 def _products(existing: Sequence[ExistingGPU]) -> str:
     told = [
-        f"{many(count, 'node') if place == 0 else format(count, ',')} {'has' if count == 1 else 'have'} {product}"
+        f"{format_count(count, 'node') if place == 0 else format(count, ',')} {'has' if count == 1 else 'have'} {product}"
         for place, (product, count) in enumerate(_by_number(existing))
     ]
     return _first(told)
@@ -201,7 +201,7 @@ def _facts(existing: Sequence[ExistingGPU], said: _Said) -> str:
     for each in existing:
         facts[_name(each)].add(getattr(each, said.fact))
     told = [
-        f"{product} on {many(count, 'node')} {_fact(facts[product], said, said.next_is if place else said.is_like)}"
+        f"{product} on {format_count(count, 'node')} {_fact(facts[product], said, said.next_is if place else said.is_like)}"
         for place, (product, count) in enumerate(_by_number(existing))
     ]
     return _first(told)

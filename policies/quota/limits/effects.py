@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.published_devices import gpu_groups
-from policies.dra.words import listed
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
@@ -16,6 +15,7 @@ from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.nvidia.known_products import ProductNames
 from policies.nvidia.products import Product
+from policies.phrases import format_list
 from policies.quota.charges import DeviceKind
 from policies.quota.devices.kinds import node_kinds
 from policies.quota.devices.published import published
@@ -128,5 +128,5 @@ def _remedy(field: str, glob: str, names: tuple[str, ...]) -> str:
         return f"take it away, or {_LATER}"
     meant = ProductNames.of(known).suggestion(glob) if field == "products" else closest(glob, known)
     is_right = meant is not None and _matches(field, meant, names)
-    said = shown(meant) if is_right else f"one that there is ({listed(known, _MOST_NAMED)})"
+    said = shown(meant) if is_right else f"one that there is ({format_list(known, _MOST_NAMED)})"
     return f"write {said}, or {_LATER}"

@@ -9,7 +9,7 @@ from policies.dra.cel import CelCompileError, split_conjuncts
 from policies.dra.claims.cluster.wording import devices
 from policies.dra.device_groups import shown_value
 from policies.dra.lacks import lack
-from policies.dra.words import predicate
+from policies.phrases import inflect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -66,7 +66,7 @@ def _told(selector: Selector, groups: Sequence[DeviceGroup]) -> str:
     count = _count(groups)
     has = lack(selector.text, lambda read: _values(read, groups)).text
     subject, verb = ("it", "fails") if count == 1 else ("they", "fail")
-    return f"{devices(count)} {verb} only one condition: {subject} {predicate(has, count)}"
+    return f"{devices(count)} {verb} only one condition: {subject} {inflect(has, count)}"
 
 
 def _count(groups: Sequence[DeviceGroup]) -> int:

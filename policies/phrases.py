@@ -1,4 +1,4 @@
-"""Words: lists and ranges of names, numbers of things, and verbs that agree with them."""
+"""Phrases of messages: lists and ranges of names, counts of things, and verbs that agree with them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from policies.kubernetes.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["compressed", "listed", "many", "predicate", "short"]
+__all__ = ["format_count", "format_list", "format_ranges", "inflect", "shorten"]
 
 _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,8})")
 _MOST = 5
@@ -26,42 +26,42 @@ _PLURALS = {
 }
 
 
-def many(count: int, thing: str) -> str:
+def format_count(count: int, thing: str) -> str:
     """`1 node`, `2 nodes`, `5,000 nodes`."""
     return f"{count:,} {thing}{'' if count == 1 else 's' if not thing.endswith('s') else 'es'}"
 
 
-def listed(items: Sequence[str], most: int = _MOST) -> str:
-    """`a`, `a and b`, `a, b and c`; of many the first, and how many more there are."""
+def format_list(items: Sequence[str], most: int = _MOST) -> str:
+    """`a`, `a and b`, `a, b and c`; beyond `most` items, the first ones and how many more there are."""
     if len(items) > most:
         return f"{', '.join(items[:most])} and {len(items) - most:,} more"
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else "none"
 
 
-def compressed(names: Iterable[str]) -> str:
-    """Names as people write them, runs of numbers as ranges: `gpu-0..gpu-3 and gpu-6`; of many the first."""
+def format_ranges(names: Iterable[str]) -> str:
+    """Names with runs of numbers as ranges, `gpu-0..gpu-3 and gpu-6`; at most five."""
     runs = _runs(names)
-    told = [name for run in runs for name in _range(run)]
-    if len(told) <= _MOST:
-        return listed(told)
+    parts = [name for run in runs for name in _range(run)]
+    if len(parts) <= _MOST:
+        return format_list(parts)
     kept: list[str] = []
     for number, run in enumerate(runs):
         if len(kept) + len(_range(run)) >= _MOST:
             rest = sum(map(len, runs[number:]))
             return f"{', '.join(kept)} and {rest:,} more" if kept else f"{printable(run[0])} and {rest - 1:,} more"
         kept += _range(run)
-    return listed(kept)
+    return format_list(kept)
 
 
-def predicate(text: str, count: int) -> str:
-    """A predicate that begins with a verb in the singular, and may after a colon begin again, for so many subjects."""
+def inflect(text: str, count: int) -> str:
+    """A predicate in the singular, `has no memory`, for so many subjects; a colon begins another predicate."""
     if count == 1:
         return text
     return ": ".join(_plural(part) for part in text.split(": "))
 
 
-def short(text: str) -> str:
-    """A text of an object on one line, cut where it is long."""
+def shorten(text: str) -> str:
+    """A text on one line, at most 120 characters."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
 
@@ -72,7 +72,7 @@ def _plural(text: str) -> str:
 
 
 def _runs(names: Iterable[str]) -> list[list[str]]:
-    """Names in the order of their numbers, those together that follow each other."""
+    """Names in the order of their numbers, in runs of consecutive numbers."""
     runs: list[list[str]] = []
     following: tuple[str, int] | None = None
     for (stem, number, _), name in sorted((_numbered(name), name) for name in names):
@@ -85,7 +85,7 @@ def _runs(names: Iterable[str]) -> list[list[str]]:
 
 
 def _range(run: list[str]) -> list[str]:
-    """Three names and more in a row are told as a range."""
+    """Three names or more in a row are written as a range."""
     shown = [printable(name) for name in run]
     return [f"{shown[0]}..{shown[-1]}"] if len(run) > 2 else shown
 
