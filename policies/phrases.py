@@ -54,7 +54,7 @@ def format_ranges(names: Iterable[str]) -> str:
 
 
 def inflect(text: str, count: int) -> str:
-    """A predicate in the singular, `has no memory`, for so many subjects; a colon begins another predicate."""
+    """A predicate in the singular, `has no memory`, for so many subjects; may repeat after a colon."""
     if count == 1:
         return text
     return ": ".join(_plural(part) for part in text.split(": "))
@@ -75,7 +75,7 @@ def _runs(names: Iterable[str]) -> list[list[str]]:
     """Names in the order of their numbers, in runs of consecutive numbers."""
     runs: list[list[str]] = []
     following: tuple[str, int] | None = None
-    for (stem, number, _), name in sorted((_numbered(name), name) for name in names):
+    for (stem, number, _), name in sorted((_stem_and_number(name), name) for name in names):
         if following == (stem, number):
             runs[-1].append(name)
         else:
@@ -90,6 +90,6 @@ def _range(run: list[str]) -> list[str]:
     return [f"{shown[0]}..{shown[-1]}"] if len(run) > 2 else shown
 
 
-def _numbered(name: str) -> tuple[str, int, str]:
+def _stem_and_number(name: str) -> tuple[str, int, str]:
     match = _NUMBERED.fullmatch(name)
     return (match[1], int(match[2]), "") if match else (name, -1, name)

@@ -102,7 +102,7 @@ class Survey:
         """Kinds that cannot be read, each with the reason."""
 
     def add(self, objects: Iterable[Object], check_cancelled: CancelCheck = never_cancelled) -> None:
-        """Take in objects with `apiVersion` and `kind`, ignoring other kinds; `check_cancelled` is called before each."""
+        """Add objects with `apiVersion` and `kind`; objects of other kinds are ignored."""
         for document in objects:
             check_cancelled()
             if self.namespace not in ("", namespace_of(document)) and document.get("kind") != _KARPENTER[1]:
