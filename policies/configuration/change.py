@@ -1,7 +1,9 @@
-"""A change of configuration: what somebody does to one object, and the facts to judge it by."""
+"""A change of configuration: the object before and after, who changes it, and the facts to judge it by."""
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,22 +14,74 @@ from policies.kubernetes.paths import FieldPath, lookup
 from policies.schema import SchemaProblem, find_problems
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from policies.configuration.facts import Facts
     from policies.request import Operation, Request, UserInfo
 
-__all__ = ["SPEC", "Change"]
+__all__ = ["APPLIED", "SPEC", "Change", "Section", "applied_spec"]
 
 SPEC = FieldPath(["spec"])
+APPLIED = ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
+"""Where `kubectl apply` keeps the manifest, with the fields that the API server dropped."""
+
+
+class _Fields(ABC):
+    """Fields of a spec, read by their type: a value of another type counts as missing."""
+
+    @abstractmethod
+    def value(self, *steps: str | int) -> Any:
+        """The value of a field; None if it is missing."""
+
+    @abstractmethod
+    def before(self, *steps: str | int) -> Any:
+        """The value of a field before an update; None if it was missing."""
+
+    @abstractmethod
+    def at(self, *steps: str | int) -> FieldPath:
+        """The path of a field."""
+
+    def text(self, *steps: str | int) -> str:
+        """The string of a field; empty if it is missing."""
+        value = self.value(*steps)
+        return value if isinstance(value, str) else ""
+
+    def number(self, *steps: str | int) -> int | None:
+        """The integer of a field; None if it is missing."""
+        value = self.value(*steps)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def mapping(self, *steps: str | int) -> dict[str, Any]:
+        """The mapping of a field; empty if it is missing."""
+        value = self.value(*steps)
+        return value if isinstance(value, dict) else {}
+
+    def items(self, *steps: str | int) -> list[Any]:
+        """The list of a field; empty if it is missing."""
+        value = self.value(*steps)
+        return value if isinstance(value, list) else []
+
+    def flag(self, *steps: str | int, default: bool = False) -> bool:
+        """The boolean of a field; `default`, which is the operator's, if it is missing."""
+        value = self.value(*steps)
+        return value if isinstance(value, bool) else default
+
+    def variables(self, *steps: str | int) -> Iterator[tuple[int, str, str | None]]:
+        """Index, name and value of the environment variables in a list; None for a value that is not a string."""
+        for index, item in enumerate(self.items(*steps)):
+            name, value = lookup(item, ("name",)), lookup(item, ("value",))
+            if isinstance(name, str):
+                yield index, name, value if isinstance(value, str) else None
 
 
 @dataclass(frozen=True)
-class Change:
-    """Somebody creates, updates or deletes an object."""
+class Change(_Fields):
+    """The creation, update or deletion of one object; fields are read from its spec."""
 
     object: Object
-    """The object as it is to be; on DELETE, as it is."""
+    """The object after the change; on DELETE, before it."""
     old: Object | None
-    """The object as it is; None on CREATE."""
+    """The object before the change; None on CREATE."""
     operation: Operation
     user: UserInfo
     namespace: str
@@ -37,7 +91,7 @@ class Change:
 
     @classmethod
     def of(cls, request: Request, facts: Facts) -> Change | None:
-        """The change that a request asks for; None where it names no object."""
+        """The change of a request; None if it has no object."""
         document = request.object if request.operation != "DELETE" else request.old_object or request.object
         if not isinstance(document, dict):
             return None
@@ -55,12 +109,12 @@ class Change:
 
     @property
     def created(self) -> bool:
-        """Whether the object is new."""
+        """True if the object is new."""
         return self.operation == "CREATE"
 
     @property
     def deleted(self) -> bool:
-        """Whether the object is going away."""
+        """True if the object is deleted."""
         return self.operation == "DELETE"
 
     @property
@@ -75,45 +129,59 @@ class Change:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The object's spec; empty where it has none or it is no mapping."""
+        """The object's spec; empty if it is missing or not a mapping."""
         spec = self.object.get("spec")
         return spec if isinstance(spec, dict) else {}
 
     @cached_property
     def schema_problems(self) -> tuple[SchemaProblem, ...]:
-        """What the schema of its kind says about the spec; nothing where there is no spec, or no schema."""
+        """What the schema of its kind does not allow in the spec; empty without a spec or a schema."""
         spec, schema = self.object.get("spec"), SCHEMAS.get(self.kind)
         return tuple(find_problems(schema, spec, SPEC)) if schema is not None and spec is not None else ()
 
     def value(self, *steps: str | int) -> Any:
-        """What is at `spec.<steps>`; None where nothing is."""
+        """The value at `spec.<steps>`; None if it is missing."""
         return lookup(self.spec, steps)
 
-    def text(self, *steps: str | int) -> str:
-        """The text at `spec.<steps>`; empty where there is none, or something else."""
-        value = self.value(*steps)
-        return value if isinstance(value, str) else ""
-
-    def mapping(self, *steps: str | int) -> dict[str, Any]:
-        """The mapping at `spec.<steps>`; empty where there is none."""
-        value = self.value(*steps)
-        return value if isinstance(value, dict) else {}
-
-    def items(self, *steps: str | int) -> list[Any]:
-        """The list at `spec.<steps>`; empty where there is none."""
-        value = self.value(*steps)
-        return value if isinstance(value, list) else []
-
-    def flag(self, *steps: str | int, default: bool = False) -> bool:
-        """The boolean at `spec.<steps>`; `default`, which is the operator's when the field is omitted, otherwise."""
-        value = self.value(*steps)
-        return value if isinstance(value, bool) else default
-
     def before(self, *steps: str | int) -> Any:
-        """What was at `spec.<steps>` before an update."""
+        """The value at `spec.<steps>` before an update."""
         return lookup(self.old, ("spec", *steps))
 
-    @staticmethod
-    def at(*steps: str | int) -> FieldPath:
+    def at(self, *steps: str | int) -> FieldPath:
         """The path of `spec.<steps>`."""
         return FieldPath((*SPEC, *steps))
+
+    def section(self, *steps: str) -> Section:
+        """The part of the spec at `spec.<steps>`."""
+        return Section(self, steps)
+
+
+@dataclass(frozen=True)
+class Section(_Fields):
+    """A part of a spec, such as `driver`, whose fields are read relative to it."""
+
+    change: Change
+    steps: tuple[str, ...]
+    """Where in the spec it is; empty for the whole spec."""
+
+    def value(self, *steps: str | int) -> Any:
+        """The value of a field; None if it is missing."""
+        return self.change.value(*self.steps, *steps)
+
+    def before(self, *steps: str | int) -> Any:
+        """The value of a field before an update; None if it was missing."""
+        return self.change.before(*self.steps, *steps)
+
+    def at(self, *steps: str | int) -> FieldPath:
+        """The path of a field."""
+        return self.change.at(*self.steps, *steps)
+
+
+def applied_spec(document: Object) -> dict[str, Any] | None:
+    """The spec that `kubectl apply` sent last; None if the object was not applied, or its note cannot be read."""
+    note = lookup(document, APPLIED)
+    try:
+        spec = lookup(json.loads(note), ("spec",)) if isinstance(note, str) else None
+    except (ValueError, RecursionError):
+        return None
+    return spec if isinstance(spec, dict) else None

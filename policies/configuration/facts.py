@@ -8,7 +8,7 @@ from policies.decision import Severity
 from policies.fleet.device_plugin import active_cluster_policy
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import items_at, lookup
 from policies.nvidia.identifiers import COUNT_LABEL, PRESENT_LABEL, PRODUCT_LABEL
 from policies.view import UNKNOWN, ClusterView, PassingView, Unknown
 
@@ -106,6 +106,14 @@ class Facts:
             for node in self.known("Node")
             if label in labels_of(node) and (value is None or labels_of(node)[label] == value)
         ]
+
+    def operator_variables(self) -> set[str] | Unknown:
+        """The names of the environment variables of the operator, which hold its default images."""
+        deployment = self.operator_object("Deployment", "gpu-operator")
+        if not isinstance(deployment, dict):
+            return UNKNOWN
+        variables = items_at(deployment, ("spec", "template", "spec", "containers", 0, "env"))
+        return {name for each in variables if isinstance(name := lookup(each, ("name",)), str)}
 
 
 class _With(PassingView):

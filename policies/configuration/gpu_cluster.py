@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from policies.checks import Checks, Problem, problem
-from policies.configuration.usage import counted, listed
+from policies.configuration.usage import counted_names
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of
@@ -46,8 +46,6 @@ def surroundings(change: Change) -> Iterator[Problem]:
     With both it stops to look after either; there is no migration in place, the ClusterPolicy has to go first. The DRA
     driver needs an API that Kubernetes has since 1.34 (1.34.2 in fact), and a driver of branch 580 or later.
     """
-    if change.deleted:
-        return
     policies = [name_of(policy) for policy in change.facts.known("ClusterPolicy")]
     if change.created and policies:
         text = (
@@ -69,7 +67,7 @@ def _old_drivers(change: Change) -> Iterator[Problem]:
     drivers = change.facts.known("NVIDIADriver")
     old = [f"{name_of(driver)} {lookup(driver, ('spec', 'version'))}" for driver in drivers if _is_old(driver)]
     if old and len(old) == len(drivers):
-        text = f"needs driver {_LEAST_BRANCH} or later, and there is {counted(len(old), 'NVIDIADriver', listed(old))}"
+        text = f"needs driver {_LEAST_BRANCH} or later, and there is {counted_names('NVIDIADriver', old)}"
         remedy = "write a version such as 595.91.07 in the NVIDIADriver first"
         yield problem(FieldPath(["kind"]), text, remedy, severity=Severity.WARN)
 
@@ -113,8 +111,6 @@ def startable(change: Change) -> Iterator[Problem]:
     plugins for GPUs and for ComputeDomains run in one pod, so their health services cannot have the same port either: the
     second one never becomes ready, and the pod restarts for ever.
     """
-    if change.deleted:
-        return
     for gate in change.mapping(*_GATES):
         if gate not in _KNOWN:
             guess = closest(gate, sorted(_KNOWN))

@@ -199,7 +199,7 @@ def nothing_dropped(change: Change) -> Iterator[Problem]:
     values of the Helm chart are the usual ones. What a later edit leaves in the note is not told again.
     """
     note = lookup(change.object, _APPLIED)
-    if change.deleted or not isinstance(note, str) or note == lookup(change.old, _APPLIED):
+    if not isinstance(note, str) or note == lookup(change.old, _APPLIED):
         return
     try:
         applied = lookup(json.loads(note), ("spec",))

@@ -1,4 +1,4 @@
-"""Usage: which pods and claims hold GPUs, and how to say so in a sentence."""
+"""Objects in sentences: the pods and claims that hold GPUs, and lists of names."""
 
 from __future__ import annotations
 
@@ -11,52 +11,53 @@ from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import DRIVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from policies.view import ClusterView
+    from policies.configuration.facts import Facts
 
-__all__ = ["counted", "gpu_claims", "gpu_pods", "listed", "the_nodes"]
+__all__ = ["counted_names", "full_name", "gpu_claims", "gpu_pods", "quoted_names", "the_nodes"]
 
 _SHOWN = 3
 
 
-def gpu_pods(pods: Iterable[Object], view: ClusterView) -> list[str]:
+def gpu_pods(facts: Facts, matches: Callable[[Object], bool] | None = None) -> list[str]:
     """The pods, as `namespace/name`, that run and request an extended resource that gives a GPU, or could."""
-    return sorted(_full_name(pod) for pod in pods if _runs(pod) and _requests_gpu(pod, view))
+    return sorted(
+        full_name(pod)
+        for pod in facts.known("Pod")
+        if (matches is None or matches(pod))
+        and lookup(pod, ("spec", "nodeName"))
+        and not has_ended(pod)
+        and any(each.is_probable for each in extended_requests(pod, facts.view))
+    )
 
 
-def gpu_claims(claims: Iterable[Object]) -> list[str]:
+def gpu_claims(facts: Facts) -> list[str]:
     """The claims, as `namespace/name`, that hold a GPU and are in use."""
     return sorted(
-        _full_name(claim)
-        for claim in claims
+        full_name(claim)
+        for claim in facts.known("ResourceClaim")
         if Claim(claim).consumers and any(device.get("driver") == DRIVER for device in Claim(claim).allocated_devices)
     )
 
 
-def listed(names: Sequence[str]) -> str:
+def quoted_names(names: Sequence[str]) -> str:
     """The first few names in quotes, and how many more there are."""
     shown = ", ".join(f'"{name}"' for name in names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
-def counted(number: int, noun: str, names: str) -> str:
+def counted_names(noun: str, names: Sequence[str]) -> str:
     """`the node "a"`, or `2 nodes ("a", "b")`."""
-    return f"the {noun} {names}" if number == 1 else f"{number} {noun}s ({names})"
+    quoted = quoted_names(names)
+    return f"the {noun} {quoted}" if len(names) == 1 else f"{len(names)} {noun}s ({quoted})"
 
 
-def the_nodes(nodes: Sequence[Object]) -> str:
+def the_nodes(nodes: Sequence[Object], noun: str = "node") -> str:
     """`the node "gpu-1"`, or `2 nodes ("gpu-1", "gpu-2")`."""
-    return counted(len(nodes), "node", listed([name_of(node) for node in nodes]))
+    return counted_names(noun, [name_of(node) for node in nodes])
 
 
-def _full_name(document: Object) -> str:
+def full_name(document: Object) -> str:
+    """`namespace/name` of an object."""
     return f"{namespace_of(document) or 'default'}/{name_of(document)}"
-
-
-def _runs(pod: Object) -> bool:
-    return bool(lookup(pod, ("spec", "nodeName"))) and not has_ended(pod)
-
-
-def _requests_gpu(pod: Object, view: ClusterView) -> bool:
-    return any(each.is_probable for each in extended_requests(pod, view))

@@ -62,7 +62,7 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
             yield from SETTINGS.run(change)
         case "", "ConfigMap":
             yield from DEPENDENTS.run(change)
-            for role in sorted(roles_of(change)):
+            for role in () if change.deleted else sorted(roles_of(change)):
                 yield from CONFIG_MAPS[role].run(change)
         case "", "Node":
             yield from NODE.run(change)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["closest"]
+__all__ = ["closest", "write_closest"]
+
+Otherwise = TypeVar("Otherwise", str, None)
 
 
 def closest(text: Any, known: Iterable[str], *, likeness: float = 0.7) -> str | None:
@@ -25,3 +27,9 @@ def closest(text: Any, known: Iterable[str], *, likeness: float = 0.7) -> str | 
     by_lower = {name.lower(): name for name in known}
     matches = get_close_matches(text.lower(), by_lower, n=1, cutoff=likeness)
     return by_lower[matches[0]] if matches else None
+
+
+def write_closest(text: Any, known: Iterable[str], otherwise: Otherwise) -> str | Otherwise:
+    """A remedy: to write the known name that was probably meant, or something else if none is near."""
+    guess = closest(text, known)
+    return f'write "{guess}"' if guess else otherwise

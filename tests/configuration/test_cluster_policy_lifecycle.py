@@ -48,9 +48,10 @@ def test_cluster_policy_beside_a_gpu_cluster_is_refused(examined):
     cluster = "apiVersion: nvidia.com/v1alpha1\nkind: GPUCluster\nmetadata: {name: gpu-cluster}\n"
     assert texts(examined(f"{POLICY}---\n{cluster}"), "GA105") == [
         (
-            'metadata.name: "cluster-policy" and the GPUCluster "gpu-cluster" exclude each other; the operator would report: '
-            'conflicting GPUCluster resource "gpu-cluster" detected; ClusterPolicy and GPUCluster cannot co-exist; '
-            'delete the GPUCluster "gpu-cluster" first, or stay with it'
+            'metadata.name: "cluster-policy" and the GPUCluster "gpu-cluster" exclude each '
+            'other; the operator would report: conflicting GPUCluster resource "gpu-cluster" '
+            "detected; ClusterPolicy and GPUCluster cannot co-exist; delete the GPUCluster "
+            '"gpu-cluster" first, or keep it'
         )
     ]
 
@@ -73,9 +74,9 @@ def test_deletion_while_pods_hold_gpus_warns(examined, resource):
     (found,) = examined(f"{DELETED}---{POD.format(name='training', resource=resource)}")
     assert found.severity is Severity.WARN
     assert found.text == (
-        'metadata.name: "cluster-policy" is deleted while GPUs are held by the pod "team-a/training"; the driver goes '
-        "from under them; end these pods first, or annotate the ClusterPolicy with "
-        'gpu-admission.io/allow-deletion: "true"'
+        'metadata.name: "cluster-policy" is deleted while GPUs are held by the pod '
+        '"team-a/training"; this removes the driver under them; end these pods first, or '
+        'annotate the ClusterPolicy with gpu-admission.io/allow-deletion: "true"'
     )
 
 
@@ -153,8 +154,8 @@ NODES = "---\n".join(
 def test_driver_switched_off_names_its_nodes(examined):
     assert texts(examined(switched("enabled", "true", "false", f"---{NODES}")), "GA108") == [
         (
-            'spec.driver.enabled: takes the driver from 2 nodes ("gpu-1", "gpu-2"), under the pods that run there; '
-            "drain the nodes first"
+            'spec.driver.enabled: removes the driver from 2 nodes ("gpu-1", "gpu-2"), under the '
+            "pods that run there; drain the nodes first"
         )
     ]
 
@@ -162,8 +163,8 @@ def test_driver_switched_off_names_its_nodes(examined):
 def test_driver_switched_off_says_when_nodes_are_unknown(examined):
     assert texts(examined(switched("enabled", "true", "false")), "GA108") == [
         (
-            "spec.driver.enabled: takes the driver from every node that has it; which nodes do is not known here; "
-            "drain the nodes first"
+            "spec.driver.enabled: removes the driver from every node that has it; the nodes are "
+            "not known here; drain the nodes first"
         )
     ]
 
@@ -186,8 +187,8 @@ def test_driver_resources_switched_off_are_named(examined):
 def test_driver_resources_switched_off_say_when_they_are_unknown(examined):
     assert texts(examined(switched("useNvidiaDriverCRD", "true", "false")), "GA108") == [
         (
-            "spec.driver.useNvidiaDriverCRD: disables every NVIDIADriver; which there are is not known here; "
-            "delete the NVIDIADrivers first, or leave it true"
+            "spec.driver.useNvidiaDriverCRD: disables every NVIDIADriver; which ones exist is "
+            "not known here; delete the NVIDIADrivers first, or leave it true"
         )
     ]
 

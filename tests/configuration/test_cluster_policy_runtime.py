@@ -83,8 +83,8 @@ def test_default_runtime_passes_where_nothing_is_overridden(texts, spec):
 def test_nri_makes_no_runtime_class(texts):
     assert texts("GA181", f"{{{NRI}, operator: {{runtimeClass: gpu}}}}") == [
         (
-            'spec.operator.runtimeClass: "gpu" is never made, because the NRI plugin does without a RuntimeClass; '
-            "remove it, or write nriPluginEnabled: false"
+            'spec.operator.runtimeClass: "gpu" is never created, because the NRI plugin needs no '
+            "RuntimeClass; remove it, or write nriPluginEnabled: false"
         )
     ]
 
@@ -103,8 +103,9 @@ spec:
 def test_nri_is_told_about_pods_with_a_runtime_class(texts):
     assert texts("GA181", f"{{{NRI}}}", facts=POD) == [
         (
-            'spec.cdi.nriPluginEnabled: removes the RuntimeClass "nvidia", which the pod "team-a/training" would need again; '
-            "take runtimeClassName from them, or write nriPluginEnabled: false"
+            'spec.cdi.nriPluginEnabled: removes the RuntimeClass "nvidia", which the pod '
+            '"team-a/training" would need again; remove runtimeClassName from them, or write '
+            "nriPluginEnabled: false"
         )
     ]
 
@@ -136,8 +137,8 @@ def test_toolkit_switched_off_warns(found):
     (one,) = found("GA182", "{toolkit: {enabled: false}}", before="{toolkit: {enabled: true}}")
     assert one.severity is Severity.WARN
     assert one.message == (
-        "takes the toolkit from nodes that relied on it; CDI specifications are no longer written unless the hosts have "
-        "their own"
+        "removes the toolkit from nodes that rely on it; CDI specifications are not written "
+        "unless the hosts have their own"
     )
 
 
@@ -155,9 +156,10 @@ def test_template_of_containerd_warns(texts):
     spec = "{toolkit: {env: [{name: CONTAINERD_CONFIG, value: /var/lib/rancher/k3s/agent/etc/containerd/config.toml.tmpl}]}}"
     assert texts("GA183", spec) == [
         (
-            "spec.toolkit.env[0].value: /var/lib/rancher/k3s/agent/etc/containerd/config.toml.tmpl is a template and no TOML; "
-            "what the toolkit writes there breaks containerd at the next restart; remove it; K3s and RKE2 find the nvidia "
-            "runtime by themselves"
+            "spec.toolkit.env[0].value: "
+            "/var/lib/rancher/k3s/agent/etc/containerd/config.toml.tmpl is a template, not TOML; "
+            "what the toolkit writes there breaks containerd at the next restart; remove it; K3s "
+            "and RKE2 find the nvidia runtime by themselves"
         )
     ]
 
@@ -227,9 +229,9 @@ def test_driver_directory_of_the_host_with_a_driver_container_warns(found):
     (one,) = found("GA184", "{hostPaths: {driverInstallDir: /home/kubernetes/bin/nvidia}}")
     assert one.severity is Severity.WARN
     assert one.text == (
-        'spec.hostPaths.driverInstallDir: "/home/kubernetes/bin/nvidia" is for drivers of the host, while the driver '
-        'container installs into /run/nvidia/driver; write "/run/nvidia/driver", or driver.enabled: false where the hosts '
-        "have a driver"
+        'spec.hostPaths.driverInstallDir: "/home/kubernetes/bin/nvidia" is for drivers of '
+        "the host; the driver container installs into /run/nvidia/driver; write "
+        '"/run/nvidia/driver", or driver.enabled: false where the hosts have a driver'
     )
 
 
@@ -251,8 +253,9 @@ MICROK8S = ', microk8s.io/cluster: "true"'
 def test_kubelet_of_k0s_is_elsewhere(texts):
     assert texts("GA184", facts=node(kubelet="v1.34.1+k0s")) == [
         (
-            'spec.hostPaths.kubeletRootDir: "/var/lib/kubelet" is not where k0s has its kubelet on the node "gpu-1"; the '
-            'device plugin would find no socket to register at; write "/var/lib/k0s/kubelet"'
+            'spec.hostPaths.kubeletRootDir: "/var/lib/kubelet" is not the kubelet\'s directory of '
+            'k0s on the node "gpu-1"; the device plugin would find no socket to register at; '
+            'write "/var/lib/k0s/kubelet"'
         )
     ]
 

@@ -72,26 +72,24 @@ def test_a_policy_whose_surroundings_are_unknown_gives_no_finding(told):
 
 NAME = "spec.devicePlugin.config.name"
 DEFAULT = "spec.devicePlugin.config.default"
-NO_CONFIG_MAP = (
-    f'{NAME}: there is no ConfigMap "time-slicing" in gpu-operator or nvidia-gpu-operator; the device plugin\'s pods would '
-    "stay in ContainerCreating"
-)
+NO_CONFIG_MAP = f'{NAME}: ConfigMap "time-slicing" not found in gpu-operator or nvidia-gpu-operator'
+NOT_STARTED = "the device plugin's pods would stay in ContainerCreating"
 
 
 def test_a_config_map_that_does_not_exist_is_refused(told):
-    expected = f"{NO_CONFIG_MAP}; create the ConfigMap in the operator's namespace first"
+    expected = f'{NO_CONFIG_MAP}; {NOT_STARTED}; create ConfigMap "time-slicing" in gpu-operator first'
     assert told(policy(), config_map(name="unlike")) == [("GA130", Severity.DENY, expected)]
 
 
 def test_a_config_map_of_a_similar_name_is_suggested(told):
-    expected = f'{NO_CONFIG_MAP}; write "time-slicing-1"'
+    expected = f'{NO_CONFIG_MAP}; {NOT_STARTED}; write "time-slicing-1"'
     assert told(policy(), config_map(name="time-slicing-1")) == [("GA130", Severity.DENY, expected)]
 
 
 def test_a_config_map_in_another_namespace_is_refused(told):
     expected = (
-        f"{NO_CONFIG_MAP}; there is one in default, where the operator does not look; create it in the operator's "
-        "namespace, such as gpu-operator"
+        f"{NO_CONFIG_MAP}, only in default, where the operator does not look; {NOT_STARTED}; "
+        'create ConfigMap "time-slicing" in gpu-operator first'
     )
     assert told(policy(), config_map("default")) == [("GA130", Severity.DENY, expected)]
 
@@ -125,19 +123,19 @@ def test_a_config_map_named_like_a_volume_of_the_daemon_set_is_refused(told, nam
 @pytest.mark.parametrize(
     ("default", "keys", "there_are", "remedy"),
     [
-        ("time-slicing", ["any"], 'it has "any"', 'write "any"'),
-        ("a100-80gb", ["a100-40gb", "tesla-t4"], 'it has "a100-40gb", "tesla-t4"', 'write "a100-40gb"'),
+        ("time-slicing", ["any"], 'which has "any"', 'write "any"'),
+        ("a100-80gb", ["a100-40gb", "tesla-t4"], 'which has "a100-40gb", "tesla-t4"', 'write "a100-40gb"'),
         (
             "x",
             ["one", "two", "three", "four"],
-            'it has "one", "two", "three" and 1 more',
+            'which has "one", "two", "three" and 1 more',
             "write a key of the ConfigMap",
         ),
     ],
 )
 def test_a_default_that_is_no_key_is_refused(told, default, keys, there_are, remedy):
     expected = (
-        f'{DEFAULT}: "{default}" is no key of ConfigMap "time-slicing"; {there_are}; the config manager would exit with: '
+        f'{DEFAULT}: "{default}" is not a key of ConfigMap "time-slicing", {there_are}; the config manager would exit with: '
         f"specified config  does not exist; {remedy}"
     )
     document = policy({"name": "time-slicing", "default": default})
@@ -146,7 +144,7 @@ def test_a_default_that_is_no_key_is_refused(told, default, keys, there_are, rem
 
 def test_a_default_without_a_name_is_refused(told):
     expected = (
-        f'{DEFAULT}: is "any", a key of no ConfigMap, because config.name is empty; the operator ignores both; write '
+        f'{DEFAULT}: is "any", but config.name is empty, so the operator ignores both; write '
         "config.name, the name of the ConfigMap"
     )
     assert told(policy({"default": "any"})) == [("GA131", Severity.DENY, expected)]
@@ -155,8 +153,8 @@ def test_a_default_without_a_name_is_refused(told):
 def test_a_label_that_is_no_key_warns(told):
     expected = (
         f'{NAME}: ConfigMap "time-slicing" has no key "a100", which the label nvidia.com/device-plugin.config of 2 nodes '
-        '("gpu-1", "gpu-2") names; the config manager would exit there with: specified config a100 does not exist; add '
-        '"a100" to the ConfigMap, or label with a key that there is'
+        '("gpu-1", "gpu-2") selects; the config manager would exit with: specified config a100 does not exist; add '
+        '"a100" to the ConfigMap, or label the nodes with an existing key'
     )
     found = told(policy(), config_map(), labelled("a100"), labelled("a100", "gpu-2"))
     assert found == [("GA131", Severity.WARN, expected)]
@@ -165,7 +163,7 @@ def test_a_label_that_is_no_key_warns(told):
 def without_default(nodes):
     return (
         f"{DEFAULT}: is empty, and {nodes} without the label nvidia.com/device-plugin.config would get an empty "
-        "configuration; write default: any, or label the nodes with nvidia.com/device-plugin.config"
+        "configuration; set default to any, or label the nodes with nvidia.com/device-plugin.config"
     )
 
 
@@ -202,8 +200,8 @@ def test_mixed_with_an_mps_configuration_is_refused(told):
 
 def test_a_strategy_that_a_configuration_was_not_written_for_is_refused(told):
     expected = (
-        'spec.mig.strategy: is single, and "any" of ConfigMap "time-slicing" says migStrategy: mixed, which it overrides; '
-        "write mixed, or remove migStrategy there"
+        'spec.mig.strategy: is single, which overrides migStrategy: mixed in "any" of '
+        'ConfigMap "time-slicing"; write mixed, or remove migStrategy there'
     )
     mixed = {**SLICED, "flags": {"migStrategy": "mixed"}}
     assert told(policy(mig={"strategy": "single"}), config_map(any=mixed)) == [("GA143", Severity.DENY, expected)]
@@ -218,8 +216,8 @@ def test_a_configuration_for_nodes_without_mig_fits_every_strategy(told, of_file
 @pytest.mark.parametrize("arguments", [["--mig-strategy=mixed"], ["--v=4", "--mig-strategy", "mixed"]])
 def test_an_argument_that_contradicts_the_policy_warns(told, arguments):
     expected = (
-        f"spec.devicePlugin.args[{len(arguments) // 2}]: sets the MIG strategy mixed, and spec.mig.strategy is single; GPU "
-        "Feature Discovery uses that; remove it, and write spec.mig.strategy"
+        f"spec.devicePlugin.args[{len(arguments) // 2}]: sets the MIG strategy mixed, but spec.mig.strategy is single, "
+        "which GPU Feature Discovery uses; remove it, and write spec.mig.strategy"
     )
     document = policy(None, mig={"strategy": "single"}, devicePlugin={"args": arguments})
     assert told(document) == [("GA143", Severity.WARN, expected)]
@@ -228,8 +226,9 @@ def test_an_argument_that_contradicts_the_policy_warns(told, arguments):
 def test_an_argument_that_overrides_the_config_map_warns(told):
     written = {**SLICED, "flags": {"failOnInitError": False, "plugin": {"deviceIDStrategy": "uuid"}}}
     expected = (
-        'spec.devicePlugin.args[1]: overrides deviceIDStrategy: "uuid" in "any" of ConfigMap "time-slicing", because the '
-        "command line wins over the file; say it in one place only"
+        'spec.devicePlugin.args[1]: overrides deviceIDStrategy: "uuid" in "any" of ConfigMap '
+        '"time-slicing", because the command line wins over the file; set it in one place '
+        "only"
     )
     arguments = ["--fail-on-init-error=false", "--device-id-strategy=index"]
     assert told(policy(devicePlugin={"args": arguments}), config_map(any=written)) == [

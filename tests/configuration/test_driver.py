@@ -85,11 +85,11 @@ gdrcopy: {{enabled: true}}"""
             "spec.gdrcopy.enabled",
             "deny",
             (
-                "cannot be with driver.usePrecompiled; the operator would report: GDRCopy is not supported along with "
-                "pre-compiled NVIDIA drivers"
+                "does not work with driver.usePrecompiled; the operator would report: GDRCopy is not "
+                "supported along with pre-compiled NVIDIA drivers"
             ),
         ),
-        ("spec.driver.licensingConfig.secretName", "deny", "is for vGPU drivers, and there are no precompiled ones"),
+        ("spec.driver.licensingConfig.secretName", "deny", "is for vGPU drivers, and precompiled ones do not exist"),
         (
             "spec.driver.certConfig.name",
             "warn",
@@ -129,7 +129,7 @@ def test_node_without_a_published_precompiled_driver_is_warned_of(told, labels, 
         (
             "spec.driver.usePrecompiled",
             "warn",
-            f'has no image for node "gpu-1"; NVIDIA publishes precompiled drivers {reason}',
+            f'has no image for the node "gpu-1"; NVIDIA publishes precompiled drivers {reason}',
         )
     ]
     own = "driver: {usePrecompiled: true, repository: registry.example.com, image: driver, version: '580'}"
@@ -146,7 +146,7 @@ def test_node_without_a_published_driver_is_warned_of(told, os, version):
             "spec.driver.repository",
             "warn",
             (
-                f'has no image for node "gpu-1": NVIDIA publishes none for {os}{version}, so the driver pods would stay in '
+                f'has no image for the node "gpu-1": NVIDIA publishes none for {os}{version}, so the driver pods would stay in '
                 "ImagePullBackOff"
             ),
         )
@@ -171,7 +171,7 @@ def test_usual_nodes_have_precompiled_drivers(told):
 
 OLD_AUTO = (
     "spec.driver.kernelModuleType",
-    '"auto" needs a driver container that can choose: 570.86.15, or 570.124.06 and later; version is "560.35.03"',
+    '"auto" needs driver 570.86.15, or 570.124.06 and later, to choose; version is "560.35.03"',
 )
 
 
@@ -239,8 +239,8 @@ def test_open_modules_on_old_gpus_are_refused(told):
             "spec.driver.kernelModuleType",
             "deny",
             (
-                '"open" does not work on nodes "v100", "p4" with Pascal and Volta GPUs, as the open modules begin with '
-                "Turing"
+                '"open" does not work on 2 nodes ("v100", "p4") with Pascal and Volta GPUs, as the '
+                "open modules begin with Turing"
             ),
         )
     ]
@@ -254,7 +254,7 @@ def test_proprietary_modules_on_grace_and_blackwell_are_refused(told):
         (
             "spec.driver.kernelModuleType",
             "deny",
-            '"proprietary" does not work on node "gh200", whose GPUs have open modules only',
+            '"proprietary" does not work on the node "gh200", whose GPUs have open modules only',
         )
     ]
 
@@ -289,7 +289,7 @@ def test_open_and_proprietary_at_once_are_refused(told):
         (
             "spec.driver.useOpenKernelModules",
             "deny",
-            "contradicts kernelModuleType: proprietary, which is the one that counts",
+            "contradicts kernelModuleType: proprietary, which wins",
         )
     ]
     assert told("GA120", "driver: {useOpenKernelModules: true, kernelModuleType: open}") == []
@@ -302,8 +302,8 @@ def test_driver_older_than_a_gpu_is_warned_of(told):
             "spec.driver.version",
             "warn",
             (
-                '"570.86.15" does not know the HGX B200 GPUs of nodes "b200-0", "b200-1", "b200-2" and 2 more, which need '
-                "570.133.20 or later"
+                '"570.86.15" does not support the HGX B200 GPUs of 5 nodes ("b200-0", "b200-1", '
+                '"b200-2" and 2 more), which need 570.133.20 or later'
             ),
         )
     ]
@@ -317,7 +317,7 @@ def test_version_that_leaves_full_gpus_pending_is_warned_of(told):
     [(_, severity, message)] = told("GA121", spec, node("a100", both))
     assert (severity, message) == (
         "warn",
-        '"570.148.08" leaves pods that ask for nvidia.com/gpu pending where a node has MIG devices as well: node "a100"',
+        '"570.148.08" leaves pods that request nvidia.com/gpu pending on nodes with MIG devices: the node "a100"',
     )
     assert told("GA121", spec, node("a100", {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.5gb": "56"})) == []
     assert told("GA121", f"driver: {{{IMAGE}, version: 580.95.05}}", node("a100", both)) == []
@@ -329,8 +329,8 @@ def test_storage_without_driver_pods_is_refused(told):
             "spec.gds.enabled",
             "deny",
             (
-                "is installed by the driver's pods, which driver.enabled: false leaves out, while the device plugin is told "
-                "that it is there"
+                "is a part of the driver's pods, which driver.enabled: false leaves out, but the "
+                "device plugin relies on it"
             ),
         )
     ]
@@ -379,12 +379,12 @@ def test_jetson_is_warned_of_and_geforce_noted(told):
         (
             "spec.driver",
             "warn",
-            'is deployed to node "jetson", whose GPU is part of a Jetson; its driver cannot be installed',
+            'is deployed to the node "jetson", whose GPU is part of a Jetson; its driver cannot be installed',
         ),
         (
             "spec.driver",
             "audit",
-            'is deployed to node "desk" with GeForce GPUs, which NVIDIA does not support here',
+            'is deployed to the node "desk" with GeForce GPUs, which NVIDIA does not support here',
         ),
     ]
     assert told("GA129", "driver: {enabled: true}", node("a6000", product="NVIDIA-RTX-A6000")) == []

@@ -3,7 +3,7 @@
 import pytest
 
 POLICY = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}\nspec:\n"
-NAMESPACES = "(gpu-operator or nvidia-gpu-operator)"
+NAMESPACES = "gpu-operator or nvidia-gpu-operator"
 
 
 @pytest.fixture
@@ -53,10 +53,7 @@ def test_startup_probe_shorter_than_a_build_is_warned_of(told):
         (
             "spec.driver.startupProbe",
             "warn",
-            (
-                "gives the driver 210 s (60 + 30 x 5); a build takes ten minutes on some nodes, and is killed and begun "
-                "again until then"
-            ),
+            "gives the driver 210 s (60 + 30 x 5), and then kills it; a build takes ten minutes on some nodes",
         )
     ]
     assert told("GA124", short % ", usePrecompiled: true") == []
@@ -71,8 +68,8 @@ def test_missing_config_map_is_refused_where_config_maps_are_known(told):
             "spec.driver.repoConfig.configMapName",
             "deny",
             (
-                f'names ConfigMap "repo-config", which is not in the operator\'s namespace {NAMESPACES}; the operator would '
-                "report: ERROR: could not get ConfigMap repo-config from client"
+                f'ConfigMap "repo-config" not found in {NAMESPACES}, only in default, where the operator does not look; '
+                "the operator would report: ERROR: could not get ConfigMap repo-config from client"
             ),
         )
     ]
@@ -94,10 +91,7 @@ def test_one_config_map_twice_is_refused(told):
         (
             "spec.driver.certConfig.name",
             "deny",
-            (
-                '"all" is the ConfigMap of kernelModuleConfig too, and the operator makes a volume for each, so Kubernetes '
-                "refuses the DaemonSet: Duplicate value"
-            ),
+            '"all" is also the ConfigMap of kernelModuleConfig, so Kubernetes refuses the DaemonSet: Duplicate value',
         )
     ]
 
@@ -124,7 +118,7 @@ def test_unread_module_parameters_are_warned_of(told):
 def test_topology_needs_its_key(told):
     spec = "driver: {virtualTopology: {config: topology}}"
     assert [message for *_, message in told("GA125", spec, config_map("topology", "{a: b}"))] == [
-        'names ConfigMap "topology" without the key nvidia-topologyd.conf, so the driver pods stay in ContainerCreating'
+        'ConfigMap "topology" has "a" and not nvidia-topologyd.conf; the driver pods would stay in ContainerCreating'
     ]
     assert len(told("GA125", spec, config_map("other"))) == 1
     assert told("GA125", spec, config_map("topology", "{nvidia-topologyd.conf: b}")) == []
@@ -154,8 +148,8 @@ def test_licence_needs_its_files(told):
             "spec.driver.licensingConfig.secretName",
             "deny",
             (
-                'names Secret "licence" without client_configuration_token.tok, so the driver pods stay in '
-                "ContainerCreating"
+                'Secret "licence" has "gridd.conf" and not client_configuration_token.tok; the '
+                "driver pods would stay in ContainerCreating"
             ),
         )
     ]
@@ -185,7 +179,7 @@ def test_variable_that_the_upgrade_controller_ignores_is_warned_of(told):
         (
             "spec.driver.manager.env[0]",
             "warn",
-            'sets ENABLE_AUTO_DRAIN to "true", which nothing reads with upgradePolicy.autoUpgrade: true',
+            'sets ENABLE_AUTO_DRAIN to "true", which has no effect with upgradePolicy.autoUpgrade: true',
         )
     ]
     assert len(told("GA127", MANAGER % ("true", "false", "ENABLE_GPU_POD_EVICTION", "false"))) == 1
@@ -252,7 +246,7 @@ spec: {containers: [{ports: [{containerPort: 80, hostPort: %s}]}]}"""
         (
             "spec.dcgm.hostNetwork",
             "warn",
-            'needs port 5555 of each GPU node, which pod "monitoring/exporter" takes already',
+            'needs port 5555 of each GPU node, which pod "monitoring/exporter" uses already',
         )
     ]
     assert told("GA128", spec, pod % 9400) == []

@@ -113,7 +113,7 @@ def test_nvidiadriver_and_gpucluster_have_components_too(told):
         (
             "repository",
             "https://nvcr.io/nvidia",
-            '"https://nvcr.io/nvidia" begins with https://, which no image reference has',
+            '"https://nvcr.io/nvidia" begins with https://, which image references cannot have',
             "write repository: nvcr.io/nvidia",
         ),
         (
@@ -125,28 +125,28 @@ def test_nvidiadriver_and_gpucluster_have_components_too(told):
         (
             "repository",
             "nvcr.io/NVIDIA",
-            '"nvcr.io/NVIDIA" has upper-case letters, which no image reference has',
+            '"nvcr.io/NVIDIA" has upper-case letters, which image references cannot have',
             "write repository: nvcr.io/nvidia",
         ),
         (
             "repository",
             "nvcr.io/nvidia:1.0",
-            '"nvcr.io/nvidia:1.0" has a tag of its own, and the image and the version come after it',
+            '"nvcr.io/nvidia:1.0" has a tag, and the image and the version come after it',
             "write repository: nvcr.io/nvidia and the tag in version",
         ),
         (
             "image",
             "nvcr.io/nvidia/container-toolkit",
             (
-                '"nvcr.io/nvidia/container-toolkit" has a registry in it, and repository comes before it, so nodes would '
-                'pull "nvcr.io/nvidia/k8s/nvcr.io/nvidia/container-toolkit"'
+                '"nvcr.io/nvidia/container-toolkit" has a registry in it, so with repository nodes '
+                'would pull "nvcr.io/nvidia/k8s/nvcr.io/nvidia/container-toolkit"'
             ),
             "write image: container-toolkit",
         ),
         (
             "image",
             "container-toolkit:v1",
-            '"container-toolkit:v1" has a tag of its own, and version is appended to it',
+            '"container-toolkit:v1" has a tag, and version is appended to it',
             "write image: container-toolkit",
         ),
         (
@@ -174,13 +174,13 @@ def test_nvidiadriver_and_gpucluster_have_components_too(told):
         (
             "version",
             "sha256:abc",
-            '"sha256:abc" is no digest, which has 64 hexadecimal digits in lower case; here are 3',
+            '"sha256:abc" is not a digest of 64 lower-case hexadecimal digits; it has 3',
             "copy the whole digest from the registry",
         ),
         (
             "version",
             "v1 20",
-            '"v1 20" is no tag: letters, digits, ".", "_" and "-", at most 128',
+            '"v1 20" is not a tag: letters, digits, ".", "_" and "-", at most 128',
             "write a tag that the registry has",
         ),
     ],
@@ -211,8 +211,8 @@ def test_operating_system_in_a_driver_tag_is_refused(told):
             "spec.driver.version",
             "deny",
             (
-                '"560.35.03-ubuntu22.04" has the operating system, which the operator appends, so nodes would look for the '
-                'tag "560.35.03-ubuntu22.04-ubuntu22.04"'
+                '"560.35.03-ubuntu22.04" has the operating system, which the operator appends: the '
+                'tag "560.35.03-ubuntu22.04-ubuntu22.04" does not exist'
             ),
             'write version: "560.35.03"',
         )
@@ -276,25 +276,25 @@ toolkit: {repository: nvcr.io/nvidia/k8s, image: container-toolkit, version: v1.
         (
             "spec.dcgm.version",
             "warn",
-            '"4.6.0-1" lacks the suffix that tags of dcgm have, so nodes would not find the image',
+            '"4.6.0-1" lacks the suffix of the tags of dcgm, so nodes would not find the image',
             "write version: 4.6.0-1-ubuntu24.04",
         ),
         (
             "spec.devicePlugin.version",
             "warn",
-            '"latest" is another image from day to day, and the operator sees no change to upgrade to',
+            '"latest" changes from day to day, and the operator sees no change to upgrade to',
             "write a version",
         ),
         (
             "spec.driver.version",
             "warn",
-            '"latest" is no version of a driver, and the operator would look for "latest-<os>"',
+            '"latest" is not a version of a driver, and the operator would look for "latest-<os>"',
             "write a version",
         ),
         (
             "spec.toolkit.version",
             "warn",
-            '"v1.14.3" lacks the suffix that tags of container-toolkit have, so nodes would not find the image',
+            '"v1.14.3" lacks the suffix of the tags of container-toolkit, so nodes would not find the image',
             "write version: v1.14.3-ubuntu20.04",
         ),
     ]
@@ -316,10 +316,13 @@ def test_component_without_any_image_is_warned_of_when_the_operator_is_known(tol
         "spec.toolkit",
         "warn",
         (
-            "has no image, and the operator was installed without one; it would report: empty image path provided through "
-            "both ClusterPolicy CR and ENV CONTAINER_TOOLKIT_IMAGE"
+            "has no image; the operator would report: empty image path provided through both "
+            "ClusterPolicy CR and ENV CONTAINER_TOOLKIT_IMAGE"
         ),
-        "add repository: nvcr.io/nvidia/k8s, image: container-toolkit and version: v1.20.0, or what your registry has",
+        (
+            "add repository: nvcr.io/nvidia/k8s and image: container-toolkit and version: "
+            "v1.20.0, or what your registry has"
+        ),
     )
     paths = [path for path, *_ in told("GA113", "driver: {enabled: true, manager: {}}", OPERATOR)]
     assert "spec.driver" in paths
@@ -351,12 +354,12 @@ toolkit: {imagePullSecrets: [absent]}"""
         (
             "spec.driver.imagePullSecrets[0]",
             "warn",
-            'names Secret "absent", which is not in the operator\'s namespace (gpu-operator or nvidia-gpu-operator)',
+            'Secret "absent" not found in gpu-operator or nvidia-gpu-operator',
         ),
         (
             "spec.driver.imagePullSecrets[1]",
             "warn",
-            'names Secret "token" of type "Opaque", which holds no credentials of a registry',
+            'Secret "token" has type "Opaque", so it does not hold credentials of a registry',
         ),
         ("spec.driver.imagePullSecrets[2]", "warn", 'names "token" a second time'),
         ("spec.driver.imagePullSecrets[3]", "warn", '"No Name" cannot be the name of a Secret'),

@@ -54,28 +54,34 @@ NAMED = "{migManager: {config: {name: mig-config}}}"
     [
         (
             config_map("other"),
-            '"mig-config" is no ConfigMap in gpu-operator or nvidia-gpu-operator; the pods would not start',
-            'make the ConfigMap "mig-config" first, with the key config.yaml',
+            (
+                'ConfigMap "mig-config" not found in gpu-operator or nvidia-gpu-operator; the MIG '
+                "manager's pods would not start"
+            ),
+            'create ConfigMap "mig-config" in gpu-operator first, with the key config.yaml',
         ),
         (
             config_map(namespace="default"),
-            '"mig-config" is no ConfigMap in gpu-operator or nvidia-gpu-operator; the pods would not start',
-            'make the ConfigMap "mig-config" first, with the key config.yaml',
+            (
+                'ConfigMap "mig-config" not found in gpu-operator or nvidia-gpu-operator, only in default, where the '
+                "operator does not look; the MIG manager's pods would not start"
+            ),
+            'create ConfigMap "mig-config" in gpu-operator first, with the key config.yaml',
         ),
         (
             config_map(),
-            '"mig-config" has no data and no config.yaml, which is the file that the MIG manager reads',
-            'rename the key in the ConfigMap "mig-config" to config.yaml',
+            'ConfigMap "mig-config" has no key config.yaml; the MIG manager\'s pods would not start',
+            "add the key config.yaml to it",
         ),
         (
             config_map(**{"mig.yaml": FILE}),
-            '"mig-config" has "mig.yaml" and no config.yaml, which is the file that the MIG manager reads',
-            'rename the key in the ConfigMap "mig-config" to config.yaml',
+            'ConfigMap "mig-config" has "mig.yaml" and not config.yaml; the MIG manager\'s pods would not start',
+            'rename the key in ConfigMap "mig-config" to config.yaml',
         ),
         (
             config_map(**{"config.yaml": FILE.replace("all-disabled", "none")}),
-            '"mig-config" has "none" and no all-disabled, which nodes without a label get',
-            'add all-disabled to the ConfigMap "mig-config", or write default: ""',
+            '"mig-config" has "none" and not all-disabled, which nodes without a label get',
+            'add all-disabled to ConfigMap "mig-config", or write default: ""',
         ),
     ],
 )
@@ -105,7 +111,7 @@ def test_config_map_that_serves_or_is_not_known_is_left_alone(told, spec, cluste
 
 def test_clients_need_their_own_file(told):
     found = told("GA146", "{migManager: {gpuClientsConfig: {name: mig-config}}}", config_map(**{"config.yaml": "a"}))
-    said = '"mig-config" has "config.yaml" and no clients.yaml, which is the file that the MIG manager reads'
+    said = 'ConfigMap "mig-config" has "config.yaml" and not clients.yaml; the MIG manager\'s pods would not start'
     assert [one[:3] for one in found] == [("spec.migManager.gpuClientsConfig.name", "deny", said)]
 
 
@@ -115,7 +121,7 @@ MANY += "the device plugin would exit with: more than one MIG device type presen
 
 
 def test_strategy_single_with_several_profiles_is_refused(told):
-    remedy = "write strategy: mixed, and let pods ask for resources such as nvidia.com/mig-1g.10gb"
+    remedy = "write strategy: mixed, and let pods request resources such as nvidia.com/mig-1g.10gb"
     assert told("GA147", SINGLE, node("a", "all-balanced")) == [("spec.mig.strategy", "deny", MANY, remedy)]
 
 
@@ -143,7 +149,7 @@ def test_own_configuration_that_cuts_only_some_gpus_is_refused(told):
 def test_cut_nodes_without_a_strategy_are_warned_about(told, strategy):
     found = told("GA147", f'{{mig: {{strategy: "{strategy}"}}}}', node("a", "all-1g.5gb"))
     said = "is none" if strategy else "is not set"
-    said += ', so GPUs that MIG divides are handed out as nothing, and the node "a" has the label nvidia.com/mig.config'
+    said += ', so the MIG devices that nvidia.com/mig.config sets on the node "a" are not advertised'
     remedy = "write strategy: single or strategy: mixed, or label the nodes all-disabled"
     assert found == [("spec.mig.strategy", "warn", said, remedy)]
 
@@ -166,14 +172,14 @@ def test_strategy_that_suits_is_left_alone(told, spec, cluster):
 
 def test_labels_that_no_manager_reads_are_told(told):
     found = told("GA148", "{mig: {strategy: single}, migManager: {enabled: false}}", node("a", "all-1g.5gb"))
-    said = 'is false, so the label nvidia.com/mig.config of the node "a" does nothing'
-    remedy = "write migManager: {enabled: true}, or cut the GPUs yourself and remove the labels"
+    said = 'is false, so the label nvidia.com/mig.config of the node "a" has no effect'
+    remedy = "write migManager: {enabled: true}, or divide the GPUs yourself and remove the labels"
     assert found == [("spec.migManager.enabled", "warn", said, remedy)]
 
 
 def test_configurations_for_gpus_that_cannot_be_cut_are_recorded(told):
     found = told("GA148", NAMED, node("a", **T4))
-    said = '"mig-config" is never read, for MIG can divide no GPU of the node "a"'
+    said = '"mig-config" is never read, because MIG cannot divide any GPU of the node "a"'
     remedy = "remove it, or add nodes with GPUs such as A100, H100 or B200"
     assert found == [("spec.migManager.config.name", "audit", said, remedy)]
 

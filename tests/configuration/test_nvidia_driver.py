@@ -327,10 +327,11 @@ def test_config_map_that_is_missing_is_refused(told):
             "spec.repoConfig.name",
             "deny",
             (
-                'there is no ConfigMap "repos" in gpu-operator or nvidia-gpu-operator; the operator would report: ERROR: could '
+                'ConfigMap "repos" not found in gpu-operator or nvidia-gpu-operator, only in '
+                "default, where the operator does not look; the operator would report: ERROR: could "
                 "not get ConfigMap repos from client"
             ),
-            "write the name of a ConfigMap in the operator's namespace",
+            'create ConfigMap "repos" in gpu-operator first',
         )
     ]
 
@@ -353,17 +354,14 @@ def test_config_map_of_two_fields_is_refused(told):
     assert found[0][:3] == (
         "spec.kernelModuleConfig.name",
         "deny",
-        (
-            '"same" is the ConfigMap of repoConfig too, and the operator makes a volume for each, so Kubernetes refuses the '
-            "DaemonSet: Duplicate value"
-        ),
+        '"same" is also the ConfigMap of repoConfig, so Kubernetes refuses the DaemonSet: Duplicate value',
     )
 
 
 def test_topology_without_its_key_is_refused(told):
     found = told("GA197", "virtualTopologyConfig: {name: topology}", config_map("topology", data="{x: y}"))
     assert found[0][2] == (
-        'the ConfigMap "topology" has no key nvidia-topologyd.conf, so the driver\'s pods stay in ContainerCreating'
+        'ConfigMap "topology" has "x" and not nvidia-topologyd.conf; the driver pods would stay in ContainerCreating'
     )
 
 

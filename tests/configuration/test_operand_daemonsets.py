@@ -34,11 +34,11 @@ def test_roll_out_that_kubernetes_takes_is_left_alone(examined, text):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("half", "is no number; the operator would report: failed to apply rolling update config"),
-        ("1.5", "is no number; the operator would report: failed to apply rolling update config"),
+        ("half", "is not a number; the operator would report: failed to apply rolling update config"),
+        ("1.5", "is not a number; the operator would report: failed to apply rolling update config"),
         (
             "1.5%",
-            "is no percentage; the API server would refuse the DaemonSets: a valid percent string must be numeric",
+            "is not a percentage; the API server would refuse the DaemonSets: a valid percent string must be numeric",
         ),
         ("-1", "is negative; the API server would refuse the DaemonSets: must be greater than or equal to 0"),
         ("0", "lets no pod be replaced; the API server would refuse the DaemonSets: cannot be 0 when maxSurge is 0"),
@@ -77,8 +77,9 @@ def test_roll_out_that_does_not_reach_the_driver_is_noted(examined):
         (
             Severity.AUDIT,
             (
-                "spec.daemonsets.rollingUpdate.maxUnavailable: does not reach the driver, whose pods are only replaced by "
-                "hand or by driver.upgradePolicy; write driver.upgradePolicy too, with autoUpgrade: true and maxUnavailable"
+                "spec.daemonsets.rollingUpdate.maxUnavailable: does not apply to the driver, whose "
+                "pods are replaced only by hand or by driver.upgradePolicy; write "
+                "driver.upgradePolicy too, with autoUpgrade: true and maxUnavailable"
             ),
         )
     ]
@@ -114,8 +115,8 @@ NAME = "write a name of at most 63 letters, digits, -, _ and ., with a DNS name 
             (
                 Severity.WARN,
                 (
-                    "spec.daemonsets.labels[app.kubernetes.io/part-of]: is left out by the operator, which finds its pods by "
-                    "this label; remove it, or use a key of your own"
+                    "spec.daemonsets.labels[app.kubernetes.io/part-of]: is dropped by the operator, "
+                    "which finds its pods by this label; remove it, or use a key of your own"
                 ),
             ),
         ),
@@ -159,8 +160,9 @@ def test_priority_class_that_does_not_exist_is_warned_of(examined):
         (
             Severity.WARN,
             (
-                'spec.daemonsets.priorityClassName: "gpus" does not exist; the pods would be forbidden: no PriorityClass with '
-                'name gpus was found; write "system-node-critical", or make the PriorityClass "gpus" first'
+                'spec.daemonsets.priorityClassName: "gpus" does not exist; the pods would be '
+                'forbidden: no PriorityClass with name gpus was found; write "system-node-critical", '
+                'or create the PriorityClass "gpus" first'
             ),
         )
     ]
@@ -177,8 +179,8 @@ def test_operands_that_may_not_be_root_are_refused(examined):
         (
             Severity.DENY,
             (
-                "spec.daemonsets.podSecurityContext.runAsNonRoot: is true, and operands must be root; the kubelet would "
-                "report: container has runAsNonRoot and image will run as root; remove runAsNonRoot"
+                "spec.daemonsets.podSecurityContext.runAsNonRoot: is true; the kubelet would report: "
+                "container has runAsNonRoot and image will run as root; remove runAsNonRoot"
             ),
         ),
         (

@@ -116,7 +116,7 @@ GOOD = "write {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}"
         ),
         ("key: a, operator: exists", '.operator: "exists" is neither "Exists" nor "Equal"; write "Exists"'),
         ("key: a, operator: In", '.operator: "In" is neither "Exists" nor "Equal"; write one of Exists, Equal'),
-        ("key: a, effect: NoSchedul", '.effect: "NoSchedul" is no effect of a taint; write "NoSchedule"'),
+        ("key: a, effect: NoSchedul", '.effect: "NoSchedul" is not an effect of a taint; write "NoSchedule"'),
         (
             "operator: Equal, value: b",
             ".key: is empty, which stands for all keys, and that needs operator: Exists; write a key, or operator: Exists",
@@ -124,8 +124,8 @@ GOOD = "write {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}"
         (
             "key: a, tolerationSeconds: 5, effect: NoSchedule, operator: Exists",
             (
-                ".tolerationSeconds: only goes with effect: NoExecute, since only that takes running pods off a node; remove "
-                "tolerationSeconds, or write effect: NoExecute"
+                ".tolerationSeconds: needs effect: NoExecute, because only that evicts running pods; "
+                "remove tolerationSeconds, or write effect: NoExecute"
             ),
         ),
         (

@@ -33,8 +33,8 @@ def test_host_mofed_without_rdma_has_no_effect(examined):
         (
             Severity.WARN,
             (
-                "spec.driver.rdma.useHostMofed: has no effect, because the operator reads it only where rdma.enabled is "
-                "true; write rdma.enabled: true beside it, or remove it"
+                "spec.driver.rdma.useHostMofed: has no effect, because the operator reads it only if "
+                "rdma.enabled is true; write rdma.enabled: true beside it, or remove it"
             ),
         )
     ]
@@ -66,8 +66,9 @@ def test_flag_of_the_plugin_is_overruled_by_the_policy(examined):
         (
             Severity.WARN,
             (
-                'spec.gds.enabled: overrules flags.gdsEnabled: false of "any" in the ConfigMap "plugin": GDS_ENABLED is set '
-                "to true; remove gdsEnabled from the ConfigMap, or disable gds here"
+                'spec.gds.enabled: overrules flags.gdsEnabled: false of "any" in ConfigMap "plugin": '
+                "GDS_ENABLED is set to true; remove gdsEnabled from the ConfigMap, or disable gds "
+                "here"
             ),
         )
     ]
@@ -83,9 +84,9 @@ def test_rdma_without_adapters_waits_for_ever(examined):
         (
             Severity.WARN,
             (
-                "spec.driver.rdma.enabled: makes the driver wait for MOFED, and no network adapter of NVIDIA is on the GPU "
-                'node "gpu-1"; it would never start; install NVIDIA\'s network adapters and the Network Operator first, or '
-                "disable it"
+                "spec.driver.rdma.enabled: makes the driver wait for MOFED without end, because no "
+                'network adapter of NVIDIA is on the GPU node "gpu-1"; install NVIDIA\'s network '
+                "adapters and the Network Operator first, or disable it"
             ),
         )
     ]
@@ -115,9 +116,9 @@ def test_peermem_on_new_kernels_is_noted(examined):
         (
             Severity.AUDIT,
             (
-                "spec.driver.rdma.enabled: loads nvidia-peermem, which kernels from 5.12 on, as on the GPU node "
-                '"gpu-1", do not need with the open modules; remove rdma and let applications use DMA-BUF, unless a library '
-                "needs nvidia-peermem"
+                "spec.driver.rdma.enabled: loads nvidia-peermem, which the open modules do not need "
+                'on kernels since 5.12, as on the GPU node "gpu-1"; remove rdma and let applications '
+                "use DMA-BUF, unless a library needs nvidia-peermem"
             ),
         )
     ]
@@ -131,8 +132,9 @@ def test_storage_without_adapters_is_local(examined):
         (
             Severity.WARN,
             (
-                'spec.gds.enabled: serves only local NVMe: no network adapter of NVIDIA is on the GPU node "gpu-1", and rdma '
-                "is not enabled; go on where the data is on local NVMe; for remote storage install the Network Operator first"
+                "spec.gds.enabled: serves only local NVMe: no network adapter of NVIDIA is on the "
+                'GPU node "gpu-1", and rdma is not enabled; keep it if the data is on local NVMe; '
+                "for remote storage install the Network Operator first"
             ),
         )
     ]
@@ -146,8 +148,9 @@ def test_storage_beside_proprietary_modules_is_refused(examined):
         (
             Severity.DENY,
             (
-                'spec.driver.kernelModuleType: is "proprietary"; nvidia-fs 2.17.5 and later is only loaded beside the open '
-                "kernel modules, so gds fails; write kernelModuleType: open, or disable gds"
+                'spec.driver.kernelModuleType: is "proprietary"; nvidia-fs since 2.17.5 can be '
+                "loaded only beside the open kernel modules, so gds fails; write kernelModuleType: "
+                "open, or disable gds"
             ),
         )
     ]

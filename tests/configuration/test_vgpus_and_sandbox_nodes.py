@@ -47,8 +47,9 @@ def test_vgpu_manager_without_image_is_refused(examined, manager):
         (
             Severity.DENY,
             (
-                "spec.vgpuManager.enabled: is true without repository, image and version; there is no public image of the "
-                "vGPU Manager to fall back to; write repository, image and version of the vGPU Manager that you have built"
+                "spec.vgpuManager.enabled: is true without repository, image and version, and the "
+                "vGPU Manager has no public image; write repository, image and version of the vGPU "
+                "Manager that you have built"
             ),
         )
     ]
@@ -60,8 +61,8 @@ def test_driver_of_guests_on_hosts_is_warned_of(examined):
         (
             Severity.WARN,
             (
-                'spec.vgpuManager.image: "driver" is also the image of driver; the driver of guests is no vGPU Manager for '
-                "hosts; write the image of the vGPU Manager"
+                'spec.vgpuManager.image: "driver" is also the image of driver; the driver of guests '
+                "is not a vGPU Manager for hosts; write the image of the vGPU Manager"
             ),
         )
     ]
@@ -76,8 +77,9 @@ def test_old_guest_with_open_modules_is_warned_of(examined):
         (
             Severity.WARN,
             (
-                'spec.driver.kernelModuleType: is "open", which vGPU guests can use from vGPU 17 (branch 550) on; the driver '
-                "is of branch 535; write kernelModuleType: proprietary, or a driver of branch 550 or later"
+                'spec.driver.kernelModuleType: is "open", which vGPU guests can use since vGPU 17 '
+                "(branch 550); the driver is of branch 535; write kernelModuleType: proprietary, or "
+                "a driver of branch 550 or later"
             ),
         )
     ]
@@ -118,48 +120,51 @@ def test_default_of_an_unknown_config_map_is_not_guessed(examined):
             "A40-24G",
             CONFIGS,
             (
-                '.default: "A40-24G" is none of the vgpu-configs of "vgpus", which has "A40-24Q", "A40-12Q"; nodes without a '
-                'label would fail; write "A40-24Q"'
+                '.default: "A40-24G" is not one of the vgpu-configs of "vgpus", which has "A40-24Q", '
+                '"A40-12Q"; nodes without a label would fail; write "A40-24Q"'
             ),
         ),
         (
             "",
             CONFIGS,
             (
-                '.default: "default" is none of the vgpu-configs of "vgpus", which has "A40-24Q", "A40-12Q"; nodes without a '
-                "label would fail; write the name of a configuration that the ConfigMap has"
+                '.default: "default" is not one of the vgpu-configs of "vgpus", which has "A40-24Q", '
+                '"A40-12Q"; nodes without a label would fail; write the name of a configuration that '
+                "the ConfigMap has"
             ),
         ),
         (
             "A40-24Q",
             devices("data: {config.yaml: 'version: v1'}"),
             (
-                '.default: "A40-24Q" is none of the vgpu-configs of "vgpus", which has none; nodes without a label would '
-                "fail; write the name of a configuration that the ConfigMap has"
+                '.default: "A40-24Q" is not one of the vgpu-configs of "vgpus", which has none; '
+                "nodes without a label would fail; write the name of a configuration that the "
+                "ConfigMap has"
             ),
         ),
         (
             "A40-24Q",
             devices("data: {vgpus.yaml: ''}"),
             (
-                '.name: "vgpus" has "vgpus.yaml" and no config.yaml, which is the one file that is read; rename its key to '
-                "config.yaml"
+                '.name: ConfigMap "vgpus" has "vgpus.yaml" and not config.yaml; the pods would not '
+                'start; rename the key in ConfigMap "vgpus" to config.yaml'
             ),
         ),
         (
             "A40-24Q",
             devices(""),
             (
-                '.name: "vgpus" has no data and no config.yaml, which is the one file that is read; rename its key to '
-                "config.yaml"
+                '.name: ConfigMap "vgpus" has no key config.yaml; the pods would not start; '
+                "add the key config.yaml to it"
             ),
         ),
         (
             "A40-24Q",
             CONFIGS.replace("name: vgpus", "name: others"),
             (
-                '.name: "vgpus" is no ConfigMap in gpu-operator or nvidia-gpu-operator; the pods would not start; make the '
-                'ConfigMap "vgpus" first, with the key config.yaml'
+                '.name: ConfigMap "vgpus" not found in gpu-operator or nvidia-gpu-operator; the pods '
+                'would not start; create ConfigMap "vgpus" in gpu-operator first, with the key '
+                "config.yaml"
             ),
         ),
     ],

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import COMPONENTS
 from policies.configuration.cluster_policy.upgrades import percentage, whole_number
+from policies.configuration.components.driver import drivers_of
 from policies.decision import Severity
 from policies.kubernetes.names import is_label_key, is_label_value
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
 
+_ROLLING_UPDATE = ("daemonsets", "rollingUpdate", "maxUnavailable")
 _CHART = "1"
 """What the Helm chart and OpenShift's console write as `rollingUpdate.maxUnavailable` into every object."""
 _BUILT_IN = ("system-node-critical", "system-cluster-critical")
@@ -30,51 +32,44 @@ _BUILT_IN = ("system-node-critical", "system-cluster-critical")
     rows=("E-13", "E-14", "E-15", "E-16"),
 )
 def rolling_update(change: Change) -> Iterator[Problem]:
-    """The CRD takes any text here; it is read when the operator writes the DaemonSets of its operands, long after.
+    """The CRD accepts any text here; the operator parses it when it writes the DaemonSets of its operands.
 
-    What is no number stops the operator; what is none or more than all nodes is refused by the API server, and the
-    operands stay as they were. With OnDelete it is not read, and for the driver's DaemonSet it never is.
+    A text that is not a number stops the operator. The API server refuses zero and more than all nodes, and the operands
+    are not updated. With OnDelete the field is not read, and for the driver's DaemonSet it never is.
     """
-    path = ("daemonsets", "rollingUpdate", "maxUnavailable")
-    text = change.text(*path)
+    path, text = change.at(*_ROLLING_UPDATE), change.text(*_ROLLING_UPDATE)
     if not text:
         return
     if change.text("daemonsets", "updateStrategy") == "OnDelete":
         if text != _CHART:
             message = f'"{text}" has no effect, because updateStrategy is OnDelete'
             remedy = "write updateStrategy: RollingUpdate, or remove rollingUpdate"
-            yield problem(change.at(*path), message, remedy, severity=Severity.WARN)
-        return
-    reason = _refusal(text)
-    if reason:
-        yield problem(change.at(*path), f'"{text}" {reason}')
-    elif text != _CHART and _expects_driver(change):
-        message = "does not reach the driver, whose pods are only replaced by hand or by driver.upgradePolicy"
-        remedy = "write driver.upgradePolicy too, with autoUpgrade: true and maxUnavailable"
-        yield problem(change.at(*path), message, remedy, severity=Severity.AUDIT)
+            yield problem(path, message, remedy, severity=Severity.WARN)
+    elif reason := _refusal(text):
+        yield problem(path, f'"{text}" {reason}')
+    elif text != _CHART and change.kind == "ClusterPolicy" and not change.mapping("driver", "upgradePolicy"):
+        for _ in drivers_of(change):
+            message = "does not apply to the driver, whose pods are replaced only by hand or by driver.upgradePolicy"
+            remedy = "write driver.upgradePolicy too, with autoUpgrade: true and maxUnavailable"
+            yield problem(path, message, remedy, severity=Severity.AUDIT)
 
 
 def _refusal(text: str) -> str:
-    """Why the operator or the API server would not take it; empty where they would."""
+    """Why the operator or the API server would refuse a value; empty if they would not."""
     share = percentage(text)
     number = whole_number(text) if share is None else share
+    refused = "the API server would refuse the DaemonSets"
     if number is None and text.endswith("%"):
-        return "is no percentage; the API server would refuse the DaemonSets: a valid percent string must be numeric"
+        return f"is not a percentage; {refused}: a valid percent string must be numeric"
     if number is None:
-        return "is no number; the operator would report: failed to apply rolling update config"
+        return "is not a number; the operator would report: failed to apply rolling update config"
     if number < 0:
-        return "is negative; the API server would refuse the DaemonSets: must be greater than or equal to 0"
+        return f"is negative; {refused}: must be greater than or equal to 0"
     if number == 0:
-        return "lets no pod be replaced; the API server would refuse the DaemonSets: cannot be 0 when maxSurge is 0"
+        return f"lets no pod be replaced; {refused}: cannot be 0 when maxSurge is 0"
     if share is not None and share > 100:
-        return "is more than all nodes; the API server would refuse the DaemonSets: must not be greater than 100%"
+        return f"is more than all nodes; {refused}: must not be greater than 100%"
     return ""
-
-
-def _expects_driver(change: Change) -> bool:
-    """Whether the operator runs drivers here and nothing says how they are upgraded."""
-    driven = change.kind == "ClusterPolicy" and change.flag("driver", "enabled", default=True)
-    return driven and not change.flag("driver", "useNvidiaDriverCRD") and not change.mapping("driver", "upgradePolicy")
 
 
 @COMPONENTS.rule(
@@ -86,26 +81,22 @@ def _expects_driver(change: Change) -> bool:
     rows=("E-22", "E-23"),
 )
 def pods_may_run(change: Change) -> Iterator[Problem]:
-    """Operands load kernel modules and write to the host, as root; the kubelet refuses to start them as anybody else.
+    """Operands load kernel modules and write to the host as root; the kubelet refuses to start them as another user.
 
-    A priority class that does not exist forbids the pods before that, and no DaemonSet gets any.
+    If the priority class does not exist, the pods are forbidden, and no DaemonSet gets any.
     """
-    at = () if change.kind == "NVIDIADriver" else ("daemonsets",)
-    context = (*at, "podSecurityContext")
-    if change.flag(*context, "runAsNonRoot"):
-        text = (
-            "is true, and operands must be root; the kubelet would report: "
-            "container has runAsNonRoot and image will run as root"
-        )
-        yield problem(change.at(*context, "runAsNonRoot"), text)
-    user = change.value(*context, "runAsUser")
-    if isinstance(user, int) and not isinstance(user, bool) and user != 0:
+    context = change.section(*(() if change.kind == "NVIDIADriver" else ("daemonsets",)), "podSecurityContext")
+    if context.flag("runAsNonRoot"):
+        text = "is true; the kubelet would report: container has runAsNonRoot and image will run as root"
+        yield problem(context.at("runAsNonRoot"), text)
+    user = context.number("runAsUser")
+    if user:
         text = f"is {user}; as this user the driver and the toolkit cannot change anything on the host"
-        yield problem(change.at(*context, "runAsUser"), text, "remove runAsUser", severity=Severity.WARN)
+        yield problem(context.at("runAsUser"), text, "remove runAsUser", severity=Severity.WARN)
     name = change.text("daemonsets", "priorityClassName")
     if name and name not in _BUILT_IN and change.facts.get("PriorityClass", name) is None:
         text = f'"{name}" does not exist; the pods would be forbidden: no PriorityClass with name {name} was found'
-        remedy = f'write "system-node-critical", or make the PriorityClass "{name}" first'
+        remedy = f'write "system-node-critical", or create the PriorityClass "{name}" first'
         yield problem(change.at("daemonsets", "priorityClassName"), text, remedy, severity=Severity.WARN)
 
 
@@ -117,7 +108,7 @@ _POLICY_LABELS = (
 )
 _POLICY_ANNOTATIONS = (("daemonsets", "annotations"), ("dcgmExporter", "annotations"), ("operator", "annotations"))
 _RESERVED = ("app", "app.kubernetes.io/part-of")
-"""Labels by which the operator finds its pods, and which it therefore does not let anybody change."""
+"""Labels by which the operator finds its pods, so it does not let them change."""
 
 
 @COMPONENTS.rule(
@@ -129,10 +120,10 @@ _RESERVED = ("app", "app.kubernetes.io/part-of")
     rows=("E-20", "E-21"),
 )
 def pod_metadata(change: Change) -> Iterator[Problem]:
-    """The resource takes any text; the API server refuses the DaemonSet, Service or ServiceMonitor that gets it.
+    """The CRD accepts any text; the API server refuses the DaemonSet, Service or ServiceMonitor that gets it.
 
-    One bad key on `daemonsets` refuses every operand. The labels by which the operator finds its pods, `app` and
-    `app.kubernetes.io/part-of`, are silently left out.
+    One invalid key on `daemonsets` affects every operand. The labels by which the operator finds its pods, `app` and
+    `app.kubernetes.io/part-of`, are silently dropped.
     """
     own = change.kind == "NVIDIADriver"
     for steps in (("labels",),) if own else _POLICY_LABELS:
@@ -144,14 +135,10 @@ def pod_metadata(change: Change) -> Iterator[Problem]:
                 text = f'"{value}" cannot be the value of a label'
                 yield problem(path, text, "write at most 63 letters, digits, -, _ and ., or make it an annotation")
             elif steps == ("daemonsets", "labels") and key in _RESERVED:
-                text = "is left out by the operator, which finds its pods by this label"
+                text = "is dropped by the operator, which finds its pods by this label"
                 yield problem(path, text, "remove it, or use a key of your own", severity=Severity.WARN)
     for steps in (("annotations",),) if own else _POLICY_ANNOTATIONS:
         for key in change.mapping(*steps):
-            if not _is_annotation_key(key):
+            # The DNS name in the key of an annotation may have capitals.
+            if not is_label_key(str(key).lower()):
                 yield problem(change.at(*steps, key), f'"{key}" cannot be the key of an annotation')
-
-
-def _is_annotation_key(key: Any) -> bool:
-    """Whether it can be; unlike a label's, the DNS name in it may have capitals."""
-    return isinstance(key, str) and is_label_key(key.lower())

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import COMPONENTS
+from policies.configuration.config_maps.references import LIST_KEY
+from policies.configuration.operator_objects import check_object
 from policies.decision import Severity
-from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.configuration.change import Change
+    from policies.configuration.change import Change, Section
 
 __all__ = ["exports_metrics"]
 
 _EXPORTER = "dcgmExporter"
-_LIST_KEY = "dcgm-metrics.csv"
+_POD_LABELS = "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS"
 _ENGINE = "DCGM_REMOTE_HOSTENGINE_INFO"
 _OWN_ENGINES = ("nvidia-dcgm", "nvidia-dcgm-dra")
 """The Services of the host engine that the operator deploys for a ClusterPolicy, and for a GPUCluster."""
@@ -25,7 +26,7 @@ _OWN_NODE = ("localhost", "127.0.0.1", "[::1]")
 
 
 def exports_metrics(change: Change) -> bool:
-    """Whether the operator deploys the DCGM exporter with what the change says of it."""
+    """True if the operator deploys the DCGM exporter with the settings of this object."""
     return isinstance(change.value(_EXPORTER), dict) and change.flag(_EXPORTER, "enabled", default=True)
 
 
@@ -40,33 +41,12 @@ def exports_metrics(change: Change) -> bool:
 def metrics_list_exists(change: Change) -> Iterator[Problem]:
     """The exporter's pods mount the key `dcgm-metrics.csv` of this ConfigMap, from the operator's namespace.
 
-    Where the ConfigMap or the key is missing they stay in ContainerCreating on every GPU node, and there are no GPU
-    metrics. The operator itself reports nothing but a state that is not ready.
+    If the ConfigMap or the key is missing, the pods stay in ContainerCreating on every GPU node, and there are no GPU
+    metrics. The operator itself only reports a state that is not ready.
     """
-    name = change.text(_EXPORTER, "config", "name")
-    if not name or not exports_metrics(change):
-        return
-    path = change.at(_EXPORTER, "config", "name")
-    found = change.facts.operator_object("ConfigMap", name)
-    spaces = " or ".join(change.facts.operator_namespaces)
-    if found is None:
-        text = (
-            f'there is no ConfigMap "{name}" in {spaces}; the exporter\'s pods would not start: '
-            f'configmap "{name}" not found'
-        )
-        yield problem(path, text)
-    elif isinstance(found, dict) and not any(_LIST_KEY in _keys(found, field) for field in ("data", "binaryData")):
-        there = ", ".join(_keys(found, "data")) or "none"
-        text = (
-            f'the ConfigMap "{name}" has no key {_LIST_KEY} (it has {there}); the exporter\'s pods would not start: '
-            f"references non-existent config key: {_LIST_KEY}"
-        )
-        yield problem(path, text, f"name the key {_LIST_KEY} in the ConfigMap")
-
-
-def _keys(config_map: dict[str, Any], field: str) -> list[str]:
-    value = config_map.get(field)
-    return [key for key in value if isinstance(key, str)] if isinstance(value, dict) else []
+    if exports_metrics(change):
+        consequence = "the exporter's pods would not start"
+        yield from check_object(change, change.at(_EXPORTER, "config", "name"), "ConfigMap", consequence, [LIST_KEY])
 
 
 @COMPONENTS.rule(
@@ -80,41 +60,27 @@ def _keys(config_map: dict[str, Any], field: str) -> list[str]:
 def one_host_engine(change: Change) -> Iterator[Problem]:
     """In a ClusterPolicy an omitted `dcgm.enabled` means true: the operator deploys a host engine of its own.
 
-    The exporter is pointed at it, but a variable of the exporter comes after that and wins: then two host engines watch
-    the same GPUs, and one of them for nobody. A host engine of the node itself is reached by localhost, for which the
-    exporter needs the node's network; the operator gives it that only by `hostNetwork`.
+    The operator points the exporter at it, but a variable of the exporter wins: then two host engines watch the same
+    GPUs, and one of them is unused. The exporter reaches a host engine of the node by localhost only on the node's
+    network, which the operator sets only by `hostNetwork`.
     """
     if not exports_metrics(change):
         return
-    for index, variable in enumerate(change.items(_EXPORTER, "env")):
-        value = lookup(variable, ("value",))
-        if lookup(variable, ("name",)) != _ENGINE or not isinstance(value, str) or not value:
+    # The host engine is off by default in a GPUCluster, and on in a ClusterPolicy.
+    deploys_engine = change.flag("dcgm", "enabled", default=change.kind == "ClusterPolicy")
+    for index, name, value in change.variables(_EXPORTER, "env"):
+        if name != _ENGINE or not value:
             continue
         path = change.at(_EXPORTER, "env", index, "value")
-        if _deploys_engine(change):
-            if value.partition(":")[0].partition(".")[0] not in _OWN_ENGINES:
-                unset = change.value("dcgm", "enabled") is None
-                why = "dcgm.enabled is true" + (", which it is when it is not set" if unset else "")
-                text = (
-                    f'"{value}" is not the host engine that the operator deploys, because {why}; nobody would read that'
-                )
-                yield problem(path, text)
-        elif value.startswith(_OWN_NODE) and not change.flag(_EXPORTER, "hostNetwork"):
+        if deploys_engine and value.partition(":")[0].partition(".")[0] not in _OWN_ENGINES:
+            why = "dcgm.enabled is true" + (" by default" if change.value("dcgm", "enabled") is None else "")
+            yield problem(path, f'"{value}" is not the host engine that the operator deploys, because {why}')
+        elif not deploys_engine and value.startswith(_OWN_NODE) and not change.flag(_EXPORTER, "hostNetwork"):
             host = value.rpartition(":")[0] or value
-            text = (
-                f'"{value}" is the pod itself without hostNetwork, and no host engine runs in it; the exporter could '
-                f"not connect to {host}"
-            )
+            text = f'"{value}" is the pod itself without hostNetwork; the exporter could not connect to {host}'
             yield problem(path, text, "write hostNetwork: true in dcgmExporter", severity=Severity.DENY)
 
 
-def _deploys_engine(change: Change) -> bool:
-    """Whether a host engine is deployed; a GPUCluster has to ask for it, a ClusterPolicy gets it unasked."""
-    return change.flag("dcgm", "enabled", default=change.kind == "ClusterPolicy")
-
-
-_JOBS = ("dcgmExporter", "hpcJobMapping")
-_ALLOWED = ("dcgmExporter", "podLabelAllowlistRegex")
 _NOT_IN_RE2 = {
     "(?=": "a lookahead",
     "(?!": "a lookahead",
@@ -122,7 +88,7 @@ _NOT_IN_RE2 = {
     "(?<!": "a lookbehind",
     "(?>": "an atomic group",
 }
-_QUANTIFIERS = "*+?"
+_SKIPPED = "the exporter would warn: Failed to compile pod label allowlist regex pattern, skipping"
 
 
 @COMPONENTS.rule(
@@ -135,58 +101,54 @@ _QUANTIFIERS = "*+?"
     rows=("I-07", "I-08", "I-15"),
 )
 def labels_of_metrics(change: Change) -> Iterator[Problem]:
-    """The directory of job files is mounted from the node, so it must be absolute; pods with another one do not start.
+    """The directory of job files is mounted from the node, so it must be absolute; otherwise pods do not start.
 
-    Patterns of pod labels are joined by commas and taken apart at commas. The exporter skips a pattern that it cannot
-    compile, and with none left it adds every label of every pod: Prometheus gets far too many series.
+    Patterns of pod labels are joined by commas and split at commas. The exporter skips a pattern that it cannot compile,
+    and if none is left it adds every label of every pod: Prometheus gets far too many series.
     """
     if not exports_metrics(change):
         return
-    yield from _job_mapping(change)
-    patterns = change.items(*_ALLOWED)
+    exporter = change.section(_EXPORTER)
+    yield from _job_mapping(exporter)
+    patterns = exporter.items("podLabelAllowlistRegex")
     for index, pattern in enumerate(patterns):
-        if isinstance(pattern, str) and (found := _broken(pattern)):
-            yield problem(change.at(*_ALLOWED, index), *found)
-    if patterns and not change.flag("dcgmExporter", "enablePodLabels") and not _labels_by_variable(change):
-        text = "has no effect, because enablePodLabels is not true"
-        yield problem(change.at(*_ALLOWED), text, "write enablePodLabels: true beside it", severity=Severity.WARN)
+        if isinstance(pattern, str) and (found := _pattern_problem(pattern)):
+            yield problem(exporter.at("podLabelAllowlistRegex", index), *found)
+    by_variable = any(name == _POD_LABELS and value in ("true", "1") for _, name, value in exporter.variables("env"))
+    if patterns and not exporter.flag("enablePodLabels") and not by_variable:
+        text, remedy = "has no effect, because enablePodLabels is not true", "write enablePodLabels: true beside it"
+        yield problem(exporter.at("podLabelAllowlistRegex"), text, remedy, severity=Severity.WARN)
 
 
-def _job_mapping(change: Change) -> Iterator[Problem]:
-    directory, path = change.text(*_JOBS, "directory"), change.at(*_JOBS, "directory")
-    if not directory:
-        return
-    if not change.flag(*_JOBS, "enabled"):
+def _job_mapping(exporter: Section) -> Iterator[Problem]:
+    directory, path = exporter.text("hpcJobMapping", "directory"), exporter.at("hpcJobMapping", "directory")
+    if directory and not exporter.flag("hpcJobMapping", "enabled"):
         text = "has no effect, because hpcJobMapping.enabled is not true"
         yield problem(path, text, "write enabled: true beside it, or remove it", severity=Severity.WARN)
-    elif not directory.startswith("/"):
-        yield problem(
-            path, f'"{directory}" is not absolute, so the exporter\'s pods could not mount it and would not start'
-        )
+    elif directory and not directory.startswith("/"):
+        yield problem(path, f'"{directory}" is not absolute, so the exporter\'s pods could not mount it')
     elif ".." in directory.split("/"):
-        text = f'"{directory}" goes up by "..", so the API server would refuse the exporter\'s pods: must not contain \'..\''
+        text = (
+            f'"{directory}" contains "..", so the API server would refuse the exporter\'s pods: must not contain \'..\''
+        )
         yield problem(path, text, "write the path without ..")
 
 
-def _labels_by_variable(change: Change) -> bool:
-    variables = [item for item in change.items("dcgmExporter", "env") if isinstance(item, dict)]
-    name = "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS"
-    return any(item.get("name") == name and item.get("value") in ("true", "1") for item in variables)
-
-
-def _broken(pattern: str) -> tuple[str, str] | None:
-    """Why a pattern does not do what it says, and what to write; None where nothing is wrong that is seen here."""
-    log = "the exporter would warn: Failed to compile pod label allowlist regex pattern, skipping"
+def _pattern_problem(pattern: str) -> tuple[str, str] | None:
+    """Why a pattern does not work, and the remedy; None if no problem is found."""
     for form, name in _NOT_IN_RE2.items():
         if form in pattern:
-            return f'"{pattern}" has {name}, which Go\'s regular expressions do not have; {log}', "write it without"
-    if pattern[:1] and pattern[0] in _QUANTIFIERS:
-        return f'"{pattern}" repeats nothing; {log}', f'write ".{pattern}"'
-    return _unbalanced(pattern, log)
+            return (
+                f'"{pattern}" has {name}, which Go\'s regular expressions do not have; {_SKIPPED}',
+                "write it without",
+            )
+    if pattern.startswith(("*", "+", "?")):
+        return f'"{pattern}" repeats nothing; {_SKIPPED}', f'write ".{pattern}"'
+    return _unbalanced_brackets(pattern)
 
 
-def _unbalanced(pattern: str, log: str) -> tuple[str, str] | None:
-    """Brackets that are not closed, and commas within them, where the exporter takes patterns apart."""
+def _unbalanced_brackets(pattern: str) -> tuple[str, str] | None:
+    """Brackets that are not closed, and commas within them, at which the exporter splits patterns."""
     opened: list[str] = []
     escaped, begins = False, -1
     for position, character in enumerate(pattern):
@@ -203,15 +165,13 @@ def _unbalanced(pattern: str, log: str) -> tuple[str, str] | None:
         elif character in "({" and not in_class:
             opened.append(character)
         elif character == ")" and not in_class and "(" not in opened:
-            return f'"{pattern}" has a ) too many; {log}', "remove it, or write \\)"
+            return f'"{pattern}" has an unmatched ); {_SKIPPED}', "remove it, or write \\)"
         elif character in ")}" and not in_class and opened:
             opened.pop()
         elif character == "," and opened:
-            text = (
-                f'"{pattern}" has a comma, where the exporter takes patterns apart, so it would be two other patterns'
-            )
+            text = f'"{pattern}" has a comma, at which the exporter splits it into two patterns'
             return text, "write it without the comma, as several patterns where needed"
     if escaped or "[" in opened or "(" in opened:
         what = "ends in a \\" if escaped else f"has a {opened[0]} that is not closed"
-        return f'"{pattern}" {what}; {log}', "close it, or write it with a \\ before it"
+        return f'"{pattern}" {what}; {_SKIPPED}', "close it, or write it with a \\ before it"
     return None

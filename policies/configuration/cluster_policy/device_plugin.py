@@ -10,14 +10,15 @@ from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.config_maps.device_plugin.configuration import configurations
 from policies.configuration.config_maps.device_plugin.grammar import STRATEGIES
 from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
-from policies.configuration.usage import listed, the_nodes
+from policies.configuration.operator_objects import check_object, data_keys
+from policies.configuration.usage import quoted_names, the_nodes
 from policies.decision import Severity
 from policies.dra.published_devices import gpu_groups
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import name_of
 from policies.kubernetes.printable import shown
 from policies.view import UNKNOWN
 
@@ -27,29 +28,26 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
     from policies.configuration.config_maps.device_plugin.configuration import Configuration
     from policies.kubernetes.objects import Object
-    from policies.view import ClusterView, Unknown
-
-__all__ = ["config_map", "reads_config_map"]
+    from policies.view import ClusterView
 
 _CONFIG = ("devicePlugin", "config")
-_VOLUMES = frozenset(
-    {
-        *("config", "nvidia-device-plugin-entrypoint", "device-plugin", "run-nvidia-validations"),
-        *("driver-install-dir", "host-root", "cdi-root", "mps-root", "mps-shm"),
-    }
+_VOLUMES = (
+    *("config", "nvidia-device-plugin-entrypoint", "device-plugin", "run-nvidia-validations", "driver-install-dir"),
+    *("host-root", "cdi-root", "mps-root", "mps-shm"),
 )
 """The volumes of the device plugin's DaemonSet; the ConfigMap's becomes another, named after the ConfigMap."""
+_MISSING_KEY = "the config manager would exit with: specified config"
 
 
-def reads_config_map(change: Change) -> bool:
-    """Whether a ClusterPolicy deploys something that reads the device plugin's ConfigMap, and names one."""
-    enabled = any(change.flag(component, "enabled", default=True) for component in ("devicePlugin", "gfd"))
-    return enabled and not change.deleted and change.text(*_CONFIG, "name") != ""
+def _reads_config_map(change: Change) -> bool:
+    return any(change.flag(component, "enabled", default=True) for component in ("devicePlugin", "gfd"))
 
 
-def config_map(change: Change) -> Object | Unknown | None:
-    """The device plugin's ConfigMap; None only where it certainly does not exist."""
-    return change.facts.operator_object("ConfigMap", change.text(*_CONFIG, "name"))
+def _config_map(change: Change) -> Object | None:
+    """The ConfigMap that the device plugin reads; None if there is none, or it is unknown."""
+    name = change.text(*_CONFIG, "name")
+    found = change.facts.operator_object("ConfigMap", name) if name and _reads_config_map(change) else None
+    return found if isinstance(found, dict) else None
 
 
 @CLUSTER_POLICY.rule(
@@ -67,9 +65,9 @@ def mountable_config_map(change: Change) -> Iterator[Problem]:
     on every node. The volume is named after the ConfigMap, so a name that is none for a volume, or that the DaemonSet
     has already, keeps the operator from updating the DaemonSet.
     """
-    if not reads_config_map(change):
-        return
     path, name = change.at(*_CONFIG, "name"), change.text(*_CONFIG, "name")
+    if not name or not _reads_config_map(change):
+        return
     if name in _VOLUMES:
         text = (
             f'"{name}" is also a volume of the device plugin\'s DaemonSet; the operator would report: Duplicate value'
@@ -78,26 +76,9 @@ def mountable_config_map(change: Change) -> Iterator[Problem]:
     elif not is_dns_label(name):
         text = f'"{name}" cannot name a volume, and the operator mounts the ConfigMap as a volume of its name'
         yield problem(path, text, "rename the ConfigMap to at most 63 lower-case letters, digits and dashes")
-    elif config_map(change) is None:
-        yield from _missing(change, name)
-
-
-def _missing(change: Change, name: str) -> Iterator[Problem]:
-    namespaces = change.facts.operator_namespaces
-    where = " or ".join(namespaces)
-    text = f'there is no ConfigMap "{name}" in {where}; the device plugin\'s pods would stay in ContainerCreating'
-    others = [document for document in change.facts.known("ConfigMap") if namespace_of(document) in namespaces]
-    elsewhere = sorted(
-        namespace_of(document) for document in change.facts.known("ConfigMap") if name_of(document) == name
-    )
-    guess = closest(name, [name_of(document) for document in others])
-    if elsewhere:
-        text = f"{text}; there is one in {elsewhere[0] or 'default'}, where the operator does not look"
-        yield problem(
-            change.at(*_CONFIG, "name"), text, f"create it in the operator's namespace, such as {namespaces[0]}"
-        )
     else:
-        yield problem(change.at(*_CONFIG, "name"), text, f'write "{guess}"' if guess else None)
+        consequence = "the device plugin's pods would stay in ContainerCreating"
+        yield from check_object(change, path, "ConfigMap", consequence)
 
 
 @CLUSTER_POLICY.rule(
@@ -109,67 +90,49 @@ def _missing(change: Change, name: str) -> Iterator[Problem]:
     rows=("G-02", "G-03", "G-04", "G-05", "S-03"),
 )
 def selected_keys(change: Change) -> Iterator[Problem]:
-    """A configuration is chosen by its key: by a node's label, or else by config.default; the two names get mixed up.
+    """A node's label selects a configuration by its key, and config.default does if the label is missing.
 
-    Where the key is missing, the config manager exits again and again, and the node has no device plugin. Without a
-    default, nodes without the label get an empty configuration, which hands out whole GPUs and says nothing.
+    If the key is missing, the config manager exits again and again, and the node has no device plugin. Without a
+    default, nodes without the label get an empty configuration, which silently hands out whole GPUs.
     """
-    default = change.text(*_CONFIG, "default")
-    if default and not change.deleted and not change.text(*_CONFIG, "name"):
-        text = f'is "{default}", a key of no ConfigMap, because config.name is empty; the operator ignores both'
+    name, default = change.text(*_CONFIG, "name"), change.text(*_CONFIG, "default")
+    if default and not name:
+        text = f'is "{default}", but config.name is empty, so the operator ignores both'
         yield problem(change.at(*_CONFIG, "default"), text, "write config.name, the name of the ConfigMap")
-    if not reads_config_map(change):
-        return
-    document = config_map(change)
-    if isinstance(document, dict):
-        yield from _missing_keys(change, default, _keys(document))
-    if not default:
-        yield from _without_default(change, _keys(document) if isinstance(document, dict) else [])
+    if name and _reads_config_map(change):
+        config_map = _config_map(change)
+        keys = data_keys(config_map)
+        if config_map is not None:
+            yield from _missing_keys(change, name, default, keys)
+        if not default:
+            yield from _without_default(change, keys)
 
 
-def _keys(document: Object) -> list[str]:
-    return [key for field in ("data", "binaryData") for key in _mapping(document.get(field))]
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _missing_keys(change: Change, default: str, keys: list[str]) -> Iterator[Problem]:
-    name = change.text(*_CONFIG, "name")
-    there_are = f"it has {listed(keys)}" if keys else "it has none"
+def _missing_keys(change: Change, name: str, default: str, keys: list[str]) -> Iterator[Problem]:
     if default and default not in keys:
-        text = (
-            f'"{default}" is no key of ConfigMap "{name}"; {there_are}; the config manager would exit with: specified'
-        )
+        has = f"which has {quoted_names(keys)}" if keys else "which has no key"
+        text = f'"{default}" is not a key of ConfigMap "{name}", {has}; {_MISSING_KEY}  does not exist'
         guess = closest(default, keys) or (keys[0] if len(keys) == 1 else None)
-        remedy = f'write "{guess}"' if guess else None
-        yield problem(change.at(*_CONFIG, "default"), f"{text} config  does not exist", remedy)
+        yield problem(change.at(*_CONFIG, "default"), text, f'write "{guess}"' if guess else None)
     for key in sorted({labels_of(node)[NODE_LABEL] for node in change.facts.nodes_with(NODE_LABEL)}):
         if key and key not in keys:
             nodes = the_nodes(change.facts.nodes_with(NODE_LABEL, key))
-            text = (
-                f'ConfigMap "{name}" has no key "{key}", which the label {NODE_LABEL} of {nodes} names; '
-                f"the config manager would exit there with: specified config {key} does not exist"
-            )
-            remedy = f'add "{key}" to the ConfigMap, or label with a key that there is'
-            yield problem(change.at(*_CONFIG, "name"), text, remedy, severity=Severity.WARN)
+            text = f'ConfigMap "{name}" has no key "{key}", which the label {NODE_LABEL} of {nodes} selects; '
+            remedy = f'add "{key}" to the ConfigMap, or label the nodes with an existing key'
+            message = f"{text}{_MISSING_KEY} {key} does not exist"
+            yield problem(change.at(*_CONFIG, "name"), message, remedy, severity=Severity.WARN)
 
 
 def _without_default(change: Change, keys: list[str]) -> Iterator[Problem]:
-    """Nodes may all be meant to be labelled, and some to be left alone; none with a label is another matter."""
+    """A warning if no GPU node has the label; if some have it, the others may have none on purpose."""
     nodes = change.facts.known_gpu_nodes()
     bare = [node for node in nodes if not labels_of(node).get(NODE_LABEL)]
-    if not bare:
-        return
-    text = f"is empty, and {the_nodes(bare)} without the label {NODE_LABEL} would get an empty configuration"
-    key = f"write default: {keys[0]}" if len(keys) == 1 else f"set default to one of {listed(keys)}" if keys else ""
-    remedy = f"{key or 'set default to a key of the ConfigMap'}, or label the nodes with {NODE_LABEL}"
-    severity = Severity.WARN if len(bare) == len(nodes) else Severity.AUDIT
-    yield problem(change.at(*_CONFIG, "default"), text, remedy, severity=severity)
-
-
-_MIG_STRATEGY = "migstrategy"
+    if bare:
+        text = f"is empty, and {the_nodes(bare)} without the label {NODE_LABEL} would get an empty configuration"
+        which = f"one of {quoted_names(keys)}" if len(keys) > 1 else keys[0] if keys else "a key of the ConfigMap"
+        remedy = f"set default to {which}, or label the nodes with {NODE_LABEL}"
+        severity = Severity.WARN if len(bare) == len(nodes) else Severity.AUDIT
+        yield problem(change.at(*_CONFIG, "default"), text, remedy, severity=severity)
 
 
 @CLUSTER_POLICY.rule(
@@ -182,61 +145,49 @@ _MIG_STRATEGY = "migstrategy"
     rows=("G-12", "G-21", "G-28"),
 )
 def agreeing_settings(change: Change) -> Iterator[Problem]:
-    """The operator hands spec.mig.strategy and args to the device plugin, and both win over the file.
+    """The operator passes spec.mig.strategy and args to the device plugin, and both win over the file.
 
-    A strategy that a file was not written for gives other resources than pods ask for, and mixed with MPS keeps the
-    plugin from starting. An argument silently undoes what every configuration says of the same setting.
+    With another strategy than the file was written for, nodes offer other resources than pods request, and mixed with MPS
+    keeps the plugin from starting. An argument silently overrides the same setting of every configuration.
     """
-    if change.deleted:
-        return
     arguments = _arguments(change.items("devicePlugin", "args"))
     strategy = change.text("mig", "strategy")
-    index, value = arguments.get(_MIG_STRATEGY, (0, ""))
+    index, value = arguments.get("migstrategy", (0, ""))
     if strategy and value and value != strategy:
-        text = f"sets the MIG strategy {value}, and spec.mig.strategy is {strategy}; GPU Feature Discovery uses that"
+        text = f"sets the MIG strategy {value}, but spec.mig.strategy is {strategy}, which GPU Feature Discovery uses"
         remedy = "remove it, and write spec.mig.strategy"
         yield problem(change.at("devicePlugin", "args", index), text, remedy, severity=Severity.WARN)
-    document = config_map(change) if reads_config_map(change) else None
-    if not isinstance(document, dict):
-        return
-    for configuration in configurations(replace(change, object=document, old=None, kind="ConfigMap")):
-        yield from _of_strategy(change, configuration, strategy)
-        yield from _of_arguments(change, configuration, arguments)
+    config_map = _config_map(change)
+    if config_map is not None:
+        for configuration in configurations(replace(change, object=config_map, old=None, kind="ConfigMap")):
+            where = f'"{configuration.key}" of ConfigMap "{change.text(*_CONFIG, "name")}"'
+            yield from _other_strategy(change, configuration, strategy, where)
+            yield from _overridden_fields(change, configuration, arguments, where)
 
 
-def _of_strategy(change: Change, configuration: Configuration, strategy: str) -> Iterator[Problem]:
-    path = change.at("mig", "strategy")
-    name = change.text("devicePlugin", "config", "name")
-    where = f'"{configuration.key}" of ConfigMap "{name}"'
-    of_file = configuration.mig_strategy
+def _other_strategy(change: Change, configuration: Configuration, strategy: str, where: str) -> Iterator[Problem]:
+    path, of_file = change.at("mig", "strategy"), configuration.mig_strategy
     if strategy == "mixed" and configuration.strategy("mps") is not None:
         text = f"is mixed, and {where} shares GPUs by mps; the device plugin would exit with: using"
         yield problem(path, f"{text} --mig-strategy=mixed is not supported with MPS", "write single or none")
     # A configuration for nodes without MIG says none, and is right whatever the strategy is.
     elif strategy and of_file in STRATEGIES and of_file not in (strategy, "none"):
-        text = f"is {strategy}, and {where} says migStrategy: {of_file}, which it overrides"
+        text = f"is {strategy}, which overrides migStrategy: {of_file} in {where}"
         yield problem(path, text, f"write {of_file}, or remove migStrategy there")
 
 
-def _of_arguments(
-    change: Change, configuration: Configuration, arguments: dict[str, tuple[int, str]]
+def _overridden_fields(
+    change: Change, configuration: Configuration, arguments: dict[str, tuple[int, str]], where: str
 ) -> Iterator[Problem]:
-    name = change.text("devicePlugin", "config", "name")
     for parent in (("flags",), ("flags", "plugin")):
         fields = configuration.get(*parent)
         for field, value in fields.items() if isinstance(fields, dict) else ():
             index, argument = arguments.get(field.lower(), (0, None))
-            if argument is not None and not isinstance(value, dict | list | None) and argument != _text(value):
-                text = (
-                    f'overrides {field}: {shown(value)} in "{configuration.key}" of ConfigMap "{name}", because the '
-                    "command line wins over the file"
-                )
+            in_file = str(value).lower() if isinstance(value, bool) else str(value)
+            if argument is not None and not isinstance(value, dict | list | None) and argument != in_file:
+                text = f"overrides {field}: {shown(value)} in {where}, because the command line wins over the file"
                 path = change.at("devicePlugin", "args", index)
-                yield problem(path, text, "say it in one place only", severity=Severity.WARN)
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+                yield problem(path, text, "set it in one place only", severity=Severity.WARN)
 
 
 def _arguments(arguments: list[Any]) -> dict[str, tuple[int, str]]:
@@ -260,13 +211,11 @@ def _arguments(arguments: list[Any]) -> dict[str, tuple[int, str]]:
     rows=("G-26", "S-06"),
 )
 def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
-    """The device plugin and the DRA driver do not know of each other: both hand out every GPU of a node they run on.
+    """The device plugin and the DRA driver are independent: both hand out every GPU of a node on which they run.
 
-    Two pods then share a GPU that each believes to have alone, and the second to allocate memory fails. Refused is the
-    change that turns the device plugin on; where it is on already, this only warns.
+    Two pods can then get the same GPU, and the second one fails to allocate memory. A change that enables the device
+    plugin is refused; if it is already enabled, this is a warning.
     """
-    if change.deleted:
-        return
     by_dra = _nodes_of_driver(change.facts.view)
     nodes = [
         node

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
+from policies.configuration.change import Section
 from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.components.driver import Driver, drivers_of
 from policies.decision import Severity
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.printable import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,25 +33,24 @@ _IMAGE = ("version", "repository", "image")
 def precompiled_limits(change: Change) -> Iterator[Problem]:
     """A precompiled driver has one kernel module, built before, and nothing beside it.
 
-    With GPUDirect Storage or GDRCopy the operator stops deploying the driver at all; vGPU drivers are never published
+    With GPUDirect Storage or GDRCopy the operator stops deploying the driver; vGPU drivers are never published
     precompiled. Package repositories, certificates and the module type concern a build that does not happen.
     """
     for driver in drivers_of(change):
         if not driver.precompiled:
             continue
-        for name, told in (("gds", "GPUDirect Storage driver (nvidia-fs)"), ("gdrcopy", "GDRCopy")):
+        for name, label in (("gds", "GPUDirect Storage driver (nvidia-fs)"), ("gdrcopy", "GDRCopy")):
             if change.flag(name, "enabled"):
-                text = (
-                    f"cannot be with driver.usePrecompiled; the operator would report: {told} is not supported along "
-                    "with pre-compiled NVIDIA drivers"
-                )
+                error = f"{label} is not supported along with pre-compiled NVIDIA drivers"
+                text = f"does not work with driver.usePrecompiled; the operator would report: {error}"
                 yield problem(change.at(name, "enabled"), text, "write enabled: false, or driver.usePrecompiled: false")
-        licensed = next((name for name in ("secretName", "configMapName") if driver.text("licensingConfig", name)), "")
-        if licensed:
-            text = "is for vGPU drivers, and there are no precompiled ones"
-            yield problem(driver.at("licensingConfig", licensed), text, _VGPU)
+        for name in ("secretName", "configMapName"):
+            if driver.text("licensingConfig", name):
+                text = "is for vGPU drivers, and precompiled ones do not exist"
+                yield problem(driver.at("licensingConfig", name), text, _VGPU)
+                break
         if driver.for_vgpu:
-            text = f'"{driver.text("image")}" is a vGPU driver, and there are no precompiled ones'
+            text = f'"{driver.text("image")}" is a vGPU driver, and precompiled ones do not exist'
             yield problem(driver.at("image"), text, _VGPU)
         for steps in (("repoConfig", "configMapName"), ("certConfig", "name"), ("secretEnv",)):
             if driver.text(*steps):
@@ -63,7 +63,7 @@ def precompiled_limits(change: Change) -> Iterator[Problem]:
 
 @CLUSTER_POLICY.rule(
     "GA122",
-    "A driver that is not deployed must not have settings",
+    "A driver that is not deployed must have no settings",
     default=Severity.WARN,
     remedy="remove it, or set driver.enabled: true",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled; "
@@ -73,35 +73,24 @@ def precompiled_limits(change: Change) -> Iterator[Problem]:
 def disabled_driver(change: Change) -> Iterator[Problem]:
     """With `driver.enabled: false` the operator uses the driver of the host and reads nothing else of `spec.driver`.
 
-    GPUDirect Storage and GDRCopy are containers of the driver's pods. Without them nothing is installed, while the
-    device plugin is told that it is, and pods look for devices that do not exist.
+    GPUDirect Storage and GDRCopy are containers of the driver's pods. Without these pods nothing is installed, but the
+    operator configures the device plugin as if it was, and pods fail to find devices that do not exist.
     """
-    if change.deleted or change.flag("driver", "enabled", default=True):
+    driver = change.section("driver")
+    if driver.flag("enabled", default=True):
         return
     for name in ("gds", "gdrcopy"):
         if change.flag(name, "enabled"):
-            text = (
-                "is installed by the driver's pods, which driver.enabled: false leaves out, while the device plugin is "
-                "told that it is there"
-            )
-            yield problem(
-                change.at(name, "enabled"),
-                text,
-                "write enabled: false, or set driver.enabled: true",
-                severity=Severity.DENY,
-            )
-    if change.flag("driver", "usePrecompiled"):
-        yield problem(change.at("driver", "usePrecompiled"), "has no effect with driver.enabled: false")
-    if change.text("driver", "kernelModuleType") not in ("", "auto"):
-        yield problem(change.at("driver", "kernelModuleType"), "has no effect with driver.enabled: false")
-    if change.text("driver", "licensingConfig", "secretName"):
-        yield problem(change.at("driver", "licensingConfig", "secretName"), "has no effect with driver.enabled: false")
-    if change.old is not None:
-        for name in _IMAGE:
-            now = change.text("driver", name)
-            if now and now != change.before("driver", name):
-                text = f'is changed to "{now}", which has no effect with driver.enabled: false'
-                yield problem(change.at("driver", name), text)
+            text = "is a part of the driver's pods, which driver.enabled: false leaves out, but the device plugin relies on it"
+            remedy = "write enabled: false, or set driver.enabled: true"
+            yield problem(change.at(name, "enabled"), text, remedy, severity=Severity.DENY)
+    unused = [("licensingConfig", "secretName")] if driver.text("licensingConfig", "secretName") else []
+    for steps in (*_build_settings(driver), *unused):
+        yield problem(driver.at(*steps), "has no effect with driver.enabled: false")
+    for name in _IMAGE if change.old is not None else ():
+        now = driver.text(name)
+        if now and now != driver.before(name):
+            yield problem(driver.at(name), f'is changed to "{now}", which has no effect with driver.enabled: false')
 
 
 @CLUSTER_POLICY.rule(
@@ -116,22 +105,21 @@ def disabled_driver(change: Change) -> Iterator[Problem]:
 def replaced_driver(change: Change) -> Iterator[Problem]:
     """With `useNvidiaDriverCRD: true` the operator deploys what NVIDIADrivers describe, and nothing of `spec.driver`.
 
-    A new version written here upgrades no node, and nothing says so.
+    A new version here silently upgrades no node.
     """
-    if change.deleted or not change.flag("driver", "useNvidiaDriverCRD"):
-        return
-    for name in _IMAGE:
-        if change.text("driver", name):
-            yield problem(change.at("driver", name), _replaced(change.text("driver", name)))
-    if change.flag("driver", "usePrecompiled"):
-        yield problem(change.at("driver", "usePrecompiled"), _replaced(value=True))
-    if change.text("driver", "kernelModuleType") not in ("", "auto"):
-        yield problem(change.at("driver", "kernelModuleType"), _replaced(change.text("driver", "kernelModuleType")))
+    driver = change.section("driver")
+    if driver.flag("useNvidiaDriverCRD"):
+        for steps in (*((name,) for name in _IMAGE if driver.text(name)), *_build_settings(driver)):
+            text = f"is {shown(driver.value(*steps))}, and has no effect with useNvidiaDriverCRD: true"
+            yield problem(driver.at(*steps), text)
 
 
-def _replaced(value: Any) -> str:
-    shown = "true" if value is True else f'"{value}"'
-    return f"is {shown}, and has no effect with useNvidiaDriverCRD: true"
+def _build_settings(driver: Section) -> Iterator[tuple[str, ...]]:
+    """The settings of the kernel modules that are not the default."""
+    if driver.flag("usePrecompiled"):
+        yield ("usePrecompiled",)
+    if driver.text("kernelModuleType") not in ("", "auto"):
+        yield ("kernelModuleType",)
 
 
 _PROBE_FIELDS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
@@ -150,50 +138,41 @@ _OLDEST_MANAGER = (0, 6, 4)
     rows=("C-17", "C-18", "C-19"),
 )
 def probes(change: Change) -> Iterator[Problem]:
-    """The driver's container has a startup probe only; the operator writes the others into nothing and crashes.
+    """The driver's container has a startup probe only; with another probe the operator crashes on every reconciliation.
 
-    It crashes again on each restart, so nothing is reconciled any more. A startup probe that gives up before the kernel
-    modules are compiled has the kubelet kill the container in the middle, over and over.
+    Nothing is reconciled then. If the startup probe gives up before the kernel modules are compiled, the kubelet kills
+    the container again and again.
     """
     for driver in drivers_of(change):
         for probe in ("livenessProbe", "readinessProbe"):
-            if any(_number(driver, probe, field) for field in _PROBE_FIELDS):
+            if any(driver.number(probe, field) for field in _PROBE_FIELDS):
                 text = (
                     "makes the operator crash on every reconciliation: the driver's container has no such probe to set"
                 )
                 yield problem(driver.at(probe), text)
-        delay, successes = (
-            _number(driver, "startupProbe", name) for name in ("initialDelaySeconds", "successThreshold")
-        )
+        startup = Section(change, (*driver.steps, "startupProbe"))
+        delay, successes = startup.number("initialDelaySeconds") or 0, startup.number("successThreshold") or 0
         if delay < 0:
             text = f"is {delay}; Kubernetes would report: must be greater than or equal to 0"
-            path = driver.at("startupProbe", "initialDelaySeconds")
-            yield problem(path, text, "write initialDelaySeconds: 60")
+            yield problem(startup.at("initialDelaySeconds"), text, "write initialDelaySeconds: 60")
         if successes > 1:
             text = f"is {successes}; Kubernetes would report: must be 1"
-            yield problem(driver.at("startupProbe", "successThreshold"), text, "write successThreshold: 1")
-        yield from _short(driver)
+            yield problem(startup.at("successThreshold"), text, "write successThreshold: 1")
+        if not driver.precompiled and any(startup.number(field) for field in _PROBE_FIELDS):
+            yield from _short_startup(startup)
 
 
-def _short(driver: Driver) -> Iterator[Problem]:
-    if driver.precompiled or not any(_number(driver, "startupProbe", field) for field in _PROBE_FIELDS):
-        return
-    delay = _number(driver, "startupProbe", "initialDelaySeconds") or 60
-    period = _number(driver, "startupProbe", "periodSeconds") or 10
-    failures = _number(driver, "startupProbe", "failureThreshold") or 120
-    total = max(delay, 0) + period * failures
+def _short_startup(startup: Section) -> Iterator[Problem]:
+    delay = max(startup.number("initialDelaySeconds") or 60, 0)
+    period, failures = startup.number("periodSeconds") or 10, startup.number("failureThreshold") or 120
+    total = delay + period * failures
     if min(period, failures) > 0 and total < _BUILD_SECONDS:
         text = (
-            f"gives the driver {total} s ({max(delay, 0)} + {failures} x {period}); a build takes ten minutes on some "
-            "nodes, and is killed and begun again until then"
+            f"gives the driver {total} s ({delay} + {failures} x {period}), and then kills it; a build takes ten minutes "
+            "on some nodes"
         )
         enough = -(-(_BUILD_SECONDS * 2) // period)
-        yield problem(driver.at("startupProbe"), text, f"write failureThreshold: {enough}", severity=Severity.WARN)
-
-
-def _number(driver: Driver, *steps: str) -> int:
-    value = driver.value(*steps)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+        yield problem(startup.at(), text, f"write failureThreshold: {enough}", severity=Severity.WARN)
 
 
 _SUPERSEDED = {
@@ -218,8 +197,8 @@ _SUPERSEDED = {
 def driver_manager(change: Change) -> Iterator[Problem]:
     """With `upgradePolicy.autoUpgrade` the operator's upgrade controller evicts and drains, by its own settings.
 
-    The variables that told the driver manager to do so are not read any more: a node that was meant to be drained is
-    not, and the upgrade waits for its pods.
+    The variables for it are not read by the driver manager any more: nodes are not drained, and upgrades wait for their
+    pods.
     """
     for driver in drivers_of(change):
         version = driver.text("manager", "version")
@@ -227,29 +206,21 @@ def driver_manager(change: Change) -> Iterator[Problem]:
         if match and tuple(map(int, match.groups())) < _OLDEST_MANAGER:
             text = f'"{version}" is older than v0.6.4, the oldest that works with this operator'
             yield problem(driver.at("manager", "version"), text, "write version: v0.12.0, or what your registry has")
-        if not change.flag("driver", "upgradePolicy", "autoUpgrade"):
-            continue
-        variables = change.items("driver", "manager", "env")
-        for index, variable in enumerate(variables):
-            name, value = lookup(variable, ("name",)), lookup(variable, ("value",))
-            if found := _ignored_variable(change, name, value):
-                yield problem(driver.at("manager", "env", index), *found)
+        if driver.flag("upgradePolicy", "autoUpgrade"):
+            for index, name, value in driver.variables("manager", "env"):
+                if value is not None and (remedy := _instead_of_variable(driver, name, value)):
+                    text = f'sets {name} to "{value}", which has no effect with upgradePolicy.autoUpgrade: true'
+                    yield problem(driver.at("manager", "env", index), text, remedy)
 
 
-def _ignored_variable(change: Change, name: Any, value: Any) -> tuple[str, str] | None:
-    """What is wrong with a variable of the driver manager; nothing where the upgrade policy says the same."""
-    if not isinstance(name, str) or not isinstance(value, str):
-        return None
-    text = f'sets {name} to "{value}", which nothing reads with upgradePolicy.autoUpgrade: true'
+def _instead_of_variable(driver: Driver, name: str, value: str) -> str:
+    """What to write instead of a variable that is ignored; empty if the upgrade policy says the same."""
     if name == "ENABLE_GPU_POD_EVICTION" and value == "false":
-        return text, "remove it; set upgradePolicy.autoUpgrade: false to keep GPU pods from being evicted"
+        return "remove it; set upgradePolicy.autoUpgrade: false to keep GPU pods from being evicted"
     field, usual = _SUPERSEDED.get(name, ("", value))
-    said = change.value("driver", "upgradePolicy", "drain", field)
-    spelled = str(said).lower() if isinstance(said, bool) else str(said)
+    drain = driver.value("upgradePolicy", "drain", field)
+    spelled = str(drain).lower() if isinstance(drain, bool) else str(drain)
     if value in (usual, spelled, f"{spelled}s"):
-        return None
-    number = value.removesuffix("s")
-    return (
-        text,
-        f"remove it, and write driver.upgradePolicy.drain.{field}: {number if field == 'timeoutSeconds' else value}",
-    )
+        return ""
+    instead = value.removesuffix("s") if field == "timeoutSeconds" else value
+    return f"remove it, and write driver.upgradePolicy.drain.{field}: {instead}"

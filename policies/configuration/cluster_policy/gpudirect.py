@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import COMPONENTS
-from policies.configuration.usage import counted, listed
+from policies.configuration.usage import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import Object, name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.view import UNKNOWN
@@ -18,12 +17,12 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.configuration.change import Change
+    from policies.configuration.change import Change, Section
+    from policies.kubernetes.objects import Object
 
 _OPEN_SINCE = (2, 17, 5)
 """The first GDS driver that only the open kernel modules can load."""
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
-_PARTS = ("repository", "image", "version")
 _OVERRULED = {
     "gdsEnabled": ("gds", "GDS_ENABLED"),
     "mofedEnabled": ("gds", "MOFED_ENABLED"),
@@ -32,9 +31,10 @@ _OVERRULED = {
 """Flags of a device-plugin configuration, what switches the same in a ClusterPolicy, and by which variable."""
 
 
-def _driver(change: Change) -> tuple[str, ...] | None:
-    """Where the driver's settings are: in a ClusterPolicy under `driver`, in an NVIDIADriver at the top."""
-    return {"ClusterPolicy": ("driver",), "NVIDIADriver": ()}.get(change.kind)
+def _driver(change: Change) -> Section | None:
+    """The driver's settings: in a ClusterPolicy under `driver`, in an NVIDIADriver at the top; None in a GPUCluster."""
+    steps = {"ClusterPolicy": ("driver",), "NVIDIADriver": ()}.get(change.kind)
+    return None if steps is None else change.section(*steps)
 
 
 @COMPONENTS.rule(
@@ -46,17 +46,15 @@ def _driver(change: Change) -> tuple[str, ...] | None:
     rows=("D-01", "D-10", "S-59"),
 )
 def settings_take_effect(change: Change) -> Iterator[Problem]:
-    """The operator reads `useHostMofed` only where RDMA is enabled, so alone it changes nothing.
+    """The operator reads `useHostMofed` only if RDMA is enabled, so alone it changes nothing.
 
-    It also tells the device plugin by environment variables whether GPUDirect Storage and GDRCopy are on; these win over
-    the flags in the plugin's ConfigMap, whatever is written there.
+    It also sets environment variables of the device plugin for GPUDirect Storage and GDRCopy; these win over the flags in
+    the plugin's ConfigMap.
     """
     driver = _driver(change)
-    if driver is None:
-        return
-    if change.flag(*driver, "rdma", "useHostMofed") and not change.flag(*driver, "rdma", "enabled"):
-        text = "has no effect, because the operator reads it only where rdma.enabled is true"
-        yield problem(change.at(*driver, "rdma", "useHostMofed"), text)
+    if driver is not None and driver.flag("rdma", "useHostMofed") and not driver.flag("rdma", "enabled"):
+        text = "has no effect, because the operator reads it only if rdma.enabled is true"
+        yield problem(driver.at("rdma", "useHostMofed"), text)
     if change.kind == "ClusterPolicy":
         yield from _overruled_flags(change)
 
@@ -66,21 +64,15 @@ def _overruled_flags(change: Change) -> Iterator[Problem]:
     config_map = change.facts.operator_object("ConfigMap", name) if name else None
     data = lookup(config_map, ("data",))
     for key, text in data.items() if isinstance(data, dict) else ():
+        try:
+            flags = lookup(load_document(text).value, ("flags",)) if isinstance(text, str) else None
+        except YAMLError:
+            continue  # the rules of the ConfigMap report it
         for flag, (component, variable) in _OVERRULED.items():
-            if change.flag(component, "enabled") and lookup(_parsed(text), ("flags", flag)) is False:
-                message = (
-                    f'overrules flags.{flag}: false of "{key}" in the ConfigMap "{name}": {variable} is set to true'
-                )
+            if change.flag(component, "enabled") and lookup(flags, (flag,)) is False:
+                message = f'overrules flags.{flag}: false of "{key}" in ConfigMap "{name}": {variable} is set to true'
                 remedy = f"remove {flag} from the ConfigMap, or disable {component} here"
                 yield problem(change.at(component, "enabled"), message, remedy)
-
-
-def _parsed(text: Any) -> Any:
-    """The document in a ConfigMap; None where it is none, which is the business of the ConfigMap's own rules."""
-    try:
-        return load_document(text).value if isinstance(text, str) else None
-    except YAMLError:
-        return None
 
 
 @COMPONENTS.rule(
@@ -94,29 +86,25 @@ def _parsed(text: Any) -> Any:
 def gds_on_open_modules(change: Change) -> Iterator[Problem]:
     """Since version 2.17.5 the GDS driver, nvidia-fs, cannot be loaded beside the proprietary kernel modules.
 
-    For a ClusterPolicy nobody checks that, and the driver pods fail on every node. For an NVIDIADriver the operator
-    does, and stops: `auto`, which is the default, is not enough there, although it often chooses the open modules.
+    For a ClusterPolicy the operator does not check that, and the driver pods fail on every node. For an NVIDIADriver it
+    does, and stops: `auto`, the default, is not enough there, although it often chooses the open modules.
     """
     driver = _driver(change)
-    if driver is None or not change.flag("gds", "enabled") or not _needs_open(change.text("gds", "version")):
+    if driver is None or not change.flag("gds", "enabled") or not _needs_open_modules(change.text("gds", "version")):
         return
-    chosen = change.text(*driver, "kernelModuleType") or "auto"
-    path = change.at(*driver, "kernelModuleType")
+    chosen, path = driver.text("kernelModuleType") or "auto", driver.at("kernelModuleType")
     if change.kind == "NVIDIADriver" and chosen != "open":
+        error = f"GPUDirect Storage driver '{change.name}' is only supported with NVIDIA OpenRM drivers"
+        yield problem(path, f'is "{chosen}", and gds needs "open"; the operator would report: {error}')
+    elif change.kind == "ClusterPolicy" and chosen == "proprietary" and driver.flag("enabled", default=True):
         text = (
-            f'is "{chosen}", and gds needs "open"; the operator would report: GPUDirect Storage driver '
-            f"'{change.name}' is only supported with NVIDIA OpenRM drivers"
-        )
-        yield problem(path, text)
-    elif change.kind == "ClusterPolicy" and chosen == "proprietary" and change.flag("driver", "enabled", default=True):
-        text = (
-            'is "proprietary"; nvidia-fs 2.17.5 and later is only loaded beside the open kernel modules, so gds fails'
+            'is "proprietary"; nvidia-fs since 2.17.5 can be loaded only beside the open kernel modules, so gds fails'
         )
         yield problem(path, text)
 
 
-def _needs_open(version: str) -> bool:
-    """Whether a GDS version needs the open modules; a digest and the operator's own default are taken as recent."""
+def _needs_open_modules(version: str) -> bool:
+    """True if a GDS version needs the open modules; a digest and the operator's own default count as recent."""
     match = _VERSION.match(version)
     return match is None or tuple(int(part or 0) for part in match.groups()) >= _OPEN_SINCE
 
@@ -132,29 +120,26 @@ def _needs_open(version: str) -> bool:
 def sidecars_name_images(change: Change) -> Iterator[Problem]:
     """Both are containers of the driver's pod, and neither has a default image, so the whole driver is not deployed.
 
-    Only OpenShift's installation of the operator brings an image of GDRCopy along, for ClusterPolicies and not for
+    Only OpenShift's installation of the operator includes an image of GDRCopy, for ClusterPolicies and not for
     NVIDIADrivers.
     """
     if _driver(change) is None:
         return
-    for component, example in (
-        ("gds", "repository: nvcr.io/nvidia/cloud-native, image: nvidia-fs"),
-        ("gdrcopy", "repository: nvcr.io/nvidia/cloud-native, image: gdrdrv"),
-    ):
-        named = any(change.value(component, part) for part in _PARTS)
-        if change.flag(component, "enabled") and not named and not _comes_along(change, component):
+    for component, image in (("gds", "nvidia-fs"), ("gdrcopy", "gdrdrv")):
+        named = any(change.value(component, part) for part in ("repository", "image", "version"))
+        if change.flag(component, "enabled") and not named and not _has_default_image(change, component):
             text = "is enabled without an image, and there is no default; the driver would not be deployed at all"
-            yield problem(change.at(component, "enabled"), text, f"write {example} and a version in {component}")
+            remedy = f"write repository: nvcr.io/nvidia/cloud-native, image: {image} and a version in {component}"
+            yield problem(change.at(component, "enabled"), text, remedy)
 
 
-def _comes_along(change: Change, component: str) -> bool:
-    """Whether the operator was, or may have been, installed with an image of its own."""
+def _has_default_image(change: Change, component: str) -> bool:
+    """True if the operator was, or may have been, installed with an image of its own."""
     if change.kind != "ClusterPolicy":
         return False
-    operator = change.facts.operator_object("Deployment", "gpu-operator")
-    variables = lookup(operator, ("spec", "template", "spec", "containers", 0, "env"))
-    if isinstance(variables, list):
-        return f"{component.upper()}_IMAGE" in [lookup(variable, ("name",)) for variable in variables]
+    variables = change.facts.operator_variables()
+    if variables is not UNKNOWN:
+        return f"{component.upper()}_IMAGE" in variables
     return component == "gdrcopy" and (
         change.name == "gpu-cluster-policy"
         or change.flag("operator", "use_ocp_driver_toolkit")
@@ -178,39 +163,38 @@ _DMA_BUF_SINCE = (5, 12)
     rows=("D-02", "D-03", "D-06"),
 )
 def rdma_stack_on_nodes(change: Change) -> Iterator[Problem]:
-    """With RDMA enabled the driver's pod waits for the network driver (MOFED), for ever where no adapter needs one.
+    """With RDMA enabled the driver's pod waits for the network driver (MOFED), without end if no adapter needs one.
 
-    GPUDirect Storage over a network needs the same; from local NVMe it does not. On kernels from 5.12 on, the open
-    kernel modules share memory by DMA-BUF, and the nvidia-peermem that `rdma.enabled` adds is only of use to old
-    libraries.
+    GPUDirect Storage over a network needs the same; from local NVMe it does not. On kernels since 5.12, the open kernel
+    modules share memory by DMA-BUF, and only old libraries need the nvidia-peermem that `rdma.enabled` loads.
     """
-    driver = {"ClusterPolicy": ("driver",), "NVIDIADriver": ()}.get(change.kind)
+    driver = _driver(change)
     if driver is None:
         return
-    nodes = _described(change)
-    without = bool(nodes) and not any(_has_adapter(node) for node in nodes)
-    names = counted(len(nodes), "GPU node", listed([name_of(node) for node in nodes]))
-    rdma = change.flag(*driver, "rdma", "enabled")
-    if rdma and without and not change.flag(*driver, "rdma", "useHostMofed"):
-        text = f"makes the driver wait for MOFED, and no network adapter of NVIDIA is on {names}; it would never start"
-        yield problem(change.at(*driver, "rdma", "enabled"), text)
-    elif rdma and change.text(*driver, "kernelModuleType") == "open" and nodes and all(map(_shares_by_dma_buf, nodes)):
-        text = f"loads nvidia-peermem, which kernels from 5.12 on, as on {names}, do not need with the open modules"
+    nodes = _described_nodes(change)
+    without, names = bool(nodes) and not any(map(_has_adapter, nodes)), the_nodes(nodes, "GPU node")
+    rdma = driver.flag("rdma", "enabled")
+    if rdma and without and not driver.flag("rdma", "useHostMofed"):
+        text = f"makes the driver wait for MOFED without end, because no network adapter of NVIDIA is on {names}"
+        yield problem(driver.at("rdma", "enabled"), text)
+    elif rdma and driver.text("kernelModuleType") == "open" and nodes and all(map(_shares_by_dma_buf, nodes)):
+        text = f"loads nvidia-peermem, which the open modules do not need on kernels since 5.12, as on {names}"
         remedy = "remove rdma and let applications use DMA-BUF, unless a library needs nvidia-peermem"
-        yield problem(change.at(*driver, "rdma", "enabled"), text, remedy, severity=Severity.AUDIT)
+        yield problem(driver.at("rdma", "enabled"), text, remedy, severity=Severity.AUDIT)
     if change.flag("gds", "enabled") and without and not rdma:
         text = f"serves only local NVMe: no network adapter of NVIDIA is on {names}, and rdma is not enabled"
-        remedy = "go on where the data is on local NVMe; for remote storage install the Network Operator first"
+        remedy = "keep it if the data is on local NVMe; for remote storage install the Network Operator first"
         yield problem(change.at("gds", "enabled"), text, remedy)
 
 
-def _described(change: Change) -> Sequence[Object]:
-    """The GPU nodes that the object is for, if Node Feature Discovery has described every one of them; what is missing then is not there."""
-    found = change.facts.gpu_nodes()
-    if found is UNKNOWN:
-        return ()
+def _described_nodes(change: Change) -> Sequence[Object]:
+    """The GPU nodes of the object; empty if Node Feature Discovery has not labelled all of them."""
     wanted = change.mapping("nodeSelector").items() if change.kind == "NVIDIADriver" else ()
-    nodes = [node for node in found if all(labels_of(node).get(key) == value for key, value in wanted)]
+    nodes = [
+        node
+        for node in change.facts.known_gpu_nodes()
+        if all(labels_of(node).get(key) == value for key, value in wanted)
+    ]
     return nodes if all(any(key.startswith(_NFD) for key in labels_of(node)) for node in nodes) else ()
 
 

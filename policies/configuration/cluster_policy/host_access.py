@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.distributions import is_k0s, is_microk8s, is_openshift
-from policies.configuration.usage import the_nodes
+from policies.configuration.usage import full_name, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import namespace_of
+from policies.kubernetes.paths import items_at, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from policies.configuration.change import Change
     from policies.kubernetes.objects import Object
@@ -49,53 +49,42 @@ _KUBELETS: tuple[tuple[Callable[[Object], bool], str, tuple[str, ...]], ...] = (
 def host_paths(change: Change) -> Iterator[Problem]:
     """The operands mount these directories of the host, and some write into them.
 
-    A relative path and one with `..` keep their pods from being made; the root of the host as an installation directory
-    has files spread over it. A kubelet's directory that is not the node's leaves the device plugin without a socket to
-    register at, and the node without GPUs.
+    With a relative path, or one with `..`, their pods cannot be created. With the root of the host as an installation
+    directory, files are spread over it. With another directory than the kubelet's, the device plugin finds no socket to
+    register at, and the node has no GPUs.
     """
-    if change.deleted:
-        return
     for steps in _PATHS:
         text = change.text(*steps)
-        if text and (complaint := _complaint(text, root_is_fine=steps == _ROOT)):
-            yield problem(change.at(*steps), *complaint)
-    yield from _driver_directory(change)
-    yield from _kubelet_directory(change)
-
-
-def _complaint(text: str, *, root_is_fine: bool) -> tuple[str, str] | None:
-    """What is wrong with a path of the host, and what to write."""
-    if ".." in text.split("/"):
-        wrong = "leads upwards; the API server would refuse the DaemonSets that mount it: must not contain '..'"
-        return f'"{text}" {wrong}', "write the path without .."
-    if not text.startswith("/"):
-        return f'"{text}" is relative; the DaemonSets that mount it could not start', f'write "/{text}"'
-    if not text.strip("/") and not root_is_fine:
-        return f'"{text}" is the root of the host, over which files would be spread', "write a directory of its own"
-    return None
-
-
-def _driver_directory(change: Change) -> Iterator[Problem]:
+        if text and (found := _path_problem(text, is_root_allowed=steps == _ROOT)):
+            yield problem(change.at(*steps), *found)
     directory = change.text("hostPaths", "driverInstallDir")
-    if not directory or _complaint(directory, root_is_fine=False) or directory.rstrip("/") == _DRIVER_CONTAINER:
-        return
-    if change.flag("driver", "enabled", default=True):
-        text = f'"{directory}" is for drivers of the host, while the driver container installs into {_DRIVER_CONTAINER}'
+    is_valid = directory and not _path_problem(directory, is_root_allowed=False)
+    if is_valid and directory.rstrip("/") != _DRIVER_CONTAINER and change.flag("driver", "enabled", default=True):
+        text = f'"{directory}" is for drivers of the host; the driver container installs into {_DRIVER_CONTAINER}'
         remedy = f'write "{_DRIVER_CONTAINER}", or driver.enabled: false where the hosts have a driver'
         yield problem(change.at("hostPaths", "driverInstallDir"), text, remedy, severity=Severity.WARN)
-
-
-def _kubelet_directory(change: Change) -> Iterator[Problem]:
     directory = change.text("hostPaths", "kubeletRootDir") or _KUBELET
     for is_one, distribution, places in _KUBELETS:
         nodes = [node for node in change.facts.known_gpu_nodes() if is_one(node)]
         if nodes and directory.rstrip("/") not in places:
             text = (
-                f'"{directory}" is not where {distribution} has its kubelet on {the_nodes(nodes)}; '
+                f'"{directory}" is not the kubelet\'s directory of {distribution} on {the_nodes(nodes)}; '
                 "the device plugin would find no socket to register at"
             )
             path = change.at("hostPaths", "kubeletRootDir")
             yield problem(path, text, f'write "{places[0]}"', severity=Severity.WARN)
+
+
+def _path_problem(text: str, *, is_root_allowed: bool) -> tuple[str, str] | None:
+    """What is wrong with a path of the host, and the remedy."""
+    if ".." in text.split("/"):
+        error = "the API server would refuse the DaemonSets that mount it: must not contain '..'"
+        return f'"{text}" leads upwards; {error}', "write the path without .."
+    if not text.startswith("/"):
+        return f'"{text}" is relative; the DaemonSets that mount it could not start', f'write "/{text}"'
+    if not text.strip("/") and not is_root_allowed:
+        return f'"{text}" is the root of the host, over which files would be spread', "write a directory of its own"
+    return None
 
 
 _ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -114,30 +103,31 @@ _OPENSHIFT_NAMESPACE = "nvidia-gpu-operator"
 def privileged_namespace(change: Change) -> Iterator[Problem]:
     """Driver, toolkit and device plugin run privileged and mount paths of the host.
 
-    Where the namespace enforces the baseline or the restricted standard, their pods are forbidden and the DaemonSets stay
-    at zero. With `psa.enabled` the operator labels its namespace itself; on OpenShift only the one that it knows.
+    If the namespace enforces the baseline or the restricted standard, their pods are forbidden and the DaemonSets stay at
+    zero. With `psa.enabled` the operator labels its namespace itself; on OpenShift only the default one.
     """
-    if change.deleted:
-        return
-    namespaces = {name: change.facts.get("Namespace", name) for name in change.facts.operator_namespaces}
-    present = {name: labels_of(found) for name, found in namespaces.items() if isinstance(found, dict)}
+    path, namespaces = change.at("psa", "enabled"), _namespace_labels(change)
     if change.flag("psa", "enabled"):
-        elsewhere = [name for name in present if name != _OPENSHIFT_NAMESPACE]
-        if elsewhere and namespaces.get(_OPENSHIFT_NAMESPACE) is None and _is_openshift(change):
+        elsewhere = [name for name in namespaces if name != _OPENSHIFT_NAMESPACE]
+        if elsewhere and change.facts.get("Namespace", _OPENSHIFT_NAMESPACE) is None and _is_openshift(change):
             text = f'has no effect on OpenShift in the namespace "{elsewhere[0]}", only in "{_OPENSHIFT_NAMESPACE}"'
-            remedy = f"label the namespace {_ENFORCE}=privileged"
-            yield problem(change.at("psa", "enabled"), text, remedy, severity=Severity.WARN)
+            yield problem(path, text, f"label the namespace {_ENFORCE}=privileged", severity=Severity.WARN)
         return
-    strict = {name: labels[_ENFORCE] for name, labels in present.items() if labels.get(_ENFORCE) in _STANDARDS}
+    strict = {name: labels[_ENFORCE] for name, labels in namespaces.items() if labels.get(_ENFORCE) in _STANDARDS}
+    severity = None if len(strict) == len(namespaces) else Severity.WARN
     for name, standard in strict.items():
         text = f'is false while the namespace "{name}" enforces the standard "{standard}", which forbids every operand'
-        yield problem(
-            change.at("psa", "enabled"), text, severity=None if len(strict) == len(present) else Severity.WARN
-        )
+        yield problem(path, text, severity=severity)
+
+
+def _namespace_labels(change: Change) -> dict[str, Mapping[str, str]]:
+    """The labels of the operator's namespaces that exist."""
+    namespaces = {name: change.facts.get("Namespace", name) for name in change.facts.operator_namespaces}
+    return {name: labels_of(found) for name, found in namespaces.items() if isinstance(found, dict)}
 
 
 def _is_openshift(change: Change) -> bool:
-    """Whether the nodes, or the driver toolkit that only OpenShift has, say so."""
+    """True if the nodes show it, or the driver toolkit that only OpenShift has."""
     return change.flag("operator", "use_ocp_driver_toolkit") or any(map(is_openshift, change.facts.known("Node")))
 
 
@@ -154,55 +144,37 @@ _PORTS = {"dcgm": 5555, "dcgmExporter": 9400}
     rows=("C-35",),
 )
 def host_network(change: Change) -> Iterator[Problem]:
-    """On the host's network a port can be taken once: DCGM listens on 5555, its exporter on 9400.
+    """On the host's network only one pod can use a port: DCGM listens on 5555, its exporter on 9400.
 
-    A second listener leaves the pod pending or restarting. In a namespace whose pod security standard is baseline or
-    restricted such pods are refused altogether.
+    A second listener stays pending or restarts. In a namespace whose pod security standard is baseline or restricted
+    such pods are refused.
     """
-    if change.deleted:
-        return
+    strict = [
+        (name, labels[_ENFORCE])
+        for name, labels in _namespace_labels(change).items()
+        if labels.get(_ENFORCE) in _STANDARDS
+    ]
     for name in ("driver", *_PORTS):
         if not change.flag(name, "hostNetwork") or not change.flag(name, "enabled", default=True):
             continue
-        path = change.at(name, "hostNetwork")
-        if enforced := _enforced(change):
-            yield problem(
-                path,
-                f"is refused in {enforced}; Kubernetes would report: violates PodSecurity: host namespaces "
-                "(hostNetwork=true)",
-                "write hostNetwork: false, or set psa.enabled: true",
-            )
-        port = _PORTS.get(name)
+        path, port = change.at(name, "hostNetwork"), _PORTS.get(name)
+        if strict and not change.flag("psa", "enabled"):
+            namespace, standard = strict[0]
+            error = "violates PodSecurity: host namespaces (hostNetwork=true)"
+            text = f'is refused in namespace "{namespace}", which enforces pod security "{standard}"'
+            remedy = "write hostNetwork: false, or set psa.enabled: true"
+            yield problem(path, f"{text}; Kubernetes would report: {error}", remedy)
         if port and (other := _listener(change, port)):
-            yield problem(path, f"needs port {port} of each GPU node, which {other} takes already")
+            yield problem(path, f'needs port {port} of each GPU node, which pod "{full_name(other)}" uses already')
 
 
-def _enforced(change: Change) -> str:
-    """The operator's namespace, where pod security keeps pods off the host's network and the operator leaves it so."""
-    if change.flag("psa", "enabled"):
-        return ""
-    for name in change.facts.operator_namespaces:
-        level = lookup(
-            change.facts.get("Namespace", name), ("metadata", "labels", "pod-security.kubernetes.io/enforce")
-        )
-        if level in ("baseline", "restricted"):
-            return f'namespace "{name}", which enforces pod security "{level}"'
-    return ""
+def _listener(change: Change, port: int) -> Object | None:
+    """A pod outside the operator's namespaces that uses a port of its node."""
+    pods = (pod for pod in change.facts.known("Pod") if namespace_of(pod) not in change.facts.operator_namespaces)
+    return next((pod for pod in pods if _uses_port(pod, port)), None)
 
 
-def _listener(change: Change, port: int) -> str:
-    for pod in change.facts.known("Pod"):
-        if namespace_of(pod) not in change.facts.operator_namespaces and _takes(pod, port):
-            return f'pod "{namespace_of(pod)}/{name_of(pod)}"'
-    return ""
-
-
-def _takes(pod: Object, port: int) -> bool:
-    on_host = lookup(pod, ("spec", "hostNetwork")) is True
-    containers = lookup(pod, ("spec", "containers"))
-    for container in containers if isinstance(containers, list) else []:
-        ports = lookup(container, ("ports",))
-        for one in ports if isinstance(ports, list) else []:
-            if lookup(one, ("hostPort",)) == port or (on_host and lookup(one, ("containerPort",)) == port):
-                return True
-    return False
+def _uses_port(pod: Object, port: int) -> bool:
+    fields = ("hostPort", "containerPort") if lookup(pod, ("spec", "hostNetwork")) is True else ("hostPort",)
+    ports = [each for container in items_at(pod, ("spec", "containers")) for each in items_at(container, ("ports",))]
+    return any(lookup(each, (field,)) == port for each in ports for field in fields)

@@ -1,4 +1,4 @@
-"""Lifecycle: one ClusterPolicy at a time, and what must not be taken away under running pods."""
+"""Lifecycle: one ClusterPolicy at a time, and no removal of the driver under running pods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY, CLUSTER_POLICY_DELETION
-from policies.configuration.usage import counted, gpu_claims, gpu_pods, listed, the_nodes
+from policies.configuration.usage import counted_names, gpu_claims, gpu_pods, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
@@ -34,8 +34,8 @@ _USUAL_NAMES = ("cluster-policy", "gpu-cluster-policy")
 def one_cluster_policy(change: Change) -> Iterator[Problem]:
     """The operator follows the oldest ClusterPolicy and ignores every other, without an event and without an error.
 
-    Edits to an ignored one do nothing, which is found out node by node. Beside a GPUCluster the operator reconciles
-    neither, and what runs on the nodes is no longer looked after.
+    Edits of an ignored one have no effect. Beside a GPUCluster the operator reconciles neither of the two, and no longer
+    manages what runs on the nodes.
     """
     if not change.created:
         return
@@ -48,7 +48,7 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
             f'"{change.name}" and the GPUCluster "{clusters[0]}" exclude each other; the operator would report: '
             f'conflicting GPUCluster resource "{clusters[0]}" detected; ClusterPolicy and GPUCluster cannot co-exist'
         )
-        yield problem(_NAME, text, f'delete the GPUCluster "{clusters[0]}" first, or stay with it')
+        yield problem(_NAME, text, f'delete the GPUCluster "{clusters[0]}" first, or keep it')
     if change.name and not others and change.name not in _USUAL_NAMES:
         text = (
             f'"{change.name}" is allowed, but documentation and scripts patch clusterpolicies.nvidia.com/cluster-policy'
@@ -69,65 +69,48 @@ def deleted_without_pods(change: Change) -> Iterator[Problem]:
     """Deleting the ClusterPolicy deletes the driver, the device plugin and every other operand on every node at once.
 
     The driver's modules are in use and cannot be unloaded ("Failed to remove GPU"), pods that end stay Terminating, and
-    those that go on hold devices that nobody accounts for. Nodes come back by a reboot.
+    running pods keep devices that no component accounts for. Nodes recover by a reboot.
     """
-    if not change.deleted or lookup(change.object, ("metadata", "annotations", ALLOW_DELETION)) == "true":
+    if lookup(change.object, ("metadata", "annotations", ALLOW_DELETION)) == "true":
         return
     active = change.facts.cluster_policy()
     if isinstance(active, dict) and name_of(active) != change.name:
         return
-    pods = gpu_pods(change.facts.known("Pod"), change.facts.view)
-    claims = gpu_claims(change.facts.known("ResourceClaim"))
-    users = [counted(len(found), noun, listed(found)) for found, noun in ((pods, "pod"), (claims, "claim")) if found]
+    holders = (("pod", gpu_pods(change.facts)), ("claim", gpu_claims(change.facts)))
+    users = " and ".join(counted_names(noun, names) for noun, names in holders if names)
     if users:
-        text = (
-            f'"{change.name}" is deleted while GPUs are held by {" and ".join(users)}; the driver goes from under them'
-        )
+        text = f'"{change.name}" is deleted while GPUs are held by {users}; this removes the driver under them'
         yield problem(_NAME, text, severity=change.facts.cluster_policy_deletion)
 
 
 @CLUSTER_POLICY.rule(
     "GA108",
-    "The driver must not be switched off under running nodes",
+    "The driver must not be disabled on running nodes",
     default=Severity.WARN,
     remedy="drain the nodes first",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go, controllers/nvidiadriver_controller.go",
     rows=("A-05", "A-06"),
 )
 def driver_kept(change: Change) -> Iterator[Problem]:
-    """The operator removes the driver's DaemonSets at once, and with them the modules under running pods.
+    """The operator removes the driver's DaemonSets at once, and with them the modules that running pods use.
 
     Switching `useNvidiaDriverCRD` off makes every NVIDIADriver `disabled` and replaces their DaemonSets by one with the
     settings of the ClusterPolicy, which may be another driver.
     """
-    if change.old is None or change.deleted:
+    if change.old is None:
         return
-    if change.before("driver", "enabled") is not False and change.value("driver", "enabled") is False:
-        yield from _driver_disabled(change)
-    if change.before("driver", "useNvidiaDriverCRD") is True and not change.flag("driver", "useNvidiaDriverCRD"):
-        yield from _driver_resources_disabled(change)
-
-
-def _driver_disabled(change: Change) -> Iterator[Problem]:
-    path = change.at("driver", "enabled")
-    if change.facts.all("Node") is UNKNOWN:
-        yield problem(path, "takes the driver from every node that has it; which nodes do is not known here")
-        return
-    nodes = change.facts.nodes_with("nvidia.com/gpu.deploy.driver", "true")
-    if nodes:
-        text = f"takes the driver from {the_nodes(nodes)}, under the pods that run there"
-        yield problem(path, text)
-
-
-def _driver_resources_disabled(change: Change) -> Iterator[Problem]:
-    path = change.at("driver", "useNvidiaDriverCRD")
-    remedy = "delete the NVIDIADrivers first, or leave it true"
-    if change.facts.all("NVIDIADriver") is UNKNOWN:
-        yield problem(path, "disables every NVIDIADriver; which there are is not known here", remedy)
-        return
-    drivers = [name_of(driver) for driver in change.facts.known("NVIDIADriver")]
-    if drivers:
-        text = (
-            f"disables {counted(len(drivers), 'NVIDIADriver', listed(drivers))} and replaces the driver on their nodes"
-        )
-        yield problem(path, text, remedy)
+    driver, facts = change.section("driver"), change.facts
+    if driver.before("enabled") is not False and driver.value("enabled") is False:
+        path, nodes = driver.at("enabled"), facts.nodes_with("nvidia.com/gpu.deploy.driver", "true")
+        if facts.all("Node") is UNKNOWN:
+            yield problem(path, "removes the driver from every node that has it; the nodes are not known here")
+        elif nodes:
+            yield problem(path, f"removes the driver from {the_nodes(nodes)}, under the pods that run there")
+    if driver.before("useNvidiaDriverCRD") is True and not driver.flag("useNvidiaDriverCRD"):
+        path, remedy = driver.at("useNvidiaDriverCRD"), "delete the NVIDIADrivers first, or leave it true"
+        names = [name_of(each) for each in facts.known("NVIDIADriver")]
+        if facts.all("NVIDIADriver") is UNKNOWN:
+            yield problem(path, "disables every NVIDIADriver; which ones exist is not known here", remedy)
+        elif names:
+            text = f"disables {counted_names('NVIDIADriver', names)} and replaces the driver on their nodes"
+            yield problem(path, text, remedy)

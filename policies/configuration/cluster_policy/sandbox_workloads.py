@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
-from policies.configuration.usage import counted, listed
+from policies.configuration.usage import counted_names, quoted_names, the_nodes
 from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS, node_workload
 from policies.kubernetes.nodes import labels_of
@@ -38,7 +38,7 @@ _VGPU_MANAGER = "write vgpuManager.enabled: true with repository, image and vers
 
 def runs_sandboxes(change: Change) -> bool:
     """Whether the object is to run sandbox workloads; never while it is deleted."""
-    return change.flag("sandboxWorkloads", "enabled") and not change.deleted
+    return change.flag("sandboxWorkloads", "enabled")
 
 
 def mode_of(change: Change) -> str:
@@ -64,7 +64,7 @@ def sandbox_enabled(change: Change) -> Iterator[Problem]:
     Nothing changes in the cluster, so this only warns. The Helm chart enables most of them in advance; several of those
     together are not reported.
     """
-    if change.deleted or runs_sandboxes(change):
+    if runs_sandboxes(change):
         return
     from_chart = sum(_is_enabled(change, component) for component in _CHART) > 1
     for component in _COMPONENTS:
@@ -160,7 +160,7 @@ def _labelled_for_vgpu(change: Change) -> Iterator[Problem]:
 
 def _needed(component: str, nodes: list[str], remedy: str, change: Change) -> Problem:
     need = "needs" if len(nodes) == 1 else "need"
-    text = f"is true, but {component} is not enabled, and {counted(len(nodes), 'node', listed(nodes))} {need} it"
+    text = f"is true, but {component} is not enabled, and {counted_names('node', nodes)} {need} it"
     return problem(change.at("sandboxWorkloads", "enabled"), text, remedy, severity=Severity.WARN)
 
 
@@ -204,7 +204,7 @@ def nodes_fit_workloads(change: Change) -> Iterator[Problem]:
     path = change.at("sandboxWorkloads", "defaultWorkload")
     mislabelled = [node for node in nodes if labels_of(node).get(WORKLOAD_CONFIG, "container") not in WORKLOADS]
     if mislabelled:
-        values = listed(sorted({labels_of(node)[WORKLOAD_CONFIG] for node in mislabelled}))
+        values = quoted_names(sorted({labels_of(node)[WORKLOAD_CONFIG] for node in mislabelled}))
         text = f'"{default}" applies to {_named(mislabelled)}, whose label {WORKLOAD_CONFIG} is {values}, which is no workload'
         yield problem(path, text, f"label them with one of {', '.join(WORKLOADS)}")
     cut = [
@@ -218,15 +218,13 @@ def nodes_fit_workloads(change: Change) -> Iterator[Problem]:
     families = [labels_of(node).get(FAMILY_LABEL) for node in nodes]
     manages = mode_of(change) == "kata" and change.flag("ccManager", "enabled") and _wants_confidence(change)
     if manages and all(families) and not any(family in _CONFIDENTIAL for family in families):
-        text = (
-            f"needs GPUs of Hopper or later, and {_named(nodes)} have only {listed(sorted({str(f) for f in families}))}"
-        )
+        text = f"needs GPUs of Hopper or later, and {_named(nodes)} have only {quoted_names(sorted({str(f) for f in families}))}"
         text = text.replace(" have only ", " has only ") if len(nodes) == 1 else text
         yield problem(change.at("ccManager", "enabled"), text, 'disable it, or write defaultMode: "off"')
 
 
 def _named(nodes: list[Object]) -> str:
-    return counted(len(nodes), "GPU node", listed([name_of(node) for node in nodes]))
+    return the_nodes(nodes, "GPU node")
 
 
 def _is_cut(node: Object) -> bool:

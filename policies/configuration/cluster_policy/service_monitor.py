@@ -9,22 +9,20 @@ from policies.checks import Problem, problem
 from policies.configuration.checks import COMPONENTS
 from policies.configuration.cluster_policy.dcgm_exporter import exports_metrics
 from policies.decision import Severity
-from policies.kubernetes.misspellings import closest
+from policies.kubernetes.misspellings import write_closest
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import items_at, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.configuration.change import Change
+    from policies.configuration.change import Change, Section
     from policies.kubernetes.objects import Object
     from policies.kubernetes.paths import FieldPath
 
-_MONITOR = ("dcgmExporter", "serviceMonitor")
-_SERVICE = ("dcgmExporter", "service")
 _CRD = "servicemonitors.monitoring.coreos.com"
 _OWN_MONITORS = ("nvidia-dcgm-exporter", "nvidia-dcgm-exporter-dra")
-"""What the operator calls its ServiceMonitor, and the label `app` of what it selects; the second for a GPUCluster."""
+"""The operator's ServiceMonitor and the label `app` of the Service that it selects; the second one for a GPUCluster."""
 
 _DURATION = re.compile(
     r"(?:([0-9]+)y)?(?:([0-9]+)w)?(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?(?:([0-9]+)ms)?"
@@ -49,27 +47,26 @@ _CHOICES = {
     rows=("I-09", "I-10", "I-11", "I-12", "I-13", "I-16"),
 )
 def scrapable(change: Change) -> Iterator[Problem]:
-    """The ServiceMonitor is made as it is written, and rejected later by somebody else.
+    """The ServiceMonitor is created as it is written, and rejected later.
 
-    The Prometheus operator drops one whose timeout is longer than its interval, with a line in its log and nothing
-    else; without its CRD the GPU Operator makes none. A Service of a type that does not exist keeps the whole state of
-    the exporter from becoming ready.
+    The Prometheus operator ignores one whose timeout is longer than its interval, with only a line in its log. Without
+    its CRD the GPU Operator creates none. A Service of an unknown type keeps the state of the exporter from becoming
+    ready.
     """
     if not exports_metrics(change):
         return
+    service, monitor = change.section("dcgmExporter", "service"), change.section("dcgmExporter", "serviceMonitor")
     for field, known in _CHOICES.items():
-        value = change.text(*_SERVICE, field)
+        value = service.text(field)
         if value and value not in known:
-            guess = closest(value, known)
-            text = f'"{value}" is none of {", ".join(known)}; the API server would refuse the exporter\'s Service'
-            yield problem(change.at(*_SERVICE, field), text, f"write {guess or known[0]}")
-    durations = {field: change.value(*_MONITOR, field) for field in ("interval", "scrapeTimeout")}
-    for field, value in durations.items():
-        yield from _malformed(change.at(*_MONITOR, field), value)
-    if change.flag(*_MONITOR, "enabled"):
-        yield from _slow(change, durations["interval"], durations["scrapeTimeout"])
-        yield from _unseen(change)
-        yield from _doubled(change)
+            text = f'"{value}" is not one of {", ".join(known)}; the API server would refuse the exporter\'s Service'
+            yield problem(service.at(field), text, write_closest(value, known, f'write "{known[0]}"'))
+    for field in ("interval", "scrapeTimeout"):
+        yield from _malformed(monitor.at(field), monitor.value(field))
+    if monitor.flag("enabled"):
+        yield from _slow(monitor)
+        yield from _unseen(monitor)
+        yield from _doubled(monitor)
 
 
 def _malformed(path: FieldPath, value: Any) -> Iterator[Problem]:
@@ -78,52 +75,43 @@ def _malformed(path: FieldPath, value: Any) -> Iterator[Problem]:
         yield problem(path, text, "write a duration such as 15s, or remove it", severity=Severity.WARN)
     elif isinstance(value, str) and _milliseconds(value) is None:
         unit = f"write {value}s" if value.isascii() and value.isdigit() else "write a duration such as 15s or 1m30s"
-        yield problem(path, f'"{value}" is no duration of Prometheus; the API server refuses it', unit)
+        yield problem(path, f'"{value}" is not a duration of Prometheus; the API server refuses it', unit)
 
 
-def _slow(change: Change, interval: Any, timeout: Any) -> Iterator[Problem]:
-    """A timeout that is longer than the interval; where no interval is set, than Prometheus' own."""
-    path, waits = change.at(*_MONITOR, "scrapeTimeout"), _milliseconds(timeout)
-    scrapes = _milliseconds(interval)
-    if not waits or not isinstance(timeout, str):
-        return
-    if scrapes:
-        if waits > scrapes:
-            error = f'scrapeTimeout "{timeout}" greater than scrapeInterval "{interval}"'
-            text = (
-                f"{timeout} is longer than the interval; the Prometheus operator would drop the ServiceMonitor: {error}"
-            )
-            yield problem(path, text, f"write interval: {timeout} or more, or scrapeTimeout: {interval} or less")
-        return
-    own = [lookup(prometheus, ("spec", "scrapeInterval")) or "30s" for prometheus in change.facts.known("Prometheus")]
-    shortest = min((found for text in own if (found := _milliseconds(text))), default=_USUAL_INTERVAL)
-    if waits > shortest:
-        whose = (
-            "the interval of Prometheus"
-            if own
-            else "30s, the usual interval of Prometheus, whose own is not known here"
-        )
-        text = f"{timeout} is longer than {whose}, and no interval is set"
-        yield problem(path, text, f"write interval: {timeout} beside it", severity=Severity.WARN)
+def _slow(monitor: Section) -> Iterator[Problem]:
+    """A timeout that is longer than the interval; if no interval is set, than that of Prometheus."""
+    path, interval, timeout = monitor.at("scrapeTimeout"), monitor.text("interval"), monitor.text("scrapeTimeout")
+    waits, scrapes = _milliseconds(timeout), _milliseconds(interval)
+    if waits and scrapes and waits > scrapes:
+        error = f'scrapeTimeout "{timeout}" greater than scrapeInterval "{interval}"'
+        text = f"{timeout} is longer than the interval; the Prometheus operator would drop the ServiceMonitor: {error}"
+        yield problem(path, text, f"write interval: {timeout} or more, or scrapeTimeout: {interval} or less")
+    elif waits and not scrapes:
+        prometheuses = monitor.change.facts.known("Prometheus")
+        own = [lookup(prometheus, ("spec", "scrapeInterval")) or "30s" for prometheus in prometheuses]
+        shortest = min((found for text in own if (found := _milliseconds(text))), default=_USUAL_INTERVAL)
+        whose = "the interval of Prometheus" if own else "30s, the usual interval of Prometheus"
+        if waits > shortest:
+            text = f"{timeout} is longer than {whose}, and no interval is set"
+            yield problem(path, text, f"write interval: {timeout} beside it", severity=Severity.WARN)
 
 
-def _unseen(change: Change) -> Iterator[Problem]:
-    """A ServiceMonitor that is not made, or that no Prometheus looks for."""
-    if change.facts.get("CustomResourceDefinition", _CRD) is None:
-        text = f"has no effect, because the cluster has no {_CRD}; the operator makes no ServiceMonitor without it"
-        remedy = "install the Prometheus operator first"
-        yield problem(change.at(*_MONITOR, "enabled"), text, remedy, severity=Severity.WARN)
-    labels = {"app": _own(change), **change.mapping(*_MONITOR, "additionalLabels")}
-    wanted = [_wanted_labels(prometheus) for prometheus in change.facts.known("Prometheus")]
+def _unseen(monitor: Section) -> Iterator[Problem]:
+    """A ServiceMonitor that is not created, or that no Prometheus selects."""
+    facts = monitor.change.facts
+    if facts.get("CustomResourceDefinition", _CRD) is None:
+        text = f"has no effect, because the cluster has no {_CRD}; the operator creates no ServiceMonitor without it"
+        yield problem(monitor.at("enabled"), text, "install the Prometheus operator first", severity=Severity.WARN)
+    labels = {"app": _own_name(monitor), **monitor.mapping("additionalLabels")}
+    wanted = [_wanted_labels(prometheus) for prometheus in facts.known("Prometheus")]
     if wanted and all(selector and not selector.items() <= labels.items() for selector in wanted):
         missing = ", ".join(f"{key}: {value}" for key, value in wanted[0].items() if labels.get(key) != value)
         text = f"the ServiceMonitor lacks the label {missing}, by which Prometheus here selects ServiceMonitors"
-        remedy = f"write additionalLabels: {{{missing}}}"
-        yield problem(change.at(*_MONITOR), text, remedy, severity=Severity.WARN)
+        yield problem(monitor.at(), text, f"write additionalLabels: {{{missing}}}", severity=Severity.WARN)
 
 
 def _wanted_labels(prometheus: Object) -> dict[str, str]:
-    """The labels that a ServiceMonitor needs for a Prometheus; empty where it wants none, or something else."""
+    """The labels that a ServiceMonitor needs for a Prometheus; empty if it needs none, or expressions."""
     selector = lookup(prometheus, ("spec", "serviceMonitorSelector"))
     labels = lookup(selector, ("matchLabels",))
     if not isinstance(labels, dict) or lookup(selector, ("matchExpressions",)):
@@ -131,32 +119,30 @@ def _wanted_labels(prometheus: Object) -> dict[str, str]:
     return {key: value for key, value in labels.items() if isinstance(value, str)}
 
 
-def _doubled(change: Change) -> Iterator[Problem]:
-    for monitor in change.facts.known("ServiceMonitor"):
-        selected = lookup(monitor, ("spec", "selector", "matchLabels", "app"))
-        if selected == _own(change) and name_of(monitor) not in _OWN_MONITORS and _looks_here(change, monitor):
-            name = f"{namespace_of(monitor)}/{name_of(monitor)}".strip("/")
-            text = f'the ServiceMonitor "{name}" scrapes the exporter already, so every series would be there twice'
+def _doubled(monitor: Section) -> Iterator[Problem]:
+    for other in monitor.change.facts.known("ServiceMonitor"):
+        selects_exporter = lookup(other, ("spec", "selector", "matchLabels", "app")) == _own_name(monitor)
+        if selects_exporter and name_of(other) not in _OWN_MONITORS and _selects_here(monitor.change, other):
+            name = f"{namespace_of(other)}/{name_of(other)}".strip("/")
+            text = f'the ServiceMonitor "{name}" scrapes the exporter already, so every series would exist twice'
             remedy = "delete that ServiceMonitor, or write enabled: false"
-            yield problem(change.at(*_MONITOR, "enabled"), text, remedy, severity=Severity.WARN)
+            yield problem(monitor.at("enabled"), text, remedy, severity=Severity.WARN)
 
 
-def _looks_here(change: Change, monitor: Object) -> bool:
-    """Whether a ServiceMonitor selects Services of the operator's namespace."""
+def _selects_here(change: Change, monitor: Object) -> bool:
+    """True if a ServiceMonitor selects Services of the operator's namespace."""
     selector = lookup(monitor, ("spec", "namespaceSelector"))
-    names = lookup(selector, ("matchNames",))
-    if lookup(selector, ("any",)) is True:
-        return True
-    seen = names if isinstance(names, list) and names else [namespace_of(monitor)]
-    return any(namespace in change.facts.operator_namespaces for namespace in seen)
+    namespaces = items_at(selector, ("matchNames",)) or [namespace_of(monitor)]
+    operators = change.facts.operator_namespaces
+    return lookup(selector, ("any",)) is True or any(each in operators for each in namespaces)
 
 
-def _own(change: Change) -> str:
-    return _OWN_MONITORS[change.kind == "GPUCluster"]
+def _own_name(monitor: Section) -> str:
+    return _OWN_MONITORS[monitor.change.kind == "GPUCluster"]
 
 
 def _milliseconds(text: Any) -> int | None:
-    """A duration as Prometheus writes it; None for what is none."""
+    """A duration as Prometheus writes it; None if it is not valid."""
     match = _DURATION.fullmatch(text) if isinstance(text, str) and text else None
     if match is None:
         return 0 if text == "0" else None

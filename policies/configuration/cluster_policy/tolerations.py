@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import COMPONENTS
-from policies.configuration.usage import counted, listed
+from policies.configuration.usage import counted_names
 from policies.decision import Severity
-from policies.kubernetes.misspellings import closest
+from policies.kubernetes.misspellings import write_closest
 from policies.kubernetes.names import is_label_key, is_label_value
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
@@ -62,7 +62,7 @@ def taints_tolerated(change: Change) -> Iterator[Problem]:
         if tolerates_taint(tolerated, {"key": key, "value": value, "effect": effect}):
             continue
         shown = f"{key}{'=' if value else ''}{value}:{effect}"
-        text = f"leaves the taint {shown} of {counted(len(names), 'GPU node', listed(names))} untolerated"
+        text = f"leaves the taint {shown} of {counted_names('GPU node', names)} untolerated"
         replaced = key == GPU_RESOURCE and bool(written)
         result = (
             "; operands would leave these nodes, and no GPU would be offered" if replaced else "; no operand runs there"
@@ -104,9 +104,9 @@ def _text(item: Any, field: str) -> str:
     rows=("E-19",),
 )
 def toleration_syntax(change: Change) -> Iterator[Problem]:
-    """The resource takes any toleration; the API server refuses the DaemonSets made with an impossible one.
+    """The CRD accepts any toleration; the API server refuses the DaemonSets of all operands if one is invalid.
 
-    That refuses all operands at once, and it is told only in the operator's log.
+    Only the operator's log shows the reason.
     """
     steps = ("tolerations",) if change.kind == "NVIDIADriver" else _ANY
     for index, item in enumerate(change.items(*steps)):
@@ -116,13 +116,12 @@ def toleration_syntax(change: Change) -> Iterator[Problem]:
 
 
 def _mistakes(item: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """The field, what is wrong with it and what to do, for everything that Kubernetes does not allow."""
+    """The field, the message and the remedy of each value that Kubernetes does not allow."""
     key, value, effect, operator = (_text(item, field) for field in ("key", "value", "effect", "operator"))
-    comparing = operator in _COMPARING
-    if operator and operator not in _OPERATORS and not comparing:
-        yield "operator", f'"{operator}" is neither "Exists" nor "Equal"', _write(operator, _OPERATORS)
+    if operator and operator not in (*_OPERATORS, *_COMPARING):
+        yield "operator", f'"{operator}" is neither "Exists" nor "Equal"', _write_one(operator, _OPERATORS)
     if effect and effect not in _EFFECTS:
-        yield "effect", f'"{effect}" is no effect of a taint', _write(effect, _EFFECTS)
+        yield "effect", f'"{effect}" is not an effect of a taint', _write_one(effect, _EFFECTS)
     if key and not is_label_key(key):
         yield "key", f'"{key}" cannot be the key of a taint', "write the key as the node's taint has it"
     if not key and operator in ("", "Equal"):
@@ -134,10 +133,9 @@ def _mistakes(item: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     elif operator in ("", "Equal") and not is_label_value(value):
         yield "value", f'"{value}" cannot be the value of a taint', "write the value as the node's taint has it"
     if item.get("tolerationSeconds") is not None and effect != "NoExecute":
-        text = "only goes with effect: NoExecute, since only that takes running pods off a node"
+        text = "needs effect: NoExecute, because only that evicts running pods"
         yield "tolerationSeconds", text, "remove tolerationSeconds, or write effect: NoExecute"
 
 
-def _write(text: str, known: tuple[str, ...]) -> str:
-    guess = closest(text, known)
-    return f'write "{guess}"' if guess else f"write one of {', '.join(known)}"
+def _write_one(text: str, known: tuple[str, ...]) -> str:
+    return write_closest(text, known, f"write one of {', '.join(known)}")

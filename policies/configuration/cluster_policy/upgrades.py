@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
+from policies.configuration.change import Change, Section
 from policies.configuration.checks import COMPONENTS
-from policies.configuration.usage import counted, gpu_pods, listed
+from policies.configuration.components.driver import drivers_of
+from policies.configuration.usage import counted_names, gpu_pods
 from policies.decision import Severity
 from policies.kubernetes.label_selectors import LabelSelectorError, parse_label_selector
 from policies.kubernetes.objects import Object, controller_of, namespace_of
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.configuration.change import Change
 
 __all__ = ["UpgradePolicy", "percentage", "upgrade_policy", "whole_number"]
 
@@ -26,69 +27,42 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
-class UpgradePolicy:
-    """The `upgradePolicy` of an object, wherever its kind has it."""
+class UpgradePolicy(Section):
+    """The `upgradePolicy` of a ClusterPolicy's driver or of an NVIDIADriver."""
 
-    fields: dict[str, Any]
-    path: FieldPath
-    runs: bool
-    """Whether upgrades are done by themselves; without, the rest of the policy is not read."""
+    @property
+    def runs(self) -> bool:
+        """True if upgrades are automatic; otherwise the rest of the policy is not read."""
+        return self.flag("autoUpgrade", default=self.change.kind == "NVIDIADriver")
 
-    def value(self, *steps: str) -> Any:
-        """What is at a path of the policy; None where nothing is."""
-        return lookup(self.fields, steps)
-
-    def text(self, *steps: str) -> str:
-        """The text at a path of the policy; empty where there is none."""
-        value = self.value(*steps)
-        return value if isinstance(value, str) else ""
-
-    def number(self, *steps: str) -> int | None:
-        """The whole number at a path of the policy; None where there is none."""
-        value = self.value(*steps)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-    def at(self, *steps: str) -> FieldPath:
-        """The path of a field, as the object has it."""
-        return FieldPath((*self.path, *steps))
+    @property
+    def drains(self) -> bool:
+        """True if upgrades drain nodes."""
+        return self.value("drain", "enable") is True
 
 
 def upgrade_policy(change: Change) -> UpgradePolicy | None:
-    """The upgrade policy of a ClusterPolicy or an NVIDIADriver; None where there is none, or nobody reads it.
+    """The upgrade policy of a ClusterPolicy or an NVIDIADriver; None if it is missing or not read.
 
-    A ClusterPolicy that leaves the driver to the host or to NVIDIADrivers has an upgrade policy in vain.
+    If the driver is the host's or that of NVIDIADrivers, the upgrade policy of a ClusterPolicy is not read.
     """
-    steps = {"ClusterPolicy": ("driver", "upgradePolicy"), "NVIDIADriver": ("upgradePolicy",)}.get(change.kind)
-    if steps is None:
-        return None
-    fields = change.mapping(*steps)
-    by_default = change.kind == "NVIDIADriver"
-    if not fields or (not by_default and not _drives(change)):
-        return None
-    return UpgradePolicy(fields, change.at(*steps), change.flag(*steps, "autoUpgrade", default=by_default))
-
-
-def _drives(change: Change) -> bool:
-    return change.flag("driver", "enabled", default=True) and not change.flag("driver", "useNvidiaDriverCRD")
+    driver = next(drivers_of(change), None)
+    steps = (*driver.steps, "upgradePolicy") if driver is not None else ()
+    return UpgradePolicy(change, steps) if steps and change.mapping(*steps) else None
 
 
 def percentage(value: Any) -> int | None:
-    """The number of a percentage such as "25%"; None for what Kubernetes does not read as one."""
+    """The number of a percentage such as "25%"; None for a value that Kubernetes does not read as one."""
     match = _PERCENTAGE.fullmatch(value) if isinstance(value, str) else None
     return int(match[1]) if match else None
 
 
 def whole_number(text: str) -> int | None:
-    """The number that a text is; None for what Go does not read as a whole number."""
+    """The number that a text is; None for a text that Go does not read as a whole number."""
     return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
 
 
 _NOT_READ = "; it is not read while autoUpgrade is false"
-
-
-def _unless_idle(policy: UpgradePolicy) -> Severity | None:
-    """What a mistake in a policy that is not in force amounts to."""
-    return None if policy.runs else Severity.WARN
 
 
 @COMPONENTS.rule(
@@ -101,20 +75,26 @@ def _unless_idle(policy: UpgradePolicy) -> Severity | None:
     rows=("E-01", "E-02", "E-03"),
 )
 def unavailable_nodes(change: Change) -> Iterator[Problem]:
-    """The upgrade controller computes how many nodes it may take out; text that is no percentage stops it each time.
+    """The upgrade controller computes how many nodes may be unavailable; a text that is not a percentage stops it.
 
-    Zero is understood and means that no node may ever be upgraded, so a new driver version is never rolled out, and
-    nothing says so.
+    Zero means that no node may ever be upgraded, so a new driver version is silently never rolled out.
     """
     policy = upgrade_policy(change)
     if policy is None:
         return
-    value, severity, idle = policy.value("maxUnavailable"), _unless_idle(policy), "" if policy.runs else _NOT_READ
-    path = policy.at("maxUnavailable")
-    share = percentage(value)
+    path, value, share = (
+        policy.at("maxUnavailable"),
+        policy.value("maxUnavailable"),
+        percentage(policy.value("maxUnavailable")),
+    )
     number = policy.number("maxUnavailable") if share is None else share
+    idle, severity = ("", None) if policy.runs else (_NOT_READ, Severity.WARN)
     if isinstance(value, str) and share is None:
-        yield _unreadable(policy, value, severity, idle)
+        whole = whole_number(value)
+        cause = f'invalid value "{value}"' if value.endswith("%") else "invalid type: string is not a percentage"
+        text = f'is "{value}"; the operator would report: invalid value for IntOrString: {cause}{idle}'
+        remedy = None if whole is None else f'write {whole}, without quotes, or "{whole}%"'
+        yield problem(path, text, remedy, severity=severity)
     elif number is not None and number < 0:
         yield problem(path, f"is {value}; no upgrade would ever start{idle}", severity=severity)
     elif number == 0 and policy.runs:
@@ -123,14 +103,6 @@ def unavailable_nodes(change: Change) -> Iterator[Problem]:
     elif share is not None and share > 100:
         text = f"is {value}, which allows all nodes to be unavailable at once"
         yield problem(path, text, 'write "100%", or a smaller share', severity=Severity.WARN)
-
-
-def _unreadable(policy: UpgradePolicy, value: str, severity: Severity | None, idle: str) -> Problem:
-    number = whole_number(value)
-    cause = f'invalid value "{value}"' if value.endswith("%") else "invalid type: string is not a percentage"
-    text = f'is "{value}"; the operator would report: invalid value for IntOrString: {cause}{idle}'
-    remedy = None if number is None else f'write {number}, without quotes, or "{number}%"'
-    return problem(policy.at("maxUnavailable"), text, remedy, severity=severity)
 
 
 @COMPONENTS.rule(
@@ -142,9 +114,9 @@ def _unreadable(policy: UpgradePolicy, value: str, severity: Severity | None, id
     rows=("E-04", "E-05"),
 )
 def parallel_upgrades(change: Change) -> Iterator[Problem]:
-    """Zero does not switch upgrades off: it means without limit, and only `maxUnavailable` holds them back.
+    """Zero does not disable upgrades: it means without limit, and only `maxUnavailable` limits them.
 
-    `maxUnavailable` also caps a larger number of parallel upgrades, silently.
+    `maxUnavailable` also silently caps a larger number of parallel upgrades.
     """
     policy = upgrade_policy(change)
     if policy is None or not policy.runs:
@@ -168,37 +140,33 @@ def parallel_upgrades(change: Change) -> Iterator[Problem]:
     rows=("E-06", "E-08"),
 )
 def pod_selectors(change: Change) -> Iterator[Problem]:
-    """The selectors are text, which nobody reads before the first upgrade; then the node ends in upgrade-failed.
+    """The selectors are parsed at the first upgrade only; then the node ends in upgrade-failed.
 
-    The operator adds `,nvidia.com/gpu-driver-upgrade-drain.skip!=true` to the one of `drain`, so a comma at the end is a
-    mistake as well. Waiting for completion needs a selector; without one nothing is waited for, whatever the timeout.
+    The operator appends `,nvidia.com/gpu-driver-upgrade-drain.skip!=true` to the one of `drain`, so a comma at the end is a
+    mistake as well. Waiting for completion needs a selector; without one the timeout has no effect.
     """
     policy = upgrade_policy(change)
     if policy is None:
         return
     for step in ("drain", "waitForCompletion"):
         selector = policy.text(step, "podSelector")
-        in_force = policy.runs and (step != "drain" or policy.value("drain", "enable") is True)
+        switch = "autoUpgrade" if not policy.runs else "drain.enable" if step == "drain" and not policy.drains else ""
+        idle = f"; it is not read while {switch} is false" if switch else ""
         try:
             parse_label_selector(selector)
         except LabelSelectorError as error:
-            idle = (
-                ""
-                if in_force
-                else f"; it is not read while {'drain.enable' if policy.runs else 'autoUpgrade'} is false"
-            )
-            text = f'"{selector}" is no label selector: {error}{idle}'
-            yield problem(policy.at(step, "podSelector"), text, severity=None if in_force else Severity.WARN)
+            text = f'"{selector}" is not a label selector: {error}{idle}'
+            yield problem(policy.at(step, "podSelector"), text, severity=Severity.WARN if idle else None)
     timeout = policy.number("waitForCompletion", "timeoutSeconds") or 0
     if policy.runs and timeout > 0 and not policy.text("waitForCompletion", "podSelector"):
-        text = f"is {timeout}, but without a podSelector no pod is waited for, so it has no effect"
+        text = f"is {timeout}, but has no effect without a podSelector"
         remedy = "write waitForCompletion.podSelector too, or remove the timeout"
         yield problem(policy.at("waitForCompletion", "timeoutSeconds"), text, remedy, severity=Severity.WARN)
 
 
 _VERSION = re.compile(r"(?:gpu-operator-)?v?(\d+)\.(\d+)\.\d+")
 _PANICS_UP_TO = (26, 3)
-"""The last operator that reads `drain` without looking whether it is there."""
+"""The last operator that reads `drain` without a check."""
 _CHART = {"maxParallelUpgrades": 1, "maxUnavailable": "25%"}
 """What the Helm chart and OpenShift's console write into every upgrade policy."""
 
@@ -212,42 +180,34 @@ _CHART = {"maxParallelUpgrades": 1, "maxUnavailable": "25%"}
     rows=("E-07", "E-09"),
 )
 def pods_in_the_way(change: Change) -> Iterator[Problem]:
-    """A driver is replaced after the GPU pods of its node are gone; a timeout of zero waits for that for ever.
+    """A driver is replaced when no GPU pod runs on its node; with a timeout of zero the operator waits without end.
 
-    Pods without a controller are not deleted unless `podDeletion.force` or a forced drain says so, because nobody would
-    make them again, and pods with emptyDir volumes not without `deleteEmptyDir`, because their content would be lost. The
-    node then ends in upgrade-failed, cordoned.
+    Pods without a controller are deleted only with `podDeletion.force` or a forced drain, because they are not created
+    again. Pods with emptyDir volumes are deleted only with `deleteEmptyDir`, because their content is lost. Otherwise the
+    node ends in upgrade-failed, cordoned.
     """
     policy = upgrade_policy(change)
     if policy is None or not policy.runs:
         return
     for step in ("podDeletion", "drain"):
-        reached = step == "podDeletion" or policy.value("drain", "enable") is True
-        if reached and policy.number(step, "timeoutSeconds") == 0:
-            text = "is 0, which means to wait without end; one pod that does not go keeps its node cordoned"
+        if (step == "podDeletion" or policy.drains) and policy.number(step, "timeoutSeconds") == 0:
+            text = "is 0, which means to wait without end; one pod that does not end keeps its node cordoned"
             yield problem(policy.at(step, "timeoutSeconds"), text)
     if change.kind != "ClusterPolicy":
         return
     for field, stops_at, what, remedy in _STOPS:
-        pods = (
-            [] if _allows(policy, field) else gpu_pods(filter(stops_at, change.facts.known("Pod")), change.facts.view)
+        is_allowed = policy.value("podDeletion", field) is True or (
+            policy.drains and policy.value("drain", field) is True
         )
+        pods = [] if is_allowed else gpu_pods(change.facts, stops_at)
         if pods:
-            blocking = counted(len(pods), "pod", listed(pods))
-            run, have = ("runs", "has") if len(pods) == 1 else ("run", "have")
-            text = f"upgrades stop in upgrade-failed where {blocking} {run}, which {have} {what}"
+            text = f"upgrades stop in upgrade-failed at pods with {what}: {counted_names('pod', pods)}"
             yield problem(policy.at("podDeletion", field), text, remedy)
 
 
 def _has_empty_dir(pod: Object) -> bool:
     volumes = lookup(pod, ("spec", "volumes"))
     return isinstance(volumes, list) and any(lookup(volume, ("emptyDir",)) is not None for volume in volumes)
-
-
-def _allows(policy: UpgradePolicy, field: str) -> bool:
-    """True if the deletion of pods, or the drain after it, deletes pods that it would spare without a field."""
-    drains = policy.value("drain", "enable") is True and policy.value("drain", field) is True
-    return drains or policy.value("podDeletion", field) is True
 
 
 def _has_no_controller(pod: Object) -> bool:
@@ -280,10 +240,10 @@ _STOPS = (
     rows=("E-10", "E-11", "J-15"),
 )
 def upgrades_run(change: Change) -> Iterator[Problem]:
-    """With sandbox workloads enabled the upgrade controller does nothing, and takes its labels from the nodes.
+    """With sandbox workloads enabled the upgrade controller does nothing, and removes its labels from the nodes.
 
-    Operators up to 26.3 read `drain` without looking whether it is there, and crash again and again where it is not.
-    What the Helm chart writes into every policy is not taken as a wish for upgrades.
+    Operators up to 26.3 read `drain` without a check, and crash again and again if it is missing. The values that the
+    Helm chart writes into every policy do not count as a wish for upgrades.
     """
     policy = upgrade_policy(change)
     if policy is None or not policy.runs or change.kind != "ClusterPolicy":
@@ -294,16 +254,15 @@ def upgrades_run(change: Change) -> Iterator[Problem]:
     version = None if isinstance(policy.value("drain"), dict) else _operator_version(change)
     if version is not None and version <= _PANICS_UP_TO:
         text = (
-            f"is true without drain, and the operator is {version[0]}.{version[1]}; "
-            "up to 26.3 it would crash in a loop with a nil pointer dereference"
+            f"is true without drain, and operator {version[0]}.{version[1]} would crash with a nil pointer dereference"
         )
         yield problem(path, text, "write drain: {enable: false} beside it")
 
 
 def _is_customised(policy: UpgradePolicy) -> bool:
     changed = any(policy.value(field) not in (None, usual) for field, usual in _CHART.items())
-    switched_on = policy.value("drain", "enable") is True or policy.value("podDeletion", "force") is True
-    return changed or switched_on or policy.text("waitForCompletion", "podSelector") != ""
+    selects = policy.text("waitForCompletion", "podSelector") != ""
+    return changed or selects or policy.drains or policy.value("podDeletion", "force") is True
 
 
 def _operator_version(change: Change) -> tuple[int, int] | None:

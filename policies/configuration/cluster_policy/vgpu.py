@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.cluster_policy.sandbox_workloads import mode_of, runs_sandboxes
-from policies.configuration.usage import listed
+from policies.configuration.operator_objects import check_object
+from policies.configuration.usage import quoted_names
 from policies.decision import Severity
-from policies.kubernetes.misspellings import closest
+from policies.kubernetes.misspellings import write_closest
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.yaml import YAMLError, load_document
-from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 _BRANCH = re.compile(r"(\d{3})(\.|$|-)")
 _OPEN_GUESTS_SINCE = 550
 """The driver branch of vGPU 17, the first whose guests run on the open kernel modules."""
-_PARTS = ("repository", "image", "version")
 _FILE = "config.yaml"
-_DEFAULT_CONFIG = "default"
 
 
 @CLUSTER_POLICY.rule(
@@ -37,39 +35,26 @@ _DEFAULT_CONFIG = "default"
     rows=("J-08", "J-09", "J-16"),
 )
 def vgpu_images(change: Change) -> Iterator[Problem]:
-    """NVIDIA's licence keeps the vGPU Manager out of public registries, so the operator has no default for it.
+    """NVIDIA's licence does not allow the vGPU Manager in public registries, so the operator has no default for it.
 
-    The driver of a guest is another image; with it on the host no vGPU is made. Guests of vGPU before 17 cannot use the
+    The driver of guests is another image; on the host it creates no vGPUs. Guests of vGPU before 17 cannot use the
     open kernel modules.
     """
-    if change.deleted:
-        return
-    if (
-        runs_sandboxes(change)
-        and not change.flag("driver", "useNvidiaDriverCRD")
-        and change.flag("vgpuManager", "enabled")
-    ):
-        yield from _manager(change)
-    match = _BRANCH.match(change.text("driver", "version"))
-    licensed = change.text("driver", "licensingConfig", "secretName") or change.text(
-        "driver", "licensingConfig", "configMapName"
-    )
-    open_modules = change.text("driver", "kernelModuleType") == "open"
-    if licensed and open_modules and match and int(match[1]) < _OPEN_GUESTS_SINCE:
-        text = f'is "open", which vGPU guests can use from vGPU 17 (branch 550) on; the driver is of branch {match[1]}'
+    manager, driver = change.section("vgpuManager"), change.section("driver")
+    if runs_sandboxes(change) and manager.flag("enabled") and not driver.flag("useNvidiaDriverCRD"):
+        repository, image, version = (manager.text(part) for part in ("repository", "image", "version"))
+        if not repository and not version and image in ("", "vgpu-manager"):
+            text = "is true without repository, image and version, and the vGPU Manager has no public image"
+            yield problem(manager.at("enabled"), text)
+        elif image and (repository, image) == (driver.text("repository"), driver.text("image")):
+            text = f'"{image}" is also the image of driver; the driver of guests is not a vGPU Manager for hosts'
+            yield problem(manager.at("image"), text, "write the image of the vGPU Manager", severity=Severity.WARN)
+    match = _BRANCH.match(driver.text("version"))
+    licensed = any(driver.text("licensingConfig", field) for field in ("secretName", "configMapName"))
+    if licensed and driver.text("kernelModuleType") == "open" and match and int(match[1]) < _OPEN_GUESTS_SINCE:
+        text = f'is "open", which vGPU guests can use since vGPU 17 (branch 550); the driver is of branch {match[1]}'
         remedy = "write kernelModuleType: proprietary, or a driver of branch 550 or later"
-        yield problem(change.at("driver", "kernelModuleType"), text, remedy, severity=Severity.WARN)
-
-
-def _manager(change: Change) -> Iterator[Problem]:
-    repository, image, version = (change.text("vgpuManager", part) for part in _PARTS)
-    if not repository and not version and image in ("", "vgpu-manager"):
-        text = "is true without repository, image and version; there is no public image of the vGPU Manager to fall back to"
-        yield problem(change.at("vgpuManager", "enabled"), text)
-    elif image and (repository, image) == (change.text("driver", "repository"), change.text("driver", "image")):
-        text = f'"{image}" is also the image of driver; the driver of guests is no vGPU Manager for hosts'
-        remedy = "write the image of the vGPU Manager"
-        yield problem(change.at("vgpuManager", "image"), text, remedy, severity=Severity.WARN)
+        yield problem(driver.at("kernelModuleType"), text, remedy, severity=Severity.WARN)
 
 
 @CLUSTER_POLICY.rule(
@@ -84,53 +69,38 @@ def _manager(change: Change) -> Iterator[Problem]:
 def defaults_exist(change: Change) -> Iterator[Problem]:
     """The vGPU device manager reads `vgpu-configs` of `config.yaml`, and applies the default to nodes without a label.
 
-    A default that is not there leaves these nodes without any vGPU, in the state "failed". The mode of confidential
-    computing has no default in the ClusterPolicy at all: what the manager's image has built in is applied.
+    If the default does not exist, these nodes get no vGPU and the state "failed". The mode of confidential computing has
+    no default in the ClusterPolicy: the one that is built into the manager's image applies.
     """
     if not runs_sandboxes(change):
         return
     if change.flag("vgpuDeviceManager", "enabled"):
         yield from _vgpu_configs(change)
-    cc_runs = mode_of(change) == "kata" and change.flag("ccManager", "enabled")
-    if (
-        cc_runs
-        and not change.value("ccManager", "defaultMode")
-        and change.value("ccManager", "defaultMode") is not False
-    ):
+    manager = change.section("ccManager")
+    if mode_of(change) == "kata" and manager.flag("enabled") and manager.value("defaultMode") in (None, ""):
         text = "is true without defaultMode, so the mode that is built into the image is applied to every GPU"
         remedy = 'write defaultMode: "on", "off" or "devtools", in quotes'
-        yield problem(change.at("ccManager", "enabled"), text, remedy, severity=Severity.WARN)
+        yield problem(manager.at("enabled"), text, remedy, severity=Severity.WARN)
 
 
 def _vgpu_configs(change: Change) -> Iterator[Problem]:
-    name = change.text("vgpuDeviceManager", "config", "name")
-    config_map = change.facts.operator_object("ConfigMap", name) if name else UNKNOWN
-    path = change.at("vgpuDeviceManager", "config", "name")
-    if config_map is UNKNOWN:
-        return
-    if config_map is None:
-        text = f'"{name}" is no ConfigMap in {" or ".join(change.facts.operator_namespaces)}; the pods would not start'
-        yield problem(path, text, f'make the ConfigMap "{name}" first, with the key {_FILE}')
-        return
-    data = lookup(config_map, ("data",))
-    file = data.get(_FILE) if isinstance(data, dict) else None
-    if not isinstance(file, str):
-        keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
-        has = f"has {listed(keys)}" if keys else "has no data"
-        yield problem(
-            path, f'"{name}" {has} and no {_FILE}, which is the one file that is read', f"rename its key to {_FILE}"
-        )
+    config = change.section("vgpuDeviceManager", "config")
+    yield from check_object(change, config.at("name"), "ConfigMap", "the pods would not start", [_FILE])
+    name = config.text("name")
+    found = change.facts.operator_object("ConfigMap", name) if name else None
+    text = lookup(found, ("data", _FILE)) if isinstance(found, dict) else None
+    if not isinstance(text, str):
         return
     try:
-        configs = lookup(load_document(file).value, ("vgpu-configs",))
+        configs = lookup(load_document(text).value, ("vgpu-configs",))
     except YAMLError as error:
-        yield problem(path, f'"{name}" cannot be read: {error}', f"correct {_FILE} in the ConfigMap first")
+        yield problem(config.at("name"), f'"{name}" cannot be read: {error}', f"correct {_FILE} in the ConfigMap first")
         return
-    known = [config for config in configs if isinstance(config, str)] if isinstance(configs, dict) else []
-    chosen = change.text("vgpuDeviceManager", "config", "default") or _DEFAULT_CONFIG
+    known = [each for each in configs if isinstance(each, str)] if isinstance(configs, dict) else []
+    chosen = config.text("default") or "default"
     if chosen not in known:
-        has = f"has {listed(known)}" if known else "has none"
-        guess = closest(chosen, known)
-        remedy = f'write "{guess}"' if guess else None
-        text = f'"{chosen}" is none of the vgpu-configs of "{name}", which {has}; nodes without a label would fail'
-        yield problem(change.at("vgpuDeviceManager", "config", "default"), text, remedy)
+        has = f"has {quoted_names(known)}" if known else "has none"
+        message = (
+            f'"{chosen}" is not one of the vgpu-configs of "{name}", which {has}; nodes without a label would fail'
+        )
+        yield problem(config.at("default"), message, write_closest(chosen, known, None))

@@ -2,80 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from policies.configuration.change import Section
 from policies.configuration.schemas import SCHEMAS
-from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change
-    from policies.kubernetes.paths import FieldPath
     from policies.schema import Field
 
 __all__ = ["Component", "components_with"]
 
-_OFF_UNLESS_ENABLED = frozenset(
-    {
-        "ccManager",
-        "gdrcopy",
-        "gds",
-        "kataSandboxDevicePlugin",
-        "nodeStatusExporter",
-        "sandboxDevicePlugin",
-        "vfioManager",
-        "vgpuDeviceManager",
-        "vgpuManager",
-    }
+_OFF_UNLESS_ENABLED = (
+    *("ccManager", "gdrcopy", "gds", "kataSandboxDevicePlugin", "nodeStatusExporter", "sandboxDevicePlugin"),
+    *("vfioManager", "vgpuDeviceManager", "vgpuManager"),
 )
 """Components that are deployed only where `enabled` is true; the others unless it is false."""
 
 _OF_THE_DRIVER = frozenset({"driver", "gds", "gdrcopy"})
-_WITH_OS = frozenset({("driver",), ("gds",), ("gdrcopy",), ("vgpuManager",)})
+_WITH_OS = frozenset({(), ("driver",), ("gds",), ("gdrcopy",), ("vgpuManager",)})
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
+class Component(Section):
     """What a spec says of one container that is deployed."""
-
-    change: Change
-    steps: tuple[str, ...]
-    """Where in the spec it is; empty for an NVIDIADriver's own."""
-    fields: dict[str, Any]
 
     @property
     def name(self) -> str:
-        """What it is called in its spec: `driver.manager`."""
+        """The component's name in its spec: `driver.manager`."""
         return ".".join(self.steps) or "driver"
 
     @property
+    def is_driver(self) -> bool:
+        """True for the driver of a ClusterPolicy or of an NVIDIADriver."""
+        return self.steps in ((), ("driver",))
+
+    @property
     def gets_os(self) -> bool:
-        """Whether the operator appends the node's operating system to the tag: for what contains kernel modules."""
-        return self.steps in _WITH_OS or not self.steps
-
-    def text(self, field: str) -> str:
-        """The text of a field; empty where there is none, or something else."""
-        value = self.fields.get(field)
-        return value if isinstance(value, str) else ""
-
-    def items(self, field: str) -> list[Any]:
-        """The list of a field; empty where there is none."""
-        value = self.fields.get(field)
-        return value if isinstance(value, list) else []
-
-    def at(self, *steps: str | int) -> FieldPath:
-        """The path of something in it."""
-        return self.change.at(*self.steps, *steps)
+        """True if the operator appends the node's operating system to the tag: for images with kernel modules."""
+        return self.steps in _WITH_OS
 
 
 def components_with(change: Change, *fields: str) -> Iterator[Component]:
     """The components that are deployed and may have these fields, by the schema of the kind."""
     for steps in _PATHS[fields].get(change.kind, ()):
-        value = lookup(change.spec, steps)
-        if isinstance(value, dict) and _is_deployed(change, steps):
-            yield Component(change, steps, value)
+        if isinstance(change.value(*steps), dict) and _is_deployed(change, steps):
+            yield Component(change, steps)
 
 
 def _is_deployed(change: Change, steps: tuple[str, ...]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
@@ -111,14 +112,11 @@ def resources(change: Change) -> Iterator[Problem]:
 
 
 def _amounts(component: Component, side: str) -> dict[str, tuple[Fraction, Any]]:
-    resources = component.fields.get("resources")
-    values = resources.get(side) if isinstance(resources, dict) else None
+    """The quantities that can be read; a rule of the schema reports the others."""
     amounts = {}
-    for name, value in values.items() if isinstance(values, dict) else ():
-        try:
+    for name, value in component.mapping("resources", side).items():
+        with suppress(QuantityError):
             amounts[name] = parse_quantity(value), value
-        except QuantityError:
-            continue  # the schema's rule says so
     return amounts
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from policies.configuration.change import Section
 from policies.fleet.device_plugin import node_workload
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import Object, name_of
@@ -16,27 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from policies.configuration.change import Change
-    from policies.kubernetes.paths import FieldPath
 
-__all__ = ["Driver", "drivers_of", "named_nodes", "os_of"]
+__all__ = ["Driver", "drivers_of", "os_of"]
 
 _DEPLOY = "nvidia.com/gpu.deploy.driver"
 _OS_ID = "feature.node.kubernetes.io/system-os_release.ID"
 _OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
 
 
-@dataclass(frozen=True, slots=True)
-class Driver:
+class Driver(Section):
     """A driver that the operator deploys."""
-
-    change: Change
-    steps: tuple[str, ...]
-    """Where in the spec it is described."""
 
     @property
     def precompiled(self) -> bool:
         """Whether its kernel modules come with the image."""
-        return self.change.flag(*self.steps, "usePrecompiled")
+        return self.flag("usePrecompiled")
 
     @property
     def for_vgpu(self) -> bool:
@@ -47,18 +41,6 @@ class Driver:
     def version(self) -> DriverVersion | None:
         """Its version, where that is one."""
         return DriverVersion.parse(self.text("version"))
-
-    def value(self, *steps: str | int) -> Any:
-        """What is at a path of it; None where nothing is."""
-        return self.change.value(*self.steps, *steps)
-
-    def text(self, *steps: str | int) -> str:
-        """The text at a path of it; empty where there is none, or something else."""
-        return self.change.text(*self.steps, *steps)
-
-    def at(self, *steps: str | int) -> FieldPath:
-        """The path of something in it."""
-        return self.change.at(*self.steps, *steps)
 
     def nodes(self) -> Sequence[Object] | Unknown:
         """The GPU nodes that get this driver: none that has its own, none whose GPUs are for virtual machines."""
@@ -88,8 +70,6 @@ class Driver:
 
 def drivers_of(change: Change) -> Iterator[Driver]:
     """The driver that a change describes, where it describes one that is deployed."""
-    if change.deleted:
-        return
     if change.kind == "NVIDIADriver":
         yield Driver(change, ())
     elif (
@@ -98,13 +78,6 @@ def drivers_of(change: Change) -> Iterator[Driver]:
         and not change.flag("driver", "useNvidiaDriverCRD")
     ):
         yield Driver(change, ("driver",))
-
-
-def named_nodes(nodes: Sequence[Object]) -> str:
-    """The nodes by name, the first three of them."""
-    names = [f'"{name_of(node)}"' for node in nodes[:3]]
-    more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
-    return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(names)}{more}"
 
 
 def os_of(node: Object) -> str:

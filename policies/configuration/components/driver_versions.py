@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import COMPONENTS
-from policies.configuration.components.driver import Driver, drivers_of, named_nodes, os_of
+from policies.configuration.components.driver import Driver, drivers_of, os_of
+from policies.configuration.usage import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 
@@ -123,7 +124,7 @@ def _never_published(driver: Driver, nodes: Sequence[Object]) -> Iterator[Proble
     without = [node for node in nodes if os_of(node).startswith(_NEVER_PUBLISHED)]
     if without:
         systems = " and ".join(sorted({os_of(node) for node in without}))
-        text = f"has no image for {named_nodes(without)}: NVIDIA publishes none for {systems}"
+        text = f"has no image for {the_nodes(without)}: NVIDIA publishes none for {systems}"
         remedy = (
             "install the driver on these nodes, which the operator detects, or build the image and name its repository"
         )
@@ -166,7 +167,7 @@ def _unpublished(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
         if lacking:
             yield problem(
                 driver.at("usePrecompiled"),
-                f"has no image for {named_nodes(lacking)}; NVIDIA publishes precompiled drivers {reason}",
+                f"has no image for {the_nodes(lacking)}; NVIDIA publishes precompiled drivers {reason}",
                 f"{_build_instead(driver)}, or build the image and name its repository",
                 severity=Severity.WARN,
             )

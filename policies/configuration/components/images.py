@@ -35,28 +35,25 @@ _USUAL = {
 }
 """What the Helm chart of GPU Operator 26.7 sets."""
 
+_NEVER = "which image references cannot have"
 _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _PORT = re.compile(r"[^:/]+:[0-9]+")
 
 
 def is_default_image(component: Component) -> bool:
-    """Whether an NVIDIADriver's image is the CRD's default, which is a whole path and has a rule of its own."""
+    """True if an NVIDIADriver's image is the CRD's default, which is a whole path and has a rule of its own."""
     return not component.steps and component.text("image") in ("", "nvcr.io/nvidia/driver")
 
 
 def usual_image(component: Component) -> str:
-    """What to write so that a component has a whole image: what the Helm chart sets, where it does."""
+    """A remedy that completes a component's image, with the values of the Helm chart if it has them."""
     missing = [field for field in IMAGE if not component.text(field)]
     usual = _USUAL.get(component.name)
     if usual is None:
-        return f"add {_listed(missing)}"
+        return f"add {' and '.join(missing)}"
     chosen = dict(zip(IMAGE, usual, strict=True))
-    return f"add {_listed([f'{field}: {chosen[field]}' for field in missing])}, or what your registry has"
-
-
-def _listed(words: list[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+    return f"add {' and '.join(f'{field}: {chosen[field]}' for field in missing)}, or what your registry has"
 
 
 @COMPONENTS.rule(
@@ -68,61 +65,45 @@ def _listed(words: list[str]) -> str:
     rows=("B-01", "B-03", "S-16", "S-36"),
 )
 def complete_image(change: Change) -> Iterator[Problem]:
-    """The operator joins the three itself; where one is missing, the component's DaemonSet is never made.
+    """The operator joins the three itself; if one is missing, the component's DaemonSet is never created.
 
-    With none of them it takes the image that it was installed with. An image alone is taken as the whole reference, as
-    image rewriting tools write it, and is looked for on Docker Hub when it is only a name.
+    With none of them it uses its default image. An image alone counts as the whole reference, as image rewriting tools
+    write it; if it is only a name, nodes pull it from Docker Hub.
     """
     for component in components_with(change, *IMAGE):
-        if is_default_image(component):
+        repository, image, version = (component.text(field) for field in IMAGE)
+        if is_default_image(component) or (repository and image and version):
             continue
-        values = {field: component.text(field) for field in IMAGE}
-        missing = [field for field, value in values.items() if not value]
-        if not missing:
-            continue
-        if values["repository"] or values["version"]:
-            yield _incomplete(component, values, missing)
-        elif component.steps == ("vgpuManager",) and values["image"] == "vgpu-manager":
-            continue  # what charts leave of an image that is not public; it has a rule of its own
-        elif values["image"]:
-            yield from _image_alone(component, values["image"])
-        elif component.steps == ("driver",) and change.flag("driver", "usePrecompiled"):
-            yield problem(
-                component.at("usePrecompiled"),
-                "needs the driver's image, as only its kernel completes the tag; the operator would report: unable to "
-                "resolve driver image path for pre-compiled drivers, driver.repository, driver.image and "
-                "driver.version have to be specified in the ClusterPolicy",
-                'write repository: nvcr.io/nvidia, image: driver and a branch such as version: "580"',
+        if repository or version:
+            given = [field for field in IMAGE if component.text(field)]
+            missing = " and ".join(field for field in IMAGE if field not in given)
+            shown = f"repository={repository}, image={image}, version={version}"
+            error = f"invalid image specification: repository, image and version must all be set ({shown})"
+            text = f"is set without {missing}; the operator would report: {error}"
+            yield problem(component.at(given[0]), text, usual_image(component))
+        elif image and not (component.steps == ("vgpuManager",) and image == "vgpu-manager"):
+            # Charts write the image of the vGPU Manager alone, which is not public; it has a rule of its own.
+            yield from _image_alone(component, image)
+        elif component.steps == ("driver",) and component.flag("usePrecompiled"):
+            error = (
+                "unable to resolve driver image path for pre-compiled drivers, driver.repository, driver.image and "
+                "driver.version have to be specified in the ClusterPolicy"
             )
-
-
-def _incomplete(component: Component, values: dict[str, str], missing: list[str]) -> Problem:
-    given = [field for field in IMAGE if field not in missing]
-    lacking = _listed(missing)
-    shown = ", ".join(f"{field}={values[field]}" for field in IMAGE)
-    return problem(
-        component.at(given[0]),
-        f"is set without {lacking}; the operator would report: invalid image specification: repository, image and "
-        f"version must all be set ({shown})",
-        usual_image(component),
-    )
+            text = f"needs the driver's image, as the kernel completes its tag; the operator would report: {error}"
+            remedy = 'write repository: nvcr.io/nvidia, image: driver and a branch such as version: "580"'
+            yield problem(component.at("usePrecompiled"), text, remedy)
 
 
 def _image_alone(component: Component, image: str) -> Iterator[Problem]:
     if "@" in image or ":" in image.rpartition("/")[2]:
         return
-    name = f"{image}-<os>" if component.gets_os else image
-    if "/" not in image:
-        yield problem(
-            component.at("image"),
-            f'without repository and version is the whole reference, so nodes would pull "{name}" from Docker Hub',
-        )
+    name, whole = f"{image}-<os>" if component.gets_os else image, "without version is the whole reference"
+    if "/" in image:
+        text = f'{whole} and has no tag, so nodes would pull "{name}:latest"'
+        yield problem(component.at("image"), text, severity=Severity.WARN)
     else:
-        yield problem(
-            component.at("image"),
-            f'without version is the whole reference and has no tag, so nodes would pull "{name}:latest"',
-            severity=Severity.WARN,
-        )
+        text = f'without repository and version is the whole reference, so nodes would pull "{name}" from Docker Hub'
+        yield problem(component.at("image"), text)
 
 
 @COMPONENTS.rule(
@@ -134,87 +115,81 @@ def _image_alone(component: Component, image: str) -> Iterator[Problem]:
     rows=("B-04", "B-09", "B-14"),
 )
 def valid_reference(change: Change) -> Iterator[Problem]:
-    """The operator joins them as `repository/image:version`, or with `@` where the version begins with `sha256:`.
+    """The operator joins them as `repository/image:version`, or with `@` if the version begins with `sha256:`.
 
-    It does not look at the result: the kubelet does, on every node, and the pod stays in InvalidImageName or
+    It does not check the result: the kubelet does, on every node, and the pod stays in InvalidImageName or
     ImagePullBackOff.
     """
     for component in components_with(change, *IMAGE):
         if not (component.text("repository") or component.text("version")):
             continue
-        for field, look in (("repository", _wrong_repository), ("image", _wrong_image), ("version", _wrong_version)):
-            if component.text(field) and (wrong := look(component)):
-                yield problem(component.at(field), *wrong)
+        for field, check in (
+            ("repository", _repository_problem),
+            ("image", _image_problem),
+            ("version", _version_problem),
+        ):
+            if component.text(field) and (found := check(component)):
+                yield problem(component.at(field), *found)
 
 
-def _wrong_repository(component: Component) -> tuple[str, str] | None:
+def _repository_problem(component: Component) -> tuple[str, str] | None:
     text = component.text("repository")
     scheme, separator, rest = text.partition("://")
-    if separator:
-        return (
-            f'"{text}" begins with {scheme}://, which no image reference has',
-            f"write repository: {rest.rstrip('/')}",
-        )
-    if text.endswith("/"):
-        fixed = text.rstrip("/")
-        return f'"{text}" ends in a slash, so the reference would contain two', f"write repository: {fixed}"
     host, slash, path = text.partition("/")
     last = text.rpartition("/")[2]
+    if separator:
+        return f'"{text}" begins with {scheme}://, {_NEVER}', f"write repository: {rest.rstrip('/')}"
+    if text.endswith("/"):
+        return f'"{text}" ends in a slash, so the reference would contain two', f"write repository: {text.rstrip('/')}"
     if "@" in text or (":" in last and (slash or not _PORT.fullmatch(last))):
-        return f'"{text}" has a tag of its own, and the image and the version come after it', (
-            f"write repository: {text.partition('@')[0].removesuffix(':' + last.rpartition(':')[2])} and the tag in version"
-        )
+        bare = text.partition("@")[0].removesuffix(f":{last.rpartition(':')[2]}")
+        message = f'"{text}" has a tag, and the image and the version come after it'
+        return message, f"write repository: {bare} and the tag in version"
     if path != path.lower():
-        return f'"{text}" has upper-case letters, which no image reference has', (
-            f"write repository: {host}/{path.lower()}"
-        )
+        return f'"{text}" has upper-case letters, {_NEVER}', f"write repository: {host}/{path.lower()}"
     if any(character.isspace() for character in text):
-        return f'"{text}" has a space in it, which no image reference has', "remove the space"
+        return f'"{text}" has a space in it, {_NEVER}', "remove the space"
     return None
 
 
-def _wrong_image(component: Component) -> tuple[str, str] | None:
+def _image_problem(component: Component) -> tuple[str, str] | None:
     repository, image = component.text("repository"), component.text("image")
     name = image.rpartition("/")[2]
     host = image.partition("/")[0] if "/" in image else ""
     if is_default_image(component):
         return None
     if repository and (image.startswith(f"{repository}/") or "." in host or ":" in host):
-        return (
-            f'"{image}" has a registry in it, and repository comes before it, so nodes would pull "{repository}/{image}"',
-            f"write image: {name.partition(':')[0].partition('@')[0]}",
-        )
+        text = f'"{image}" has a registry in it, so with repository nodes would pull "{repository}/{image}"'
+        return text, f"write image: {name.partition(':')[0].partition('@')[0]}"
     if component.text("version") and (":" in name or "@" in name):
         short = image.partition("@")[0] if "@" in image else image.rpartition(":")[0]
-        return f'"{image}" has a tag of its own, and version is appended to it', f"write image: {short}"
+        return f'"{image}" has a tag, and version is appended to it', f"write image: {short}"
     if image != image.lower():
-        return f'"{image}" has upper-case letters, which no image reference has', f"write image: {image.lower()}"
+        return f'"{image}" has upper-case letters, {_NEVER}', f"write image: {image.lower()}"
     return None
 
 
-def _wrong_version(component: Component) -> tuple[str, str] | None:
+def _version_problem(component: Component) -> tuple[str, str] | None:
     text = component.text("version")
+    tag = text.rpartition("/")[2].partition("@")[0].rpartition(":")[2]
     if text.startswith("sha256:"):
         if _DIGEST.fullmatch(text):
             return None
-        digits = len(text.removeprefix("sha256:"))
-        return f'"{text}" is no digest, which has 64 hexadecimal digits in lower case; here are {digits}', (
-            "copy the whole digest from the registry"
-        )
-    tag = text.rpartition("/")[2].partition("@")[0].rpartition(":")[2]
-    if text.startswith("@sha256:") or "@sha256:" in text:
+        count = len(text.removeprefix("sha256:"))
+        message = f'"{text}" is not a digest of 64 lower-case hexadecimal digits; it has {count}'
+        return message, "copy the whole digest from the registry"
+    if "@sha256:" in text:
         return f'"{text}" would be appended after a colon', f"write version: {text[text.index('sha256:') :]}"
     if text.startswith("sha256-"):
-        remedy = f"write version: sha256:{text[7:]}" if _DIGEST.fullmatch(f"sha256:{text[7:]}") else None
-        return f'"{text}" is the tag of a signature, not a digest', remedy or "copy the whole digest from the registry"
+        is_digest = _DIGEST.fullmatch(f"sha256:{text[7:]}")
+        remedy = f"write version: sha256:{text[7:]}" if is_digest else "copy the whole digest from the registry"
+        return f'"{text}" is the tag of a signature, not a digest', remedy
     if "/" in text or ":" in text:
         remedy = f"write version: {tag}" if _TAG.fullmatch(tag) and ":" in text else "write the tag alone"
         return f'"{text}" is more than a tag, and it is appended to repository and image', remedy
     if not _TAG.fullmatch(text):
-        return (
-            f'"{text}" is no tag: letters, digits, ".", "_" and "-", at most 128',
-            "write a tag that the registry has",
-        )
+        message = f'"{text}" is not a tag: letters, digits, ".", "_" and "-", at most 128'
+        return message, "write a tag that the registry has"
     return None
 
 
@@ -233,50 +208,42 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
     rows=("B-12", "B-13"),
 )
 def pull_settings(change: Change) -> Iterator[Problem]:
-    """A pull policy that Kubernetes does not know is silently taken as IfNotPresent.
+    """A pull policy that Kubernetes does not know silently counts as IfNotPresent.
 
-    Pull secrets are looked for in the operator's namespace. One that is not there, or that is not a registry's
-    credentials, leaves every pod of the component in ImagePullBackOff.
+    Pull secrets are read in the operator's namespace. If one is missing there, or does not hold a registry's
+    credentials, every pod of the component stays in ImagePullBackOff.
     """
-    looked_up: set[str] = set()
+    checked: set[str] = set()
     for component in components_with(change, *IMAGE):
         policy = component.text("imagePullPolicy")
         if policy and policy not in _POLICIES:
+            text = f'"{policy}" is not a pull policy, so IfNotPresent is used silently'
             guess = closest(policy, _POLICIES)
-            yield problem(
-                component.at("imagePullPolicy"),
-                f'"{policy}" is not a pull policy, so IfNotPresent is used silently',
-                f"write imagePullPolicy: {guess}" if guess else None,
-            )
+            yield problem(component.at("imagePullPolicy"), text, f"write imagePullPolicy: {guess}" if guess else None)
         names: list[str] = []
         for index, name in enumerate(component.items("imagePullSecrets")):
             if not isinstance(name, str):
                 continue
-            path = component.at("imagePullSecrets", index)
+            path, found = component.at("imagePullSecrets", index), None
             if name in names:
-                yield problem(path, f'names "{name}" a second time', "remove it", severity=Severity.WARN)
+                found = f'names "{name}" a second time', "remove it"
             elif not _SUBDOMAIN.fullmatch(name) or len(name) > 253:
-                text = f'"{name}" cannot be the name of a Secret'
-                yield problem(path, text, "write the name of a Secret", severity=Severity.WARN)
-            elif name not in looked_up and (wrong := _wrong_secret(change, name)):
-                yield problem(path, *wrong, severity=Severity.WARN)
+                found = f'"{name}" cannot be the name of a Secret', "write the name of a Secret"
+            elif name not in checked:
+                found = _secret_problem(change, name)
+            if found is not None:
+                yield problem(path, *found, severity=Severity.WARN)
             names.append(name)
-            looked_up.add(name)
+            checked.add(name)
 
 
-def _wrong_secret(change: Change, name: str) -> tuple[str, str] | None:
-    secret = change.facts.operator_object("Secret", name)
-    namespaces = " or ".join(change.facts.operator_namespaces)
+def _secret_problem(change: Change, name: str) -> tuple[str, str] | None:
+    secret, namespaces = change.facts.operator_object("Secret", name), change.facts.operator_namespaces
     if secret is None:
-        return f'names Secret "{name}", which is not in the operator\'s namespace ({namespaces})', (
-            f"create it there: kubectl create secret docker-registry {name} "
-            f"--namespace {change.facts.operator_namespaces[0]}"
-            if change.facts.operator_namespaces
-            else "create it there"
-        )
+        text = f'Secret "{name}" not found in {" or ".join(namespaces)}'
+        return text, f"create it: kubectl create secret docker-registry {name} --namespace {namespaces[0]}"
     kind = secret.get("type", "Opaque") if isinstance(secret, dict) else _SECRET_TYPES[0]
     if kind not in _SECRET_TYPES:
-        return f'names Secret "{name}" of type "{kind}", which holds no credentials of a registry', (
-            f"create it again as type {_SECRET_TYPES[0]}"
-        )
+        text = f'Secret "{name}" has type "{kind}", so it does not hold credentials of a registry'
+        return text, f"create it again as type {_SECRET_TYPES[0]}"
     return None

@@ -1,4 +1,4 @@
-"""Tags: what the operator adds to them, and which do not exist."""
+"""Tags of images: what the operator appends to them, and which do not exist."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from policies.configuration.components.component import Component, components_wi
 from policies.configuration.components.driver import Driver, os_of
 from policies.configuration.components.images import IMAGE, usual_image
 from policies.decision import Severity
-from policies.kubernetes.paths import lookup
-from policies.view import UNKNOWN, Unknown
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +27,7 @@ _SUFFIXED = {
     "dcgm-exporter": (re.compile(r"[0-9]+\.[0-9]+\.[0-9]+-[0-9]+\.[0-9]+\.[0-9]+"), "-distroless"),
     "container-toolkit": (re.compile(r"v1\.(?:[0-9]|1[0-6])\.[0-9]+"), "-ubuntu20.04"),
 }
-"""Tags of NVIDIA's registry that exist only with a suffix, by image: what they look like without, and a suffix."""
+"""Tags of NVIDIA's registry that exist only with a suffix, by image: their pattern without it, and a suffix."""
 
 _FALLBACKS = {
     "driver": "DRIVER_IMAGE",
@@ -57,66 +56,43 @@ Not of what contains other kernel modules: GPUDirect Storage, GDRCopy and vGPU h
 def operating_system_added(change: Change) -> Iterator[Problem]:
     """Images with kernel modules are built for each operating system, and the operator appends that of the node.
 
-    A tag that has it already gets it twice and is not found. To a digest nothing is appended, so every node gets the
-    image of one operating system; and precompiled drivers need the kernel in the tag, for which a digest leaves no
-    room.
+    If the tag has it already, it is appended twice and the tag does not exist. Nothing is appended to a digest, so every
+    node gets the image of one operating system. Precompiled drivers need the kernel in the tag, which a digest cannot
+    have.
     """
     for component in components_with(change, *IMAGE):
-        if not component.gets_os:
-            continue
-        version = component.text("version")
+        version = component.text("version") if component.gets_os else ""
         if version.startswith("sha256:"):
             yield from _digest(component)
         elif match := _OS_SUFFIX.search(version):
-            os = match.group().lstrip("-")
-            bare = version[: match.start()]
-            if not component.steps or component.steps == ("driver",):
-                # Precompiled tags have the kernel before the operating system: 580-5.15.0-102-generic-ubuntu22.04.
-                bare = bare.partition("-")[0]
-            yield problem(
-                component.at("version"),
-                f'"{version}" has the operating system, which the operator appends, so nodes would look for the tag '
-                f'"{version}-{os}"',
-                f'write version: "{bare}"',
-            )
+            os, bare = match.group().lstrip("-"), version[: match.start()]
+            # Precompiled tags have the kernel before the operating system: 580-5.15.0-102-generic-ubuntu22.04.
+            bare = bare.partition("-")[0] if component.is_driver else bare
+            text = f'"{version}" has the operating system, which the operator appends: the tag "{version}-{os}" does not exist'
+            yield problem(component.at("version"), text, f'write version: "{bare}"')
 
 
 def _digest(component: Component) -> Iterator[Problem]:
     change, path = component.change, component.at("version")
-    is_driver = not component.steps or component.steps == ("driver",)
-    if is_driver and change.flag(*component.steps, "usePrecompiled"):
+    if component.is_driver and component.flag("usePrecompiled"):
         text = "is a digest, and precompiled drivers are found by branch and kernel"
         if change.kind == "NVIDIADriver":
             text += "; the operator would report: specifying image digest is not supported when precompiled is enabled"
         yield problem(path, text, 'write a driver branch such as version: "580", or set usePrecompiled: false')
         return
-    nodes = Driver(change, component.steps).nodes() if is_driver else change.facts.gpu_nodes()
+    nodes = Driver(change, component.steps).nodes() if component.is_driver else change.facts.gpu_nodes()
+    every_node = "is a digest, so every node gets the image of one operating system"
     if nodes is UNKNOWN:
-        if not _is_for_one_system(change):
-            yield problem(
-                path,
-                "is a digest, so every node gets the image of one operating system; which ones the GPU nodes have is "
-                "not known here",
-                "write a tag where GPU nodes differ in their operating system",
-                severity=Severity.WARN,
-            )
+        # On OpenShift, and if each pool has an NVIDIADriver, all nodes have one operating system by design.
+        if change.kind != "NVIDIADriver" and not change.flag("operator", "use_ocp_driver_toolkit"):
+            text = f"{every_node}; the operating systems of the GPU nodes are not known here"
+            remedy = "write a tag where GPU nodes differ in their operating system"
+            yield problem(path, text, remedy, severity=Severity.WARN)
         return
     systems = sorted({os for node in nodes if (os := os_of(node))})
     if len(systems) > 1:
-        yield problem(
-            path,
-            f"is a digest, so every node gets the image of one operating system, and GPU nodes have {_listed(systems)}",
-            "write a tag; the operator adds the operating system of each node",
-        )
-
-
-def _is_for_one_system(change: Change) -> bool:
-    """Whether all nodes have one operating system by design: on OpenShift, and where each pool has an NVIDIADriver."""
-    return change.kind == "NVIDIADriver" or change.flag("operator", "use_ocp_driver_toolkit")
-
-
-def _listed(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}"
+        text = f"{every_node}, and GPU nodes have {' and '.join(systems)}"
+        yield problem(path, text, "write a tag; the operator adds the operating system of each node")
 
 
 @COMPONENTS.rule(
@@ -130,46 +106,25 @@ def _listed(words: list[str]) -> str:
 def existing_tag(change: Change) -> Iterator[Problem]:
     """A tag that the registry does not have leaves the component's pods in ImagePullBackOff on every node.
 
-    `latest` does not exist for drivers, and for the others it means another image from day to day: the operator sees no
-    change, so nothing is upgraded. A component without an image gets the one that the operator was installed with, which
-    the Helm chart leaves out for most.
+    `latest` does not exist for drivers. For other images it changes from day to day without a change that the operator
+    sees, so nothing is upgraded. A component without an image gets the operator's default, which the Helm chart sets for
+    few components only.
     """
+    variables = change.facts.operator_variables()
     for component in components_with(change, *IMAGE):
         version, image = component.text("version"), component.text("image").rpartition("/")[2]
         suffixed, suffix = _SUFFIXED.get(image, (None, ""))
+        variable = _FALLBACKS.get(component.name)
         if version == "latest":
-            text = '"latest" is another image from day to day, and the operator sees no change to upgrade to'
+            text = '"latest" changes from day to day, and the operator sees no change to upgrade to'
             if component.gets_os:
-                text = '"latest" is no version of a driver, and the operator would look for "latest-<os>"'
+                text = '"latest" is not a version of a driver, and the operator would look for "latest-<os>"'
             yield problem(component.at("version"), text, "write a version")
         elif suffixed and component.text("repository").startswith("nvcr.io/nvidia") and suffixed.fullmatch(version):
-            yield problem(
-                component.at("version"),
-                f'"{version}" lacks the suffix that tags of {image} have, so nodes would not find the image',
-                f"write version: {version}{suffix}",
-            )
-        elif not any(component.text(field) for field in IMAGE):
-            yield from _no_image(component)
-
-
-def _no_image(component: Component) -> Iterator[Problem]:
-    variable = _FALLBACKS.get(component.name)
-    installed = _images_installed_with(component.change)
-    if variable is None or installed is UNKNOWN or variable in installed:
-        return
-    yield problem(
-        component.at(),
-        "has no image, and the operator was installed without one; it would report: empty image path provided through "
-        f"both ClusterPolicy CR and ENV {variable}",
-        usual_image(component),
-    )
-
-
-def _images_installed_with(change: Change) -> set[str] | Unknown:
-    """The environment of the operator, by name, where its Deployment is known."""
-    deployment = change.facts.operator_object("Deployment", "gpu-operator")
-    if not isinstance(deployment, dict):
-        return UNKNOWN
-    variables = lookup(deployment, ("spec", "template", "spec", "containers", 0, "env"))
-    names = [lookup(variable, ("name",)) for variable in (variables if isinstance(variables, list) else [])]
-    return {name for name in names if isinstance(name, str)}
+            text = f'"{version}" lacks the suffix of the tags of {image}, so nodes would not find the image'
+            yield problem(component.at("version"), text, f"write version: {version}{suffix}")
+        elif any(component.text(field) for field in IMAGE) or variables is UNKNOWN:
+            continue
+        elif variable is not None and variable not in variables:
+            text = f"has no image; the operator would report: empty image path provided through both ClusterPolicy CR and ENV {variable}"
+            yield problem(component.at(), text, usual_image(component))

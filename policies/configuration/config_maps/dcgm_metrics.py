@@ -211,7 +211,7 @@ def list_key(change: Change) -> Iterator[Problem]:
     an exporter without the operator are often taken over. Lists in other namespaces are for exporters that are not the
     operator's, and mount any key they like.
     """
-    if change.deleted or any(LIST_KEY in _keys(change, field) for field in ("data", "binaryData")):
+    if any(LIST_KEY in _keys(change, field) for field in ("data", "binaryData")):
         return
     lists = [key for key, _ in lists_of(change)]
     certain = _is_named(change) or lookup(change.object, ("metadata", "labels", LABEL)) == Role.DCGM_METRICS
@@ -250,9 +250,8 @@ def readable_list(change: Change) -> Iterator[Problem]:
     The running pods go on with the old list, so the mistake shows at the next restart, on every node at once, and all GPU
     metrics are gone. Help texts with a comma and comments that are indented are the usual causes.
     """
-    if not change.deleted:
-        for _, found in lists_of(change):
-            yield from islice(found.broken(), _MOST)
+    for _, found in lists_of(change):
+        yield from islice(found.broken(), _MOST)
 
 
 @DCGM_METRICS.rule(
@@ -271,6 +270,5 @@ def fitting_types(change: Change) -> Iterator[Problem]:
     metric, or a field that is listed twice, makes Prometheus drop samples. Profiling fields are skipped on GPUs that
     cannot be profiled.
     """
-    if not change.deleted:
-        for _, found in lists_of(change):
-            yield from islice(found.doubtful(change.facts), _MOST)
+    for _, found in lists_of(change):
+        yield from islice(found.doubtful(change.facts), _MOST)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.mig_configs import selectable_configs
 from policies.configuration.nodes.labels import DEVICE_PLUGIN_CONFIG, NODE, label_path, newly_set
-from policies.configuration.usage import listed
+from policies.configuration.usage import quoted_names
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.names import is_label_value
@@ -120,7 +120,9 @@ def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
 
 def _has(names: Collection[str]) -> str:
     """The names that exist, those first that are somebody's own."""
-    return f", which has {listed(sorted(names, key=lambda name: (name.startswith('all-'), name)))}" if names else ""
+    return (
+        f", which has {quoted_names(sorted(names, key=lambda name: (name.startswith('all-'), name)))}" if names else ""
+    )
 
 
 def _among(value: str, names: Collection[str]) -> str:

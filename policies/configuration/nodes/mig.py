@@ -8,7 +8,7 @@ from policies.checks import Problem, problem
 from policies.configuration.config_maps.mig_parted.profiles import LIST_PROFILES, Misfit, misfits
 from policies.configuration.mig_configs import WHOLE, selectable_configs, unfit_for_single
 from policies.configuration.nodes.labels import NODE, label_path, newly_set
-from policies.configuration.usage import counted, gpu_pods, listed
+from policies.configuration.usage import counted_names, gpu_pods
 from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, node_workload, runs_device_plugin
 from policies.kubernetes.nodes import labels_of
@@ -140,22 +140,18 @@ _EFFECTS = {
     source="docs gpu-operator-mig, gpu-operator-kubevirt; github.com/NVIDIA/mig-parted deployments/container",
 )
 def unused_gpus(change: Change) -> Iterator[Problem]:
-    """The MIG manager stops the operator's own pods before it cuts, and no others.
+    """Before it divides GPUs, the MIG manager stops the operator's own pods and no others.
 
-    With pods on the GPUs it fails, or the pods go on with devices that are no longer there. The same holds where a node
-    turns from containers to virtual machines, for the driver goes.
+    With other pods on the GPUs it fails, or these pods keep devices that no longer exist. A node that turns from
+    containers to virtual machines loses the driver in the same way.
     """
     if change.old is None:
         return
     for label, effect in _EFFECTS.items():
         value = newly_set(change, label)
-        pods = (
-            gpu_pods((pod for pod in change.facts.known("Pod") if _is_on(pod, change.name)), change.facts.view)
-            if value
-            else []
-        )
+        pods = gpu_pods(change.facts, lambda pod: _is_on(pod, change.name)) if value else []
         if pods:
-            text = f'"{value}" {effect}; GPUs of this node are held by {counted(len(pods), "pod", listed(pods))}'
+            text = f'"{value}" {effect}; GPUs of this node are held by {counted_names("pod", pods)}'
             yield problem(label_path(label), text)
 
 

@@ -32,7 +32,7 @@ def named_image(change: Change) -> Iterator[Problem]:
     no image from its own settings here, as it does for a ClusterPolicy.
     """
     image = change.text("image")
-    if change.deleted or image not in ("", _DEFAULT_IMAGE):
+    if image not in ("", _DEFAULT_IMAGE):
         return
     repository, version = change.text("repository"), change.text("version")
     field, by_default = "image", " by default" if not image else ""
@@ -69,8 +69,6 @@ def fitting_kind(change: Change) -> Iterator[Problem]:
     change afterwards: each makes another DaemonSet, and the drivers of one would be removed under running pods. vGPU
     drivers have none of these parts, and without a licence a vGPU slows down after some minutes.
     """
-    if change.deleted:
-        return
     if change.flag("usePrecompiled"):
         for component in ("gds", "gdrcopy"):
             if change.flag(component, "enabled"):
@@ -140,8 +138,6 @@ def whole_probe(change: Change) -> Iterator[Problem]:
     it compiles its modules, again and again. Liveness and readiness probes are not in the driver's template at all, and
     labels by which the operator finds the pods are left out.
     """
-    if change.deleted:
-        return
     yield from _startup_probe(change)
     for probe in ("livenessProbe", "readinessProbe"):
         if change.mapping(probe):

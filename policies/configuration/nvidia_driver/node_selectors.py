@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import NVIDIA_DRIVER
-from policies.configuration.usage import counted, listed
+from policies.configuration.usage import counted_names, quoted_names
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import Object, name_of
@@ -51,8 +51,6 @@ def one_driver_per_node(change: Change) -> Iterator[Problem]:
     anywhere until one of them is changed. The one with `default: true` takes the nodes that are left, so it conflicts
     with none; there can be only one.
     """
-    if change.deleted:
-        return
     others = [
         driver
         for driver in change.facts.known("NVIDIADriver")
@@ -68,7 +66,7 @@ def one_driver_per_node(change: Change) -> Iterator[Problem]:
         defaults = [name_of(driver) for driver in others if _is_default(driver)]
         if defaults:
             text = (
-                f"is true for {listed(defaults)} too; the operator would report: multiple default NVIDIADrivers found: "
+                f"is true for {quoted_names(defaults)} too; the operator would report: multiple default NVIDIADrivers found: "
                 f"[{' '.join(sorted([*defaults, change.name]))}]"
             )
             yield problem(change.at("default"), text, "write default: false, and a nodeSelector")
@@ -88,7 +86,7 @@ def _conflict(change: Change, other: Object) -> Iterator[Problem]:
     shared = [name_of(node) for node in change.facts.known("Node") if selects(mine, node) and selects(theirs, node)]
     if shared:
         text = (
-            f'selects {counted(len(shared), "node", listed(shared))}, and so does "{name}"; the operator would report: '
+            f'selects {counted_names("node", shared)}, and so does "{name}"; the operator would report: '
             f"multiple NVIDIADrivers match the same node {shared[0]}: [{pair}]"
         )
         yield problem(path, text)
@@ -132,8 +130,6 @@ def nodes_to_run_on(change: Change) -> Iterator[Problem]:
     driver, and so never gets it. As long as the ClusterPolicy does not say `useNvidiaDriverCRD: true`, every
     NVIDIADriver is `disabled`.
     """
-    if change.deleted:
-        return
     policy = change.facts.cluster_policy()
     if isinstance(policy, dict) and lookup(policy, ("spec", "driver", "useNvidiaDriverCRD")) is not True:
         text = (

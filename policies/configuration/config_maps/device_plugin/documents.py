@@ -38,8 +38,6 @@ class _DevicePluginChecks(Checks["Change"]):
 
     def run(self, subject: Change) -> Iterator[Finding]:
         """Everything that the checks find; nothing in a ConfigMap that goes away."""
-        if subject.deleted:
-            return
         yield from super().run(subject)
         for configuration in configurations(subject):
             yield from CONFIGURATION.run(configuration)

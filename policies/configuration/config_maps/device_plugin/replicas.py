@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
 from policies.configuration.config_maps.device_plugin.usage import is_used, nodes_using, pods_asking
-from policies.configuration.usage import counted, listed, the_nodes
+from policies.configuration.usage import counted_names, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
@@ -122,14 +122,14 @@ def _renamed(configuration: Configuration, resource: SharedResource) -> Iterator
     text = f"makes {shared} of {resource.name}"
     pods = pods_asking(configuration.change, configuration.key, resource.name, 0)
     if pods:
-        asking = f"{counted(len(pods), 'pod', listed(pods))} {'asks' if len(pods) == 1 else 'ask'} for {resource.name}"
+        asking = f"{counted_names('pod', pods)} {'asks' if len(pods) == 1 else 'ask'} for {resource.name}"
         found = f"{text}, and {asking} and could not start again where it is gone"
         yield configuration.embedded.problem(
             steps, found, f"let them ask for {shared}, or write renameByDefault: false"
         )
     quotas = _quotas(configuration, resource.name) if is_used(configuration.change, configuration.key) else []
     if quotas:
-        limited = counted(len(quotas), "ResourceQuota", listed(quotas))
+        limited = counted_names("ResourceQuota", quotas)
         found = f"{text}, which {limited} {'does' if len(quotas) == 1 else 'do'} not limit"
         yield configuration.embedded.problem(steps, found, f"add requests.{shared} to the quota")
 
@@ -152,7 +152,7 @@ def _more_than_one(configuration: Configuration, resource: SharedResource) -> It
     pods = pods_asking(configuration.change, configuration.key, resource.name, 1)
     if not pods:
         return
-    asking = f"{counted(len(pods), 'pod', listed(pods))} {'asks' if len(pods) == 1 else 'ask'} for more than one"
+    asking = f"{counted_names('pod', pods)} {'asks' if len(pods) == 1 else 'ask'} for more than one"
     fails = resource.strategy.get("failRequestsGreaterThanOne")
     if fails is True or (fails is None and resource.strategy.name == "mps"):
         text = f"is shared, and {asking}; the kubelet would refuse them with: maximum request size for shared resources is 1"

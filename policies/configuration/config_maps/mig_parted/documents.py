@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from policies.checks import Checks, Problem, problem
 from policies.configuration.config_maps.mig_parted.entries import CONFIGS, FILE, LIMITS, Configs, Entry, configs_in
 from policies.configuration.embedded import Embedded
-from policies.configuration.usage import listed
+from policies.configuration.usage import quoted_names
 from policies.decision import Place, Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath
@@ -104,8 +104,6 @@ class _MIGPartedChecks(Checks["Change"]):
 
     def run(self, subject: Change) -> Iterator[Finding]:
         """Everything that the checks find; nothing in a ConfigMap that goes away."""
-        if subject.deleted:
-            return
         yield from super().run(subject)
         document = _document(subject)
         if document is not None:
@@ -184,5 +182,5 @@ def _missing_file(data: Any) -> Problem:
     if len(keys) == 1:
         text = f"is a file that the MIG manager does not read; it reads {FILE} and would not find it"
         return problem(path, text, f"rename the key to {FILE}")
-    has = f"has {listed(keys)} and no {FILE}" if keys else f"has no {FILE}"
+    has = f"has {quoted_names(keys)} and no {FILE}" if keys else f"has no {FILE}"
     return problem(path, f"{has}, which is the one file that the MIG manager reads", f"add the key {FILE}")
