@@ -196,6 +196,11 @@ class Explanation:
     remarks: tuple[str, ...] = ()
     """What the answer leaves out or takes for granted: facts that are unknown; sentences without a full stop."""
 
+    @property
+    def is_placed(self) -> bool:
+        """True if at least one replica fits now, or is scheduled already."""
+        return self.verdict in (Verdict.FITS, Verdict.SCHEDULED)
+
     def as_json(self) -> dict[str, Any]:
         """As plain data with stable names.
 

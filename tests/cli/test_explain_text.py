@@ -116,7 +116,7 @@ NODES  FIT NOW  FIT IF EMPTY  REPLICAS NOW
 NODES  FITS  NAMES        WHY
     1  yes   gpu-h100-01  It would get gpu: gpu-0..gpu-3.
 
-Note: conversion makes ResourceClaimTemplate gpu-0a1b of the GPUs that the pod asks for."""
+Note: conversion creates ResourceClaimTemplate gpu-0a1b for the GPUs of the pod."""
     )
 
 
@@ -184,7 +184,7 @@ def test_text_that_was_cut_has_no_full_stop():
 
 def test_several_answers_are_counted_at_the_end():
     fits = Explanation("pod a/b", Verdict.FITS, "1 node fits")
-    assert text(fits, FULL, fits).splitlines()[-2:] == ["", "3 answers: 2 fits, 1 full"]
+    assert text(fits, FULL, fits).splitlines()[-2:] == ["", "3 explanations: 2 fits, 1 full"]
 
 
 def test_sentence_that_may_begin_with_a_name_keeps_its_spelling():

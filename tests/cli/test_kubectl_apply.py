@@ -6,7 +6,7 @@ import aiohttp
 import click
 import pytest
 
-from webhook.cli.apply import apply
+from webhook.cli.applied import apply
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.server import Sandbox
 

@@ -1,12 +1,12 @@
-"""Mistakes of ours: one sentence, an exit code of its own, and a trace for who asks for it."""
+"""Internal errors: one sentence, an exit code, and a trace on request."""
 
 from __future__ import annotations
 
 import pytest
 
 SENTENCE = (
-    "Error: gpu-admission itself failed (KeyError: 'the kind'); please report it with the command, its input and what "
-    "GPU_ADMISSION_TRACE=1 in the environment shows\n"
+    "Error: internal error in gpu-admission (KeyError: 'the kind'); please report it with the command, its input and "
+    "the output with GPU_ADMISSION_TRACE=1 in the environment\n"
 )
 
 
@@ -18,7 +18,7 @@ def failing(monkeypatch):
         def admit(*_):
             raise error
 
-        monkeypatch.setattr("webhook.cli.results.admit", admit)
+        monkeypatch.setattr("webhook.cli.reviews.admit", admit)
 
     monkeypatch.delenv("GPU_ADMISSION_TRACE", raising=False)
     return fail
@@ -43,10 +43,12 @@ def test_trace_is_shown_to_who_asks_for_it(invoke, write, pod, failing, monkeypa
 def test_text_of_an_exception_stays_on_its_line(invoke, write, pod, failing):
     failing(ValueError("first\n\x1b[2Jsecond"))
     done = invoke("review", write("pod.yaml", pod()))
-    assert done.stderr.startswith("Error: gpu-admission itself failed (ValueError: first  [2Jsecond); ")
+    assert done.stderr.startswith("Error: internal error in gpu-admission (ValueError: first  [2Jsecond); ")
     assert done.stderr.count("\n") == 1
 
 
 def test_exit_code_is_documented(invoke):
     told = " ".join(invoke("review", "--help").stdout.split())
-    assert "3 when gpu-admission itself fails, which is worth a report; GPU_ADMISSION_TRACE=1 in the" in told
+    assert (
+        "3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1." in told
+    )

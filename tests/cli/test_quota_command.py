@@ -76,7 +76,7 @@ def test_namespace_without_a_quota_is_not_limited(invoke, write):
     done = invoke("quota", "--cluster", file, "-n", "team-b")
     assert (done.exit_code, done.stdout) == (
         0,
-        "Namespace team-b has no GPUQuota, so nothing is limited there; who holds GPUs is not shown.\n",
+        "Namespace team-b has no GPUQuota, so it has no limits, and pods with GPUs are not listed.\n",
     )
 
 
@@ -85,7 +85,7 @@ def test_cluster_without_quotas_is_not_limited(invoke, write):
     done = invoke("quota", "--cluster", file)
     assert (done.exit_code, done.stdout) == (
         0,
-        "There is no GPUQuota, so no namespace is limited; who holds GPUs is not shown.\n",
+        "No GPUQuota exists, so no namespace has limits, and pods with GPUs are not listed.\n",
     )
     assert json.loads(invoke("quota", "--cluster", file, "-o", "json").stdout) == {"quotas": [], "notes": []}
 
@@ -95,9 +95,9 @@ def test_what_the_files_do_not_tell_is_noted(invoke, write):
     told = json.loads(done.stdout)
     assert (done.exit_code, told["quotas"][0]["holders"], told["quotas"][0]["enforced"]) == (1, None, None)
     assert told["notes"] == [
-        "there are no Pods in the files, so what they hold is not shown, and what is used only where a status says it",
-        "there are no ResourceClaims in the files, so what they hold is not shown",
-        "there are no Nodes in the files, so what pods hold is shown as the most that they could have got",
+        "the files have no Pods, so what they hold is not shown, and usage is shown only if a status has it",
+        "the files have no ResourceClaims, so what they hold is not shown",
+        "the files have no Nodes, so pods are shown with the most that they could have got",
     ]
 
 
@@ -142,11 +142,11 @@ def test_settings_of_a_file_hold(invoke, write):
             ["--cluster", "x", "--context", "y"],
             "--cluster is for files, and --kubeconfig and --context are for a running cluster",
         ),
-        (["-n", "../a b"], 'no namespace can be called "../a b"'),
-        (["--cluster", "all.yaml", "-n", "team-x"], "there is no namespace team-x"),
+        (["-n", "../a b"], 'invalid namespace name "../a b"'),
+        (["--cluster", "all.yaml", "-n", "team-x"], "namespace team-x does not exist"),
         (
             ["--cluster", "namespace.yaml"],
-            "nothing to tell: no GPUQuota in namespace.yaml; kubectl get gpuquotas -A -o yaml prints those of a cluster",
+            "nothing to show: no GPUQuota in namespace.yaml; kubectl get gpuquotas -A -o yaml prints those of a cluster",
         ),
         (["--kubeconfig", "/nonexistent/config"], "kubeconfig file /nonexistent/config not found"),
     ],

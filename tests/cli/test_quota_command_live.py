@@ -71,7 +71,7 @@ async def test_namespace_that_does_not_exist_is_no_good_news(live):
     assert (done.returncode, done.stdout, done.stderr.splitlines()[-1]) == (
         2,
         "",
-        "Error: there is no namespace team-x",
+        "Error: namespace team-x does not exist",
     )
 
 
@@ -79,7 +79,7 @@ async def test_namespace_of_a_running_cluster_without_a_quota_is_not_limited(liv
     done = await live("-n", "team-legacy")
     assert (done.returncode, done.stdout) == (
         0,
-        "Namespace team-legacy has no GPUQuota, so nothing is limited there; who holds GPUs is not shown.\n",
+        "Namespace team-legacy has no GPUQuota, so it has no limits, and pods with GPUs are not listed.\n",
     )
 
 
@@ -103,7 +103,7 @@ async def test_quotas_that_may_not_be_listed_are_told(live, sandbox, arguments, 
     sandbox.faults.add(faults.failing(403, said), path="*/gpuquotas")
     done = await live(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"Error: {sandbox.url}: {said}; ask for the ClusterRole gpu-admission-quota-view{more}\n"
+    assert done.stderr == f"Error: {sandbox.url}: {said}; request the ClusterRole gpu-admission-quota-view{more}\n"
 
 
 async def test_who_sees_nothing_but_quotas_is_told_what_is_not_shown(live, sandbox):
@@ -116,9 +116,9 @@ async def test_who_sees_nothing_but_quotas_is_told_what_is_not_shown(live, sandb
     assert (done.returncode, quota["limits"][0]["used"], quota["holders"], quota["enforced"]) == (0, "4", None, None)
     assert told["notes"] == [
         "GPUAdmissionPolicy default cannot be read, using the built-in defaults",
-        "you may not list Pods, so what they hold is not shown, and what is used only where a status says it",
+        "you may not list Pods, so what they hold is not shown, and usage is shown only if a status has it",
         "you may not list ResourceClaims, so what they hold is not shown",
-        "you may not list Nodes, so what pods hold is shown as the most that they could have got",
+        "you may not list Nodes, so pods are shown with the most that they could have got",
     ]
 
 

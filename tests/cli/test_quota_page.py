@@ -21,7 +21,7 @@ from policies.quota.limits.quota import parse_quota
 from policies.quota.report.reporting import quota_report
 from policies.settings import DEFAULTS
 from webhook.cli.quota_text import text
-from webhook.cli.quotas import QuotasTold
+from webhook.cli.quotas import QuotaReports
 from webhook.cluster.manifests import ManifestsView
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ def view(documents):
 
 def test_page_shows_what_the_command_prints(quota, view):
     report = quota_report(quota, view, DEFAULTS, NOW)
-    printed = click.unstyle(text(QuotasTold((report,), "team-vision", ()), 100))
+    printed = click.unstyle(text(QuotaReports((report,), "team-vision", ()), 100))
     assert f"$ gpu-admission quota -n team-vision\n{printed}\n```\n" in PAGE
 
 

@@ -13,7 +13,7 @@ from policies.quota.charging.messages import Holder
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.report.report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
 from webhook.cli.quota_text import text
-from webhook.cli.quotas import QuotasTold
+from webhook.cli.quotas import QuotaReports
 
 
 def use(name="all", hard=8, used=0, reserved=0, unit="gpus"):
@@ -27,7 +27,7 @@ def report(*limits, namespace="team-a", state=QuotaState.WITHIN, mode="Enforce",
 
 
 def shown(*reports, namespace="", notes=(), width=100):
-    return click.unstyle(text(QuotasTold(reports, namespace, notes), width))
+    return click.unstyle(text(QuotaReports(reports, namespace, notes), width))
 
 
 def bar(**amounts):
@@ -67,7 +67,7 @@ def test_bar_shows_what_is_taken(amounts, expected):
 
 
 def test_colours_take_no_room():
-    coloured = text(QuotasTold((report(use(used=4, reserved=2)),), "", ()), 100)
+    coloured = text(QuotaReports((report(use(used=4, reserved=2)),), "", ()), 100)
     assert "all    [\x1b[32m##########\x1b[0m\x1b[36m=====\x1b[0m.....]     4         2     2  8 GPUs" in coloured
 
 
@@ -98,8 +98,8 @@ def test_everything_has_its_place():
         shown(told)
         == """\
 GPUQuota team-a/gpu  within
-What would be over a limit is refused (mode Enforce). The namespace does not enforce it: while it
-cannot be checked, everything is admitted.
+Pods over a limit are refused (mode Enforce). The namespace does not enforce it: while it cannot be
+checked, all pods are admitted.
 Warning: something is wrong.
 
 LIMIT   USE                      USED  RESERVED   LEFT  HARD
@@ -122,16 +122,16 @@ Odd unknown"""
     )
 
 
-ENFORCED = "The namespace enforces it: while it cannot be checked, nothing that gets GPUs is admitted."
-WARNS = "What would be over a limit is admitted with a warning (mode Warn)."
-REFUSES = "What would be over a limit is refused (mode Enforce)."
+ENFORCED = "The namespace enforces it: while it cannot be checked, pods that get GPUs are refused."
+WARNS = "Pods over a limit are admitted with a warning (mode Warn)."
+REFUSES = "Pods over a limit are refused (mode Enforce)."
 
 
 @pytest.mark.parametrize(
     ("enforced", "mode", "expected"),
     [
         (True, "Warn", f"{WARNS} {ENFORCED}"),
-        (None, "Enforce", f"{REFUSES} Whether the namespace enforces it is not known."),
+        (None, "Enforce", f"{REFUSES} Whether the namespace enforces it is unknown."),
     ],
     ids=["enforced", "unknown"],
 )
@@ -142,8 +142,8 @@ def test_mode_is_told_in_words(enforced, mode, expected):
 @pytest.mark.parametrize(
     ("enforced", "expected"),
     [
-        (False, "It cannot be read, so it holds nothing back."),
-        (True, "It cannot be read, and the namespace enforces it, so nothing that gets GPUs is admitted."),
+        (False, "It cannot be read, so it limits nothing."),
+        (True, "It cannot be read, and the namespace enforces it, so pods that get GPUs are refused."),
     ],
 )
 def test_quota_that_cannot_be_read_shows_its_problems(enforced, expected):
@@ -163,14 +163,14 @@ GPUQuota team-a/gpu  unreadable
 
 
 def test_nothing_held_is_told_and_nothing_known_is_not():
-    assert shown(report(use())).endswith("\n\nNothing holds anything of it.")
+    assert shown(report(use())).endswith("\n\nNo pod or claim holds any of it.")
     assert "hold" not in shown(report(use(), holders=None)).partition("HARD")[2]
 
 
 def test_many_holders_are_counted():
     holders = tuple(Holder(f"team-a/pod-{number}", {"all": Fraction(1)}, timedelta()) for number in range(1025))
     lines = shown(report(use(), holders=holders)).splitlines()
-    assert lines[-2:] == ["team-a/pod-19  all 1", "and 1,005 more; -o json tells them"]
+    assert lines[-2:] == ["team-a/pod-19  all 1", "and 1,005 more; -o json shows all"]
 
 
 def test_ages_that_nothing_tells_take_no_column():
@@ -202,7 +202,7 @@ def test_notes_come_after_the_quotas():
 
 
 def test_no_quota_is_told():
-    assert shown() == "There is no GPUQuota, so no namespace is limited; who holds GPUs is not shown."
+    assert shown() == "No GPUQuota exists, so no namespace has limits, and pods with GPUs are not listed."
     assert shown(namespace="team-a") == (
-        "Namespace team-a has no GPUQuota, so nothing is limited there; who holds GPUs is not shown."
+        "Namespace team-a has no GPUQuota, so it has no limits, and pods with GPUs are not listed."
     )

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from webhook.cli.documents import Reader
-from webhook.cli.subjects import Circumstances, subjects_of
+from webhook.cli.subjects import Circumstances, SubjectReader
 
 
 def admission_review(document, *, operation="CREATE", old=None, group="", namespace="team-a", **request):
@@ -85,7 +85,9 @@ def test_delete_of_a_review_is_a_delete(reviewed, write, pod):
 def test_request_of_a_review_is_its_own(write, pod):
     write("review.json", json.dumps(admission_review(pod(gpus=2), operation="UPDATE", old=pod())))
     reader = Reader()
-    (subject,) = subjects_of(reader.manifests(["review.json"]), [], Circumstances(namespace="team-b"), reader)
+    (subject,) = SubjectReader(Circumstances(namespace="team-b"), reader.problems).subjects(
+        reader.manifests(["review.json"])
+    )
     assert subject.request.operation == "UPDATE"
     assert subject.request.old_object == pod()
     assert subject.request.user.username == "alice"
@@ -97,7 +99,7 @@ def test_user_of_the_option_is_the_user_of_the_request(write, pod):
 
     reader = Reader()
     manifests = reader.manifests([write("pod.yaml", pod())])
-    (subject,) = subjects_of(manifests, [], Circumstances(user=UserInfo("bob")), reader)
+    (subject,) = SubjectReader(Circumstances(user=UserInfo("bob")), reader.problems).subjects(manifests)
     assert subject.request.user.username == "bob"
 
 

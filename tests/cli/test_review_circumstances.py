@@ -87,8 +87,8 @@ def test_update_of_an_object_without_an_old_one_is_a_problem(invoke, write, pod)
     assert (
         done.stderr
         == """\
-new.yaml:1:1: Pod team-a/a is updated, and the old objects do not hold it
-new.yaml:14:1: Pod team-a/b is updated, and the old objects do not hold it
+new.yaml:1:1: Pod team-a/a is updated, but the old objects do not contain it
+new.yaml:14:1: Pod team-a/b is updated, but the old objects do not contain it
 2 problems; nothing was done
 """
     )

@@ -15,9 +15,9 @@ from policies.kubernetes.workloads import pod_templates
 from policies.settings import DEFAULTS
 from webhook.cli.admit import admit
 from webhook.cli.documents import Reader
-from webhook.cli.report import as_json, as_yaml
-from webhook.cli.subjects import Circumstances, subjects_of
-from webhook.cli.text import text
+from webhook.cli.review_text import text
+from webhook.cli.reviews import as_json, as_yaml
+from webhook.cli.subjects import Circumstances, SubjectReader
 from webhook.cluster.manifests import ManifestsView
 
 CLUSTER = [
@@ -88,7 +88,7 @@ def result(folder):
     def result(document):
         (folder / "file.json").write_text(json.dumps(document))
         reader = Reader()
-        (subject,) = subjects_of(reader.manifests(["file.json"]), [], Circumstances(), reader)
+        (subject,) = SubjectReader(Circumstances(), reader.problems).subjects(reader.manifests(["file.json"]))
         return admit(subject, ManifestsView(CLUSTER, [document]), DEFAULTS)
 
     return result
@@ -331,7 +331,7 @@ def test_any_json_in_place_of_a_template_has_a_report(tmp_path_factory, index, f
     file = tmp_path_factory.getbasetemp() / "any.json"
     file.write_text(json.dumps(document))
     reader = Reader()
-    subjects = subjects_of(reader.manifests([str(file)]), [], Circumstances(), reader)
+    subjects = SubjectReader(Circumstances(), reader.problems).subjects(reader.manifests([str(file)]))
     results = [admit(subject, ManifestsView(CLUSTER, [document]), DEFAULTS) for subject in subjects]
     assert len(results) == 1
     assert text(results)

@@ -230,7 +230,7 @@ def test_file_that_is_no_kubeconfig_of_a_sandbox_is_left_alone(invoke, folder, c
     (folder / "config").write_text(content)
     done = invoke("sandbox", "--kubeconfig-out", "config")
     assert done.exit_code == 2
-    assert done.stderr.endswith("Error: config exists and is no kubeconfig of a sandbox; name another file for it\n")
+    assert done.stderr.endswith("Error: config exists and is not the kubeconfig of a sandbox; name another file\n")
     assert (folder / "config").read_text() == content
 
 
@@ -238,7 +238,7 @@ def test_pipe_is_no_place_for_a_kubeconfig(invoke, folder):
     os.mkfifo(folder / "pipe")
     done = invoke("sandbox", "--kubeconfig-out", "pipe")
     assert done.exit_code == 2
-    assert "pipe exists and is no kubeconfig of a sandbox" in done.stderr
+    assert "pipe exists and is not the kubeconfig of a sandbox" in done.stderr
 
 
 def test_kubeconfig_of_an_earlier_sandbox_is_written_over(start, folder):
@@ -262,6 +262,8 @@ def test_kubeconfig_without_a_name_is_a_usage_error(invoke):
     assert done.stderr.endswith("Error: --kubeconfig-out is empty; name a file\n")
 
 
-@pytest.mark.parametrize("words", ["no scheduler", "no kubelet", "everybody may do everything", "forgets everything"])
+@pytest.mark.parametrize(
+    "words", ["no scheduler", "no kubelet", "Every client may do everything", "All objects are lost when it ends"]
+)
 def test_help_says_what_it_is_not(invoke, words):
     assert words in " ".join(invoke("sandbox", "--help").output.split())

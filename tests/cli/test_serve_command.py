@@ -12,7 +12,8 @@ import urllib.request
 
 import pytest
 
-from webhook.cli.serve_options import ServeOptions
+from webhook.cli.serve import ServeOptions
+from webhook.cli.server_start import replica_config
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_server_answers_reviews_and_ends_at_sigterm(server, folder, pod):
         (["--tls-cert", "tls.crt"], "--tls-cert and --tls-key go together"),
         (
             ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--ca-out", "ca.pem"],
-            "--ca-out is for the certificate that is made where --tls-cert is not given",
+            "--ca-out is for the certificate that is created without --tls-cert",
         ),
         (
             ["--client-ca", "ca.pem"],
@@ -107,7 +108,7 @@ def test_option_of_a_running_cluster_is_refused_beside_files(invoke, cluster, op
     done = invoke("serve", "--cluster", cluster, option, "x")
     assert done.exit_code == 2
     assert done.stderr.endswith(
-        f"Error: {option} is for a cluster that runs, and --cluster is for one in files; leave one of them out\n"
+        f"Error: {option} is for a running cluster, and --cluster is for files; leave one of them out\n"
     )
 
 
@@ -116,18 +117,18 @@ def test_option_of_a_running_cluster_is_refused_beside_files(invoke, cluster, op
     [
         (
             ["--settings", "policy.yaml"],
-            "--settings goes with --cluster; the settings of a cluster that runs are its GPUAdmissionPolicy",
+            "--settings goes with --cluster; a running cluster has its settings in its GPUAdmissionPolicy",
         ),
         (
             ["--ca-out", "ca.pem"],
             (
-                "--ca-out goes with --cluster; in a cluster that runs, the authority is written into the webhook "
+                "--ca-out goes with --cluster; in a running cluster, the authority is written into the webhook "
                 "configurations"
             ),
         ),
         (
             ["--url", "https://localhost", "--tls-cert", "tls.crt", "--tls-key", "tls.key"],
-            "--url comes with a certificate that is made for it; leave --tls-cert and --tls-key out",
+            "--url creates its own certificate; leave --tls-cert and --tls-key out",
         ),
         (
             ["--url", "http://localhost:8443"],
@@ -143,14 +144,14 @@ def test_option_of_a_running_cluster_is_refused_beside_files(invoke, cluster, op
         (
             ["--url", "https://localhost/webhooks"],
             (
-                "--url must end with the host or its port; the paths of the webhooks come behind it; write "
+                "--url must end with the host or its port; the paths of the webhooks are appended; write "
                 "https://HOST:PORT, where the API server can reach this process"
             ),
         ),
         (
             ["--url", "https://localhost:no"],
             (
-                "--url is no URL: Port could not be cast to integer value as 'no'; write https://HOST:PORT, where the API "
+                "--url is not a URL: Port could not be cast to integer value as 'no'; write https://HOST:PORT, where the API "
                 "server can reach this process"
             ),
         ),
@@ -249,4 +250,4 @@ def test_port_is_that_of_the_url_unless_it_is_given(url, port, expected):
         drain_delay=0.0,
         log_level="info",
     )
-    assert options.replica_config().port == expected
+    assert replica_config(options).port == expected

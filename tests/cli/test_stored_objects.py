@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.cli.stored import as_written
+from webhook.cli.applied import as_written
 
 WRITTEN = {
     "apiVersion": "v1",

@@ -9,7 +9,7 @@ from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cli import main
-from webhook.cli.kustomizations import patch_files
+from webhook.cli.other_files import patch_files
 from webhook.cluster.manifests import ManifestsView
 
 HINT = "review the output of `kubectl kustomize`"

@@ -297,8 +297,7 @@ def test_invalid_pattern_is_a_usage_error(write):
     done = review("--exclude", "!", "repo")
     assert done.exit_code == 2
     assert (
-        "Error: --exclude and --ignore-file take patterns as a .gitignore has them: Invalid git pattern: '!'"
-        in done.stderr
+        "Error: --exclude and --ignore-file need patterns as in a .gitignore: Invalid git pattern: '!'" in done.stderr
     )
 
 

@@ -1,7 +1,7 @@
 """The command line, `gpu-admission`.
 
-Each command is a module with an attribute `command`, imported when it is used: serving needs libraries that take longer
-to import than reviewing a folder of manifests takes.
+Each command is a module with an attribute `command`, imported when it is used: the imports of `serve` take longer than
+the review of a folder of manifests.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from importlib import import_module
 from typing import Any
 
 import click
 
+from webhook.cli.lazy_modules import lazy_module
+
 __all__ = ["main"]
 
 _FAILED = 3
-"""The exit code when a command fails by a mistake of ours: the others tell what became of the input."""
+"""The exit code of an internal error; the other codes are about the input."""
 _TRACE = "GPU_ADMISSION_TRACE"
 
 _COMMANDS = {
@@ -33,14 +34,14 @@ _COMMANDS = {
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command when it is called, and knows its line in the help before."""
+    """A group that imports a command when it is called; the help of the group needs no import."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command; one that fails by a mistake of ours says so in a sentence."""
+        """Run a command; an internal error is reported in one sentence."""
         try:
             return super().main(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - what click does not know is not for the eyes of users
-            _tell(error)
+        except Exception as error:  # noqa: BLE001 - errors that click does not handle are internal errors
+            _report_internal_error(error)
             sys.exit(_FAILED)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -49,7 +50,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = import_module(f"webhook.cli.{cmd_name}").command
+        command: click.Command = lazy_module(f"command {cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -75,11 +76,9 @@ def main(ctx: click.Context) -> None:
         ctx.color = False
 
 
-def _tell(error: Exception) -> None:
-    from policies.kubernetes.printable import printable  # noqa: PLC0415 - help and version need no policies
-
+def _report_internal_error(error: Exception) -> None:
     if os.environ.get(_TRACE) == "1":
         traceback.print_exception(error)
-    what = printable(f"{type(error).__name__}: {error}")
-    hint = f"please report it with the command, its input and what {_TRACE}=1 in the environment shows"
-    click.echo(f"Error: gpu-admission itself failed ({what}); {hint}", err=True)
+    what = lazy_module("printable text").printable(f"{type(error).__name__}: {error}")
+    hint = f"please report it with the command, its input and the output with {_TRACE}=1 in the environment"
+    click.echo(f"Error: internal error in gpu-admission ({what}); {hint}", err=True)

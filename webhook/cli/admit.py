@@ -15,6 +15,7 @@ from policies.patch import Editor
 from policies.request import Request
 from policies.review import review
 from policies.review.coverage import UNREVIEWED, uncovered
+from policies.review.documents import duplicate_keys
 from policies.review.together import pods_together
 from policies.settings.exempt_namespaces import NEVER_MATCHED
 from policies.workload_templates import templates_of
@@ -156,8 +157,6 @@ def _as_written(subject: Subject, settings: GPUAdmissionPolicy) -> tuple[Finding
     """What is wrong with the document, of which the API server sees only what kubectl made of it."""
     if not subject.manifest.document.duplicates:
         return ()
-    from policies.review.documents import duplicate_keys  # noqa: PLC0415 - hardly any document needs it
-
     return settings.judge(duplicate_keys(subject.duplicates), subject.request.namespace)
 
 

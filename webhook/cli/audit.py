@@ -1,11 +1,11 @@
-"""`gpu-admission audit`: what is wrong with what a cluster holds, and which namespaces are ready to convert."""
+"""`gpu-admission audit`: what is wrong in a cluster already, and which namespaces are ready to convert."""
 
 from __future__ import annotations
 
 import click
 
-from webhook.cli.connection import connection_options
-from webhook.cli.namespaces import check_name
+from webhook.cli.lazy_modules import lazy_module
+from webhook.cli.options import check_cluster_options, cluster_options
 
 __all__ = ["command"]
 
@@ -16,11 +16,9 @@ __all__ = ["command"]
     multiple=True,
     metavar="PATH",
     help="Files or folders with all objects of a cluster, as `kubectl get -A -o yaml` prints them, instead of a running "
-    "one; as for review. Can be repeated.",
+    "cluster. Can be repeated.",
 )
-@connection_options
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Look into this namespace only.")
-@click.option("--settings", metavar="FILE", help="A GPUAdmissionPolicy; the cluster's own where absent.")
+@cluster_options
 @click.option(
     "-o",
     "--output",
@@ -61,26 +59,16 @@ def command(
       kubectl get deployments,statefulsets,daemonsets,jobs,cronjobs -A -o yaml > cluster/workloads.yaml
       gpu-admission audit --cluster cluster/
 
-    Exit code: 0 when no object would be refused today, 1 when one would be, 2 when there is no cluster or the input
-    cannot be read. 3 when gpu-admission itself fails, which is worth a report; GPU_ADMISSION_TRACE=1 in the environment
-    shows where.
+    Exit code: 0 if no object would be refused today, 1 if one would be, 2 if the cluster or the input cannot be read, 3
+    if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    if cluster and (kubeconfig or context):
-        raise click.UsageError("--cluster is for files, and --kubeconfig and --context are for a running cluster")
-    check_name(namespace)
-    # Here, so that help and wrong usage are printed without importing them.
-    from webhook.cli.audits import audit_files, audit_running  # noqa: PLC0415
-
+    check_cluster_options(cluster, kubeconfig, context, namespace)
     if cluster:
-        audited = audit_files(cluster, namespace, settings)
+        audited = lazy_module("audits").audit_files(cluster, namespace, settings)
     else:
-        audited = audit_running(kubeconfig, context, namespace, settings)
+        audited = lazy_module("running clusters").audit_cluster(kubeconfig, context, namespace, settings)
     if output == "json":
-        from webhook.cli.audits import as_json  # noqa: PLC0415
-
-        click.echo(as_json(audited), nl=False)
+        click.echo(lazy_module("audits").as_json(audited), nl=False)
     else:
-        from webhook.cli.audit_text import text  # noqa: PLC0415
-
-        click.echo(text(audited))
+        click.echo(lazy_module("audits as text").text(audited))
     ctx.exit(1 if audited.report.denied else 0)

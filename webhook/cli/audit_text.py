@@ -8,8 +8,9 @@ import click
 
 from policies.audit import MOST_FINDINGS
 from policies.decision import Severity
+from policies.dra.words import listed, many
 from policies.kubernetes.printable import printable
-from webhook.cli.columns import Column, table
+from webhook.cli.text_layout import Column, column, table, truncation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,13 +26,13 @@ _SECTIONS = (
     (Severity.AUDIT, "Worth knowing", "cyan"),
 )
 _MOST_SHOWN = 50
-"""Findings of a section; all of them are in JSON."""
-_OWNERS_SHOWN = 3
+"""Findings of a section; JSON has all of them."""
+_MOST_OWNERS = 3
 _NUMBERS = (("WORKLOADS", "workloads"), ("CONVERT", "converts"), ("REFUSED", "refused"), ("LEFT", "left"))
 
 
 def text(audited: Audited) -> str:
-    """The report, its sections apart from each other."""
+    """The report in sections."""
     report = audited.report
     sections = [
         *(_findings(report, *section) for section in _SECTIONS),
@@ -51,32 +52,24 @@ def _findings(report: AuditReport, severity: Severity, title: str, colour: str) 
     lines = [click.style(title, fg=colour, bold=True)]
     for finding in found[:_MOST_SHOWN]:
         lines += _finding(finding)
-    left_out = len(found) - _MOST_SHOWN
-    if left_out > 0:
-        lines.append(f"  and {left_out} more; -o json tells them")
-    return lines
+    return [*lines, *(f"  {line}" for line in truncation(len(found), _MOST_SHOWN))]
 
 
 def _left_out(report: AuditReport) -> list[str]:
     count = report.left_out
-    told = f"{count} further finding{'s are' if count != 1 else ' is'} left out"
-    return [f"{told}: a report has the {MOST_FINDINGS} gravest, and its numbers count all"] if count else []
+    more = many(count, "more finding")
+    return [f"{more} not shown: a report has the {MOST_FINDINGS:,} most severe; its numbers count all"] if count else []
 
 
 def _finding(finding: AuditFinding) -> Iterator[str]:
     namespace = f"{finding.namespace}/" if finding.namespace else ""
-    more = f" and {finding.count - 1} more" if finding.count > 1 else ""
-    of = f" ({_owners(finding.owners)})" if finding.owners else ""
-    yield f"  {finding.rule}  {printable(f'{finding.kind} {namespace}{finding.name}{more}{of}')}"
+    more = f" and {finding.count - 1:,} more" if finding.count > 1 else ""
+    owners = f" ({listed(finding.owners, _MOST_OWNERS)})" if finding.owners else ""
+    yield f"  {finding.rule}  {printable(f'{finding.kind} {namespace}{finding.name}{more}{owners}')}"
     where = f"{finding.path}: " if finding.path else ""
     yield printable(f"    {where}{finding.message}")
     if finding.remedy:
         yield printable(f"    What to do: {finding.remedy}")
-
-
-def _owners(owners: Sequence[str]) -> str:
-    more = f" and {len(owners) - _OWNERS_SHOWN} more" if len(owners) > _OWNERS_SHOWN else ""
-    return f"{', '.join(owners[:_OWNERS_SHOWN])}{more}"
 
 
 def _sentences(title: str, sentences: Sequence[str]) -> list[str]:
@@ -88,18 +81,18 @@ def _readiness(rows: Sequence[Readiness]) -> list[str]:
         return []
     lines = [click.style("Readiness to convert", bold=True), *table(_columns(rows), [_cells(row) for row in rows])]
     for row in rows:
-        told = [line for each in row.obstacles for line in _obstacle(each, _fate(each))]
+        obstacles = [line for each in row.obstacles for line in _obstacle(each, _result(each))]
         if row.preemption is not None:
-            told += _obstacle(row.preemption, _loss(row.preemption))
-        if told:
-            lines += [f"{printable(row.namespace)}:", *map(printable, told)]
+            obstacles += _obstacle(row.preemption, _loss(row.preemption))
+        if obstacles:
+            lines += [f"{printable(row.namespace)}:", *map(printable, obstacles)]
     return lines
 
 
 def _columns(rows: Sequence[Readiness]) -> list[Column]:
-    width = max(len("NAMESPACE"), *(len(printable(row.namespace)) for row in rows))
     numbers = [Column(title, len(title), right=True) for title, _ in _NUMBERS]
-    return [Column("NAMESPACE", width), Column("MODE", len("enabled")), Column("READY", len("READY")), *numbers]
+    namespace = column("NAMESPACE", (printable(row.namespace) for row in rows))
+    return [namespace, Column("MODE", len("enabled")), Column("READY", len("READY")), *numbers]
 
 
 def _cells(row: Readiness) -> list[list[str]]:
@@ -107,7 +100,7 @@ def _cells(row: Readiness) -> list[list[str]]:
     return [[printable(row.namespace)], [row.mode.value], ["yes" if row.ready else "no"], *numbers]
 
 
-def _fate(obstacle: ConversionObstacle) -> str:
+def _result(obstacle: ConversionObstacle) -> str:
     several = obstacle.count > 1
     if obstacle.severity is Severity.DENY:
         return "are refused" if several else "is refused"
@@ -118,9 +111,9 @@ def _loss(obstacle: ConversionObstacle) -> str:
     return f"{'convert and lose' if obstacle.count > 1 else 'converts and loses'} preemption"
 
 
-def _obstacle(obstacle: ConversionObstacle, fate: str) -> Iterator[str]:
-    more = f" and {obstacle.count - 1} more" if obstacle.count > 1 else ""
-    yield f"  {obstacle.workload}{more} {fate} [{obstacle.rule}]"
+def _obstacle(obstacle: ConversionObstacle, result: str) -> Iterator[str]:
+    more = f" and {obstacle.count - 1:,} more" if obstacle.count > 1 else ""
+    yield f"  {obstacle.workload}{more} {result} [{obstacle.rule}]"
     yield f"    {obstacle.path}: {obstacle.message}"
     if obstacle.remedy:
         yield f"    What to do: {obstacle.remedy}"

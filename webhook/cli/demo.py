@@ -13,22 +13,21 @@ import click
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.metadata_keys import MANAGED
-from webhook.cli.apply import apply
+from webhook.cli.applied import apply, as_written
 from webhook.cli.audit_text import text
-from webhook.cli.audits import audit_running
 from webhook.cli.demo_cluster import kubeconfig, made_claims, webhook_beside, without_webhooks
-from webhook.cli.diff import diff, styled
 from webhook.cli.documents import Reader
-from webhook.cli.load import load, sandbox_of
+from webhook.cli.dump import diff, styled
 from webhook.cli.problems import UnreadableInputError
-from webhook.cli.stored import as_written
+from webhook.cli.running_clusters import audit_cluster
+from webhook.cli.sandbox_start import load, loaded_sandbox
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.kubernetes.objects import Object
-    from webhook.cli.apply import Applied
+    from webhook.cli.applied import Applied
     from webhook.cli.documents import Manifest
     from webhook.sandbox.server import Sandbox
 
@@ -79,7 +78,7 @@ def command(examples: Path, deploy: Path) -> None:
     if not (deploy / "install.yaml").is_file():
         raise click.UsageError(f"{deploy} has no install.yaml; run the demo where it is, or name the folder")
     reader = Reader()
-    sandbox, _ = sandbox_of([str(examples / "cluster")], reader)
+    sandbox, _ = loaded_sandbox([str(examples / "cluster")], reader)
     pods = [(title, each) for title, each in _pods(examples, reader) if _is_at_home(each, sandbox)]
     installed = reader.manifests([str(deploy / "install.yaml"), str(examples / _SETTINGS)])
     if reader.problems:
@@ -198,7 +197,7 @@ async def _show_audit(sandbox: Sandbox) -> None:
     _echo_command("gpu-admission audit")
     with kubeconfig(sandbox.kubeconfig()) as file:
         # In a thread, since it has a loop of its own.
-        audited = await asyncio.to_thread(audit_running, file, None, "", None)
+        audited = await asyncio.to_thread(audit_cluster, file, None, "", None)
     click.echo(text(audited))
     click.echo()
 

@@ -1,9 +1,11 @@
-"""Writes objects as YAML that Kubernetes reads back as the same objects."""
+"""Objects as YAML that Kubernetes reads back as the same objects, and diffs of them."""
 
 from __future__ import annotations
 
+from difflib import unified_diff
 from typing import TYPE_CHECKING, Any
 
+import click
 import yaml
 
 from policies.kubernetes.yaml_scalars import plain
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["dump", "dump_all"]
+__all__ = ["diff", "dump", "dump_all", "styled"]
 
 _Base: Any = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
 
@@ -43,3 +45,17 @@ def dump(document: Object) -> str:
 def dump_all(documents: Iterable[Object]) -> str:
     """Several objects, each a document of its own."""
     return "---\n".join(map(dump, documents))
+
+
+def diff(before: Object, after: Object, name: str) -> list[str]:
+    """The lines of a unified diff of two forms of an object; none where they are equal."""
+    old, new = dump(before).splitlines(), dump(after).splitlines()
+    return list(unified_diff(old, new, f"{name} before admission", f"{name} as admitted", lineterm=""))
+
+
+def styled(line: str) -> str:
+    """A line of a diff in the colours that people know from git."""
+    if line.startswith(("---", "+++")):
+        return click.style(line, bold=True)
+    colours = {"-": "red", "+": "green", "@": "cyan"}
+    return click.style(line, fg=colours[line[0]]) if line[:1] in colours else line

@@ -1,27 +1,31 @@
-"""`gpu-admission explain`: where something would fit, why not elsewhere, and what to change."""
+"""`gpu-admission explain`: where a pod or claim fits, why not elsewhere, and what to change."""
 
 from __future__ import annotations
 
 import click
 
+from webhook.cli.lazy_modules import lazy_module
+
 __all__ = ["command"]
 
 
 @click.command("explain")
-@click.argument("asked", nargs=-1, metavar="[FILE|DIR|-|KIND/NAME]...")
+@click.argument("names", nargs=-1, metavar="[FILE|DIR|-|KIND/NAME]...")
 @click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="A file or folder. Can be repeated.")
 @click.option(
     "--cluster",
     multiple=True,
     metavar="PATH",
-    help="Files or folders that tell of the cluster, as for review; pods and ResourceClaims of all namespaces too, "
-    "for they say what is in use. Can be repeated.",
+    help="Files or folders with objects of the cluster, as for review, and the pods and ResourceClaims of all "
+    "namespaces, which show what is in use. Can be repeated.",
 )
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of what names none, and of KIND/NAME.")
+@click.option(
+    "-n", "--namespace", default="", metavar="NAME", help="Namespace of KIND/NAME and of objects without one."
+)
 @click.option(
     "--settings",
     metavar="FILE",
-    help="A GPUAdmissionPolicy; if not given, the one among --cluster, or the built-in defaults.",
+    help="A GPUAdmissionPolicy; default: the one in --cluster, else the built-in defaults.",
 )
 @click.option(
     "-o",
@@ -29,13 +33,13 @@ __all__ = ["command"]
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="text: tables and sentences. json: a list with one mapping for each answer, for programs.",
+    help="text: tables and sentences. json: a list with one mapping for each explanation, for programs.",
 )
 @click.pass_context
 def command(
     ctx: click.Context,
     *,
-    asked: tuple[str, ...],
+    names: tuple[str, ...],
     files: tuple[str, ...],
     cluster: tuple[str, ...],
     namespace: str,
@@ -48,7 +52,7 @@ def command(
     and standard input (-), or from the cluster's manifests as KIND/NAME, such as pod/NAME, claim/NAME, template/NAME,
     deployment/NAME. A name that exists as a file is read as a file.
 
-    Pods of namespaces that opt in are explained as they would be converted. Nodes are checked as Kubernetes' scheduler
+    Pods of namespaces that opt in are explained as converted pods. Nodes are checked as Kubernetes' scheduler
     does: cordons, taints, selectors, resources, then devices.
 
     \b
@@ -56,24 +60,20 @@ def command(
       kubectl get nodes,namespaces,deviceclasses,resourceslices -o yaml > cluster/cluster-wide.yaml
       kubectl get pods,resourceclaims,resourceclaimtemplates -A -o yaml > cluster/namespaced.yaml
       gpu-admission explain --cluster cluster/ -n team-a pod/train
-    Would this claim find its devices, and on how many nodes?
+    Does this claim fit, and on how many nodes?
       gpu-admission explain --cluster cluster/ claim.yaml
     Where would the pods of a chart fit, for a program?
       helm template ./chart | gpu-admission explain --cluster cluster/ -n team-a -o json -
 
-    Exit code: 0 when at least one replica of everything fits now, or has its place already; 1 when something does not
-    fit, or it is unknown; 2 when the input cannot be read, and then nothing is explained. 3 when gpu-admission itself
-    fails, which is worth a report; GPU_ADMISSION_TRACE=1 in the environment shows where.
+    Exit code: 0 if at least one replica of everything fits now, or is scheduled already; 1 if something does not fit, or
+    it is unknown; 2 if the input cannot be read, and nothing is explained; 3 if gpu-admission has an internal error;
+    please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    if not files and not asked:
+    if not files and not names:
         raise click.UsageError("nothing to explain: name files, folders, - for standard input, or KIND/NAME")
-    # Here, so that help and wrong usage are printed without importing them.
-    from webhook.cli.explain_text import text  # noqa: PLC0415
-    from webhook.cli.explanations import as_json, explanations_of, is_placed  # noqa: PLC0415
-
-    explanations = explanations_of(files, asked, cluster, namespace, settings)
+    explanations = lazy_module("explanations").explanations_of(files, names, cluster, namespace, settings)
     if output == "json":
-        click.echo(as_json(explanations), nl=False)
+        click.echo(lazy_module("explanations").as_json(explanations), nl=False)
     else:
-        click.echo(text(explanations))
-    ctx.exit(0 if all(map(is_placed, explanations)) else 1)
+        click.echo(lazy_module("explanations as text").text(explanations))
+    ctx.exit(0 if all(explanation.is_placed for explanation in explanations) else 1)

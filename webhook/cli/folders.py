@@ -1,4 +1,4 @@
-"""Files of a folder: which of them are read."""
+"""Files of folders: which are read, and which are excluded."""
 
 from __future__ import annotations
 
@@ -8,54 +8,53 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from webhook.cli.lazy_modules import lazy_module
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["SUFFIXES", "Exclusion", "Folders", "exclusion_of", "files_of", "is_chart_template"]
+__all__ = ["SUFFIXES", "Exclusion", "FolderOptions", "exclusion_of", "files_of"]
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, slots=True)
-class Folders:
-    """How folders under review are read."""
+class FolderOptions:
+    """Options for reading folders."""
 
     exclude: tuple[str, ...] = ()
-    """Patterns of files and folders that are not read, each as a line of a .gitignore."""
+    """Patterns of files and folders to skip, each as a line of a .gitignore."""
     ignore_file: str | None = None
-    """A file of such patterns."""
+    """A file with such patterns."""
     strict: bool = False
-    """Whether a file that is not a manifest is a problem, rather than skipped."""
+    """True if a file that is not a manifest is a problem; otherwise it is skipped."""
 
 
 class Exclusion(Protocol):
     """Decides which paths below a folder are excluded."""
 
     def match_file(self, file: str) -> bool:
-        """Whether a path relative to the folder is excluded; that of a folder ends with a slash."""
+        """True if a path relative to the folder is excluded; the path of a folder ends with a slash."""
 
 
-def exclusion_of(folders: Folders) -> Exclusion | None:
-    """What patterns exclude; None if there are none. Those of the command line have the last word.
+def exclusion_of(folders: FolderOptions) -> Exclusion | None:
+    """The exclusion by all patterns, or None if there are none; the patterns of the command line come last.
 
     Raises:
-        click.UsageError: the file of patterns cannot be read, or a pattern is invalid.
+        click.UsageError: The file of patterns cannot be read, or a pattern is invalid.
     """
     if not folders.exclude and folders.ignore_file is None:
         return None
-    # Here, because it takes longer to import than a folder of manifests takes to review.
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415
-
+    patterns = [*_patterns(folders.ignore_file), *folders.exclude]
     try:
-        return GitIgnoreSpec.from_lines([*_lines(folders.ignore_file), *folders.exclude])
+        exclusion: Exclusion = lazy_module("patterns of a .gitignore").GitIgnoreSpec.from_lines(patterns)
     except ValueError as error:
-        raise click.UsageError(
-            f"--exclude and --ignore-file take patterns as a .gitignore has them: {error}"
-        ) from error
+        raise click.UsageError(f"--exclude and --ignore-file need patterns as in a .gitignore: {error}") from error
+    return exclusion
 
 
 def files_of(root: str, exclusion: Exclusion | None, on_error: Callable[[OSError], None]) -> list[str]:
-    """The manifests of a folder and the folders in it, in the order of their names, without hidden and excluded ones."""
+    """The manifests of a folder and its subfolders, sorted by name, without hidden and excluded ones."""
     files = []
     for folder, folders, names in os.walk(root, onerror=on_error):
         below = "" if folder == root else os.path.relpath(folder, root) + "/"
@@ -70,17 +69,7 @@ def files_of(root: str, exclusion: Exclusion | None, on_error: Callable[[OSError
     return files
 
 
-def is_chart_template(file: str) -> bool:
-    """Whether a file belongs to the templates of a Helm chart, which are not manifests before they are rendered."""
-    folder = os.path.dirname(os.path.abspath(file))
-    while (parent := os.path.dirname(folder)) != folder:
-        if os.path.basename(folder) == "templates" and os.path.exists(os.path.join(parent, "Chart.yaml")):
-            return True
-        folder = parent
-    return False
-
-
-def _lines(ignore_file: str | None) -> list[str]:
+def _patterns(ignore_file: str | None) -> list[str]:
     if ignore_file is None:
         return []
     try:
@@ -96,7 +85,5 @@ def _is_left_out(relative: str, name: str, exclusion: Exclusion | None) -> bool:
 
 
 def _is_document(file: str) -> bool:
-    """Whether to read a file of a folder: a pipe or a device could make a reader wait for ever."""
-    return os.path.isfile(file) or not os.path.exists(
-        file
-    )  # a broken link is read, so that it is reported as a problem
+    """False for pipes and devices, which could block a reader; True for a broken link, which is then reported."""
+    return os.path.isfile(file) or not os.path.exists(file)

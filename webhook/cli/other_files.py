@@ -1,4 +1,4 @@
-"""Other files of folders: what they hold beside manifests, such as Helm values, CI workflows, templates and patches."""
+"""Other files of folders than manifests: Helm values and templates, CI workflows, kustomizations and patches."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.yaml import YAMLError, load_document
 from policies.review.coverage import reviewed_kinds
 from policies.settings import DEFAULTS
-from webhook.cli.folders import is_chart_template
-from webhook.cli.kustomizations import patch_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from policies.kubernetes.yaml import Document, YAMLError
+    from policies.kubernetes.yaml import Document
 
-__all__ = ["NO_OBJECTS", "PATCHES", "TEMPLATES", "OtherFiles", "is_kustomization", "is_version"]
+__all__ = ["NO_OBJECTS", "PATCHES", "TEMPLATES", "OtherFiles", "is_kustomization", "is_version", "patch_files"]
 
 NO_OBJECTS = "no Kubernetes objects"
 TEMPLATES = "templates; review what is made of them, such as the output of `helm template`"
@@ -64,7 +64,7 @@ class OtherFiles:
             reason = PATCHES
         elif not (_has_keys(content) or (self._is_of_cluster and _VERSION.encode() in content)):
             reason = NO_OBJECTS
-        elif _TEMPLATE.encode() in content and is_chart_template(file):
+        elif _TEMPLATE.encode() in content and _is_chart_template(file):
             reason = TEMPLATES
         else:
             return False
@@ -119,6 +119,16 @@ def is_kustomization(value: Any) -> bool:
     return isinstance(version, str) and version.startswith(_KUSTOMIZE)
 
 
+def _is_chart_template(file: str) -> bool:
+    """True for a template of a Helm chart, which is not a manifest before it is rendered."""
+    folder = os.path.dirname(os.path.abspath(file))
+    while (parent := os.path.dirname(folder)) != folder:
+        if os.path.basename(folder) == "templates" and os.path.exists(os.path.join(parent, "Chart.yaml")):
+            return True
+        folder = parent
+    return False
+
+
 def _reason_to_skip(error: YAMLError) -> str:
     """Why a document that cannot be parsed is skipped; empty if it looks like a manifest that is broken."""
     if _PLACEHOLDERS.search(error.text):
@@ -169,3 +179,38 @@ def _is_template(value: dict[str, Any]) -> bool:
     metadata = value.get("metadata")
     names = [metadata.get(field) for field in ("name", "namespace")] if isinstance(metadata, dict) else []
     return any(mark in name for name in names if isinstance(name, str) for mark in _NAME_PLACEHOLDERS)
+
+
+_NAMES = ("kustomization.yaml", "kustomization.yml")
+_LISTS = ("patches", "patchesStrategicMerge", "patchesJson6902")
+"""Fields of a Kustomization or Component that list patches: by name, or with the name at `path`."""
+
+
+def patch_files(files: Iterable[str]) -> frozenset[str]:
+    """The absolute paths of the files that Kustomizations among the given files name as patches.
+
+    A Kustomization that cannot be read is skipped; the review of the folder reports it.
+    """
+    return frozenset(
+        os.path.abspath(os.path.join(os.path.dirname(file), patch))
+        for file in files
+        if os.path.basename(file) in _NAMES
+        for patch in _patches(_kustomization(file))
+    )
+
+
+def _patches(kustomization: Any) -> Iterator[str]:
+    for field in _LISTS:
+        listed = lookup(kustomization, (field,))
+        for item in listed if isinstance(listed, list) else ():
+            path = lookup(item, ("path",)) if isinstance(item, dict) else item
+            if isinstance(path, str) and "\n" not in path:
+                yield path
+
+
+def _kustomization(file: str) -> Any:
+    try:
+        with open(file, encoding="utf-8") as opened:
+            return load_document(opened.read()).value
+    except (OSError, UnicodeDecodeError, YAMLError):
+        return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes import yaml_scalars as scalars
+from webhook.cli.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
     from policies.kubernetes.yaml import Limits
@@ -31,9 +32,7 @@ def quick_json(content: bytes, limits: Limits) -> dict[str, Any] | list[Any] | N
     content = content.removeprefix(_BYTE_ORDER_MARK)
     if not content.lstrip(_BLANKS).startswith((b"{", b"[")):
         return None
-    # Here, because manifests are YAML as a rule, and reading them need not wait for it.
-    import orjson  # noqa: PLC0415
-
+    orjson = lazy_module("JSON")
     try:
         value: dict[str, Any] | list[Any] = orjson.loads(content)
         _settle_numbers(value, limits.depth)

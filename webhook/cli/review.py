@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from webhook.cli.lazy_modules import lazy_module
+
 if TYPE_CHECKING:
     from policies.request import Operation
 
@@ -19,10 +21,10 @@ __all__ = ["command"]
     multiple=True,
     metavar="PATH",
     help="Files or folders with objects of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, quotas, as "
-    "`kubectl get -o yaml` prints them, and `kubectl version -o yaml`. A kind that occurs in them is treated as complete; "
+    "`kubectl get -o yaml` prints them, and `kubectl version -o yaml`. A kind that they contain is treated as complete; "
     "other kinds are unknown. Can be repeated.",
 )
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of objects that name none.")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of objects without one.")
 @click.option(
     "--operation",
     type=click.Choice(["CREATE", "UPDATE", "DELETE"]),
@@ -31,7 +33,7 @@ __all__ = ["command"]
     help="The operation on the objects.",
 )
 @click.option("--old", metavar="FILE", help="The objects as they are in the cluster, for --operation UPDATE.")
-@click.option("--user", default="", metavar="NAME", help="The user who does it.")
+@click.option("--user", default="", metavar="NAME", help="The user of the request.")
 @click.option(
     "-o",
     "--output",
@@ -44,14 +46,14 @@ __all__ = ["command"]
 @click.option(
     "--settings",
     metavar="FILE",
-    help="A GPUAdmissionPolicy; if not given, the one among --cluster, or the built-in defaults.",
+    help="A GPUAdmissionPolicy; default: the one in --cluster, else the built-in defaults.",
 )
 @click.option(
     "--exclude",
     multiple=True,
     metavar="GLOB",
-    help="Files and folders that are not read, as a line of a .gitignore: *.json, /ci/, charts/**/crds. Relative to the "
-    "folder under review; files that are named on the command line are always read. Can be repeated.",
+    help="Files and folders to skip, as a line of a .gitignore: *.json, /ci/, charts/**/crds. Relative to the "
+    "folder under review; files named on the command line are always read. Can be repeated.",
 )
 @click.option("--ignore-file", metavar="FILE", help="A file of such patterns, like a .gitignore.")
 @click.option(
@@ -103,26 +105,21 @@ def command(
     workflows, package.json.
 
     Each object has one of three verdicts: admitted, refused, or not reviewed, with the reason: a kind that
-    gpu-admission has no rules for, a namespace that no webhook is called for, a ConfigMap that is not recognised as GPU
-    configuration, or an operation that no rule is about. An object that was not reviewed can have any mistake.
+    gpu-admission has no rules for, a namespace without webhook calls, a ConfigMap that is not recognised as GPU
+    configuration, or an operation without rules. An object that was not reviewed can have any mistake.
 
-    Exit code: 0 when nothing is refused and everything that mentions GPUs was reviewed. 1 when something is refused.
-    2 when some of the input cannot be read; the problems are shown with file, line and column, and everything else is
-    reviewed. 3 when gpu-admission itself fails, which is worth a report; GPU_ADMISSION_TRACE=1 in the environment shows
-    where. 4 when nothing is refused, but an object that mentions GPUs was not reviewed; a warning (GA705) says where and
-    what to do.
+    Exit code: 0 if nothing is refused and everything that mentions GPUs was reviewed. 1 if something is refused. 2 if
+    some of the input cannot be read; the problems are shown with file, line and column, and everything else is
+    reviewed. 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1. 4 if
+    nothing is refused, but an object that mentions GPUs was not reviewed; a warning (GA705) says where and what to do.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if not paths:
         raise click.UsageError("nothing to review: name files, folders, or - for standard input")
     if (operation == "UPDATE") != (old is not None):
         raise click.UsageError("--operation UPDATE and --old FILE go together: an update is judged by what it changes")
-    # Here, so that help and wrong usage are printed without importing them.
-    from policies.request import UserInfo  # noqa: PLC0415
-    from webhook.cli.folders import Folders  # noqa: PLC0415
-    from webhook.cli.results import print_review, review_of  # noqa: PLC0415
-    from webhook.cli.subjects import Circumstances  # noqa: PLC0415
-
-    circumstances = Circumstances(operation, namespace, UserInfo(user))
-    review = review_of(paths, cluster, old, settings, circumstances, Folders(exclude, ignore_file, strict))
-    print_review(review, output)
+    reviews = lazy_module("reviews")
+    circumstances = reviews.Circumstances(operation, namespace, reviews.UserInfo(user))
+    folders = reviews.FolderOptions(exclude, ignore_file, strict)
+    review = reviews.review_files(paths, cluster, old, settings, circumstances, folders)
+    reviews.print_review(review, output)
     ctx.exit(review.exit_code)

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
-from functools import partial
+from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
-from webhook.cli.documents import Reader
-from webhook.cli.serve_options import ServeOptions
-from webhook.cli.settings import read_settings
-from webhook.cluster.manifests import ManifestsView
+from webhook.cli.lazy_modules import lazy_module
 from webhook.server.connection_limits import FEWEST, ConnectionLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Iterator
     from types import FrameType
     from typing import NoReturn
 
-    from webhook.server.lifecycle import Server
+__all__ = ["ServeOptions", "command"]
 
-__all__ = ["command"]
-
-_PORT = click.IntRange(0, 65535)
+_PORT_RANGE = click.IntRange(0, 65535)
 _LIMIT = click.IntRange(FEWEST)
 _DEFAULTS = ConnectionLimits()
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -37,43 +33,45 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--cluster",
     multiple=True,
     metavar="PATH",
-    help="Files or folders that tell of a cluster that does not run, as for review. Can be repeated.",
+    help="Files or folders with a cluster, as for review, instead of a running cluster. Can be repeated.",
 )
-@click.option("--settings", metavar="FILE", help="With --cluster: a GPUAdmissionPolicy; its defaults where absent.")
+@click.option(
+    "--settings", metavar="FILE", help="With --cluster: a GPUAdmissionPolicy; default: the built-in defaults."
+)
 @click.option(
     "--kubeconfig",
     metavar="FILE",
-    help="How to reach the running cluster; else KUBECONFIG, the pod's ServiceAccount, or ~/.kube/config.",
+    help="How to reach the cluster; default: KUBECONFIG, the pod's ServiceAccount, or ~/.kube/config.",
 )
-@click.option("--context", metavar="NAME", help="Which context of the kubeconfig; its current one where not given.")
+@click.option("--context", metavar="NAME", help="The context of the kubeconfig; default: its current one.")
 @click.option(
     "--namespace",
     envvar="POD_NAMESPACE",
     metavar="NAME",
-    help="Where the Lease and the Secret of the service are; else POD_NAMESPACE, or gpu-admission.",
+    help="The namespace of the service's Lease and Secret; default: POD_NAMESPACE, or gpu-admission.",
 )
 @click.option(
     "--url",
     metavar="https://HOST:PORT",
-    help="Where the API server can reach this process, if it runs outside of the cluster. It is written into the "
-    "webhook configurations named gpu-admission, with the authority of the certificate.",
+    help="Where the API server can reach this process, if it runs outside the cluster. The URL and the authority of the "
+    "certificate are written into the webhook configurations named gpu-admission.",
 )
 @click.option(
     "--tls-cert",
     type=_FILE,
-    help="The serving certificate with its chain, PEM. Read again when it changes. Without it, certificates are made "
-    "and rotated in a Secret of the running cluster; with --cluster, one is made at start.",
+    help="The serving certificate with its chain, PEM. Read again when it changes. Default: certificates are created "
+    "and rotated in a Secret of the running cluster; with --cluster, one is created at start.",
 )
 @click.option("--tls-key", type=_FILE, help="The key of --tls-cert, PEM.")
 @click.option(
     "--ca-out",
     type=_FILE,
-    help="With --cluster: where to write the authority of the certificate that is made at start.",
+    help="With --cluster: where to write the authority of the certificate that is created at start.",
 )
 @click.option(
     "--client-ca",
     type=_FILE,
-    help="Authorities of client certificates, PEM. Without it, everybody who reaches the port may call.",
+    help="Authorities of client certificates, PEM. Without it, every client may call.",
 )
 @click.option(
     "--client-name",
@@ -82,17 +80,17 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     help="The common name of a client that may call; needs --client-ca. Can be repeated.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; empty for all.")
+@click.option("--port", type=_PORT_RANGE, help="The port of the webhook; default: the port of --url, else 8443.")
 @click.option(
-    "--port", type=_PORT, help="The port of the webhook; without it, that of --url if it names one, else 8443."
+    "--probe-port", type=_PORT_RANGE, default=8080, show_default=True, help="The port of probes and metrics, HTTP."
 )
-@click.option("--probe-port", type=_PORT, default=8080, show_default=True, help="The port of probes and metrics, HTTP.")
 @click.option(
     "--max-connections",
     type=_LIMIT,
     default=_DEFAULTS.total,
     show_default=True,
     metavar="NUMBER",
-    help="How many connections each port may have open. Those of known client certificates do not count.",
+    help="Open connections of each port. Those with a known client certificate do not count.",
 )
 @click.option(
     "--max-connections-per-address",
@@ -108,27 +106,26 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     default=15.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to serve on after SIGTERM, while the cluster learns to call elsewhere.",
+    help="How long to keep serving after SIGTERM, until the cluster calls other replicas.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="debug logs the objects under review too, without the values of their environment.",
+    help="debug also logs the objects under review, without the values of their environment.",
 )
 def command(**given: Any) -> None:
     """Serve the webhook over HTTPS, until SIGTERM or Ctrl-C.
 
-    Watches the cluster that it runs in, or that a kubeconfig names; with --cluster, it answers about one in files.
+    Watches the cluster that it runs in, or the one of a kubeconfig; with --cluster, it reads a cluster from files.
 
     Answers AdmissionReviews at one path for each entry, such as /conversion, /placement and /configuration. Probes
-    (/livez, /readyz) and /metrics are on a second port. The log is one line of JSON for each decision. At /v1/explain,
-    users whom RBAC allows it are told where something fits, and why not elsewhere; with --cluster, clients that
-    --client-name names.
+    (/livez, /readyz) and /metrics are on a second port. The log has one line of JSON for each decision. /v1/explain
+    answers where a pod or claim fits to users that RBAC allows; with --cluster, to the clients of --client-name.
 
     \b
-    Try it out, and ask it something:
+    Try it out:
       gpu-admission serve --cluster examples/cluster --ca-out ca.pem
       curl --cacert ca.pem -H 'Content-Type: application/json' \\
         -d @review.json https://localhost:8443/conversion
@@ -140,58 +137,104 @@ def command(**given: Any) -> None:
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     options = ServeOptions(**given)
     options.check()
-    # Until the loop takes it over: the first process of a container is sent no signal that it does not handle.
-    signal.signal(signal.SIGTERM, _stop_at_once)
-    make = _of_files(options) if options.cluster else partial(_of_running, options)
-    # Here, so that help and mistakes do not wait for a server's libraries.
-    import asyncio  # noqa: PLC0415
-
-    from webhook.cluster.errors import NoCluster  # noqa: PLC0415
-    from webhook.server import logs  # noqa: PLC0415
-    from webhook.server.config import CannotServe  # noqa: PLC0415
-
-    logs.configure(logging.getLevelNamesMapping()[options.log_level.upper()])
-    try:
-        asyncio.run(_run(make))
-    except (CannotServe, NoCluster) as error:
-        raise click.ClickException(str(error)) from error
+    # Until the event loop handles it: the first process of a container ignores signals without a handler.
+    signal.signal(signal.SIGTERM, _exit)
+    lazy_module("start of the server").serve(options)
 
 
-def _stop_at_once(_number: int, _frame: FrameType | None) -> NoReturn:
+def _exit(_number: int, _frame: FrameType | None) -> NoReturn:
     sys.exit(0)
 
 
-async def _run(make: Callable[[], Awaitable[Server]]) -> None:
-    from webhook.server.lifecycle import run  # noqa: PLC0415
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """The options of the command line."""
 
-    await run(await make())
+    cluster: tuple[str, ...]
+    settings: str | None
+    kubeconfig: str | None
+    context: str | None
+    namespace: str | None
+    url: str | None
+    tls_cert: Path | None
+    tls_key: Path | None
+    ca_out: Path | None
+    client_ca: Path | None
+    client_name: tuple[str, ...]
+    host: str
+    port: int | None
+    probe_port: int
+    max_connections: int
+    max_connections_per_address: int
+    drain_delay: float
+    log_level: str
+
+    def check(self) -> None:
+        """Refuse options that exclude each other, and invalid values.
+
+        Raises:
+            click.UsageError: With the first problem.
+        """
+        for problem in self._problems():
+            raise click.UsageError(problem)
+
+    def _problems(self) -> Iterator[str]:
+        yield from self._misplaced()
+        if (self.tls_cert is None) != (self.tls_key is None):
+            yield "--tls-cert and --tls-key go together"
+        if self.ca_out is not None and self.tls_cert is not None:
+            yield "--ca-out is for the certificate that is created without --tls-cert"
+        if self.url is not None and self.tls_cert is not None:
+            yield "--url creates its own certificate; leave --tls-cert and --tls-key out"
+        if self.url is not None and (problem := _url_problem(self.url)):
+            yield f"--url {problem}; write https://HOST:PORT, where the API server can reach this process"
+        if bool(self.client_name) != (self.client_ca is not None):
+            yield "--client-ca and --client-name go together: an authority issues certificates to many"
+        files = {
+            "--tls-cert": self.tls_cert,
+            "--tls-key": self.tls_key,
+            "--ca-out": self.ca_out,
+            "--client-ca": self.client_ca,
+        }
+        yield from (f"{option} is empty; name a file" for option, file in files.items() if file == Path())
+        if not all(name.strip() for name in self.client_name):
+            yield "--client-name is empty; give the common name in the client's certificate"
+        if not isfinite(self.drain_delay):
+            yield f"--drain-delay is {self.drain_delay}; give a number of seconds"
+
+    def _misplaced(self) -> Iterator[str]:
+        """Options for running clusters beside --cluster, and options for files without it."""
+        if self.cluster:
+            # Not --namespace, which can come from the environment by accident.
+            of_running = {"--kubeconfig": self.kubeconfig, "--context": self.context, "--url": self.url}
+            for option in (option for option, value in of_running.items() if value is not None):
+                yield f"{option} is for a running cluster, and --cluster is for files; leave one of them out"
+        else:
+            of_files = {"--settings": self.settings, "--ca-out": self.ca_out}
+            for option in (option for option, value in of_files.items() if value is not None):
+                yield f"{option} goes with --cluster; {_INSTEAD[option]}"
 
 
-def _of_files(options: ServeOptions) -> Callable[[], Awaitable[Server]]:
-    """Makes the server for a cluster in files, which are read at once."""
-    reader = Reader()
-    policy = read_settings(options.settings, reader)
-    facts = reader.cluster(options.cluster)
-    if reader.problems:
-        reader.fail()
-
-    async def make() -> Server:
-        from webhook.server.service import Service  # noqa: PLC0415
-
-        return Service(options.server_config(), ManifestsView(facts), policy)
-
-    return make
+_INSTEAD = {
+    "--settings": "a running cluster has its settings in its GPUAdmissionPolicy",
+    "--ca-out": "in a running cluster, the authority is written into the webhook configurations",
+}
 
 
-async def _of_running(options: ServeOptions) -> Server:
-    """The server for a cluster that runs."""
-    from webhook.cluster.client import APIClient  # noqa: PLC0415
-    from webhook.replica.replica import Replica  # noqa: PLC0415
-    from webhook.server.config import CannotServe  # noqa: PLC0415
+def _url_problem(url: str) -> str:
+    """Why API servers cannot call a URL, or paths cannot be appended to it; empty if it is valid.
 
-    client = await APIClient.connect(options.kubeconfig, options.context)
+    Source: k8s.io/apiserver pkg/util/webhook/validation.go, ValidateWebhookURL.
+    """
     try:
-        return Replica(client, options.replica_config())
-    except CannotServe:
-        await client.close()
-        raise
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises if it is not a number
+    except ValueError as error:
+        return f"is not a URL: {error}"
+    if parts.scheme != "https" or not parts.hostname:
+        return "must begin with https:// and a host"
+    if parts.username is not None or parts.password is not None:
+        return "must not name a user"
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        return "must end with the host or its port; the paths of the webhooks are appended"
+    return ""

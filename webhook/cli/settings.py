@@ -1,12 +1,12 @@
-"""Reads the administrator's settings, from a file or as a cluster holds them."""
+"""The administrator's settings: of a file, or of a cluster."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-# Registers every rule, so that a mistyped id is seen.
+# Registers all rules, so that a mistyped id is found.
 import policies.review  # noqa: F401
 from policies.idle_settings import settings_remarks
 from policies.settings import DEFAULTS, SettingsError, parse_settings
@@ -23,11 +23,52 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["chosen_settings", "read_settings", "settings_among", "settings_of_facts", "settings_of_files"]
+__all__ = ["ClusterFiles", "chosen_settings", "cluster_files", "read_cluster_files", "read_settings", "settings_in"]
+
+
+class ClusterFiles(NamedTuple):
+    """A cluster in files."""
+
+    facts: list[Object]
+    """Objects, lists of objects, and the output of `kubectl version`."""
+    settings: GPUAdmissionPolicy
+    """Those of the settings file, else those of the cluster, else the defaults."""
+    notes: list[str]
+    """Problems of the cluster's settings, without full stops; they are not errors, because the cluster ignores them too."""
+
+    def print_notes(self) -> None:
+        """Print the notes as warnings."""
+        for note in self.notes:
+            click.echo(f"Warning: {note}", err=True)
+
+
+def cluster_files(paths: Iterable[str], settings: str | None, reader: Reader) -> ClusterFiles:
+    """Read the files of a cluster, and the file with settings if one is given; problems go to the reader."""
+    chosen = read_settings(settings, reader)
+    facts = reader.cluster(paths)
+    if settings is not None:
+        return ClusterFiles(facts, chosen, [])
+    stored = [item for fact in facts for item in unwrap_lists(fact) if item.get("kind") == "GPUAdmissionPolicy"]
+    view = ManifestsView(stored)
+    policy, notes = settings_in(view)
+    return ClusterFiles(facts, policy, notes if view.list("GPUAdmissionPolicy") is not UNKNOWN else [])
+
+
+def read_cluster_files(paths: Iterable[str], settings: str | None) -> ClusterFiles:
+    """Read the files of a cluster, and the file with settings if one is given.
+
+    Raises:
+        UnreadableInputError: Files have problems.
+    """
+    reader = Reader()
+    files = cluster_files(paths, settings, reader)
+    if reader.problems:
+        reader.fail()
+    return files
 
 
 def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
-    """The GPUAdmissionPolicy of a file, or the defaults where none is given; what is wrong goes to the reader."""
+    """The GPUAdmissionPolicy of a file, or the defaults if no file is given; problems go to the reader."""
     if file is None:
         return DEFAULTS
     known = len(reader.problems)
@@ -52,10 +93,10 @@ def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
 
 
 def chosen_settings(file: str | None) -> GPUAdmissionPolicy | None:
-    """The GPUAdmissionPolicy of a file; None where none is given, so that those of the cluster hold.
+    """The GPUAdmissionPolicy of a file; None if no file is given, so that the settings of the cluster hold.
 
     Raises:
-        UnreadableInputError: with the problems of the file.
+        UnreadableInputError: The file has problems.
     """
     if not file:
         return None
@@ -66,25 +107,7 @@ def chosen_settings(file: str | None) -> GPUAdmissionPolicy | None:
     return policy
 
 
-def settings_among(view: ClusterView) -> tuple[GPUAdmissionPolicy, list[str]]:
-    """The settings that a cluster holds, or the built-in defaults, and notes on them: sentences without full stops."""
+def settings_in(view: ClusterView) -> tuple[GPUAdmissionPolicy, list[str]]:
+    """The settings of a cluster, or the built-in defaults, and notes on them without full stops."""
     settings = LiveSettings(view)
     return settings(), settings.notes()
-
-
-def settings_of_facts(facts: Iterable[Object]) -> GPUAdmissionPolicy:
-    """The GPUAdmissionPolicy among what files tell of a cluster, or the defaults.
-
-    What is wrong with it is printed as a warning: the cluster would not obey it either.
-    """
-    stored = [item for fact in facts for item in unwrap_lists(fact) if item.get("kind") == "GPUAdmissionPolicy"]
-    policy, notes = settings_of_files(ManifestsView(stored))
-    for note in notes:
-        click.echo(f"Warning: {note}", err=True)
-    return policy
-
-
-def settings_of_files(view: ClusterView) -> tuple[GPUAdmissionPolicy, list[str]]:
-    """The same for a cluster in files, of which it is no news that they hold no settings."""
-    policy, notes = settings_among(view)
-    return policy, notes if view.list("GPUAdmissionPolicy") is not UNKNOWN else []

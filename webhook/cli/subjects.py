@@ -1,8 +1,8 @@
-"""Subjects: the objects under review, each with the question that the API server would ask about it."""
+"""Subjects: the objects under review, each with the request that the API server would send about it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from policies.entries import CLAIM_KINDS
@@ -12,6 +12,7 @@ from policies.kubernetes.workloads import WORKLOADS, group_of, pod_templates
 from policies.patch import Editor
 from policies.pod_creation import created_pod
 from policies.request import ANONYMOUS, Request
+from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.problems import Problem
 from webhook.cluster.manifests import ManifestsView
 
@@ -24,23 +25,22 @@ if TYPE_CHECKING:
     from policies.kubernetes.yaml import Position
     from policies.request import Operation, UserInfo
     from policies.view import ClusterView
-    from webhook.cli.documents import Manifest, Reader
+    from webhook.cli.documents import Manifest
 
-__all__ = ["Circumstances", "Subject", "in_namespace", "subjects_of"]
+__all__ = ["DEFAULT_NAMESPACE", "Circumstances", "Subject", "SubjectReader", "in_namespace"]
 
-_DEFAULT_NAMESPACE = "default"
-_NOTHING_KNOWN = ManifestsView()
+DEFAULT_NAMESPACE = "default"
 _REVIEWED_OBJECT = FieldPath(["request", "object"])
 _REVIEWED_OLD_OBJECT = FieldPath(["request", "oldObject"])
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a file does not tell about a request; an AdmissionReview tells it itself."""
+    """The parts of a request that a manifest lacks; an AdmissionReview has its own."""
 
     operation: Operation = "CREATE"
     namespace: str = ""
-    """Of objects that name none; empty for `default`."""
+    """The namespace of objects without one; empty for `default`."""
     user: UserInfo = ANONYMOUS
 
 
@@ -51,11 +51,11 @@ class Subject:
     request: Request
     manifest: Manifest
     root: FieldPath
-    """Where in the manifest the object is: at its root, but for the object of an AdmissionReview."""
+    """The path of the object in the manifest; empty unless it is the object of an AdmissionReview."""
 
     @property
     def document(self) -> Object:
-        """The object, or the one that is deleted."""
+        """The object, or the object that is deleted."""
         return self.request.object or self.request.old_object or {}
 
     @property
@@ -66,19 +66,19 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """The object's name; of one that is to be named, what its `generateName` begins it with, and a star."""
+        """The object's name, or its `generateName` with a star."""
         generated = lookup(self.document, ("metadata", "generateName"))
         return self.request.name or (f"{generated}*" if isinstance(generated, str) and generated else "")
 
     @property
     def label(self) -> str:
-        """What to call the object in a line of text."""
+        """Kind, namespace and name of the object."""
         namespace = f"{self.request.namespace}/" if self.request.namespace else ""
         return f"{self.request.kind} {namespace}{self.name}"
 
     @property
     def duplicates(self) -> dict[FieldPath, list[int]]:
-        """The lines of each key that the object has more than once, by the path of its value."""
+        """The line numbers of duplicate keys, by the path of the value."""
         root = (*self.manifest.path, *self.root)
         return {
             FieldPath(path[len(root) :]): lines
@@ -87,128 +87,105 @@ class Subject:
         }
 
     def position(self, path: Iterable[str | int] = ()) -> Position:
-        """Where in the file a field of the object is."""
+        """The position in the file of a field of the object."""
         return self.manifest.position((*self.root, *path))
 
     def position_of(self, finding: Finding) -> Position:
-        """Where in the file a finding is, inside embedded documents too."""
+        """The position in the file of a finding, also inside embedded documents."""
         if finding.place is None:
             return self.manifest.line_position((*self.root, *finding.path))
         place = finding.place
         return self.manifest.position_within((*self.root, *place.path), place.line, place.column)
 
 
-def subjects_of(
-    manifests: Iterable[Manifest],
-    old: Iterable[Manifest],
-    circumstances: Circumstances,
-    reader: Reader,
-    kinds: Mapping[tuple[str, str], WorkloadKind] = WORKLOADS,
-    view: ClusterView = _NOTHING_KNOWN,
-) -> list[Subject]:
-    """The subjects of manifests; what asks nothing that can be understood goes to the reader's problems.
+@dataclass(frozen=True, slots=True)
+class SubjectReader:
+    """Makes subjects of manifests."""
 
-    Args:
-        manifests: Objects as they are to be, and whole AdmissionReviews.
-        old: The objects as they are, for operation UPDATE.
-        circumstances: What the manifests do not tell.
-        reader: Collects the problems.
-        kinds: What makes pods.
-        view: The cluster, with the LimitRanges and PriorityClasses that pods get defaults from.
-    """
-    before = {_identity(_request(manifest.object, circumstances, kinds, view)): manifest.object for manifest in old}
-    subjects: list[Subject] = []
-    for manifest in manifests:
-        if _is_admission_review(manifest.object):
-            subjects += _asked_by_review(manifest, reader, kinds, view)
-            continue
-        request = _request(manifest.object, circumstances, kinds, view)
+    circumstances: Circumstances
+    problems: list[Problem]
+    """Collects the manifests that make no request."""
+    kinds: Mapping[tuple[str, str], WorkloadKind] = field(default_factory=lambda: WORKLOADS)
+    """The kinds that create pods."""
+    view: ClusterView = field(default_factory=ManifestsView)
+    """The cluster, with the LimitRanges and PriorityClasses that pods get defaults from."""
+
+    def subjects(self, manifests: Iterable[Manifest], old: Iterable[Manifest] = ()) -> list[Subject]:
+        """The subjects of objects and whole AdmissionReviews; `old` has the objects before an update."""
+        before = {_identity(self._request(manifest.object)): manifest.object for manifest in old}
+        return [subject for manifest in manifests for subject in self._subjects_of(manifest, before)]
+
+    def _subjects_of(self, manifest: Manifest, before: Mapping[tuple[str, ...], Object]) -> Iterator[Subject]:
+        if group_of(manifest.object) == "admission.k8s.io" and manifest.object["kind"] == "AdmissionReview":
+            yield from self._subjects_of_review(manifest)
+            return
+        request = self._request(manifest.object)
         if request.operation == "DELETE":
             request = replace(request, object=None, old_object=request.object)
         elif request.operation == "UPDATE":
             request = replace(request, old_object=before.get(_identity(request)))
             if request.old_object is None:
                 subject = Subject(request, manifest, FieldPath())
-                message = f"{subject.label} is updated, and the old objects do not hold it"
-                reader.problems.append(Problem(manifest.file, message, manifest.position()))
-                continue
-        subjects.append(Subject(request, manifest, FieldPath()))
-    return subjects
+                message = f"{subject.label} is updated, but the old objects do not contain it"
+                self.problems.append(Problem(manifest.file, message, manifest.position()))
+                return
+        yield Subject(request, manifest, FieldPath())
+
+    def _subjects_of_review(self, manifest: Manifest) -> Iterator[Subject]:
+        admission_review = lazy_module("AdmissionReviews")
+        try:
+            request: Request = admission_review.decode(manifest.object)
+        except admission_review.BadReview as error:
+            self.problems.append(Problem(manifest.file, str(error).rstrip("."), manifest.position()))
+            return
+        request = replace(request, name=request.name or name_of(request.object or {}))
+        if request.object is not None:
+            request = request.of(self._with_defaulted_templates(request.object, request.namespace))
+        yield Subject(request, manifest, _REVIEWED_OLD_OBJECT if request.object is None else _REVIEWED_OBJECT)
+
+    def _request(self, document: Object) -> Request:
+        group, kind = group_of(document), document["kind"]
+        is_pod, is_workload = (group, kind) == ("", "Pod"), (group, kind) in self.kinds
+        is_claim = (group, kind) in CLAIM_KINDS and kind != "DeviceClass"
+        namespace = namespace_of(document)
+        if is_pod or is_workload or is_claim:
+            namespace = namespace or self.circumstances.namespace or DEFAULT_NAMESPACE
+        elif (group, kind) == ("", "ConfigMap"):
+            # The namespace decides who reads it, so it has no default.
+            namespace = namespace or self.circumstances.namespace
+        if is_pod or is_workload or is_claim or (group, kind) == ("", "ConfigMap"):
+            document = in_namespace(document, namespace)
+        if is_pod:
+            document = created_pod(document, namespace, self.view)
+        elif is_workload:
+            document = self._with_defaulted_templates(document, namespace)
+        return Request(
+            object=document,
+            operation=self.circumstances.operation,
+            group=group,
+            kind=kind,
+            namespace=namespace,
+            name=name_of(document),
+            user=self.circumstances.user,
+        )
+
+    def _with_defaulted_templates(self, document: Object, namespace: str) -> Object:
+        """The workload with the defaults that the API server will fill into its pods."""
+        edits = Editor(document)
+        for template in pod_templates(document, self.kinds):
+            for path, value in template.edits(created_pod(template.template, namespace, self.view)):
+                edits.replace(path, value)
+        defaulted: Object = edits.document
+        return defaulted
 
 
 def in_namespace(document: Object, namespace: str) -> Object:
-    """The object with its namespace filled in where it names none, as the API server does before admission."""
+    """The object with a namespace filled in if it has none, as the API server does before admission."""
     metadata = document.get("metadata")
     if not namespace or not isinstance(metadata, dict | None) or namespace_of(document):
         return document
     return {**document, "metadata": {**(metadata or {}), "namespace": namespace}}
 
 
-def _request(
-    document: Object, circumstances: Circumstances, kinds: Mapping[tuple[str, str], WorkloadKind], view: ClusterView
-) -> Request:
-    group, kind = group_of(document), document["kind"]
-    namespace = namespace_of(document)
-    if _is_pod(group, kind):
-        namespace = namespace or circumstances.namespace or _DEFAULT_NAMESPACE
-        document = created_pod(in_namespace(document, namespace), namespace, view)
-    elif (group, kind) in kinds:
-        namespace = namespace or circumstances.namespace or _DEFAULT_NAMESPACE
-        document = _with_defaulted_templates(in_namespace(document, namespace), namespace, kinds, view)
-    elif (group, kind) == ("", "ConfigMap"):
-        # Its namespace decides who reads it, so one that nobody names stays unknown.
-        namespace = namespace or circumstances.namespace
-        document = in_namespace(document, namespace)
-    elif (group, kind) in CLAIM_KINDS and kind != "DeviceClass":
-        namespace = namespace or circumstances.namespace or _DEFAULT_NAMESPACE
-        document = in_namespace(document, namespace)
-    return Request(
-        object=document,
-        operation=circumstances.operation,
-        group=group,
-        kind=kind,
-        namespace=namespace,
-        name=name_of(document),
-        user=circumstances.user,
-    )
-
-
-def _asked_by_review(
-    manifest: Manifest, reader: Reader, kinds: Mapping[tuple[str, str], WorkloadKind], view: ClusterView
-) -> Iterator[Subject]:
-    # Here because pydantic, which reads the envelope, takes longer to import than a folder of manifests to review.
-    from webhook.server.admission_review import BadReview, decode  # noqa: PLC0415
-
-    try:
-        request = decode(manifest.object)
-    except BadReview as error:
-        reader.problems.append(Problem(manifest.file, str(error).rstrip("."), manifest.position()))
-        return
-    request = replace(request, name=request.name or name_of(request.object or {}))
-    if request.object is not None:
-        request = request.of(_with_defaulted_templates(request.object, request.namespace, kinds, view))
-    yield Subject(request, manifest, _REVIEWED_OLD_OBJECT if request.object is None else _REVIEWED_OBJECT)
-
-
-def _with_defaulted_templates(
-    document: Object, namespace: str, kinds: Mapping[tuple[str, str], WorkloadKind], view: ClusterView
-) -> Object:
-    """The workload with its templates as the API server will see their pods."""
-    edits = Editor(document)
-    for found in pod_templates(document, kinds):
-        for path, value in found.edits(created_pod(found.template, namespace, view)):
-            edits.replace(path, value)
-    defaulted: Object = edits.document
-    return defaulted
-
-
-def _is_pod(group: str, kind: str) -> bool:
-    return (group, kind) == ("", "Pod")
-
-
-def _is_admission_review(document: Object) -> bool:
-    return group_of(document) == "admission.k8s.io" and document["kind"] == "AdmissionReview"
-
-
-def _identity(request: Request) -> tuple[str, str, str, str]:
+def _identity(request: Request) -> tuple[str, ...]:
     return request.group, request.kind, request.namespace, request.name

@@ -13,7 +13,7 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.review.pods import MALFORMED
 from webhook.cli import kubectl
-from webhook.cli.diff import diff, styled
+from webhook.cli.dump import diff, styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

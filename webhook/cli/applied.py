@@ -1,7 +1,7 @@
-"""What `kubectl apply` does with one object, and what it prints.
+"""What `kubectl apply` does with one object and prints, and the stored object in the shape of its manifest.
 
-kubectl reads the object first. Where there is none it creates it, otherwise it sends a strategic merge patch with what
-differs; here the patch says everything that the manifest says, which comes to the same.
+kubectl reads the object first. If it does not exist, kubectl creates it; otherwise kubectl sends a strategic merge patch
+with the differences. Here the patch holds the whole manifest, which has the same result.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.printable import printable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policies.request import Operation
     from webhook.cluster.resources import Resource
 
-__all__ = ["Applied", "apply"]
+__all__ = ["Applied", "apply", "as_written"]
 
 _STRATEGIC = "application/strategic-merge-patch+json"
 _QUOTED = re.compile(r'^\d{3} \S+ "((?:[^"\\]|\\.)*)"')
@@ -89,3 +89,50 @@ def _texts(headers: list[str]) -> tuple[str, ...]:
     """The texts of `Warning` headers, `299 - "text"`."""
     found = [match[1] for header in headers if (match := _QUOTED.match(header))]
     return tuple(re.sub(r"\\(.)", r"\1", text) for text in found)
+
+
+_OWN_METADATA = ("uid", "resourceVersion", "generation", "creationTimestamp")
+"""What every stored object gets, and another one each time."""
+
+
+def as_written(stored: Object, written: Object, plain: Object) -> Object:
+    """A stored object as its author would have written it: what the API server fills in by itself is left out.
+
+    Args:
+        stored: The object as it is kept.
+        written: Its manifest.
+        plain: The manifest as it would be stored without webhooks.
+    """
+    metadata = {key: value for key, value in stored["metadata"].items() if key not in _OWN_METADATA}
+    document = {key: value for key, value in stored.items() if key != "status"}
+    shown: Object = _shown({**document, "metadata": metadata}, written, plain)
+    return shown
+
+
+def _shown(stored: Any, written: Any, plain: Any) -> Any:
+    """A value as it was written where nothing changed it; else its fields in the order of the manifest."""
+    if stored == plain and written is not None:
+        return written
+    if isinstance(stored, dict):
+        written, plain = (value if isinstance(value, dict) else {} for value in (written, plain))
+        return {
+            key: _shown(stored[key], written.get(key), plain.get(key))
+            for key in dict.fromkeys([*written, *stored])
+            if key in stored and (key in written or key not in plain or stored[key] != plain[key])
+        }
+    if isinstance(stored, list):
+        written, plain = (value if isinstance(value, list) else [] for value in (written, plain))
+        filled_in = plain[len(written) :]
+        pairs = {_place(pair[0], index): pair for index, pair in enumerate(zip(written, plain, strict=False))}
+        return [
+            _shown(item, *pairs.get(_place(item, index), (None, None)))
+            for index, item in enumerate(stored)
+            if item not in filled_in
+        ]
+    return stored
+
+
+def _place(item: Any, index: int) -> str | int:
+    """What tells an item of a list from the others: its name, or where it has none its index."""
+    name = item.get("name") if isinstance(item, dict) else None
+    return name if isinstance(name, str) else index

@@ -1,0 +1,204 @@
+"""Reviews of files: reads the objects, reviews them and prints the results."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.printable import printable
+from policies.request import UserInfo
+from policies.settings.workload_kinds import workload_kinds
+from webhook.cli.admit import admit
+from webhook.cli.dump import dump_all
+from webhook.cli.folders import FolderOptions, exclusion_of
+from webhook.cli.problems import show_problems
+from webhook.cli.repository import RepositoryReader
+from webhook.cli.review_text import kubectl_lines, text
+from webhook.cli.settings import cluster_files
+from webhook.cli.subjects import Circumstances, SubjectReader, in_namespace
+from webhook.cluster.manifests import ManifestsView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from webhook.cli.admit import Result
+    from webhook.cli.problems import Problem
+
+__all__ = [
+    "Circumstances",
+    "FolderOptions",
+    "Review",
+    "UserInfo",
+    "as_json",
+    "as_patch",
+    "as_yaml",
+    "print_review",
+    "review_files",
+]
+
+_REFUSED = 1
+_UNREADABLE = 2
+_GPUS_MISSED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The results of a review, and what could not be reviewed."""
+
+    results: tuple[Result, ...]
+    problems: tuple[Problem, ...]
+    """What cannot be read."""
+    skipped: tuple[str, ...]
+    """The numbers of files and documents in folders that are not manifests; a line for each reason."""
+
+    @property
+    def exit_code(self) -> int:
+        """2 if input cannot be read, 1 if an object is refused, 4 if one that mentions GPUs was not reviewed."""
+        if self.problems:
+            return _UNREADABLE
+        if any(result.is_refused for result in self.results):
+            return _REFUSED
+        return _GPUS_MISSED if any(result.misses_gpus for result in self.results) else 0
+
+
+def review_files(
+    paths: Sequence[str],
+    cluster: Sequence[str],
+    old: str | None,
+    settings: str | None,
+    circumstances: Circumstances,
+    folders: FolderOptions,
+) -> Review:
+    """Read everything, then review what can be read.
+
+    Raises:
+        UnreadableInputError: No object can be read, or the settings, the cluster or the old objects have problems.
+        click.UsageError: The files have no objects.
+    """
+    reader = RepositoryReader()
+    files = cluster_files(cluster, settings, reader)
+    files.print_notes()
+    before = reader.manifests([old] if old is not None else [])
+    is_reliable = not reader.problems
+    manifests = reader.repository(paths, exclusion_of(folders), strict=folders.strict)
+    reviewed = [in_namespace(manifest.object, circumstances.namespace) for manifest in manifests]
+    view = ManifestsView(files.facts, reviewed)
+    subject_reader = SubjectReader(circumstances, reader.problems, workload_kinds(files.settings), view)
+    subjects = subject_reader.subjects(manifests, before)
+    if reader.problems and not (is_reliable and subjects):
+        reader.fail()
+    if not subjects:
+        skipped = "".join(f"; {line}" for line in reader.others.lines)
+        raise click.UsageError(f"nothing to review: no objects in {', '.join(paths)}{skipped}")
+    results = tuple(admit(subject, view, files.settings) for subject in subjects)
+    problems = tuple(dict.fromkeys([*reader.problems, *reader.empty]))
+    return Review(results, problems, tuple(reader.others.lines))
+
+
+def print_review(review: Review, output: str) -> None:
+    """Print the results, what was skipped, and the problems.
+
+    Raises:
+        click.UsageError: The output is `patch`, and the review has not exactly one result.
+    """
+    results = review.results
+    match output:
+        case "json":
+            click.echo(as_json(results), nl=False)
+        case "yaml":
+            _print_messages(results)
+            click.echo(as_yaml(results), nl=False)
+        case "patch":
+            if len(results) != 1:
+                raise click.UsageError(f"-o patch prints the patch of one object, and there are {len(results)}")
+            _print_messages(results)
+            if not results[0].is_refused:
+                click.echo(as_patch(results[0]), nl=False)
+        case _:
+            click.echo(text(results))
+    for line in review.skipped:
+        click.echo(line, err=output != "text")
+    if review.problems:
+        show_problems(review.problems, "everything else was reviewed")
+
+
+def _print_messages(results: Sequence[Result]) -> None:
+    """Print what kubectl would print to standard error, because standard output is for the documents."""
+    for result in results:
+        for line in kubectl_lines(result):
+            click.echo(line, err=True)
+        if result.is_refused:
+            subject = result.subject
+            where = f"{subject.manifest.file}:{subject.position().line}"
+            click.echo(f"{where}: {printable(subject.label)} is left out, because it is refused", err=True)
+
+
+def as_json(results: Iterable[Result]) -> str:
+    """A list with one mapping for each result."""
+    return _json([_result(result) for result in results])
+
+
+def as_yaml(results: Iterable[Result]) -> str:
+    """The admitted objects, each followed by its new templates, unless a template is itself under review."""
+    results = list(results)
+    documents = []
+    written = {
+        (result.subject.request.namespace, result.subject.name)
+        for result in results
+        if result.subject.request.kind == "ResourceClaimTemplate"
+    }
+    for result in results:
+        if not result.is_refused and result.after is not None:
+            documents.append(result.after)
+            for template in result.templates:
+                if (template.namespace, template.name) not in written:
+                    documents.append(template.manifest())
+                    written.add((template.namespace, template.name))
+    return dump_all(documents)
+
+
+def as_patch(result: Result) -> str:
+    """The JSON Patch of one object."""
+    return _json(list(result.patch))
+
+
+def _result(result: Result) -> dict[str, Any]:
+    subject = result.subject
+    findings = []
+    for finding in result.findings:
+        place = subject.position_of(finding)
+        findings.append(
+            {
+                "rule": finding.rule.id,
+                "severity": str(finding.severity),
+                "path": str(finding.path),
+                "message": finding.message,
+                "remedy": finding.remedy,
+                "line": place.line,
+                "column": place.column,
+            }
+        )
+    return {
+        "object": {
+            "apiVersion": subject.api_version,
+            "kind": subject.request.kind,
+            "namespace": subject.request.namespace,
+            "name": subject.request.name or name_of(subject.document),
+        },
+        "source": {"file": subject.manifest.file, "line": subject.position().line},
+        "verdict": result.verdict,
+        "notReviewed": result.not_reviewed,
+        "findings": findings,
+        "findingsLeftOut": result.left_out,
+        "warnings": list(result.warnings),
+        "patch": list(result.patch),
+        "templates": [template.manifest() for template in result.templates],
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,106 @@
+"""The start of the server: its configuration, made of the options of `gpu-admission serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+from certs import KeyPairFiles
+from webhook.cli.documents import Reader
+from webhook.cli.settings import read_settings
+from webhook.cluster.client import APIClient
+from webhook.cluster.errors import NoCluster
+from webhook.cluster.manifests import ManifestsView
+from webhook.replica.config import NAMESPACE, ReplicaConfig
+from webhook.replica.replica import Replica
+from webhook.server import logs
+from webhook.server.config import CannotServe, ClientCertificates, SelfSigned, ServerConfig
+from webhook.server.connection_limits import ConnectionLimits
+from webhook.server.lifecycle import run
+from webhook.server.service import Service
+
+if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+    from webhook.cli.serve import ServeOptions
+
+__all__ = ["replica_config", "serve"]
+
+_PORT = 8443
+
+
+def serve(options: ServeOptions) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Raises:
+        UnreadableInputError: Files of --cluster or --settings have problems.
+        click.ClickException: The server cannot start.
+    """
+    files = _read_files(options) if options.cluster else None
+    logs.configure(logging.getLevelNamesMapping()[options.log_level.upper()])
+    try:
+        asyncio.run(_serve_running(options) if files is None else _serve_files(options, *files))
+    except (CannotServe, NoCluster) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def replica_config(options: ServeOptions) -> ReplicaConfig:
+    """The configuration of a replica that serves a running cluster."""
+    return ReplicaConfig(
+        namespace=options.namespace or NAMESPACE,
+        url=(options.url or "").rstrip("/"),
+        certificate=_key_pair(options),
+        **_common_config(options),
+    )
+
+
+def _read_files(options: ServeOptions) -> tuple[list[Object], GPUAdmissionPolicy]:
+    reader = Reader()
+    policy = read_settings(options.settings, reader)
+    facts = reader.cluster(options.cluster)
+    if reader.problems:
+        reader.fail()
+    return facts, policy
+
+
+async def _serve_files(options: ServeOptions, facts: list[Object], policy: GPUAdmissionPolicy) -> None:
+    certificate = _key_pair(options) or SelfSigned(ca_file=options.ca_out)
+    config = ServerConfig(certificate=certificate, **_common_config(options))
+    await run(Service(config, ManifestsView(facts), policy))
+
+
+async def _serve_running(options: ServeOptions) -> None:
+    client = await APIClient.connect(options.kubeconfig, options.context)
+    try:
+        replica = Replica(client, replica_config(options))
+    except CannotServe:
+        await client.close()
+        raise
+    await run(replica)
+
+
+def _common_config(options: ServeOptions) -> dict[str, Any]:
+    authority = options.client_ca
+    return {
+        "clients": ClientCertificates(authority, frozenset(options.client_name)) if authority else None,
+        "host": options.host,
+        "port": _port(options),
+        "probe_port": options.probe_port,
+        "connections": ConnectionLimits(options.max_connections, options.max_connections_per_address),
+        "drain_delay": options.drain_delay,
+    }
+
+
+def _port(options: ServeOptions) -> int:
+    """The port to listen on; if a proxy listens at --url, the user gives both."""
+    if options.port is not None:
+        return options.port
+    return (urlsplit(options.url).port if options.url else None) or _PORT
+
+
+def _key_pair(options: ServeOptions) -> KeyPairFiles | None:
+    return KeyPairFiles(options.tls_cert, options.tls_key) if options.tls_cert and options.tls_key else None

@@ -1,0 +1,77 @@
+"""Text for people: tables, wrapped paragraphs, and the width of the terminal."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from itertools import zip_longest
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+__all__ = ["GAP", "Column", "column", "item", "paragraph", "table", "terminal_width", "truncation"]
+
+GAP = 2
+"""Spaces between two columns."""
+_WIDTH = 100
+"""The width if standard output is not a terminal."""
+_NARROWEST, _WIDEST = 60, 140
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table."""
+
+    title: str
+    width: int
+    """In characters; longer lines stick out."""
+    right: bool = False
+    """True if the text is aligned at the right, as numbers are."""
+
+
+def column(title: str, texts: Iterable[str], *, right: bool = False) -> Column:
+    """A column as wide as its longest text."""
+    return Column(title, max(len(title), *map(len, texts)), right=right)
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[Sequence[str]]]) -> Iterator[str]:
+    """The lines of a table with titles; `rows` has the cells of each row, and each cell has its lines."""
+    yield _line(columns, [column.title for column in columns])
+    for row in rows:
+        for lines in zip_longest(*row, fillvalue=""):
+            yield _line(columns, lines)
+
+
+def _line(columns: Sequence[Column], texts: Sequence[str]) -> str:
+    padded = [
+        text.rjust(column.width) if column.right else text.ljust(column.width)
+        for column, text in zip(columns, texts, strict=True)
+    ]
+    return (" " * GAP).join(padded).rstrip()
+
+
+def terminal_width() -> int:
+    """The columns of the terminal, within limits; a default if standard output is not a terminal."""
+    if not sys.stdout.isatty():
+        return _WIDTH
+    return min(max(shutil.get_terminal_size((_WIDTH, 0)).columns, _NARROWEST), _WIDEST)
+
+
+def paragraph(text: str, width: int) -> list[str]:
+    """The lines of a wrapped text; names with hyphens stay whole, because people copy them."""
+    return wrap(printable(text), width, break_on_hyphens=False)
+
+
+def item(text: str, width: int) -> list[str]:
+    """The lines of a wrapped text that begins with a dash."""
+    return wrap(printable(text), width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
+
+
+def truncation(total: int, shown: int) -> list[str]:
+    """A line that counts what a text omits and JSON has; none if the text is complete."""
+    return [f"and {total - shown:,} more; -o json shows all"] if total > shown else []
