@@ -8,8 +8,8 @@ import click
 
 from policies.audit import MOST_FINDINGS
 from policies.decision import Severity
-from policies.dra.words import listed, many
 from policies.kubernetes.printable import printable
+from policies.phrases import format_count, format_list
 from webhook.cli.text_layout import Column, column, table, truncation
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ def _findings(report: AuditReport, severity: Severity, title: str, colour: str) 
 
 def _left_out(report: AuditReport) -> list[str]:
     count = report.left_out
-    more = many(count, "more finding")
+    more = format_count(count, "more finding")
     return [f"{more} not shown: a report has the {MOST_FINDINGS:,} most severe; its numbers count all"] if count else []
 
 
 def _finding(finding: AuditFinding) -> Iterator[str]:
     namespace = f"{finding.namespace}/" if finding.namespace else ""
     more = f" and {finding.count - 1:,} more" if finding.count > 1 else ""
-    owners = f" ({listed(finding.owners, _MOST_OWNERS)})" if finding.owners else ""
+    owners = f" ({format_list(finding.owners, _MOST_OWNERS)})" if finding.owners else ""
     yield f"  {finding.rule}  {printable(f'{finding.kind} {namespace}{finding.name}{more}{owners}')}"
     where = f"{finding.path}: " if finding.path else ""
     yield printable(f"    {where}{finding.message}")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.dra.words import many
 from policies.explanation import Verdict
 from policies.kubernetes.printable import printable
+from policies.phrases import format_count
 from webhook.cli.text_layout import GAP, Column, column, item, paragraph, table, terminal_width
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def _groups(explanation: Explanation, width: int) -> Iterator[str]:
     ]
     yield from table([*columns, Column("WHY", room)], rows)
     if explanation.groups_left_out:
-        left_out = many(explanation.groups_left_out, "more group")
-        yield f"and {left_out} with {many(explanation.nodes_left_out, 'node')}"
+        left_out = format_count(explanation.groups_left_out, "more group")
+        yield f"and {left_out} with {format_count(explanation.nodes_left_out, 'node')}"
 
 
 def _names(group: NodeGroup) -> list[str]:
@@ -129,7 +129,7 @@ def _obstacle(obstacle: Obstacle) -> str:
 
 def _suggestion(suggestion: Suggestion) -> str:
     then = "then it would fit" if suggestion.only_if_empty else "then it fits"
-    where = f"on {'at least ' if suggestion.at_least else ''}{many(suggestion.nodes, 'node')}"
+    where = f"on {'at least ' if suggestion.at_least else ''}{format_count(suggestion.nodes, 'node')}"
     return f"{_with_capital(suggestion.sentence)}; {then} {where}{' if nothing were in use' if suggestion.only_if_empty else ''}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from difflib import get_close_matches
 from importlib.resources import files
 from textwrap import fill, indent
@@ -75,10 +74,22 @@ def _table(rules: Sequence[Rule]) -> str:
 
 
 def _fields(rule: Rule) -> dict[str, Any]:
-    """Every field of a rule; its examples follow the other texts."""
-    fields = asdict(rule)
-    texts = {name: fields.pop(name) for name in ("id", "title", "default", "why", "remedy", "source")}
-    return {**texts, **read_examples(rule.id)._asdict(), **fields}
+    """The fields of a rule that users need; its examples follow the other texts."""
+    texts = {name: getattr(rule, name) for name in ("id", "title", "default", "why", "remedy", "source")}
+    others = {name: getattr(rule, name) for name in ("setting", "rows", "fixed", "shared_cause")}
+    return {
+        **texts,
+        **read_examples(rule.id)._asdict(),
+        **others,
+        "beside": [each.id for each in all_rules() if rule.circumstance and _is_ground(each, rule)],
+        "needs": rule.needs,
+        "cluster_scoped": rule.cluster_scoped,
+    }
+
+
+def _is_ground(rule: Rule, circumstance: Rule) -> bool:
+    """True if the circumstance is found beside findings of the rule."""
+    return rule.subject == circumstance.subject and not rule.circumstance and not rule.suspicion
 
 
 def _in_full(rule: Rule) -> str:

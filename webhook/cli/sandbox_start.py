@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.dra.words import many
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.printable import printable
+from policies.phrases import format_count
 from webhook.cli.documents import Reader
 from webhook.cli.problems import Problem
 from webhook.sandbox.attempt import Refused
@@ -56,7 +56,7 @@ def run_sandbox(manifests: Sequence[str], port: int, kubeconfig_out: Path | None
     sandbox, count = loaded_sandbox(manifests, reader)
     if reader.problems:
         reader.fail()
-    asyncio.run(_serve(sandbox, many(count, "object"), port, kubeconfig_out))
+    asyncio.run(_serve(sandbox, format_count(count, "object"), port, kubeconfig_out))
 
 
 def loaded_sandbox(paths: Iterable[str], reader: Reader) -> tuple[Sandbox, int]:
