@@ -18,7 +18,7 @@ ORDINARY = CelDevice.read({"driver": "d", "attributes": ATTRIBUTES, "capacity": 
 BEYOND_LIMITS = CelDevice.read(
     {"driver": "d", "attributes": {**ATTRIBUTES, "other.com/long": {"string": "x" * 65}}, "capacity": CAPACITY}
 )
-"""The same, but static costs do not hold for it, so that it is evaluated in the exact way."""
+"""The same, but static costs do not hold for it, so that it is evaluated with a meter."""
 
 A = 'device.attributes["d"]'
 UNLISTED = "internal error: interface conversion: types.Int is not traits.Lister: missing method Contains"
@@ -40,6 +40,7 @@ OUTCOMES = [
     ("dyn({1: 2})[1.0] == 2", True, 3),
     ("dyn({1: 2})[1e6] == 2", "no such key: 1e+06", 3),
     (f"{A}[{A}.strings] == 1", "invalid qualifier type: *types.baseList", 8),
+    ("dyn({true: 1})[has(device.attributes.?d.i)] == 1", "invalid qualifier type: *types.Optional", 6),
     ("device.attributes[device.driver].i == 3", True, 6),
     ('device.attributes[device.driver + ""].i == 3', True, 8),
     ('{"o": optional.of({"k": 1})}.o.k.hasValue()', "no such key: k", 35),

@@ -1,6 +1,7 @@
 """Expressions that try to take all time, all memory or all of the stack."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -87,3 +88,12 @@ def _frames():
         frames.append(frame)
         frame = frame.f_back
     return frames
+
+
+def test_chains_that_exhaust_the_stack_are_evaluated_side_by_side():
+    limit, text = sys.getrecursionlimit(), chained(200, "[1]", "V + V", "V.size() > 0")
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = list(pool.map(outcome_of, [text] * 8))
+
+    assert outcomes == [True] * 8
+    assert sys.getrecursionlimit() == limit

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, steps
-from policies.dra.cel.interpreter.machine import COST_LIMIT
+from policies.dra.cel.interpreter.meter import COST_LIMIT
 from policies.dra.resource_claims import LONGEST_SELECTOR
 
 DEVICE = CelDevice.read({"driver": "d", "attributes": {"s": {"string": "x" * 64}, "ints": {"ints": [1] * 64}}})

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from policies.dra.cel import CelCompileError, CelDevice, CelFeatures, CelRuntimeError, compile_selector, types
-from policies.dra.cel.interpreter.machine import COST_LIMIT
+from policies.dra.cel.interpreter.meter import COST_LIMIT
 from policies.dra.cel.selectors import _UNCOUNTED_COST, _compile
 from policies.dra.cel.types import list_of
 from tests.cel.expressions import Writer, device, mutated
@@ -55,7 +55,7 @@ def verdict_or_words(ask):
 
 
 def counted(text, on):
-    """The outcome of the exact evaluator."""
+    """The outcome of the evaluation with a meter."""
     selector = _compile(text, CelFeatures())
     selector.__dict__["_code"] = None
     return verdict_or_words(lambda: selector.matches(on))
@@ -114,12 +114,12 @@ def test_any_device_has_a_verdict_or_fails_with_words(on, has_lists):
 
 @many
 @given(texts(), DEVICES)
-def test_both_evaluators_agree(text, on):
+def test_meter_changes_no_outcome(text, on):
     found = outcome(text, on)
 
     assume(found != REFUSED)
     exactly = counted(text, on)
-    assume(kind(exactly) is not None)  # a panic behind a failure is only seen by the evaluator that goes on after it
+    assume(kind(exactly) is not None)  # a panic behind a failure is only seen where evaluation goes on after it
     assert found == exactly
 
 

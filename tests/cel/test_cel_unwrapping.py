@@ -72,7 +72,7 @@ def test_optional_comes_out_as_in_kubernetes(text, expected, cost):
 
 
 @pytest.mark.parametrize(("text", "expected"), [found[:2] for found in OUTCOMES], ids=[text for text, _, _ in OUTCOMES])
-def test_exact_evaluator_says_the_same(text, expected):
+def test_meter_changes_no_outcome_of_an_optional(text, expected):
     selector = _compile(text, compile_selector(text)._environment.features)
     selector.__dict__["_code"] = None
 

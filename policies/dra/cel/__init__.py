@@ -11,7 +11,7 @@ from policies.dra.cel.conjuncts import Conjunct, split_conjuncts, without_conjun
 from policies.dra.cel.devices import CelDevice
 from policies.dra.cel.environment import DEVICE, CelFeatures, Environment, selector_environment
 from policies.dra.cel.errors import CelCompileError, CelRuntimeError, Issue
-from policies.dra.cel.interpreter.assembler import CountedProgram
+from policies.dra.cel.interpreter.compiler import CountedProgram
 from policies.dra.cel.interpreter.planner import plan_expression
 from policies.dra.cel.libraries.quantities import Quantity
 from policies.dra.cel.libraries.semvers import Semver

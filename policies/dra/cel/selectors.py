@@ -15,9 +15,8 @@ from policies.dra.cel.cost.cost_estimate import estimate
 from policies.dra.cel.devices import CONDITION, WHOLE, CelDevice
 from policies.dra.cel.environment import CelFeatures, selector_environment
 from policies.dra.cel.errors import CelCompileError, CelRuntimeError, EvaluationAborted, Issue
-from policies.dra.cel.interpreter.assembler import CountedProgram
-from policies.dra.cel.interpreter.compiler import DEEPEST, compile_plan
-from policies.dra.cel.interpreter.machine import COST_LIMIT
+from policies.dra.cel.interpreter.compiler import CountedProgram, compile_plan
+from policies.dra.cel.interpreter.meter import COST_LIMIT
 from policies.dra.cel.interpreter.planner import plan_expression
 from policies.dra.cel.kinds import bool_result
 from policies.dra.cel.parser.parser import parse
@@ -67,7 +66,7 @@ class Selector:
         self._program = program
         self._environment = known
         self._has_lists = known.features.list_type_attributes
-        self._variables = [None] * (program.slots - 1)
+        self._variables = [None, *[None] * program.variables]
         self._number = next(_NUMBERS)
 
     @property
@@ -146,7 +145,7 @@ class Selector:
             try:
                 return self._code([device, *self._variables])
             except RecursionError:
-                pass  # the caller is deep in the stack; the stack machine needs less of it
+                pass  # the caller is deep in the stack, or the expression is; the counted program has room for both
         outcome, _ = self._counted.evaluate(device)
         if isinstance(outcome, CelRuntimeError):
             raise outcome
@@ -154,11 +153,11 @@ class Selector:
 
     @cached_property
     def _code(self) -> Callable[[list[object]], Value] | None:
-        """The fast way to evaluate, where it may be taken."""
-        if self._program.must_count or self._program.depth > DEEPEST or self.max_cost > _UNCOUNTED_COST:
+        """Code that counts nothing, where no device can reach the cost limit; else None."""
+        if self._program.must_count or self.max_cost > _UNCOUNTED_COST:
             return None
         begin_evaluation()
-        return compile_plan(self._program)
+        return compile_plan(self._program, counts=False)
 
     @cached_property
     def _counted(self) -> CountedProgram:

@@ -1,1 +1,1 @@
-"""From a checked expression to values: a fast way, and an exact one that counts."""
+"""From a checked expression to values, and to what they cost."""

@@ -1,21 +1,24 @@
-"""Reading variables and looking into values, in the fast way of evaluating.
+"""Code that reads variables and looks into values.
 
-The places of a device that are known beforehand are read at once, without the maps in between.
+Where no costs are counted, places of the device that are known beforehand are read without the maps in between.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.dra.cel.cost.runtime_cost import QUALIFIER
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.interpreter import plan
 from policies.dra.cel.interpreter.lookups import checked_key, find, get, unwrapped, wrapped_anew
+from policies.dra.cel.interpreter.meter import METER
 from policies.dra.cel.values import Absent, Accumulation, Concatenation, Growing, Map, Optional, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policies.dra.cel.devices import CelDevice
+    from policies.dra.cel.interpreter.meter import Meter
     from policies.dra.cel.values import Value
 
     Frame = list[object]
@@ -102,22 +105,21 @@ def device_place(step: plan.Attribute) -> tuple[str, ...] | None:
     return keys  # type: ignore[return-value]  # strings all
 
 
-def attribute(step: plan.Attribute, root: Code, keys: tuple[Code, ...], *, is_branch: bool) -> Code:
-    """An attribute's value; of a `has` that is a ternary's branch, what was found instead of whether."""
-    place = device_place(step)
-    is_optional = any(qualifier.is_optional for qualifier in step.qualifiers)
-    if place is not None and not is_optional and not step.is_test:
-        if place == ("driver",):
-            return lambda frame: frame[0].driver  # type: ignore[attr-defined]  # the Device
-        if len(place) == _PLACE and place[0] in ("attributes", "capacity"):
-            return _device_item(*place)
+def attribute(step: plan.Attribute, root: Code, keys: tuple[Code, ...], *, is_inner: bool, counts: bool) -> Code:
+    """Code for an attribute; where it is inner, a `has` that looks into an optional comes to what was found."""
     if not step.qualifiers:
         return root
     optional = tuple(qualifier.is_optional for qualifier in step.qualifiers)
-    constant = [qualifier.key.value for qualifier in step.qualifiers if isinstance(qualifier.key, plan.Constant)]
-    if len(constant) == len(keys) and not is_optional and not step.is_test:
-        return _path(root, tuple(constant))  # type: ignore[arg-type]  # planned keys are no errors
-    return _qualified(root, tuple(zip(keys, optional, strict=True)), is_test=step.is_test, is_branch=is_branch)
+    if not (counts or step.is_test or any(optional)):
+        place = device_place(step)
+        if place == ("driver",):
+            return lambda frame: frame[0].driver  # type: ignore[attr-defined]  # the device
+        if place is not None and len(place) == _PLACE and place[0] in ("attributes", "capacity"):
+            return _device_item(*place)
+        constant = [qualifier.key.value for qualifier in step.qualifiers if isinstance(qualifier.key, plan.Constant)]
+        if len(constant) == len(keys):
+            return _path(root, tuple(constant))  # type: ignore[arg-type]  # planned keys are no errors
+    return _qualified(root, tuple(zip(keys, optional, strict=True)), is_test=step.is_test, is_inner=is_inner)
 
 
 _PLACE = 3
@@ -169,9 +171,16 @@ def _in_optional(optional: Optional, keys: tuple[Value, ...]) -> Value:
     return Optional(found)
 
 
-def _qualified(root: Code, qualifiers: tuple[tuple[Code, bool], ...], *, is_test: bool, is_branch: bool) -> Code:
+def _qualified(root: Code, qualifiers: tuple[tuple[Code, bool], ...], *, is_test: bool, is_inner: bool) -> Code:
+    """Look-ups one after the other; each that succeeds is charged, and one that fails outside of an optional too.
+
+    Source: cel-go interpreter/attributes.go, applyQualifiers; runtimecost.go, Observe.
+    """
+    last = len(qualifiers) - 1
+
     def run(frame: Frame) -> Value:
         value: Value | Absent = root(frame)
+        meter: Meter | None = frame[METER]  # type: ignore[assignment]  # always
         is_optional = isinstance(value, Optional)
         if isinstance(value, Optional):
             value = value.value if isinstance(value.value, Absent) else unwrapped(value.value)
@@ -179,12 +188,16 @@ def _qualified(root: Code, qualifiers: tuple[tuple[Code, bool], ...], *, is_test
             if isinstance(value, Absent):
                 break
             is_optional = is_optional or makes_optional
-            found_key = checked_key(key(frame))
-            if is_optional or (is_test and index == len(qualifiers) - 1):
-                value = find(value, found_key)
-            else:
-                value = get(value, found_key)
-        if is_test and not (is_optional and is_branch):
+            look_up = find if is_optional or (is_test and index == last) else get
+            try:
+                value = look_up(value, checked_key(key(frame)))
+            except CelRuntimeError:
+                if meter is not None and not is_optional:
+                    meter.charge(QUALIFIER)
+                raise
+            if meter is not None and not (is_optional and isinstance(value, Absent)):
+                meter.charge(QUALIFIER)
+        if is_test and not (is_optional and is_inner):
             return not isinstance(value, Absent)
         return Optional(value) if is_optional else value  # type: ignore[return-value]  # absent only if optional
 

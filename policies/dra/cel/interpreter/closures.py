@@ -1,49 +1,34 @@
-"""The fast way to evaluate: each step becomes a Python function of the frame, with constants folded in.
+"""Code for operators and loops, with a meter in the frame or without.
 
-It does not count costs, so it is only for expressions whose static cost shows that no device can reach the limit.
-A frame is a list: the device first, then the variables of comprehensions.
-Source of comprehensions: cel-go interpreter/interpretable.go, evalFold and folder.
+Source of loops: cel-go interpreter/interpretable.go, evalFold and folder.
 """
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.equality import equal, equals
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.interpreter import plan
 from policies.dra.cel.interpreter.access import UNSET
-from policies.dra.cel.interpreter.construction import build_list, build_map, build_message, raised
 from policies.dra.cel.interpreter.lookups import is_member
+from policies.dra.cel.interpreter.meter import METER
 from policies.dra.cel.kinds import go_type, usable
 from policies.dra.cel.values import Absent, Accumulation, Concatenation, Growing, Map, Optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from policies.dra.cel.cost.standard_charges import Outcome
+    from policies.dra.cel.interpreter import plan
+    from policies.dra.cel.interpreter.meter import Meter
     from policies.dra.cel.values import Value
 
     Frame = list[object]
     Code = Callable[[Frame], Value]
     from collections.abc import Callable
 
-__all__ = [
-    "LoopParts",
-    "and_or",
-    "call",
-    "constant",
-    "entries",
-    "equality",
-    "finished",
-    "fold",
-    "list_of",
-    "map_of",
-    "membership",
-    "message",
-    "optional_or",
-]
+__all__ = ["LoopParts", "and_or", "constant", "equality", "fold", "is_unequal", "membership", "optional_or", "raised"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +74,10 @@ def fold(step: plan.Fold, parts: LoopParts) -> Code:
     def run(frame: Frame) -> Value:
         items = entries(over(frame), are_pairs=are_pairs)
         frame[accumulator] = UNSET
+        meter: Meter | None = frame[METER]  # type: ignore[assignment]  # always
         for frame[first], value in items:
+            if meter is not None:
+                meter.count_iteration()
             if are_pairs:
                 frame[second] = value
             if not _goes_on(condition, frame):
@@ -98,7 +86,8 @@ def fold(step: plan.Fold, parts: LoopParts) -> Code:
                 frame[accumulator] = advance(frame)
             except CelRuntimeError as error:
                 frame[accumulator] = error
-        return finished(result(frame))
+        outcome = result(frame)
+        return finished(outcome) if outcome is frame[accumulator] else outcome
 
     return run
 
@@ -112,16 +101,16 @@ def _goes_on(condition: Code, frame: Frame) -> bool:
 
 
 _NO_OVERLOAD = "no such overload"
-_NATIVE: dict[str, Callable[..., bool]] = {
-    "_<_": operator.lt,
-    "_<=_": operator.le,
-    "_>_": operator.gt,
-    "_>=_": operator.ge,
-}
-"""What Python's own operators do right on two ints or two strings."""
 
 
-def constant(value: Value | CelRuntimeError) -> Code:
+def raised(value: Outcome) -> Value:
+    """A value; raises what is an error instead of one."""
+    if isinstance(value, CelRuntimeError):
+        raise value.with_traceback(None)
+    return value
+
+
+def constant(value: Outcome) -> Code:
     """A value, or the raising of an error."""
     if isinstance(value, CelRuntimeError):
         return lambda _: raised(value)
@@ -150,13 +139,18 @@ def and_or(terms: tuple[Code, ...], decider: bool) -> Code:
     return run
 
 
-def equality(left: Code, right: Code, known: plan.Constant | None, *, is_negated: bool) -> Code:
-    """`==` or `!=`; `known` is the right side if it is a constant."""
+def is_unequal(left: Value, right: Value) -> bool:
+    """The result of `!=`."""
+    return not equal(left, right)
+
+
+def equality(left: Code, right: Code, known: Outcome, *, is_negated: bool) -> Code:
+    """`==` or `!=`; `known` is the right side if it is a constant, else None."""
     if is_negated:
         return lambda frame: not equal(left(frame), right(frame))
-    if known is None or not isinstance(known.value, str | bool):
+    if not isinstance(known, str | bool):
         return lambda frame: equals(left(frame), right(frame))
-    expected = known.value
+    expected = known
     kind = expected.__class__
 
     def run(frame: Frame) -> Value:
@@ -171,71 +165,6 @@ def membership(value: Code, members: frozenset[object]) -> Code:
     return lambda frame: is_member(value(frame), members)
 
 
-def call(step: plan.Call, arguments: tuple[Code, ...]) -> Code:
-    """A function on its arguments."""
-    if step.takes_errors:
-        return _not_strictly_false(arguments[0])
-    if step.dispatcher.looks_inside:
-        return _called_each_time(step, arguments)
-    if len(arguments) == 1:
-        return _unary(step, arguments[0])
-    last = step.arguments[-1]
-    if len(arguments) == _PAIR and isinstance(last, plan.Constant) and not isinstance(last.value, CelRuntimeError):
-        return _with_constant(step, arguments[0], last.value)
-    return _called_each_time(step, arguments)
-
-
-_PAIR = 2
-
-
-def _called_each_time(step: plan.Call, arguments: tuple[Code, ...]) -> Code:
-    run = step.dispatcher.call
-    return lambda frame: run(*[argument(frame) for argument in arguments])
-
-
-def _not_strictly_false(value: Code) -> Code:
-    def run(frame: Frame) -> Value:
-        try:
-            found = value(frame)
-        except CelRuntimeError:
-            return True
-        return found if found.__class__ is bool else True
-
-    return run
-
-
-def _unary(step: plan.Call, argument: Code) -> Code:
-    implementations: dict[type, Callable[[Value], Value]] = {}
-    find = step.dispatcher.find
-
-    def run(frame: Frame) -> Value:
-        value = argument(frame)
-        implementation = implementations.get(value.__class__)
-        if implementation is None:
-            implementation = implementations[value.__class__] = find((value,))
-        return implementation(value)
-
-    return run
-
-
-def _with_constant(step: plan.Call, argument: Code, known: Value) -> Code:
-    """A binary function whose second argument is known; the commonest comparisons are Python's own."""
-    implementations: dict[type, Callable[[Value, Value], Value]] = {}
-    find = step.dispatcher.find
-    native = _NATIVE.get(step.function)
-    if native is not None and known.__class__ in (int, str):
-        implementations[known.__class__] = native
-
-    def run(frame: Frame) -> Value:
-        value = argument(frame)
-        implementation = implementations.get(value.__class__)
-        if implementation is None:
-            implementation = implementations[value.__class__] = find((value, known))
-        return implementation(value, known)
-
-    return run
-
-
 def optional_or(left: Code, right: Code, *, unwraps: bool) -> Code:
     """`or` and `orValue`; a left side that is no optional at all is the result."""
 
@@ -248,22 +177,3 @@ def optional_or(left: Code, right: Code, *, unwraps: bool) -> Code:
         return usable(value.value) if unwraps else value
 
     return run
-
-
-def list_of(elements: tuple[Code, ...], optional: frozenset[int]) -> Code:
-    """A list literal."""
-    if not optional:
-        return lambda frame: tuple([element(frame) for element in elements])
-    return lambda frame: build_list([element(frame) for element in elements], optional)
-
-
-def map_of(entries: tuple[tuple[Code, Code], ...], optional: frozenset[int]) -> Code:
-    """A map literal."""
-    return lambda frame: build_map(((key(frame), value(frame)) for key, value in entries), optional)
-
-
-def message(step: plan.Message, values: tuple[Code, ...]) -> Code:
-    """A duration or timestamp from its fields."""
-    return lambda frame: build_message(
-        step.type_name, [(name, value(frame)) for name, value in zip(step.fields, values, strict=True)]
-    )

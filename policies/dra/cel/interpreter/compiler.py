@@ -1,115 +1,220 @@
-"""From planned steps to one Python function."""
+"""From planned steps to one Python function of a frame, with a meter or without.
+
+A frame is a list: the device, the meter or None, then the variables of comprehensions.
+
+With a meter, the code charges as cel-go does and goes on after failures where cel-go goes on. Without one, constants are
+folded, known places of the device are read at once, and the first failure ends a call: some 20 times as fast. That is for
+expressions whose static cost shows that no device can reach the limit.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import sys
+import threading
+from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.interpreter import access, closures, plan
-from policies.dra.cel.interpreter.closures import LoopParts, fold
-from policies.dra.cel.interpreter.construction import raised
+from policies.dra.cel.cost.runtime_cost import ATTRIBUTE, call_charge
+from policies.dra.cel.cost.size_estimates import LIST_COST, MAP_COST, STRUCT_COST
+from policies.dra.cel.equality import equals
+from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
+from policies.dra.cel.interpreter import access, calls, closures, construction, plan
+from policies.dra.cel.interpreter.meter import Meter
+from policies.dra.cel.libraries.operators import is_not_strictly_false
+from policies.dra.cel.steps import begin_evaluation, spend_steps, steps_spent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
+    from policies.dra.cel.cost.standard_charges import Outcome
     from policies.dra.cel.values import Value
 
     Frame = list[object]
     Code = Callable[[Frame], Value]
+    Compilation = Generator["_Part", Code, Code]
 
-__all__ = ["DEEPEST", "compile_plan"]
+__all__ = ["CountedProgram", "compile_plan"]
 
-DEEPEST = 60
-"""Plans that are nested deeper would need more of Python's stack than a caller may have left."""
+_DEEPEST = 100_000
+"""Calls within each other; an expression of 10 KiB whose `cel.bind` read each other comes to some 20,000."""
+_DEEP = threading.Lock()
+"""Held while the limit of recursion is raised."""
 
 
-def compile_plan(program: plan.Program) -> Code:
+class CountedProgram:
+    """A program with a meter: evaluates any expression and counts the cost exactly."""
+
+    def __init__(self, program: plan.Program) -> None:
+        self._code = compile_plan(program, counts=True)
+        self._variables = [None] * program.variables
+
+    def evaluate(self, variable: object) -> tuple[Outcome, int]:
+        """The value of the expression, or the error it fails with, and the cost; `variable.value` is its one variable."""
+        try:
+            return self._evaluate(variable)
+        except RecursionError:
+            return self._evaluate_in_a_thread(variable)
+
+    def _evaluate(self, variable: object) -> tuple[Outcome, int]:
+        begin_evaluation()
+        meter = Meter()
+        outcome: Outcome
+        try:
+            outcome = self._code([variable, meter, *self._variables])
+        except CelRuntimeError as error:
+            outcome = error.with_traceback(None)
+        except EvaluationAborted as aborted:
+            outcome = CelRuntimeError(aborted.message)
+        return outcome, meter.cost
+
+    def _evaluate_in_a_thread(self, variable: object) -> tuple[Outcome, int]:
+        """The same with room for deep calls: in a new thread, whose stack is empty, with a higher limit of recursion.
+
+        The limit is that of all threads. To raise it for a moment harms none: Python's calls do not use C's stack.
+        """
+        answers: list[tuple[tuple[Outcome, int], int]] = []
+        thread = threading.Thread(target=lambda: answers.append((self._evaluate(variable), steps_spent())))
+        with _DEEP:
+            limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(limit + _DEEPEST)
+            try:
+                thread.start()
+                thread.join()
+            finally:
+                sys.setrecursionlimit(limit)
+        answer, steps = answers[0]
+        begin_evaluation()
+        spend_steps(steps)
+        return answer
+
+
+def compile_plan(program: plan.Program, *, counts: bool) -> Code:
     """A function of a frame that evaluates the program; it raises CelRuntimeError and EvaluationAborted."""
-    return _Compiler().code(program.root)
+    compiler = _Compiler(counts=counts)
+    pending = [compiler.compilation(_Part(program.root))]
+    code: Code | None = None
+    while True:
+        try:
+            part = next(pending[-1]) if code is None else pending[-1].send(code)
+        except StopIteration as finished:
+            pending.pop()
+            code = finished.value
+            if not pending:
+                return finished.value  # type: ignore[no-any-return]  # what the generator returns
+        else:
+            pending.append(compiler.compilation(part))
+            code = None
+
+
+class _Part(NamedTuple):
+    """A step to be compiled, and where it stands."""
+
+    step: plan.Step
+    is_inner: bool = False
+    """Whether it is a ternary's branch or an index: an attribute there is not charged, and its `has` finds a value."""
+    is_branch: bool = False
+    """Whether it is a ternary's branch after which there are no look-ups."""
+    goes_on: bool = False
+    """Whether it is a ternary's branch and look-ups follow."""
 
 
 class _Compiler:
-    """Compiles the steps of one program; calls whose arguments are all known are made now."""
+    """Compiles the steps of one program: each is a generator that yields the parts whose code it needs.
 
-    def __init__(self) -> None:
+    Expressions can be nested deeper than Python's stack.
+    """
+
+    def __init__(self, *, counts: bool) -> None:
+        self._counts = counts
         self._initials: dict[plan.Fold, Code] = {}
+        self._known: dict[Code, Outcome] = {}
+        """What constant code comes to."""
 
-    def code(self, step: plan.Step, *, is_branch: bool = False, goes_on: bool = False) -> Code:
-        """Args: the step, whether it is a branch of a ternary, and whether look-ups in what it comes to follow."""
-        step = self._simplified(step)
-        if is_branch and not goes_on and not isinstance(step, plan.Attribute):
-            return access.wrapping_anew(self.code(step))
-        if isinstance(step, plan.Constant):
-            return closures.constant(step.value)
+    def compilation(self, part: _Part) -> Compilation:
+        step = part.step
         if isinstance(step, plan.Attribute):
-            return self._attribute(step, is_branch=is_branch, goes_on=goes_on)
+            return (yield from self._attribute(step, part))
+        if part.is_branch:
+            return access.wrapping_anew((yield _Part(step)))
+        if isinstance(step, plan.Constant):
+            return self._constant(step.value)
         if isinstance(step, plan.Logic):
-            return closures.and_or(self._codes(step.terms), step.decider)
+            return closures.and_or((yield from _codes(step.terms)), step.decider)
         if isinstance(step, plan.Equality):
-            return self._equality(step)
+            return (yield from self._equality(step))
         if isinstance(step, plan.Membership):
-            return closures.membership(self.code(step.value), step.members)
+            return closures.membership((yield _Part(step.value)), step.members)
         if isinstance(step, plan.Call):
-            return closures.call(step, self._codes(step.arguments))
+            return (yield from self._call(step))
         if isinstance(step, plan.OptionalOr):
-            return closures.optional_or(self.code(step.left), self.code(step.right), unwraps=step.unwraps)
+            return closures.optional_or((yield _Part(step.left)), (yield _Part(step.right)), unwraps=step.unwraps)
         if isinstance(step, plan.Fold):
-            return self._fold(step)
-        return self._construction(step)
+            parts = yield from _codes((step.range, step.condition, step.step, step.result))
+            return closures.fold(step, closures.LoopParts(*parts))
+        return (yield from self._construction(step))
 
-    def _codes(self, steps: tuple[plan.Step, ...]) -> tuple[Code, ...]:
-        return tuple(self.code(step) for step in steps)
-
-    def _construction(self, step: plan.ListOf | plan.MapOf | plan.Message) -> Code:
-        if isinstance(step, plan.ListOf):
-            return closures.list_of(self._codes(step.elements), step.optional)
-        if isinstance(step, plan.MapOf):
-            return closures.map_of(
-                tuple((self.code(key), self.code(value)) for key, value in step.entries), step.optional
-            )
-        return closures.message(step, self._codes(step.values))
-
-    def _simplified(self, step: plan.Step) -> plan.Step:
-        """A call of constants is a constant, here where nobody counts its cost."""
-        if not isinstance(step, plan.Call) or step.takes_errors:
-            return step
-        step = replace(step, arguments=tuple(self._simplified(argument) for argument in step.arguments))
-        values = [argument.value for argument in step.arguments if isinstance(argument, plan.Constant)]
-        if len(values) < len(step.arguments):
-            return step
-        try:
-            return plan.Constant(step.dispatcher.call(*map(raised, values)))
-        except CelRuntimeError as error:
-            return plan.Constant(error)
-
-    def _equality(self, step: plan.Equality) -> Code:
-        right = self._simplified(step.right)
-        known = right if isinstance(right, plan.Constant) else None
-        return closures.equality(self.code(step.left), self.code(right), known, is_negated=step.is_negated)
-
-    def _attribute(self, step: plan.Attribute, *, is_branch: bool, goes_on: bool) -> Code:
-        keys = tuple(self.code(qualifier.key) for qualifier in step.qualifiers)
-        goes_on = goes_on or bool(keys)
-        root = self._root(step.root, goes_on=goes_on)
-        if isinstance(step.root, plan.Variable) and step.root.slot and not goes_on:
-            return access.wrapping_anew(root)
-        return access.attribute(step, root, keys, is_branch=is_branch)
-
-    def _root(self, root: plan.Variable | plan.Choice | plan.Step, *, goes_on: bool) -> Code:
-        if isinstance(root, plan.Variable):
-            return access.variable(root, None if root.fold is None else self._initial(root.fold))
-        if isinstance(root, plan.Choice):
-            yes, no = (self.code(branch, is_branch=True, goes_on=goes_on) for branch in (root.yes, root.no))
-            return access.choice(self.code(root.condition), yes, no)
-        return self.code(root)
-
-    def _initial(self, step: plan.Fold) -> Code:
-        code = self._initials.get(step)
-        if code is None:
-            code = self._initials[step] = self.code(step.initial)
+    def _constant(self, value: Outcome) -> Code:
+        code = closures.constant(value)
+        self._known[code] = value
         return code
 
-    def _fold(self, step: plan.Fold) -> Code:
-        over, condition = self.code(step.range), self.code(step.condition)
-        return fold(step, LoopParts(over, condition, self.code(step.step), self.code(step.result)))
+    def _call(self, step: plan.Call) -> Compilation:
+        arguments = yield from _codes(step.arguments)
+        if self._counts:
+            charge = call_charge(step.function, step.dispatcher.overload_id)
+            function = is_not_strictly_false if step.takes_errors else step.dispatcher.call
+            counted = calls.CountedCall(charge, function, step.takes_errors, step.stops_early)
+            return calls.counted_call(counted, arguments)
+        if not step.takes_errors and all(argument in self._known for argument in arguments):
+            try:
+                return self._constant(step.dispatcher.call(*[argument([]) for argument in arguments]))
+            except CelRuntimeError as error:
+                return self._constant(error)
+        return calls.call(step, arguments, self._known.get(arguments[-1]))
+
+    def _equality(self, step: plan.Equality) -> Compilation:
+        left, right = yield from _codes((step.left, step.right))
+        if self._counts:
+            name = ("_!=_", "not_equals") if step.is_negated else ("_==_", "equals")
+            function = closures.is_unequal if step.is_negated else equals
+            return calls.counted_call(calls.CountedCall(call_charge(*name), function), (left, right))
+        return closures.equality(left, right, self._known.get(right), is_negated=step.is_negated)
+
+    def _construction(self, step: plan.ListOf | plan.MapOf | plan.Message) -> Compilation:
+        if isinstance(step, plan.ListOf):
+            code, cost = construction.list_code((yield from _codes(step.elements)), step.optional), LIST_COST
+        elif isinstance(step, plan.MapOf):
+            keys_and_values = yield from _codes(tuple(part for entry in step.entries for part in entry))
+            entries = tuple(zip(keys_and_values[::2], keys_and_values[1::2], strict=True))
+            code, cost = construction.map_code(entries, step.optional), MAP_COST
+        else:
+            code, cost = construction.message_code(step, (yield from _codes(step.values))), STRUCT_COST
+        return calls.charged(code, cost) if self._counts else code
+
+    def _attribute(self, step: plan.Attribute, part: _Part) -> Compilation:
+        goes_on = part.goes_on or bool(step.qualifiers)
+        root = yield from self._root(step.root, goes_on=goes_on)
+        if isinstance(step.root, plan.Variable) and step.root.slot and not goes_on:
+            root = access.wrapping_anew(root)
+        keys = yield from _codes(tuple(qualifier.key for qualifier in step.qualifiers), is_inner=True)
+        code = access.attribute(step, root, keys, is_inner=part.is_inner, counts=self._counts)
+        cost = (0 if isinstance(step.root, plan.Choice) else ATTRIBUTE) - (ATTRIBUTE if step.is_test else 0)
+        return calls.charged(code, cost) if self._counts and cost and not part.is_inner else code
+
+    def _root(self, root: plan.Variable | plan.Choice | plan.Step, *, goes_on: bool) -> Compilation:
+        if isinstance(root, plan.Variable):
+            if root.fold is not None and root.fold not in self._initials:
+                self._initials[root.fold] = yield _Part(root.fold.initial)
+            return access.variable(root, None if root.fold is None else self._initials[root.fold])
+        if isinstance(root, plan.Choice):
+            condition = yield _Part(root.condition)
+            yes = yield _Part(root.yes, is_inner=True, is_branch=not goes_on, goes_on=goes_on)
+            no = yield _Part(root.no, is_inner=True, is_branch=not goes_on, goes_on=goes_on)
+            return access.choice(condition, yes, no)
+        return (yield _Part(root))
+
+
+def _codes(steps: tuple[plan.Step, ...], *, is_inner: bool = False) -> Generator[_Part, Code, tuple[Code, ...]]:
+    codes = []
+    for step in steps:
+        codes.append((yield _Part(step, is_inner)))  # noqa: PERF401 - a comprehension cannot yield
+    return tuple(codes)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.interpreter import plan
-from policies.dra.cel.interpreter.construction import build_list, build_map
+from policies.dra.cel.interpreter.closures import constant
+from policies.dra.cel.interpreter.construction import list_code, map_code
 from policies.dra.cel.kinds import go_type
 from policies.dra.cel.libraries import regexes
 
@@ -48,9 +49,9 @@ def looked_up(
 
 def list_of(elements: tuple[plan.Step, ...], optional: frozenset[int]) -> plan.Step:
     """A list; a constant if all of it is."""
-    constants = [element.value for element in elements if isinstance(element, plan.Constant)]
+    constants = tuple(constant(element.value) for element in elements if isinstance(element, plan.Constant))
     if len(constants) == len(elements):
-        return plan.Constant(_value_or_error(lambda: build_list(constants, optional)))
+        return plan.Constant(_value_or_error(list_code(constants, optional)))
     return plan.ListOf(elements, optional)
 
 
@@ -91,20 +92,20 @@ def converted(dispatcher: Dispatcher, value: Value | CelRuntimeError) -> plan.Co
         raise InstantiationError(error.message) from error
 
 
-def _value_or_error(build: Callable[[], Value]) -> Value | CelRuntimeError:
+def _value_or_error(code: Callable[[list[object]], Value]) -> Value | CelRuntimeError:
     try:
-        return build()
+        return code([])
     except CelRuntimeError as error:
         return error
 
 
 def map_of(entries: tuple[tuple[plan.Step, plan.Step], ...], optional: frozenset[int]) -> plan.Step:
     """A map; a constant if all of it is."""
-    pairs = [
-        (key.value, value.value)
+    pairs = tuple(
+        (constant(key.value), constant(value.value))
         for key, value in entries
         if isinstance(key, plan.Constant) and isinstance(value, plan.Constant)
-    ]
+    )
     if len(pairs) == len(entries):
-        return plan.Constant(_value_or_error(lambda: build_map(pairs, optional)))
+        return plan.Constant(_value_or_error(map_code(pairs, optional)))
     return plan.MapOf(entries, optional)

@@ -1,6 +1,6 @@
 """How an expression is evaluated: the steps that cel-go's planner makes of it, with what is constant computed.
 
-Costs follow these steps, and so do the oddities of look-ups; both evaluators are built from them.
+Costs follow these steps, and so do the oddities of look-ups.
 Source: cel-go interpreter/planner.go, decorators.go, attributes.go.
 """
 
@@ -175,9 +175,7 @@ class Program:
     """A planned expression."""
 
     root: Step
-    slots: int
-    """How many places a frame has."""
-    depth: int
-    """How deep steps are nested."""
+    variables: int
+    """How many places a frame has for variables of comprehensions, behind the device and the meter."""
     must_count: bool = False
     """Whether the cost has to be computed for the result to be right."""

@@ -24,6 +24,7 @@ from policies.dra.cel.interpreter.constants import (
 )
 from policies.dra.cel.interpreter.dispatch import Dispatcher
 from policies.dra.cel.interpreter.lookups import members
+from policies.dra.cel.interpreter.meter import METER
 from policies.dra.cel.steps import begin_evaluation
 from policies.dra.cel.syntax import (
     Call,
@@ -56,10 +57,12 @@ The other oddity of costs is `has` on a ternary, which gives one back: if nothin
 _INDEX = {"_[_]": False, "_[?_]": True, "_?._": True}
 _OPTIONAL_OR = {"or": False, "orValue": True}
 _KEY_TYPES = frozenset({types.BOOL, types.INT, types.UINT, types.DOUBLE, types.STRING})
-"""What else is a key may make cel-go panic, even where an earlier failure makes the fast way of evaluating stop."""
+"""What else is a key may make cel-go panic, even where evaluation without a meter stops at an earlier failure."""
 
 _PRIMITIVES = (bool, int, float, str)
 _PAIR = 2
+_FIRST_SLOT = METER + 1
+"""The first place of a frame for variables."""
 
 
 class _Scope(NamedTuple):
@@ -92,8 +95,7 @@ class _Planner:
         self._functions = functions
         self._planned: dict[Expression, plan.Step] = {}
         self._folds: dict[Expression, plan.Fold] = {}
-        self._depths: dict[Expression, int] = {}
-        self._slots = 1
+        self._slots = _FIRST_SLOT
         self._must_count = False
 
     def program(self) -> plan.Program:
@@ -106,11 +108,10 @@ class _Planner:
             children = self._children(node, scope)
             if is_ready:
                 self._planned[node] = self._step(node, scope)
-                self._depths[node] = 1 + max((self._depths[child] for child, _ in children), default=0)
                 continue
             pending.append((node, scope, True))
             pending += [(child, inner, False) for child, inner in reversed(children)]
-        return plan.Program(self._planned[root], self._slots, self._depths[root], self._must_count)
+        return plan.Program(self._planned[root], self._slots - _FIRST_SLOT, self._must_count)
 
     def _children(self, node: Expression, scope: _Scope | None) -> list[tuple[Expression, _Scope | None]]:
         """The parts that are planned before a node, in cel-go's order."""
