@@ -18,12 +18,11 @@ import orjson
 import yaml
 from large_cluster import GPU_PODS, MADE, claim, node, pod, resource_slice
 
-from policies.conversion.meaning import _plugin_index, _plugin_products
 from policies.conversion.versions import _old_kubelets
 from policies.dra.published_devices import gpu_groups, published_devices
 from policies.explanation.cluster import read_cluster, used_amounts
 from policies.fleet.dra_nodes import _nodes_with_both
-from policies.placement.gpu_nodes import _read, gpu_nodes
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.placement.wishes.existing_gpus import gpu_kinds
 from policies.placement.wishes.product_labels import seen_products
 from policies.placement.wishes.product_misspellings import _products
@@ -53,6 +52,12 @@ def _selecting_nodes(view: ClusterView) -> None:
         nodes.selected(SELECTED)
 
 
+def _plugin_products(view: ClusterView) -> object:
+    """What nvidia.com/gpu means on the nodes."""
+    nodes = gpu_nodes(view)
+    return getattr(nodes, "plugin_products", None)
+
+
 def _counting_devices(view: ClusterView) -> None:
     """The devices, counted by node once, as most claims need them."""
     known = view.derive(published_devices)
@@ -71,8 +76,7 @@ DIGESTS: dict[str, Callable[[ClusterView], object]] = {
     "old kubelets": _old_kubelets,
     "nodes with both (GA314)": _nodes_with_both,
     "plugin products": _plugin_products,
-    "plugin index": _plugin_index,
-    "GPU nodes": _read,
+    "GPU nodes": gpu_nodes,
     "GPU nodes, selected": _selecting_nodes,
     "seen products": seen_products,
     "GPU kinds": gpu_kinds,

@@ -27,7 +27,7 @@ from large_cluster import GPU_PODS, MADE, NODES, VERSION, node
 
 from policies.dra.published_devices import published_devices
 from policies.explanation.cluster import Taken, read_cluster, used_amounts
-from policies.placement.gpu_nodes import gpu_nodes
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.review import load_rooms
 from policies.settings import DEFAULTS
 from policies.view import UNKNOWN

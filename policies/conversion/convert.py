@@ -11,7 +11,7 @@ from policies.conversion.converted_pods import conversion_record, remove_readded
 from policies.conversion.device_layout import ContainerRequest, TooManyDevicesError
 from policies.conversion.exemptions import exemptions
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus, size_problems
-from policies.conversion.meaning import Meaning, meaning_of_gpu
+from policies.conversion.gpu_semantics import GPUSemantics, gpu_semantics
 from policies.conversion.opt_in import strategy_of, strategy_problems
 from policies.conversion.record import ConversionRecord
 from policies.conversion.shares import SHARED, shares_asked
@@ -118,7 +118,9 @@ def _ask(
     """What the pod asks for in full, and why that cannot be told to a claim."""
     constraints = NodeConstraints.of(pod.spec)
     meaning = (
-        meaning_of_gpu(pod.spec, constraints, wish, view, places[GPU_RESOURCE]) if GPU_RESOURCE in places else Meaning()
+        gpu_semantics(pod.spec, constraints, wish, view, places[GPU_RESOURCE])
+        if GPU_RESOURCE in places
+        else GPUSemantics()
     )
     containers = tuple(
         ContainerRequest(container.name, container.kind, amounts.of[container.name])

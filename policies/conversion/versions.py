@@ -1,32 +1,23 @@
-"""Versions: whether API server and kubelets know extended resources that DRA hands out.
+"""Versions: whether API server and kubelets support extended resources that DRA hands out.
 
-Both do by default since Kubernetes 1.36 (feature gate DRAExtendedResource). Whether an older one had the gate turned
-on cannot be seen. An older kubelet would start a pod without the devices that its claim has.
+Both do by default since Kubernetes 1.36 (feature gate DRAExtendedResource). Whether the gate is on in an older one
+cannot be seen. An older kubelet would start a pod without the devices that its claim has.
 
 Source: KEP-5004; k8s.io/kubernetes pkg/features/kube_features.go, pkg/kubelet/lifecycle/predicate.go.
 """
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from policies.dra.published_devices import published_devices
-from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.printable import printable
-from policies.nvidia.identifiers import PRESENT_LABEL, PRODUCT_LABEL
-from policies.nvidia.resources import parse_resource
 from policies.view import UNKNOWN, ClusterView, Unknown
-
-if TYPE_CHECKING:
-    from policies.kubernetes.objects import Object
 
 __all__ = ["kubelet_problem", "server_problem"]
 
 _SINCE = (1, 36)
-_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
 
 
 def server_problem(view: ClusterView) -> str | None:
@@ -56,42 +47,22 @@ def kubelet_problem(view: ClusterView, *, of_dra_only: bool = False) -> str | No
 
 
 class _Kubelet(NamedTuple):
-    """A kubelet that is older, or says no version."""
+    """A kubelet that is older, or whose version is unknown."""
 
     node: str
     version: str
     by_plugin: bool
-    """Whether the node has GPUs by its labels, or hands them out by a device plugin."""
-    by_dra: bool = False
+    """True if the node has GPUs by its labels, or hands them out by a device plugin."""
+    by_dra: bool
 
 
 def _old_kubelets(view: ClusterView) -> tuple[_Kubelet, ...] | Unknown:
-    nodes, devices = view.derive_each("Node", _old_kubelet), view.derive(published_devices)
+    nodes, devices = gpu_nodes(view), view.derive(published_devices)
     if nodes is UNKNOWN:
         return UNKNOWN
-    old = [kubelet for kubelet in nodes if kubelet is not None]
+    old = [node for node in nodes.all if node.kubelet_version is None or node.kubelet_version < _SINCE]
     with_devices = frozenset() if devices is UNKNOWN or not old else devices.gpu_nodes
-    return tuple(kubelet._replace(by_dra=True) if kubelet.node in with_devices else kubelet for kubelet in old)
-
-
-def _old_kubelet(node: Object) -> _Kubelet | None:
-    version = _text(node)
-    return None if _is_recent(version) else _Kubelet(name_of(node), version, _has_gpu(node))
-
-
-def _text(node: Object) -> str:
-    text = lookup(node, ("status", "nodeInfo", "kubeletVersion"))
-    return text if isinstance(text, str) else ""
-
-
-def _is_recent(text: str) -> bool:
-    match = _VERSION.match(text)
-    return match is not None and (int(match[1]), int(match[2])) >= _SINCE
-
-
-def _has_gpu(node: Object) -> bool:
-    labels, offers = labels_of(node), lookup(node, ("status", "allocatable"))
-    offered = isinstance(offers, dict) and any(
-        parse_resource(name) is not None and str(amount) != "0" for name, amount in offers.items()
+    return tuple(
+        _Kubelet(node.name, node.kubelet, node.has_device_plugin or node.has_gpu_labels, node.name in with_devices)
+        for node in old
     )
-    return offered or PRODUCT_LABEL in labels or labels.get(PRESENT_LABEL) == "true"

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.published_devices import published_devices
-from policies.kubernetes.nodes import allocatable
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
-from policies.nvidia.resources import parse_resource
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from policies.kubernetes.objects import Object
+    from collections.abc import Iterator
+
+    from policies.fleet.gpu_nodes import GPUNode
     from policies.view import ClusterView
 
 __all__ = ["SERVED_SINCE", "OldKubelet", "nodes_with_both", "old_kubelets"]
@@ -21,7 +19,6 @@ __all__ = ["SERVED_SINCE", "OldKubelet", "nodes_with_both", "old_kubelets"]
 SERVED_SINCE = (1, 34)
 """The version whose API server serves `resource.k8s.io/v1` and, by default, no older version of it; older kubelets read
 only those. Source: k8s.io/kubernetes pkg/kubelet/cm/dra; dra-driver-nvidia-gpu issue 766."""
-_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
 
 
 class OldKubelet(NamedTuple):
@@ -43,36 +40,17 @@ def old_kubelets(view: ClusterView) -> tuple[OldKubelet, ...]:
 
 
 def _nodes_with_both(view: ClusterView) -> tuple[str, ...]:
-    nodes = view.derive_each("Node", _served_by_plugin)
-    with_devices = _with_devices(view)
-    return tuple(
-        sorted(name for name in (() if nodes is UNKNOWN else nodes) if name is not None and name in with_devices)
-    )
+    return tuple(sorted(node.name for node in _nodes_with_devices(view) if node.has_device_plugin))
 
 
 def _old_kubelets(view: ClusterView) -> tuple[OldKubelet, ...]:
-    nodes = view.derive_each("Node", _old_kubelet)
-    with_devices = _with_devices(view)
-    found = (each for each in (() if nodes is UNKNOWN else nodes) if each is not None and each.node in with_devices)
-    return tuple(sorted(found))
-
-
-def _with_devices(view: ClusterView) -> frozenset[str]:
-    known = view.derive(published_devices)
-    return frozenset() if known is UNKNOWN else known.gpu_nodes
-
-
-def _served_by_plugin(node: Object) -> str | None:
-    """The name of a node that hands out GPUs by a device plugin, None of any other."""
-    resources = lookup(node, ("status", "allocatable"))
-    offers = isinstance(resources, dict) and any(
-        parse_resource(name) is not None and allocatable(node, name) != "0" for name in resources
+    nodes = ((node, node.kubelet_version) for node in _nodes_with_devices(view))
+    return tuple(
+        sorted(OldKubelet(node.name, node.kubelet) for node, version in nodes if version and version < SERVED_SINCE)
     )
-    return name_of(node) if offers else None
 
 
-def _old_kubelet(node: Object) -> OldKubelet | None:
-    text = lookup(node, ("status", "nodeInfo", "kubeletVersion"))
-    match = _VERSION.match(text) if isinstance(text, str) else None
-    is_old = match is not None and (int(match[1]), int(match[2])) < SERVED_SINCE
-    return OldKubelet(name_of(node), str(text)) if is_old else None
+def _nodes_with_devices(view: ClusterView) -> Iterator[GPUNode]:
+    nodes, devices = gpu_nodes(view), view.derive(published_devices)
+    if nodes is not UNKNOWN and devices is not UNKNOWN:
+        yield from (node for node in nodes.all if node.name in devices.gpu_nodes)

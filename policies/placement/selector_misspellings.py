@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.decision import Severity
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import FieldPath, items_at, lookup
@@ -17,7 +17,6 @@ from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames
 from policies.nvidia.product_globs import any_matches, folded
 from policies.nvidia.products import Product
 from policies.phrases import format_list
-from policies.placement.gpu_nodes import gpu_node
 from policies.rules import rule
 from policies.view import UNKNOWN
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from policies.decision import Finding
-    from policies.kubernetes.objects import Object
     from policies.kubernetes.pods import Pod
     from policies.view import ClusterView
 
@@ -164,25 +162,12 @@ def _memory(value: str, there: list[str]) -> str | None:
 
 
 def _seen_labels(view: ClusterView) -> _SeenLabels:
-    nodes = view.derive_each("Node", _labels_of)
+    nodes = gpu_nodes(view)
     keys: set[str] = set()
     values: defaultdict[str, set[str]] = defaultdict(set)
-    for names, items in dict.fromkeys(() if nodes is UNKNOWN else nodes):
-        keys |= names
-        for key, value in items:
-            values[key].add(value)
+    for traits in () if nodes is UNKNOWN else nodes.traits:
+        keys |= traits.label_names
+        for key, value in traits.labels:
+            if key.endswith((_PRODUCT, _MEMORY, *_WORDS)):
+                values[key].add(value)
     return _SeenLabels(frozenset(keys), {key: frozenset(found) for key, found in values.items()})
-
-
-def _labels_of(node: Object) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
-    """The labels of a GPU node under `nvidia.com/`, and those among them whose values are compared."""
-    known = gpu_node(node)
-    labels = {key: value for key, value in known.labels.items() if key.startswith(VENDOR_PREFIX)} if known else {}
-    compared = {item for item in labels.items() if item[0].endswith((_PRODUCT, _MEMORY, *_WORDS))}
-    return _once(frozenset(labels), frozenset(compared))
-
-
-@lru_cache(maxsize=1024)
-def _once(keys: frozenset[str], items: frozenset[tuple[str, str]]) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
-    """The same object for what is equal: thousands of nodes have a few sets of labels."""
-    return keys, items

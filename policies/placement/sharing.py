@@ -6,12 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from policies.decision import Severity
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
 from policies.phrases import format_count, format_list
-from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.resources.extended_resources import first_asks
 from policies.rules import rule
 from policies.view import UNKNOWN
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from policies.decision import Finding
+    from policies.fleet.gpu_nodes import GPUNode
     from policies.kubernetes.pods import Pod
     from policies.nvidia.resources import GPUResource
     from policies.nvidia.wishes import Wish
-    from policies.placement.gpu_nodes import GPUNode
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 

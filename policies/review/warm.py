@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.published_devices import published_devices
-from policies.placement.gpu_nodes import gpu_nodes
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.placement.wishes.existing_gpus import gpu_kinds
-from policies.placement.wishes.product_labels import seen_products
 from policies.quota.devices.classes import classes, hosts
 
 if TYPE_CHECKING:
@@ -21,5 +20,5 @@ def warm(view: ClusterView) -> None:
 
     A view that can be asked from several threads can be warmed up in one of them.
     """
-    for digest in (published_devices, gpu_nodes, gpu_kinds, seen_products, classes, hosts):
+    for digest in (published_devices, gpu_nodes, gpu_kinds, classes, hosts):
         view.derive(digest)

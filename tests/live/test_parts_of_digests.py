@@ -11,8 +11,8 @@ from policies.conversion.surroundings import node_problems
 from policies.conversion.versions import kubelet_problem
 from policies.dra.published_devices import gpu_groups, published_devices
 from policies.explanation.cluster import read_cluster, used_amounts
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.paths import FieldPath
-from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.wishes.existing_gpus import gpu_kinds
 from policies.placement.wishes.product_labels import seen_products
 from policies.view import UNKNOWN
@@ -243,7 +243,7 @@ def digest(view):
         "gpus": [group.devices for group in devices_known.gpus],
         "devices": [group.devices for group in devices_known.groups],
         "nodes": view.derive(gpu_nodes),
-        "products": view.derive(seen_products),
+        "products": seen_products(view),
         "kinds": {
             (frozenset(kind.labels.items()), kind.offers, kind.types, kind.nodes) for kind in view.derive(gpu_kinds)
         },

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.placement.gpu_nodes import GPUNode, GPUNodes, gpu_nodes
+from policies.fleet.gpu_nodes import GPUNode, GPUNodes, gpu_nodes
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
 
@@ -94,7 +94,8 @@ def test_gpu_node_offers_something_or_says_that_it_has_a_gpu(cluster, document, 
     ],
 )
 def test_other_nodes_are_only_counted(cluster, document):
-    assert gpu_nodes(cluster(document)) == GPUNodes((), others=1)
+    nodes = gpu_nodes(cluster(document))
+    assert (nodes.nodes, nodes.others) == ((), 1)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +131,8 @@ def test_they_are_read_once(cluster):
 
 @given(st.lists(st.sampled_from("abc"), max_size=70), st.sampled_from("abcd"))
 def test_selection_is_that_of_each_node_alone(zones, zone):
-    nodes = GPUNodes(tuple(GPUNode(str(number), {"zone": each}, {}) for number, each in enumerate(zones)))
+    nodes = GPUNodes(
+        tuple(GPUNode(str(number), {"zone": each}, {"nvidia.com/gpu": 1}) for number, each in enumerate(zones))
+    )
     selected = nodes.selected({"nodeSelector": {"zone": zone}})
     assert selected == tuple(node for node in nodes.nodes if node.labels["zone"] == zone)

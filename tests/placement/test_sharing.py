@@ -2,9 +2,9 @@
 
 import pytest
 
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.node_requirements import ALWAYS, NodeRequirement
 from policies.nvidia.wishes import Wish
-from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.sharing import sharing_strategy, unshared_nodes, ways_of_sharing
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, parse_settings
 from webhook.cluster.manifests import ManifestsView

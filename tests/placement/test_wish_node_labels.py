@@ -263,7 +263,7 @@ def test_everything_excluded_is_never_met():
 
 
 def test_seen_products_are_those_of_all_product_labels(cluster):
-    assert cluster("f1", "f2", "f4").derive(seen_products) == {
+    assert seen_products(cluster("f1", "f2", "f4")) == {
         PRODUCT: {"NVIDIA-A100-SXM4-40GB", "NVIDIA-H100-80GB-HBM3-SHARED"},
         "nvidia.com/mig-1g.5gb.product": {"NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"},
         "nvidia.com/mig-2g.10gb.product": {"NVIDIA-A100-SXM4-40GB-MIG-2g.10gb"},
@@ -272,7 +272,7 @@ def test_seen_products_are_those_of_all_product_labels(cluster):
 
 
 def test_nothing_is_seen_while_nodes_are_unknown(cluster):
-    assert cluster().derive(seen_products) == {}
+    assert seen_products(cluster()) == {}
 
 
 @pytest.mark.parametrize("known", KNOWN_PRODUCTS)
@@ -301,7 +301,7 @@ def test_known_product_is_selected_by_its_exact_name(known):
 )
 def test_wish_selects_of_real_nodes_with_whole_gpus(cluster, node, words, selected):
     names = ["f1", "f3", "f4", "f5", "f6"]
-    branches = alternatives(Wish.of(words), parse_resource(GPU), cluster(*names).derive(seen_products))
+    branches = alternatives(Wish.of(words), parse_resource(GPU), seen_products(cluster(*names)))
     labels = {name: node(name)["metadata"]["labels"] for name in names}
     assert [
         name for name in names if any(all(item.holds(labels[name]) for item in branch) for branch in branches)

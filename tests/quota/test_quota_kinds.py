@@ -6,7 +6,7 @@ import pytest
 
 from policies.dra.published_devices import published_devices
 from policies.quota.charges import DeviceKind
-from policies.quota.devices.kinds import Offer, node_kind, node_kinds
+from policies.quota.devices.kinds import Offer, node_kinds
 from policies.quota.devices.published import Shares, published
 from policies.quota.devices.shares import Sharing
 from policies.view import UNKNOWN
@@ -18,8 +18,16 @@ WHOLE = DeviceKind(A100, memory=40960 * MIB)
 
 
 def offers(document):
-    _, kind = node_kind(document)
-    return dict(kind.offers)
+    return dict(kind_of(document).offers)
+
+
+def kind_of(document):
+    (kind,) = kinds_of(document).all
+    return kind
+
+
+def kinds_of(document):
+    return node_kinds(ManifestsView([{"apiVersion": "v1", "kind": "Node", **document}]))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +105,7 @@ def test_device_plugin_that_restarts_takes_no_kind_away(node):
     ids=["nothing", "no GPUs"],
 )
 def test_other_nodes_are_left_out(document):
-    assert node_kind(document) is None
+    assert kinds_of(document).by_name == {}
 
 
 def test_nodes_that_are_alike_are_one_kind(node, cluster):

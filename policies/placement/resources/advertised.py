@@ -9,6 +9,7 @@ from policies.decision import Severity
 from policies.dra.class_names import class_meant, other_classes
 from policies.dra.deviceclasses import extended_resource_name
 from policies.dra.published_devices import gpu_groups
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import has_nvidia_class_name
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -17,7 +18,6 @@ from policies.metadata_keys import DRA_LABEL
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
 from policies.phrases import format_list
-from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.resources.extended_resources import first_asks
 from policies.placement.resources.instead import instead
 from policies.placement.resources.names import correct_name, is_device_plugin_name
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 
     from policies.decision import Finding
     from policies.dra.device_groups import DeviceGroup
-    from policies.kubernetes.objects import Object
+    from policies.fleet.gpu_nodes import GPUNodes
     from policies.kubernetes.pods import Pod
     from policies.nvidia.resources import GPUResource
-    from policies.placement.gpu_nodes import GPUNodes
     from policies.placement.resources.extended_resources import Ask
 
 __all__ = ["advertised"]
@@ -90,7 +89,7 @@ def _of_nodes(ask: Ask, pod: Pod, namespace: str, view: ClusterView) -> Iterator
             yield NOT_ADVERTISED.finding(ask.path, text, f'write "{correct}"')
         return
     mapped = view.derive(_mapped)
-    if _is_offered(ask.resource, nodes, view) or (mapped is not UNKNOWN and ask.resource in mapped):
+    if _is_offered(ask.resource, nodes) or (mapped is not UNKNOWN and ask.resource in mapped):
         return
     devices = _dra_devices(ask.resource, nodes, view)
     if devices:
@@ -101,18 +100,11 @@ def _of_nodes(ask: Ask, pod: Pod, namespace: str, view: ClusterView) -> Iterator
     yield NOT_ADVERTISED.finding(ask.path, f"no node advertises it; {exists}{doubt}", remedy)
 
 
-def _is_offered(resource: str, nodes: GPUNodes, view: ClusterView) -> bool:
+def _is_offered(resource: str, nodes: GPUNodes) -> bool:
     """True if a node advertises a resource; what is not under `nvidia.com/` may be a device plugin's of somebody else."""
     if resource.startswith(VENDOR_PREFIX):
         return resource in nodes.offers
-    advertised = view.derive_each("Node", _advertised)
-    return advertised is not UNKNOWN and any(resource in names for names in advertised)
-
-
-def _advertised(node: Object) -> frozenset[str]:
-    """The names of the extended resources of a node."""
-    allocatable = lookup(node, ("status", "allocatable"))
-    return frozenset(name for name in allocatable if "/" in name) if isinstance(allocatable, dict) else frozenset()
+    return resource in nodes.extended_resources
 
 
 def _through_dra(resource: str, pod: Pod, namespace: str, view: ClusterView) -> str | None:

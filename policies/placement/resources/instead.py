@@ -14,9 +14,9 @@ from policies.placement.resources.names import PASSED_THROUGH, correct_name, nea
 from policies.placement.sharing import sharing_strategy
 
 if TYPE_CHECKING:
+    from policies.fleet.gpu_nodes import GPUNodes
     from policies.nvidia.mig import MIGProfile
     from policies.nvidia.resources import GPUResource
-    from policies.placement.gpu_nodes import GPUNodes
 
 __all__ = ["instead"]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.device_groups import largest_node
 from policies.dra.published_devices import gpu_groups
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import GPU_TYPES, known_classes
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.fleet.pod_claims import pod_claims
@@ -14,7 +15,6 @@ from policies.kubernetes.amounts import ONE, pod_amounts
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import printable
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
-from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.resources.extended_resources import first_asks
 from policies.view import UNKNOWN, ClusterView
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from policies.decision import Finding
     from policies.dra.resource_claims import DeviceRequest
+    from policies.fleet.gpu_nodes import GPUNodes
     from policies.kubernetes.pods import Pod
-    from policies.placement.gpu_nodes import GPUNodes
     from policies.view import Unknown
 
 __all__ = ["claims_of_more_than_a_node", "more_than_a_node"]

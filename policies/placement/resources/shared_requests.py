@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from policies.decision import Severity
 from policies.fleet.device_plugin import active_cluster_policy
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
-from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.resources.extended_resources import asks
 from policies.placement.sharing import sharing_strategy, ways_of_sharing
 from policies.rules import rule
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.decision import Finding
+    from policies.fleet.gpu_nodes import GPUNode
     from policies.kubernetes.pods import Pod
-    from policies.placement.gpu_nodes import GPUNode
     from policies.placement.resources.extended_resources import Ask
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView

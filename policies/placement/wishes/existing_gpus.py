@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from policies.dra.published_devices import gpu_groups
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL, PRODUCT_LABEL
 from policies.nvidia.identifiers import DRIVER as DRIVER_NAME
 from policies.nvidia.predicates.predicate import attribute_of
-from policies.placement.gpu_nodes import gpu_node
 from policies.placement.wishes.product_labels import SHARED, label_prefix
 from policies.placement.wishes.wanted_nodes import unlabelled_gpus
 from policies.view import UNKNOWN, ClusterView, Unknown
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.dra.device_groups import DeviceGroup
-    from policies.kubernetes.objects import Object
+    from policies.fleet.gpu_nodes import NodeTraits
     from policies.placement.wishes.requested_gpus import RequestedGPU
 
 __all__ = ["ExistingGPU", "GPUKind", "existing_gpus", "gpu_kinds", "offering"]
@@ -47,45 +46,21 @@ class GPUKind:
 
 
 def gpu_kinds(view: ClusterView) -> tuple[GPUKind, ...] | Unknown:
-    """The kinds of GPUs that labels tell of. Use it by `view.derive(gpu_kinds)`."""
-    nodes = view.derive_each("Node", _told_by)
+    """The kinds of GPUs that labels describe. Use it by `view.derive(gpu_kinds)`."""
+    nodes = gpu_nodes(view)
     if nodes is UNKNOWN:
         return UNKNOWN
     types = _types_by_node(view)
-    counts = Counter((each.told, types.get(each.name, frozenset())) for each in nodes if each is not None)
-    return tuple(GPUKind(dict(told.labels), told.offers, found, count) for (told, found), count in counts.items())
+    by_traits = Counter((id(node.traits), types.get(node.name, frozenset())) for node in nodes.nodes)
+    shown = {id(traits): (_wished_labels(traits), traits.offers) for traits in nodes.traits}
+    counts: Counter[tuple[frozenset[tuple[str, str]], frozenset[str], frozenset[str]]] = Counter()
+    for (traits, found), count in by_traits.items():
+        counts[(*shown[traits], found)] += count
+    return tuple(GPUKind(dict(labels), offers, found, count) for (labels, offers, found), count in counts.items())
 
 
-class _Told(NamedTuple):
-    """What a node tells of its GPUs."""
-
-    labels: frozenset[tuple[str, str]]
-    offers: frozenset[str]
-
-
-class _GPUNode(NamedTuple):
-    name: str
-    told: _Told
-
-
-def _told_by(node: Object) -> _GPUNode | None:
-    """What a node tells of its GPUs; None where it has none."""
-    known = gpu_node(node)
-    if known is None:
-        return None
-    labels = frozenset((key, value) for key, value in known.labels.items() if _is_wished(key))
-    return _GPUNode(known.name, _once(_Told(labels, frozenset(known.offers))))
-
-
-@lru_cache(maxsize=4096)
-def _is_wished(key: str) -> bool:
-    return _WISHED.fullmatch(key) is not None
-
-
-@lru_cache(maxsize=1024)
-def _once(told: _Told) -> _Told:
-    """The same object for what is equal: thousands of nodes tell the same."""
-    return told
+def _wished_labels(traits: NodeTraits) -> frozenset[tuple[str, str]]:
+    return frozenset((key, value) for key, value in traits.labels if _WISHED.fullmatch(key))
 
 
 def offering(kinds: tuple[GPUKind, ...], requested: RequestedGPU) -> list[GPUKind]:

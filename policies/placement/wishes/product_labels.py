@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.names import is_label_value
-from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import product_named
 from policies.nvidia.product_globs import folded, matching, spellings
 from policies.nvidia.products import Product
-from policies.placement.gpu_nodes import gpu_node
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from policies.kubernetes.objects import Object
     from policies.nvidia.resources import GPUResource
     from policies.view import ClusterView
 
@@ -47,33 +44,9 @@ def label_prefix(resource: GPUResource) -> str:
 
 
 def seen_products(view: ClusterView) -> SeenProducts:
-    """The products on the nodes of a cluster; none while nodes are unknown. Use it by `view.derive(seen_products)`."""
-    nodes = view.derive_each("Node", _products_of)
-    seen: defaultdict[str, set[str]] = defaultdict(set)
-    for products in dict.fromkeys(() if nodes is UNKNOWN else nodes):
-        for key, value in products:
-            seen[key].add(value)
-    return {key: frozenset(values) for key, values in seen.items()}
-
-
-def _products_of(node: Object) -> tuple[tuple[str, str], ...]:
-    """The labels of products on a GPU node."""
-    known = gpu_node(node)
-    if known is None:
-        return ()
-    return _once(
-        tuple(
-            item
-            for item in known.labels.items()
-            if item[0].endswith(PRODUCT_SUFFIX) and item[0].startswith(VENDOR_PREFIX)
-        )
-    )
-
-
-@lru_cache(maxsize=1024)
-def _once(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """The same object for what is equal: thousands of nodes have a few products."""
-    return labels
+    """The products on the nodes of a cluster; empty if nodes are unknown."""
+    nodes = gpu_nodes(view)
+    return {} if nodes is UNKNOWN else nodes.product_labels
 
 
 def known_labels(resource: GPUResource) -> tuple[str, ...]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from policies.decision import Severity
 from policies.dra.published_devices import gpu_groups
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.paths import FieldPath
 from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames
 from policies.nvidia.product_globs import folded, matching
 from policies.nvidia.products import Product
 from policies.nvidia.wishes.product_patterns import ProductPatterns, product_spellings
-from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.wishes.product_labels import mig_labels, seen_products
 from policies.rules import rule
 from policies.view import UNKNOWN
@@ -112,7 +112,7 @@ def _with_known(seen: frozenset[str]) -> _Products:
 
 def _seen(view: ClusterView) -> Iterator[str]:
     """The labels of the products of a cluster, by its nodes and by its ResourceSlices."""
-    for labels in view.derive(seen_products).values():
+    for labels in seen_products(view).values():
         yield from labels
     groups = gpu_groups(view)
     for group in () if groups is UNKNOWN else groups:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from policies.decision import Severity
 from policies.dra.published_devices import gpu_groups
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.printable import printable
 from policies.nvidia.wishes import Wish
 from policies.nvidia.wishes.bounds import as_sold
 from policies.phrases import format_count
-from policies.placement.gpu_nodes import gpu_nodes
 from policies.placement.wishes.existing_gpus import ExistingGPU, existing_gpus
 from policies.placement.wishes.node_labels import alternatives
 from policies.placement.wishes.product_labels import seen_products
@@ -113,7 +113,7 @@ def _missed(gpu: RequestedGPU, view: ClusterView, wishes: PodWishes) -> _Missed 
 
 
 def _meeting(wish: Wish, gpu: RequestedGPU, existing: list[ExistingGPU], view: ClusterView) -> list[ExistingGPU]:
-    by_label = alternatives(wish, gpu.labels, view.derive(seen_products)) if gpu.labels else ()
+    by_label = alternatives(wish, gpu.labels, seen_products(view)) if gpu.labels else ()
     return [
         each
         for each in existing

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from policies.dra.published_devices import gpu_groups
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement, both
-from policies.kubernetes.nodes import REQUIRED, labels_of
-from policies.kubernetes.objects import name_of
+from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.nvidia.predicates import TRUE
@@ -25,15 +25,14 @@ from policies.placement.wishes.product_labels import PRODUCT_SUFFIX, seen_produc
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from policies.dra.device_groups import DeviceGroup
-    from policies.kubernetes.objects import Object
     from policies.kubernetes.pods import Pod
     from policies.placement.wishes.product_labels import SeenProducts
     from policies.placement.wishes.requested_gpus import RequestedGPU
-    from policies.view import ClusterView, Unknown
+    from policies.view import ClusterView
 
 __all__ = [
     "HOSTNAME",
@@ -69,7 +68,7 @@ def wanted_nodes(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterVie
     """The nodes that have, for every resource a pod asks for, what it wishes."""
     if wish in _NOTHING:
         return WantedNodes()
-    seen = _with_selected(view.derive(seen_products), pod.spec)
+    seen = _with_selected(seen_products(view), pod.spec)
     wanted, untold = ALWAYS, []
     for gpu in requested:
         by_label = alternatives(wish, gpu.labels, seen) if gpu.labels else ()
@@ -147,34 +146,26 @@ def is_as_wished(group: DeviceGroup, wish: Wish, requested: RequestedGPU) -> boo
 
 
 def _gpus(view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
-    return _on(view.derive_each("Node", _host), view)
+    return _published_gpus(view, only_without_gfd=False)
 
 
 def _gpus_without_gfd(view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
-    hosts = view.derive_each("Node", _host)
-    return _on(hosts if hosts is UNKNOWN else [host for host in hosts if not host.has_product], view)
+    return _published_gpus(view, only_without_gfd=True)
 
 
-class _Host(NamedTuple):
-    name: str
-    hostname: str | None
-    has_product: bool
-
-
-def _host(node: Object) -> _Host:
-    labels = labels_of(node)
-    return _Host(name_of(node), labels.get(HOSTNAME), PRODUCT_LABEL in labels)
-
-
-def _on(hosts: Sequence[_Host] | Unknown, view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
-    if hosts is UNKNOWN:
+def _published_gpus(view: ClusterView, *, only_without_gfd: bool) -> tuple[UnlabelledGPUs, ...]:
+    nodes, groups = gpu_nodes(view), gpu_groups(view)
+    if nodes is UNKNOWN or groups is UNKNOWN:
         return ()
-    groups = gpu_groups(view)
-    hostnames = {host.name: host.hostname for host in hosts if host.hostname is not None}
-    gpus = [
+    hostnames = {
+        node.name: node.labels[HOSTNAME]
+        for node in nodes.all
+        if HOSTNAME in node.labels and not (only_without_gfd and PRODUCT_LABEL in node.labels)
+    }
+    gpus = (
         UnlabelledGPUs(group, frozenset(hostnames[node] for node in group.by_node if node in hostnames))
-        for group in (() if groups is UNKNOWN else groups)
-    ]
+        for group in groups
+    )
     return tuple(each for each in gpus if each.hostnames)
 
 

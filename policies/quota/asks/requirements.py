@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from policies.fleet.gpu_nodes import narrows_gpus
 from policies.kubernetes.node_requirements import NodeRequirement
 from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize
 from policies.kubernetes.paths import lookup
-from policies.quota.devices.kinds import narrows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -41,7 +41,7 @@ class Required:
         if size.labels + size.terms + size.expressions > MOST_EXPRESSIONS or size.values > MOST_VALUES:
             return cls(((),))
         selector = spec.get("nodeSelector") or {}
-        common = tuple(NodeRequirement(key, "In", (value,)) for key, value in selector.items() if narrows(key))
+        common = tuple(NodeRequirement(key, "In", (value,)) for key, value in selector.items() if narrows_gpus(key))
         required = lookup(spec, REQUIRED)
         if not required:
             return cls((common,))
@@ -83,4 +83,4 @@ def _branches(terms: list[Mapping[str, Any]]) -> Iterator[tuple[NodeRequirement,
         expressions = term.get("matchExpressions") or []
         read = [NodeRequirement.read(expression) for expression in expressions]
         if (expressions or term.get("matchFields")) and None not in read:
-            yield tuple(each for each in read if each is not None and narrows(each.key))
+            yield tuple(each for each in read if each is not None and narrows_gpus(each.key))

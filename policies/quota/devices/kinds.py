@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.caches import LONGEST_KEY
-from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.fleet.gpu_nodes import gpu_nodes, narrows_gpus
 from policies.nvidia.identifiers import MEMORY_LABEL, PRODUCT_LABEL
 from policies.nvidia.products import Product
 from policies.nvidia.resources import GPUResource, parse_resource
@@ -22,7 +18,7 @@ from policies.view import UNKNOWN, ClusterView, Unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.kubernetes.objects import Object
+    from policies.fleet.gpu_nodes import NodeTraits
 
 __all__ = [
     "BARE",
@@ -31,18 +27,10 @@ __all__ = [
     "NodeKinds",
     "Offer",
     "mig_product_label",
-    "narrows",
-    "node_kind",
     "node_kinds",
 ]
 
 _MEBIBYTE = 2**20
-_NARROWING = re.compile(
-    r"nvidia\.com/(gpu\.(product|memory|family|compute\.(major|minor)|sharing-strategy|replicas|slices\.gi)|"
-    r"cuda\.(driver|runtime)-version\.(major|minor|revision|full)|mig\.(strategy|capable)|"
-    r"mig-.*\.(product|memory|sharing-strategy|replicas))"
-)
-"""Labels of GPU Feature Discovery by which a pod says what GPU it can get: those that wishes are rendered to, too."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -79,21 +67,12 @@ NO_NODES = NodeKinds({}, frozenset())
 
 def node_kinds(view: ClusterView) -> NodeKinds | Unknown:
     """The nodes that show GPUs. Use it by `view.derive(node_kinds)`."""
-    nodes = view.derive_each("Node", node_kind)
+    nodes = gpu_nodes(view)
     if nodes is UNKNOWN:
         return UNKNOWN
-    by_name = dict(each for each in nodes if each is not None)
+    kinds = {id(traits): _node_kind(traits) for traits in nodes.all_traits}
+    by_name = {node.name: kind for node in nodes.all if (kind := kinds[id(node.traits)]) is not None}
     return NodeKinds(by_name, frozenset(by_name.values()))
-
-
-def narrows(key: str) -> bool:
-    """Whether a node label tells what GPU a pod gets there."""
-    return len(key) <= LONGEST_KEY and _narrows(key)
-
-
-@lru_cache(maxsize=4096)
-def _narrows(key: str) -> bool:
-    return _NARROWING.fullmatch(key) is not None
 
 
 def mig_product_label(resource: GPUResource) -> str:
@@ -101,35 +80,15 @@ def mig_product_label(resource: GPUResource) -> str:
     return f"{resource.name.removesuffix('.shared')}.product"
 
 
-def node_kind(node: Object) -> tuple[str, NodeKind] | None:
-    """A node's name and kind; None where neither labels nor resources tell of GPUs. Use it by `view.derive_each`."""
-    labels = labels_of(node)
-    resources = [parsed for name in _offered(node) if (parsed := parse_resource(name)) is not None]
-    telling = frozenset((key, value) for key, value in labels.items() if narrows(key))
-    if not resources and not telling:
-        return None
-    offers = frozenset((each.name, _offer(each, labels)) for each in resources)
-    return name_of(node), _once(NodeKind(telling, offers))
-
-
 @lru_cache(maxsize=4096)
-def _once(kind: NodeKind) -> NodeKind:
-    """The same object for what is equal: thousands of nodes are alike."""
-    return kind
-
-
-def _offered(node: Object) -> set[str]:
-    """Resources that the kubelet has or had: a device plugin that restarts leaves the capacity and takes the rest."""
-    found: set[str] = set()
-    for field in ("allocatable", "capacity"):
-        amounts = lookup(node, ("status", field))
-        for name, amount in amounts.items() if isinstance(amounts, dict) else ():
-            try:
-                if isinstance(name, str) and parse_quantity(amount) > 0:
-                    found.add(name)
-            except QuantityError:
-                continue
-    return found
+def _node_kind(traits: NodeTraits) -> NodeKind | None:
+    """What nodes with these traits hand out, and the labels by which pods choose it; None if there are neither."""
+    labels = dict(traits.labels)
+    resources = [parsed for name in traits.plugin_resources if (parsed := parse_resource(name)) is not None]
+    narrowing = frozenset((key, value) for key, value in traits.labels if narrows_gpus(key))
+    if not resources and not narrowing:
+        return None
+    return NodeKind(narrowing, frozenset((each.name, _offer(each, labels)) for each in resources))
 
 
 def _offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:

@@ -1,0 +1,277 @@
+"""GPU nodes: what each node of the cluster says of its GPUs, by labels and by allocatable resources."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import compress
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.caches import LONGEST_KEY
+from policies.kubernetes.nodes import REQUIRED, NodeIndex, labels_of
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.nvidia.identifiers import GPU_RESOURCE, PRESENT_LABEL, PRODUCT_LABEL, VENDOR_PREFIX
+from policies.nvidia.products import Product
+from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
+from policies.view import UNKNOWN, ClusterView, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["GPUNode", "GPUNodes", "NodeTraits", "gpu_nodes", "narrows_gpus", "node_facts"]
+
+_NARROWING = re.compile(
+    r"nvidia\.com/(gpu\.(product|memory|family|compute\.(major|minor)|sharing-strategy|replicas|slices\.gi)|"
+    r"cuda\.(driver|runtime)-version\.(major|minor|revision|full)|mig\.(strategy|capable)|"
+    r"mig-.*\.(product|memory|sharing-strategy|replicas))"
+)
+"""Labels of GPU Feature Discovery by which a pod says what GPU it can get: those that wishes are rendered to, too."""
+_DESCRIBING = (".product", ".memory", ".family", ".sharing-strategy", ".mode", ".present", ".capable", ".shared")
+"""How further labels under `nvidia.com/` end that describe GPUs and have few values in a cluster."""
+_SHARING = "nvidia.com/gpu.sharing-strategy"
+_KUBELET = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
+
+
+class NodeTraits(NamedTuple):
+    """What thousands of nodes have in common. Like nodes share one object."""
+
+    label_names: frozenset[str] = frozenset()
+    """The names of all labels under `nvidia.com/`."""
+    labels: frozenset[tuple[str, str]] = frozenset()
+    """The labels that describe GPUs."""
+    offers: frozenset[str] = frozenset()
+    """The names of `GPUNode.offers`."""
+    plugin_resources: frozenset[str] = frozenset()
+    """Resources of NVIDIA's device plugin in allocatable or capacity; a restarting plugin takes the allocatable away."""
+    extended_resources: frozenset[str] = frozenset()
+    """The names of all extended resources in allocatable, also with an amount of 0."""
+
+
+_NO_TRAITS = NodeTraits()
+
+
+@dataclass(frozen=True, slots=True)
+class GPUNode:
+    """A node, as far as GPUs are concerned."""
+
+    name: str
+    labels: Mapping[str, str]
+    offers: Mapping[str, int]
+    """Allocatable amounts above 0 of resources under `nvidia.com/` and of implicit names of DeviceClasses."""
+    traits: NodeTraits = _NO_TRAITS
+    kubelet: str = ""
+    """The version of the kubelet; empty if it is unknown."""
+
+    @property
+    def has_gpus(self) -> bool:
+        """True if it offers a resource of NVIDIA's or of a DeviceClass, or its labels say that it has a GPU."""
+        return bool(self.offers) or self.has_gpu_labels
+
+    @property
+    def has_gpu_labels(self) -> bool:
+        """True if the labels say that the node has a GPU."""
+        return PRODUCT_LABEL in self.labels or self.labels.get(PRESENT_LABEL) == "true"
+
+    @property
+    def has_device_plugin(self) -> bool:
+        """True if a device plugin hands out GPUs here."""
+        return any(parse_resource(name) is not None for name in self.offers)
+
+    @property
+    def kubelet_version(self) -> tuple[int, int] | None:
+        """Major and minor version of the kubelet; None if it is unknown."""
+        match = _KUBELET.match(self.kubelet)
+        return None if match is None else (int(match[1]), int(match[2]))
+
+
+@dataclass(frozen=True)
+class GPUNodes:
+    """The nodes of a cluster, and which of them have GPUs."""
+
+    all: tuple[GPUNode, ...]
+    """All nodes, also those without GPUs."""
+
+    @cached_property
+    def nodes(self) -> tuple[GPUNode, ...]:
+        """The nodes that offer GPUs, and those whose labels say that they have a GPU."""
+        return tuple(node for node in self.all if node.has_gpus)
+
+    @property
+    def others(self) -> int:
+        """The number of nodes without GPUs."""
+        return len(self.all) - len(self.nodes)
+
+    def selected(self, spec: Mapping[str, Any]) -> tuple[GPUNode, ...]:
+        """The nodes that a pod's own node selector and required node affinity let it run on, or the one that it names."""
+        name = spec.get("nodeName")
+        if name:
+            return tuple(node for node in self.nodes if node.name == name)
+        if not _selects_nodes(spec):
+            return self.nodes
+        bits = self._index.selected(spec)
+        return tuple(compress(self.nodes, map("1".__eq__, reversed(f"{bits:b}")))) if bits else ()
+
+    @cached_property
+    def traits(self) -> tuple[NodeTraits, ...]:
+        """The traits of nodes with GPUs, each once."""
+        return tuple({id(node.traits): node.traits for node in self.nodes}.values())
+
+    @cached_property
+    def all_traits(self) -> tuple[NodeTraits, ...]:
+        """The traits of all nodes, each once."""
+        return tuple({id(node.traits): node.traits for node in self.all}.values())
+
+    @cached_property
+    def products(self) -> Mapping[str, int]:
+        """How many nodes have each value of `nvidia.com/gpu.product`."""
+        return Counter(node.labels[PRODUCT_LABEL] for node in self.nodes if PRODUCT_LABEL in node.labels)
+
+    @cached_property
+    def product_labels(self) -> Mapping[str, frozenset[str]]:
+        """The values of each label of a product, such as `nvidia.com/mig-1g.5gb.product`."""
+        seen: defaultdict[str, set[str]] = defaultdict(set)
+        for traits in self.traits:
+            for key, value in traits.labels:
+                if key.endswith(".product"):
+                    seen[key].add(value)
+        return {key: frozenset(values) for key, values in seen.items()}
+
+    @cached_property
+    def offers(self) -> Mapping[str, int]:
+        """How many nodes offer each resource."""
+        return Counter(name for node in self.nodes for name in node.offers)
+
+    @cached_property
+    def largest_offers(self) -> Mapping[str, tuple[str, int]]:
+        """The node that offers most of each resource, of equal nodes the first by name, and how much."""
+        largest: dict[str, tuple[str, int]] = {}
+        for node in sorted(self.nodes, key=attrgetter("name")):
+            for name, amount in node.offers.items():
+                if amount > largest.get(name, ("", 0))[1]:
+                    largest[name] = node.name, amount
+        return largest
+
+    @cached_property
+    def extended_resources(self) -> frozenset[str]:
+        """The extended resources of any vendor that a node has, also with an amount of 0."""
+        return frozenset[str]().union(*(traits.extended_resources for traits in self.all_traits))
+
+    @cached_property
+    def handing_out_gpus(self) -> Mapping[str, int]:
+        """How many nodes of each product hand out `nvidia.com/gpu`, the empty product for nodes without the label."""
+        return Counter(node.labels.get(PRODUCT_LABEL, "") for node in self.nodes if GPU_RESOURCE in node.offers)
+
+    @cached_property
+    def plugin_products(self) -> Mapping[Product, int]:
+        """What the nodes that hand out `nvidia.com/gpu` mean by it, and how many of them."""
+        return {product: nodes.bit_count() for product, nodes in self._with_product.items()}
+
+    def selected_products(self, spec: Mapping[str, Any]) -> Mapping[Product, int]:
+        """The same for the nodes that a pod's own node selector and required node affinity let it run on."""
+        if not _selects_nodes(spec):
+            return self.plugin_products
+        selected = self._index.selected(spec)
+        counts = {product: (selected & nodes).bit_count() for product, nodes in self._with_product.items()}
+        return {product: count for product, count in counts.items() if count}
+
+    @cached_property
+    def _with_product(self) -> Mapping[Product, int]:
+        """The nodes of each product, as the index counts them."""
+        positions: defaultdict[int, list[int]] = defaultdict(list)
+        traits: dict[int, NodeTraits] = {}
+        for position, node in enumerate(self.nodes):
+            if GPU_RESOURCE in node.offers:
+                positions[id(node.traits)].append(position)
+                traits[id(node.traits)] = node.traits
+        nodes: dict[Product, int] = {}
+        for key, found in positions.items():
+            product = _plugin_product(dict(traits[key].labels))
+            nodes[product] = nodes.get(product, 0) | sum(1 << position for position in found)
+        return nodes
+
+    @cached_property
+    def _index(self) -> NodeIndex:
+        return NodeIndex.of((node.name, node.labels) for node in self.nodes)
+
+
+def gpu_nodes(view: ClusterView) -> GPUNodes | Unknown:
+    """The nodes of the cluster with their GPUs; unknown while nodes are."""
+    return view.derive(_gpu_nodes)
+
+
+def narrows_gpus(key: str) -> bool:
+    """True if a node label says what GPU a pod gets there."""
+    return len(key) <= LONGEST_KEY and _is_narrowing(key)
+
+
+def node_facts(node: Object) -> GPUNode:
+    """What a node says of its GPUs."""
+    labels, offers = labels_of(node), dict(_amounts(node, "allocatable", (VENDOR_PREFIX, IMPLICIT_PREFIX)))
+    had = dict(_amounts(node, "capacity", (VENDOR_PREFIX,))) | offers
+    allocatable = lookup(node, ("status", "allocatable"))
+    traits = NodeTraits(
+        frozenset(key for key in labels if key.startswith(VENDOR_PREFIX)),
+        frozenset((key, value) for key, value in labels.items() if _is_describing(key)),
+        frozenset(offers),
+        frozenset(name for name in had if parse_resource(name) is not None),
+        frozenset(name for name in allocatable if "/" in name) if isinstance(allocatable, dict) else frozenset(),
+    )
+    kubelet = lookup(node, ("status", "nodeInfo", "kubeletVersion"))
+    return GPUNode(name_of(node), labels, offers, _shared_traits(traits), kubelet if isinstance(kubelet, str) else "")
+
+
+def _gpu_nodes(view: ClusterView) -> GPUNodes | Unknown:
+    nodes = view.derive_each("Node", node_facts)
+    return UNKNOWN if nodes is UNKNOWN else GPUNodes(tuple(nodes))
+
+
+def _amounts(node: Object, field: str, prefixes: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    """The resources under some prefixes of which a node has any."""
+    resources = lookup(node, ("status", field))
+    for name, text in resources.items() if isinstance(resources, dict) else ():
+        if not isinstance(name, str) or not name.startswith(prefixes):
+            continue
+        try:
+            amount = int(parse_quantity(text))
+        except QuantityError:
+            continue
+        if amount > 0:
+            yield name, amount
+
+
+@lru_cache(maxsize=4096)
+def _shared_traits(traits: NodeTraits) -> NodeTraits:
+    """The same object for equal traits."""
+    return traits
+
+
+@lru_cache(maxsize=4096)
+def _is_narrowing(key: str) -> bool:
+    return _NARROWING.fullmatch(key) is not None
+
+
+@lru_cache(maxsize=4096)
+def _is_describing(key: str) -> bool:
+    return key.startswith(VENDOR_PREFIX) and (key.endswith(_DESCRIBING) or narrows_gpus(key))
+
+
+@lru_cache(maxsize=1024)
+def _product(label: str, sharing: str) -> Product:
+    product = Product.parse(label)
+    return replace(product, shared=product.shared or sharing in ("time-slicing", "mps"))
+
+
+def _plugin_product(labels: Mapping[str, str]) -> Product:
+    """What `nvidia.com/gpu` is on a node with these labels."""
+    return _product(labels.get(PRODUCT_LABEL, ""), labels.get(_SHARING, ""))
+
+
+def _selects_nodes(spec: Mapping[str, Any]) -> bool:
+    return bool(spec.get("nodeSelector") or lookup(spec, REQUIRED))
