@@ -66,9 +66,7 @@ NOT_YET = (
     "policies/workloads.py",
     "testbed",
     "webhook/cli",
-    "webhook/controllers",
     "webhook/ledger",
-    "webhook/replica",
     "webhook/sandbox",
     "webhook/server",
 )

@@ -12,7 +12,7 @@ from testbed.belongings import Belongings
 from testbed.service import Service
 from testbed.waiting import until
 from webhook.cluster.server_version import parse_version
-from webhook.controllers.lease import unheld
+from webhook.controllers.lease import new_lease
 from webhook.replica.config import LEASE
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Cluster:
             add(manifests.resource_slice(name, _GPUS))
         for document in (*deploy.outside(), deploy.operator_access()):
             add(document)
-        add(unheld(deploy.NAMESPACE, LEASE, _FREE, datetime.now(UTC)))
+        add(new_lease(deploy.NAMESPACE, LEASE, _FREE, datetime.now(UTC)))
         for name in _SERVED:
             until(partial(self._is_served, name), f"{name} is served")
 

@@ -9,7 +9,7 @@ import pytest
 
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.controllers.elector import Elector, Timing, new_identity
-from webhook.controllers.lease import held_by, micro_time
+from webhook.controllers.lease import held_lease, micro_time
 
 PLACE = ("gpu-admission", "leader")
 
@@ -178,7 +178,7 @@ def test_leader_stops_leading_when_it_cannot_renew(in_virtual_time, candidate, c
             await asyncio.sleep(16.5)
             client.weather = down
             await asyncio.sleep(13)
-            assert elector.note == "nobody leads; GET https://10.0.0.1: connection refused"
+            assert elector.note == "no replica leads; GET https://10.0.0.1: connection refused"
 
     in_virtual_time(story())
     assert term.ended == [26.0]
@@ -201,7 +201,7 @@ def test_leader_whose_writes_all_lose_says_that_it_could_not_renew(in_virtual_ti
             await asyncio.sleep(16.5)
             client.weather = conflict
             await asyncio.sleep(13)
-            assert elector.note == "nobody leads"
+            assert elector.note == "no replica leads"
 
     in_virtual_time(story())
     assert caplog.messages[-1] == "this replica, a, leads no more: it could not renew the lease in time"
@@ -397,7 +397,7 @@ def test_what_others_wrote_into_a_lease_stays(clockwork):
         "metadata": {"labels": {"team": "x"}, "resourceVersion": "7"},
         "spec": {"holderIdentity": "b", "leaseTransitions": 4, "preferredHolder": "c"},
     }
-    taken = held_by(lease, "a", 15, datetime(2027, 1, 1, tzinfo=timezone.utc))  # noqa: UP017
+    taken = held_lease(lease, "a", 15, datetime(2027, 1, 1, tzinfo=timezone.utc))  # noqa: UP017
     assert taken["metadata"] == lease["metadata"]
     assert taken["spec"]["preferredHolder"] == "c"
     assert taken["spec"]["leaseTransitions"] == 5

@@ -76,7 +76,7 @@ async def test_missing_template_is_made_again(api, repair_of, view_of, converted
     pod, template = converted
     await repair_of(view_of(pod)).round()
     assert api.objects[f"{TEMPLATES}/{template.name}"]["spec"] == template.spec
-    assert "a ResourceClaimTemplate that pods wait for was missing and is made again" in caplog.messages
+    assert "a ResourceClaimTemplate that pods wait for was missing and is created again" in caplog.messages
 
 
 @pytest.mark.parametrize("step", ["missing_templates", "used_by_pods", "next_steps"])
@@ -153,7 +153,7 @@ async def test_template_that_cannot_be_made_does_not_stop_the_others(api, repair
     with pytest.raises(IncompleteRound) as raised:
         await repair_of(view_of(*(pod for pod, _ in pods))).round()
     assert str(raised.value) == (
-        f"1 of 2 missing ResourceClaimTemplates could not be made again: team-a/{pods[0][1].name}: exceeded quota"
+        f"1 of 2 missing ResourceClaimTemplates could not be created again: team-a/{pods[0][1].name}: exceeded quota"
     )
     assert list(api.objects) == [f"{TEMPLATES}/{pods[1][1].name}"]
 

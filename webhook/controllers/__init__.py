@@ -1,1 +1,1 @@
-"""Controllers: what one replica at a time does to the cluster, beside answering."""
+"""Controllers: tasks of the leader, beside answering calls."""

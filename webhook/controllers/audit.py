@@ -1,4 +1,4 @@
-"""The periodic audit by the leader: what it reads, and the metrics of its last report."""
+"""The periodic audit by the leader, and the metrics of its last report."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ T = TypeVar("T")
 _logger = logging.getLogger("gpu_admission.controllers")
 
 _SECONDS = 600.0
-"""For how long one part of a round may compute. A page takes milliseconds, the audit of a large cluster seconds."""
+"""The limit for one step of a round. A page takes milliseconds, the audit of a large cluster seconds."""
 
 
 class AuditRound:
-    """Audits the cluster, and keeps what was found last for metrics and the status of the settings."""
+    """Audits the cluster, and keeps the last report for metrics and the status of the settings."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class AuditRound:
         *,
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
     ) -> None:
-        """Args: who lists, what to look at, the choices of the administrator as they are now, time."""
+        """`settings` returns the administrator's current settings."""
         self._client = client
         self._view = view
         self._settings = settings
@@ -60,23 +60,23 @@ class AuditRound:
 
     @property
     def metrics(self) -> AuditMetrics:
-        """What to register with the metrics of the server."""
+        """The collector to register with the metrics of the server."""
         return AuditMetrics(lambda: self._last)
 
     @property
     def report(self) -> AuditReport | None:
-        """What the last round found; None before the first."""
+        """The report of the last round; None before the first."""
         return None if self._last is None else self._last[0]
 
     def summary(self) -> dict[str, Any] | None:
-        """What the last round found, as `status.audit` of the GPUAdmissionPolicy has it; None before the first."""
+        """`status.audit` of the GPUAdmissionPolicy, by the last round; None before the first."""
         if self._last is None:
             return None
         report, now = self._last
         return {"time": rfc3339(now), "summary": report.summary, "counts": report.counts}
 
     def forget(self) -> None:
-        """Forget what was found: another replica leads now, and tells what it finds."""
+        """Drop the last report, because another replica leads now."""
         self._last = None
 
     async def round(self) -> None:
@@ -89,15 +89,17 @@ class AuditRound:
         survey = Survey(self._view, settings)
         pacer = Pacer()
         try:
-            await survey_cluster(self._client, survey, lambda page: _aside(lambda: survey.add(page, pacer), pacer))
-            report = await _aside(lambda: audit(self._view, settings, survey, pacer), pacer)
+            await survey_cluster(
+                self._client, survey, lambda page: _run_in_thread(lambda: survey.add(page, pacer), pacer)
+            )
+            report = await _run_in_thread(lambda: audit(self._view, settings, survey, pacer), pacer)
         finally:
             pacer.stop()
         self._last = report, self._clockwork.now()
         _logger.info("audited: %s", report.summary)
 
 
-async def _aside(work: Callable[[], T], pacer: Pacer) -> T:
+async def _run_in_thread(work: Callable[[], T], pacer: Pacer) -> T:
     return await run_aside(lambda: spread(work, pacer), _SECONDS, lambda: None)
 
 
@@ -105,37 +107,37 @@ _LAST = "gpu_admission_audit_last_timestamp_seconds"
 
 
 class AuditMetrics(Collector):
-    """Gauges of the last report; none before the first.
+    """Gauges of the last report, exported by the leader; none before the first audit.
 
-    Labels take only values that the program itself chooses. Which namespaces are not ready, `gpu-admission audit` tells.
+    The label values are fixed by the program. `gpu-admission audit` lists the namespaces that are not ready.
     """
 
     def __init__(self, last: Callable[[], tuple[AuditReport, datetime] | None]) -> None:
-        """Args: gives the last report, and when it was made."""
+        """`last` returns the last report and its time."""
         self._last = last
 
     def collect(self) -> Iterable[Metric]:
-        """What the last audit found."""
+        """The metrics of the last audit."""
         findings = GaugeMetricFamily(
             "gpu_admission_audit_findings",
-            "Objects about which the last audit found something, by rule and severity.",
+            "Objects with findings in the last audit, by rule and severity.",
             None,
             ("rule", "severity"),
         )
         namespaces = GaugeMetricFamily(
             "gpu_admission_audit_namespaces",
-            "Namespaces that have workloads which ask for GPUs, or that opted in, by their mode and whether all convert.",
+            "Namespaces with workloads that request GPUs, or that opted in, by mode and by whether all workloads convert.",
             None,
             ("mode", "ready"),
         )
         workloads = GaugeMetricFamily(
             "gpu_admission_audit_workloads",
-            "Workloads that ask for GPUs, by the mode of their namespace and what conversion makes of them.",
+            "Workloads that request GPUs, by the mode of their namespace and the outcome of conversion.",
             None,
             ("mode", "outcome"),
         )
         unknown = GaugeMetricFamily(
-            "gpu_admission_audit_kinds_not_reviewed", "Kinds of objects that the last audit could not read."
+            "gpu_admission_audit_kinds_not_reviewed", "Kinds that the last audit could not read."
         )
         moment = GaugeMetricFamily(_LAST, "When the last audit was done.")
         if (last := self._last()) is not None:
@@ -167,14 +169,13 @@ _NODE_POOL = RESOURCES["NodePool"]
 
 
 async def survey_cluster(client: APIClient, survey: Survey, take: Callable[[list[Object]], Awaitable[None]]) -> None:
-    """Read everything that a survey is to be told of.
+    """Read all objects that a survey needs, page by page.
 
-    A kind that nobody has installed has no objects. One that the API server does not let us list is not known, and the
-    survey is told why.
+    A kind that is not installed has no objects. A kind that is forbidden is reported to the survey.
 
     Args:
-        client: Talks to the API server.
-        survey: Says which namespace to look into, and is told what is not known.
+        client: Reads from the API server.
+        survey: Names the namespace to read, and records unknown kinds.
         take: Adds a page of objects to the survey.
 
     Raises:

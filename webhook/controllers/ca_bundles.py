@@ -1,4 +1,9 @@
-"""The caBundle of our webhook configurations."""
+"""The caBundle and the URL in our webhook configurations, by which API servers verify and call us.
+
+Any replica publishes, without a lock. A replica that was suspended cannot restore an old bundle: it reads the
+configurations first and the state afterwards, so the state is at least as new, and its patch applies only to the version
+that it read.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +28,15 @@ if TYPE_CHECKING:
     from certs.keypair import KeyPair
     from policies.kubernetes.objects import Object
 
-__all__ = ["BundleCheck", "CABundles", "Configuration", "LostRace", "PatchAPI", "Webhook", "verdict"]
+__all__ = ["BundleCheck", "CABundles", "Configuration", "LostRace", "verdict"]
 
 
-class LostRace(Exception):  # noqa: N818 - it says what happened, and is no error
-    """Somebody else wrote first; look again."""
+class LostRace(Exception):  # noqa: N818 - an expected event, not an error
+    """Another writer was first; read again."""
 
 
-class PatchAPI(Protocol):
-    """The part of `APIClient` that is used here."""
+class _PatchAPI(Protocol):
+    """The methods of `APIClient` that are used here."""
 
     async def get(self, path: str) -> Any:
         """Read an object."""
@@ -42,20 +47,20 @@ class PatchAPI(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """One webhook of a configuration, as it was read."""
+    """One webhook of a configuration."""
 
     name: str
     bundle: bytes
-    """Empty where there is none, or no base64."""
+    """Empty if it is missing or not base64."""
     url: str
-    """Where API servers call it; empty where they call a Service."""
+    """The URL that API servers call; empty if they call a Service."""
     path: str
-    """The path that they call there: `/conversion`."""
+    """The path of the calls: `/conversion`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A MutatingWebhookConfiguration or ValidatingWebhookConfiguration, as it was read."""
+    """A MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
 
     kind: str
     name: str
@@ -67,29 +72,29 @@ class Configuration:
 
 
 class CABundles:
-    """The bundles of named configurations. Needs `get` and `patch` for them, by their names."""
+    """The bundles of named configurations. RBAC must allow `get` and `patch` for these names."""
 
-    def __init__(self, api: PatchAPI, configurations: Sequence[tuple[str, str]], url: str = "") -> None:
-        """Read nothing yet.
+    def __init__(self, api: _PatchAPI, configurations: Sequence[tuple[str, str]], url: str = "") -> None:
+        """Does not read yet.
 
         Args:
             api: The API server.
-            configurations: Kind and name of each. All their webhooks have to be ours.
-            url: Where API servers are to call us, `https://host:port`; empty where they are to call what is written.
+            configurations: Kind and name of each. All their webhooks must be ours.
+            url: The URL that API servers must call, `https://host:port`; empty to keep what is configured.
         """
         self._api = api
         self._configurations = configurations
         self._url = url
         self._missing: list[str] = []
         self.stored: tuple[Object, ...] = ()
-        """The configurations as they were last read."""
+        """The configurations of the last read."""
 
     def notes(self) -> list[str]:
-        """Which configurations did not exist when they were last read."""
+        """Notes about configurations that did not exist at the last read."""
         return [f"there is no {missing}, so API servers call none of its webhooks" for missing in self._missing]
 
     async def read(self) -> list[Configuration]:
-        """Read the configurations that exist; one that does not has no API server call us.
+        """Read the configurations that exist.
 
         Raises:
             ClusterError: One cannot be read.
@@ -109,13 +114,10 @@ class CABundles:
         return found
 
     async def publish(self, configuration: Configuration, bundle: bytes) -> Configuration:
-        """Give every webhook of a configuration a bundle, if it does not have it.
-
-        Returns:
-            The configuration as it is then.
+        """Write a bundle into every webhook of a configuration; returns the resulting configuration.
 
         Raises:
-            LostRace: It changed since it was read.
+            LostRace: The configuration changed since it was read.
             ClusterError: It cannot be written.
         """
         patch = list(_patch(configuration, bundle, self._url))
@@ -134,23 +136,23 @@ class CABundles:
 
 
 def verdict(configurations: Sequence[Configuration], pair: KeyPair, names: Sequence[str], now: datetime) -> str:
-    """Why API servers would refuse what is served, by what the configurations say; empty when they would not.
+    """Why API servers would refuse the serving certificate; empty if they would accept it.
 
     Args:
-        configurations: As they were read or written last.
-        pair: What is served.
-        names: Under which names API servers know the server.
+        configurations: The last known webhook configurations.
+        pair: The serving certificate.
+        names: The names by which API servers call the server.
         now: The present moment, with a time zone.
     """
-    said: dict[bytes, str] = {}
+    refusals: dict[bytes, str] = {}
     for configuration in configurations:
         for webhook in configuration.webhooks:
-            if webhook.bundle not in said:
-                said[webhook.bundle] = refusal(webhook.bundle, pair, names, now)
-            if said[webhook.bundle]:
+            if webhook.bundle not in refusals:
+                refusals[webhook.bundle] = refusal(webhook.bundle, pair, names, now)
+            if refusals[webhook.bundle]:
                 return (
                     f"the caBundle of webhook {webhook.name} in {configuration} does not verify the serving"
-                    f" certificate: {said[webhook.bundle]}"
+                    f" certificate: {refusals[webhook.bundle]}"
                 )
     return ""
 
@@ -160,10 +162,10 @@ def _patch(configuration: Configuration, bundle: bytes, base: str) -> Iterator[d
     for number, webhook in enumerate(configuration.webhooks):
         path, url = f"/webhooks/{number}/clientConfig", base and f"{base}{webhook.path}"
         if webhook.url != url and base:
-            # All of it: a Service beside a URL is refused.
+            # The whole clientConfig: a Service beside a URL is refused.
             yield {"op": "replace", "path": path, "value": {"url": url, "caBundle": value}}
         elif webhook.bundle != bundle:
-            # "add" replaces what is there, and needs nothing to be there.
+            # "add" works with and without an old value.
             yield {"op": "add", "path": f"{path}/caBundle", "value": value}
 
 
@@ -172,19 +174,19 @@ def _configuration(kind: str, name: str, answer: Any) -> Configuration:
         webhooks = tuple(_webhook(webhook) for webhook in answer.get("webhooks") or ())
         return Configuration(kind, name, answer["metadata"]["resourceVersion"], webhooks)
     except (AttributeError, KeyError, TypeError) as error:
-        raise BadAnswer(f"The API server's answer is no {kind}.") from error
+        raise BadAnswer(f"The API server's answer is not a {kind}.") from error
 
 
 def _webhook(answer: Any) -> Webhook:
     client = answer["clientConfig"]
     url = client.get("url") or ""
-    # The API server calls a Service at "/" where no path is written.
+    # The API server calls a Service at "/" if no path is written.
     path = urlsplit(url).path if url else client["service"].get("path") or "/"
-    return Webhook(answer["name"], decoded(client.get("caBundle") or ""), url, path)
+    return Webhook(answer["name"], _from_base64(client.get("caBundle") or ""), url, path)
 
 
-def decoded(written: str) -> bytes:
-    """Base64 as bytes; empty for what is none."""
+def _from_base64(written: str) -> bytes:
+    """The decoded bytes; empty if the text is not base64."""
     try:
         return base64.b64decode(written, validate=True)
     except (binascii.Error, ValueError):
@@ -192,7 +194,7 @@ def decoded(written: str) -> bytes:
 
 
 LOOK_EVERY = 30.0
-"""Seconds between two looks, as where the certificates are our own."""
+"""Seconds between two checks, the same as for our own certificates."""
 
 _logger = logging.getLogger("gpu_admission.certificates")
 
@@ -211,7 +213,7 @@ class BundleCheck:
         *,
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
     ) -> None:
-        """Args: what to read; what is served now; under which names API servers know the server; time."""
+        """`pair` returns the current serving certificate; `names` are those by which API servers call us."""
         self._bundles = bundles
         self._pair = pair
         self._names = names
@@ -220,17 +222,17 @@ class BundleCheck:
         self._judged = False
 
     def problem(self) -> str:
-        """Why API servers would refuse what is served, as far as the last look knows; empty when they would not."""
+        """Why API servers would refuse the serving certificate, by the last check; empty if they would not."""
         return self._problem
 
     async def run(self) -> NoReturn:
-        """Look again and again; cancel the task to end it."""
+        """Check periodically until cancelled."""
         while True:
             await self.look()
             await self._clockwork.sleep(self._clockwork.with_jitter(LOOK_EVERY))
 
     async def look(self) -> None:
-        """Look once; what cannot be read leaves the last verdict, where there is one."""
+        """Check once; if the configurations cannot be read, the last verdict stays."""
         try:
             configurations = await self._bundles.read()
         except ClusterError as error:

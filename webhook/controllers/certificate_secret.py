@@ -1,4 +1,4 @@
-"""The Secret in which the certificates lie, written by compare-and-swap."""
+"""The Secret with the certificates, written by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from webhook.controllers.ca_bundles import LostRace
 if TYPE_CHECKING:
     from certs.secret import RotationState
 
-__all__ = ["ROTATE_ANNOTATION", "CertificateSecret", "SecretAPI", "Stored"]
+__all__ = ["ROTATE_ANNOTATION", "CertificateSecret", "Stored"]
 
 ROTATE_ANNOTATION = "gpu-admission.io/rotate"
-"""On the Secret; a value that was not there before starts a rotation, as in
+"""On the Secret; a new value starts a rotation, as in
 `kubectl annotate secret NAME gpu-admission.io/rotate="$(date)" --overwrite`."""
 
 
-class SecretAPI(Protocol):
-    """The part of `APIClient` that is used here."""
+class _SecretAPI(Protocol):
+    """The methods of `APIClient` that are used here."""
 
     async def get(self, path: str) -> Any:
         """Read an object."""
@@ -40,20 +40,20 @@ class Stored:
     """The Secret as it was read."""
 
     secret: dict[str, Any] | None
-    """None where it does not exist."""
+    """None if it does not exist."""
     data: dict[str, bytes]
 
     @property
-    def asked(self) -> str:
-        """The request to rotate that somebody wrote on it."""
+    def rotation_request(self) -> str:
+        """The value of the annotation that requests a rotation; empty without one."""
         annotations = self.secret["metadata"].get("annotations") or {} if self.secret else {}
         return str(annotations.get(ROTATE_ANNOTATION, ""))
 
 
 class CertificateSecret:
-    """One Secret. Needs `get` and `update` by its name, and `create` where it is not installed along with us."""
+    """One Secret. RBAC must allow `get` and `update` for it, and `create` if it is not installed with us."""
 
-    def __init__(self, api: SecretAPI, namespace: str, name: str) -> None:
+    def __init__(self, api: _SecretAPI, namespace: str, name: str) -> None:
         self._api = api
         self._namespace = namespace
         self._name = name
@@ -63,7 +63,7 @@ class CertificateSecret:
         return f"Secret {self._namespace}/{self._name}"
 
     async def read(self) -> Stored:
-        """Read it as the API server has it, no cache between.
+        """Read it from the API server, without a cache.
 
         Raises:
             ClusterError: It cannot be read.
@@ -74,24 +74,24 @@ class CertificateSecret:
             if error.not_found:
                 return Stored(None, {})
             raise
-        return _stored(secret)
+        return _parse_secret(secret)
 
     async def write(self, over: Stored, state: RotationState) -> None:
-        """Write a state over what was read, or create the Secret. Labels and annotations stay.
+        """Replace the state that was read, or create the Secret. Labels and annotations stay.
 
         Raises:
-            LostRace: Somebody else wrote first.
-            ClusterError: It cannot be written; where that is `Unreachable`, it may be written all the same.
+            LostRace: Another writer was first.
+            ClusterError: It cannot be written; after `Unreachable` it may be written or not.
         """
         data = {key: base64.b64encode(value).decode() for key, value in secret_data(state).items()}
         try:
             if over.secret is None:
                 await self._api.post(RESOURCES["Secret"].path(self._namespace), self._new(data))
             else:
-                # The resourceVersion that was read goes along, which makes this a compare-and-swap.
+                # It includes the resourceVersion that was read, which makes this a compare-and-swap.
                 await self._api.put(self._path, {**over.secret, "data": data})
         except APIError as error:
-            # Gone since it was read: a Secret that is written by its uid is not created again.
+            # It may have been deleted since the read: a PUT with a UID does not create it again.
             if error.conflict or error.already_exists or (over.secret is not None and error.not_found):
                 raise LostRace(f"{self} changed meanwhile: {error}") from error
             raise
@@ -102,14 +102,14 @@ class CertificateSecret:
         return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
 
 
-def _stored(secret: Any) -> Stored:
+def _parse_secret(secret: Any) -> Stored:
     if not isinstance(secret, dict) or not isinstance(secret.get("metadata"), dict):
-        raise BadAnswer("The API server's answer is no Secret.")
+        raise BadAnswer("The API server's answer is not a Secret.")
     if not secret["metadata"].get("resourceVersion"):
-        # Without it, what is written would replace whatever is there.
+        # Without it, a write would replace any newer state.
         raise BadAnswer("The API server's answer is a Secret without resourceVersion.")
     try:
         data = {key: base64.b64decode(value, validate=True) for key, value in (secret.get("data") or {}).items()}
     except (AttributeError, TypeError, binascii.Error) as error:
-        raise BadAnswer("The API server's answer is a Secret whose data is no base64.") from error
+        raise BadAnswer("The API server's answer is a Secret whose data is not base64.") from error
     return Stored(secret, data)

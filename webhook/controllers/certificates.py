@@ -1,9 +1,9 @@
-"""Certificates of the service: every replica looks after them, and none of them leads.
+"""Certificates of the service; every replica maintains them, without a leader.
 
-A look reads the webhook configurations, then the Secret, steps the state (`certs.rotation`), writes it if it changed,
-serves its certificate and publishes its bundle. Each of these may fail, or be the last that a replica does: the next
-look, here or elsewhere, goes on from what is stored. Polling takes three reads in half a minute; a watch would save
-none of them, since a step has to rest on what the API server has and not on what a cache remembers.
+A look reads the webhook configurations, then the Secret, computes the next state (`certs.rotation`), writes it if it
+changed, serves its certificate and publishes its bundle. A replica may fail or stop at any of these steps: the next look,
+here or in another replica, continues from the stored state. Polling takes three reads in half a minute; a watch would not
+save them, because a step must rest on the state of the API server and not on a cache.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Certificates"]
 
 LOOK_LIMIT = 60.0
-"""Seconds after which a look is given up: it must not write what rests on an old observation."""
+"""Seconds after which a look is cancelled, so that it does not write a state that rests on an old read."""
 
 _FIRST_RETRY = 1.0
 _LONGEST_RETRY = 60.0
@@ -44,7 +44,7 @@ _logger = logging.getLogger("gpu_admission.certificates")
 
 
 class Certificates:
-    """One replica's part in making, publishing, serving and rotating the certificates."""
+    """Makes, publishes, serves and rotates the certificates, in each replica."""
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class Certificates:
         self._problem = "the webhook configurations have not been compared with the serving certificate yet"
         self._judged = False
         self._failures = 0
-        self._said = ""
+        self._logged = ""
 
     async def obtain(self) -> KeyPair:
-        """Look until there is a certificate, and give it: a server needs one to begin with."""
+        """Look until there is a certificate, and return it; a server needs one to start."""
         while True:
             delay = await self.look()
             if self._remembered is not None:
@@ -76,24 +76,20 @@ class Certificates:
             await self._clockwork.sleep(delay)
 
     def serve(self, reloading: ReloadingContext) -> None:
-        """Hand certificates over to a server from now on."""
+        """Pass new certificates to a server from now on."""
         self._reloading = reloading
 
     async def run(self) -> NoReturn:
-        """Look again and again; cancel the task to end it."""
+        """Look periodically until cancelled."""
         while True:
             await self._clockwork.sleep(await self.look())
 
     def problem(self) -> str:
-        """Why API servers would refuse what is served, as far as the last look knows; empty when they would not."""
+        """Why API servers would refuse the serving certificate, by the last look; empty if they would not."""
         return self._problem
 
     async def look(self) -> float:
-        """Look once. Whatever went wrong is logged, counted and tried again.
-
-        Returns:
-            Seconds until the next look.
-        """
+        """Look once; returns the seconds until the next look. Failures are logged, counted and retried."""
         try:
             async with asyncio.timeout(LOOK_LIMIT):
                 step = await self._look()
@@ -101,15 +97,16 @@ class Certificates:
             _logger.debug("%s", error)
             return _SOON + self._clockwork.random()
         except (ClusterError, TimeoutError) as error:
-            return self._failed("cluster", str(error) or f"nothing came of it in {LOOK_LIMIT:g} seconds")
+            return self._note_failure("cluster", str(error) or f"nothing came of it in {LOOK_LIMIT:g} seconds")
         except NewerSecret as error:
-            return self._failed("secret", f"{self._secret} was written by a newer version, and is left to it: {error}.")
+            text = f"{self._secret} was written by a newer version, and is left to it: {error}."
+            return self._note_failure("secret", text)
         except BadKeyPair as error:
-            return self._failed("certificate", str(error))
+            return self._note_failure("certificate", str(error))
         except Exception as error:
-            _logger.exception("our mistake while looking after certificates")
-            return self._failed("other", f"{type(error).__name__}: {error}")
-        self._failures, self._said = 0, ""
+            _logger.exception("a defect in the upkeep of certificates")
+            return self._note_failure("other", f"{type(error).__name__}: {error}")
+        self._failures, self._logged = 0, ""
         now = self._clockwork.now()
         self._metrics.show_look(now)
         pause = (step.look_at - now).total_seconds()
@@ -122,7 +119,7 @@ class Certificates:
         refused = self._hand_over(step.state.leaf)
         if unread is not None:
             raise unread
-        # Not before something is served: with the bundle goes the URL, where nobody listens yet.
+        # Not before the server listens: the URL is published with the bundle.
         if self._reloading is not None:
             await self._publish(configurations or [], step.state.bundle, self._reloading)
         if refused is not None:
@@ -130,7 +127,7 @@ class Certificates:
         return step
 
     async def _read_configurations(self) -> tuple[list[Configuration] | None, ClusterError | None]:
-        """Certificates are renewed even where configurations cannot be read, so that is for later."""
+        """The configurations, or the error: certificates are renewed even if configurations cannot be read."""
         try:
             return await self._bundles.read(), None
         except ClusterError as error:
@@ -142,7 +139,7 @@ class Certificates:
         stored = await self._secret.read()
         now = self._clockwork.now()
         state, restored = self._state_in(stored, now)
-        step = next_state(state, now, Observed(_bundles_of(configurations), stored.asked), self._policy)
+        step = next_state(state, now, Observed(_bundles_of(configurations), stored.rotation_request), self._policy)
         if step.changes or restored:
             await self._secret.write(stored, step.state)
         if restored:
@@ -155,7 +152,7 @@ class Certificates:
         return step
 
     def _state_in(self, stored: Stored, now: datetime) -> tuple[RotationState | None, bool]:
-        """What the Secret holds; where it was lost, what this replica remembers, which is then to be written."""
+        """The state in the Secret, or the remembered one, and whether that must be written."""
         try:
             state = parse_secret(stored.data)
         except BadSecret as error:
@@ -171,7 +168,7 @@ class Certificates:
         return remembered, remembered is not None
 
     def _memory(self, now: datetime) -> RotationState | None:
-        """The last state seen, where rotation cannot have come past it since."""
+        """The last known state, if rotation cannot have passed it since."""
         if self._remembered is None:
             return None
         state, seen = self._remembered
@@ -195,7 +192,7 @@ class Certificates:
                 written = await self._bundles.publish(configuration, bundle)
                 published.append(written)
                 if written is not configuration:
-                    # Somebody who keeps on taking it away, such as a GitOps tool, shows by this line coming again.
+                    # If this line recurs, another writer removes the bundle, such as a GitOps tool.
                     _logger.info("Wrote the authorities of our certificates into %s.", configuration)
             except (LostRace, ClusterError) as error:
                 published.append(configuration)
@@ -205,13 +202,14 @@ class Certificates:
         if failure is not None:
             raise failure
 
-    def _failed(self, reason: Failure, text: str) -> float:
+    def _note_failure(self, reason: Failure, text: str) -> float:
+        """Count and log a failed look; returns the seconds until the next one."""
         self._metrics.count_failure(reason)
         if self._remembered is None:
             self._problem = f"there is no certificate to serve yet: {text}"
-        if text != self._said:
-            _logger.error("The certificates were not looked after, which is tried again: %s", text)
-            self._said = text
+        if text != self._logged:
+            _logger.error("The upkeep of certificates failed, and is tried again: %s", text)
+            self._logged = text
         self._failures += 1
         return self._clockwork.with_jitter(min(_FIRST_RETRY * 2 ** min(self._failures - 1, 32), _LONGEST_RETRY))
 

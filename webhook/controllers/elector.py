@@ -1,14 +1,14 @@
-"""The elector: of all replicas one leads, the holder of a Lease (coordination.k8s.io/v1).
+"""Leader election: the holder of a Lease (coordination.k8s.io/v1) leads.
 
-Two replicas never lead at once, as long as their clocks run at the same speed but for a few percent; what the clocks
-show does not matter. The holder stops leading `renew` seconds after it last began a write that succeeded. Nobody else
-takes the lease before the version of that write, or a later one, has stood for the longer `lease` seconds before their
-eyes, and then only with a write that fails if it changed meanwhile. Answers that were lost and writes that arrive late
-do no harm to this. A lease that was deleted is made again without a holder and has to stand like any other.
+Two replicas never lead at once if their clocks run at the same speed within a few percent; the time of day does not
+matter. The holder stops leading `renew` seconds after it began its last successful write. Another replica takes the lease
+only after it has seen the version of that write, or a later one, unchanged for the longer `lease` seconds, and only with
+a write that fails if the lease changed meanwhile. Lost answers and late writes do no harm. A deleted lease is created
+again without a holder, and must stay unchanged for the same time.
 
-What the leader does may take time to end after it was told to; the difference of `lease` and `renew` is for that. What
-it writes must be safe from two leaders all the same (resourceVersions, preconditions): a machine can be suspended
-between any two instructions.
+The leader's tasks may take time to end when they are cancelled; the difference of `lease` and `renew` is for that. Their
+writes must still be safe with two leaders (resourceVersions, preconditions), because a machine can be suspended between
+any two instructions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError
-from webhook.controllers.lease import LEASE, held_by, holder_of, released, seconds_of, unheld, version_of
+from webhook.controllers.lease import LEASE, held_lease, holder_of, new_lease, released_lease, seconds_of, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -39,12 +39,12 @@ _NEVER = -math.inf
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a leader leads; all in seconds. The defaults are those of Kubernetes' own controllers."""
+    """Durations of an election, in seconds. The defaults are those of Kubernetes' own controllers."""
 
     lease: int = 15
-    """For how long others leave the lease alone after they have seen it renewed."""
+    """Other replicas do not take a lease that was renewed within this time."""
     renew: float = 10.0
-    """After how long without a renewal the leader stops leading."""
+    """The leader stops leading this long after its last renewal."""
     retry: float = 2.0
     """Between two attempts to take or renew the lease."""
 
@@ -54,12 +54,12 @@ class Timing:
 
     @property
     def call(self) -> float:
-        """The most that reading and writing the lease may take together: one hung call leaves time for another."""
+        """The time-out for reading and writing the lease; leaves time for a second attempt."""
         return self.renew / 2
 
 
 def new_identity(host: str) -> str:
-    """A name for one run of one replica: a container that restarts is called what it was called before."""
+    """A unique name for one run of a replica; a restarted container keeps its host name."""
     return f"{host}_{secrets.token_hex(4)}"
 
 
@@ -76,16 +76,16 @@ class Elector:
         timing: Timing = Timing(),
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
     ) -> None:
-        """Prepare; nothing is asked before `run`.
+        """Sends no request before `run`.
 
         Args:
             client: Talks to the API server.
             lease: Namespace and name of the Lease.
-            identity: Who this is; no other process, not even an earlier one, may have the same (see `new_identity`).
-            on_lead: Makes what the leader runs. It is cancelled when the lease is lost or `run` is cancelled, and made
-                anew when the lease is won again; it should not end by itself.
-            timing: How long a leader leads.
-            clockwork: Time and chance.
+            identity: Unique among all processes, also earlier ones (see `new_identity`).
+            on_lead: Returns the coroutine that the leader runs. It is cancelled when the lease is lost or `run` is
+                cancelled, and created again when the lease is won again; it should not end by itself.
+            timing: Durations of the election.
+            clockwork: Time and randomness.
         """
         self._client = client
         self._namespace, self._name = lease
@@ -101,21 +101,18 @@ class Elector:
 
     @property
     def leading(self) -> bool:
-        """Whether this replica leads at this moment."""
+        """True if this replica leads at this moment."""
         return self._clockwork.clock() < self._until
 
     @property
     def note(self) -> str:
-        """Who leads, and what keeps this replica from knowing; for readiness and logs."""
+        """The current leader, and the last error, for readiness and logs."""
         others = self._holder != self._identity and self._holder
-        leader = "this replica leads" if self.leading else f"{others} leads" if others else "nobody leads"
+        leader = "this replica leads" if self.leading else f"{others} leads" if others else "no replica leads"
         return f"{leader}; {self._trouble}" if self._trouble else leader
 
     async def run(self) -> None:
-        """Stand for election for ever.
-
-        When it is cancelled it ends what it leads, gives the lease back, and only then comes back.
-        """
+        """Take part in the election until cancelled; then ends the led task, releases the lease, and returns."""
         while True:
             if await self._attempt():
                 await self._lead()
@@ -133,7 +130,7 @@ class Elector:
                 await self._release()
 
     async def _renew_beside(self, led: asyncio.Task[None]) -> None:
-        """Come back when the lease is lost, or when the led task has ended by itself."""
+        """Renew the lease until it is lost, or until the led task has ended by itself."""
         while self.leading:
             left = self._until - self._clockwork.clock()
             pause = asyncio.create_task(
@@ -163,23 +160,23 @@ class Elector:
     async def _release(self) -> None:
         try:
             async with asyncio.timeout(self._timing.call):
-                await self._write(released(self._lease, self._clockwork.now()))
+                await self._write(released_lease(self._lease, self._clockwork.now()))
         except (ClusterError, TimeoutError) as error:
-            _logger.warning("the lease is not given back, so nobody leads until it ends: %s", _reason(error))
+            _logger.warning("cannot release the lease, so no replica leads until it expires: %s", _reason(error))
 
     async def _attempt(self) -> bool:
-        """Try once to take or to renew the lease; False also where it is unknown whether that was done."""
+        """Try once to take or renew the lease; False also if the outcome is unknown."""
         limit = min(self._timing.call, self._until - self._clockwork.clock()) if self.leading else self._timing.call
         try:
             async with asyncio.timeout(limit):
                 held = await self._hold()
         except (ClusterError, TimeoutError) as error:
-            # That another write came first is how elections go.
+            # Another replica's write may come first at any time.
             if not (isinstance(error, APIError) and (error.conflict or error.already_exists)):
-                self._complain(_reason(error), None)
+                self._log_once(_reason(error), None)
             return False
-        except Exception as error:  # noqa: BLE001 - an election that ends lets nobody know that it has
-            self._complain(f"the attempt failed: {error!r}", error)
+        except Exception as error:  # noqa: BLE001 - the election must go on
+            self._log_once(f"the attempt failed: {error!r}", error)
             return False
         self._trouble = ""
         return held
@@ -193,14 +190,14 @@ class Elector:
                 return False
         began = self._clockwork.clock()
         timing, now = self._timing, self._clockwork.now()
-        self._lease = await self._write(held_by(lease, self._identity, timing.lease, now))
+        self._lease = await self._write(held_lease(lease, self._identity, timing.lease, now))
         self._until = began + timing.renew
         self._holder = self._identity
         return True
 
     def _stood(self, lease: Object) -> bool:
-        """Whether this version of a lease has been there for as long as it stands."""
-        # Read after the answer came: the version may be as young as that.
+        """True if this version of a lease has been unchanged for its duration."""
+        # The clock is read after the answer, because the version may be that new.
         version, now = version_of(lease), self._clockwork.clock()
         if version != self._seen[0]:
             self._seen = version, now
@@ -212,8 +209,8 @@ class Elector:
         except APIError as error:
             if not error.not_found:
                 raise
-            made = unheld(self._namespace, self._name, self._timing.lease, self._clockwork.now())
-            lease = await self._client.post(LEASE.path(self._namespace), made, timeout=self._timing.call)
+            new = new_lease(self._namespace, self._name, self._timing.lease, self._clockwork.now())
+            lease = await self._client.post(LEASE.path(self._namespace), new, timeout=self._timing.call)
         return lease
 
     async def _write(self, lease: Object) -> Object:
@@ -221,8 +218,8 @@ class Elector:
         written: Object = await self._client.put(path, lease, timeout=self._timing.call)
         return written
 
-    def _complain(self, trouble: str, error: Exception | None) -> None:
-        """Log a trouble once, however often it comes again."""
+    def _log_once(self, trouble: str, error: Exception | None) -> None:
+        """Log a new trouble; a repeated one only as debug message."""
         level = logging.DEBUG if trouble == self._trouble else logging.WARNING
         self._trouble = trouble
         _logger.log(level, "the lease is out of reach: %s", trouble, exc_info=error)

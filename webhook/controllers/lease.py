@@ -1,7 +1,7 @@
-"""Leases: who holds one, for how long, and how the next state of one is written.
+"""Leases: their holder, their duration, and the next state to write.
 
-A lease's times are for people to read. Nobody compares them with a clock of their own: how long a lease has stood is
-measured by whoever looks, from the moment at which they first saw the version that is still there.
+The times in a lease are for people. No replica compares them with its own clock: each measures how long it has seen the
+same version of the lease.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["LEASE", "held_by", "holder_of", "micro_time", "released", "seconds_of", "unheld", "version_of"]
+__all__ = ["LEASE", "held_lease", "holder_of", "micro_time", "new_lease", "released_lease", "seconds_of", "version_of"]
 
 LEASE = RESOURCES["Lease"]
 
 _SOON = 1
-"""Seconds that a lease stands that was given back; the API server takes none below 1."""
+"""The duration of a released lease in seconds; the API server accepts none below 1."""
 
 
 def micro_time(moment: datetime) -> str:
-    """A moment as a MicroTime, in UTC whatever its zone is.
+    """A moment as a MicroTime in UTC.
 
     Source: k8s.io/apimachinery pkg/apis/meta/v1/micro_time.go.
     """
@@ -34,24 +34,24 @@ def micro_time(moment: datetime) -> str:
 
 
 def holder_of(lease: Object) -> str:
-    """Who holds a lease; empty for nobody."""
+    """The holder of a lease; empty without one."""
     holder = lookup(lease, ("spec", "holderIdentity"))
     return holder if isinstance(holder, str) else ""
 
 
 def seconds_of(lease: Object, default: int) -> int:
-    """How long a version of a lease stands for its holder."""
+    """The duration of a lease."""
     seconds = lookup(lease, ("spec", "leaseDurationSeconds"))
     return seconds if type(seconds) is int and seconds > 0 else default
 
 
 def version_of(lease: Object) -> tuple[object, object]:
-    """What tells two states of a lease apart, even when it was deleted and made again."""
+    """Identifies a state of a lease, even if it was deleted and created again."""
     return lookup(lease, ("metadata", "uid")), lookup(lease, ("metadata", "resourceVersion"))
 
 
-def unheld(namespace: str, name: str, seconds: int, moment: datetime) -> Object:
-    """A new lease that nobody may hold before it has stood for `seconds`: who held one that is gone may lead until then."""
+def new_lease(namespace: str, name: str, seconds: int, moment: datetime) -> Object:
+    """A lease without a holder; for `seconds`, the holder of a deleted one may still lead."""
     spec = {
         "holderIdentity": "",
         "leaseDurationSeconds": seconds,
@@ -66,8 +66,8 @@ def unheld(namespace: str, name: str, seconds: int, moment: datetime) -> Object:
     }
 
 
-def held_by(lease: Object, identity: str, seconds: int, moment: datetime) -> Object:
-    """The lease taken, or held on to, by `identity`; what else it says stays, and its resourceVersion guards the write."""
+def held_lease(lease: Object, identity: str, seconds: int, moment: datetime) -> Object:
+    """The lease taken or renewed by `identity`; its resourceVersion guards the write."""
     before = lookup(lease, ("spec",)) or {}
     spec = {
         **before,
@@ -82,7 +82,7 @@ def held_by(lease: Object, identity: str, seconds: int, moment: datetime) -> Obj
     return {**lease, "spec": spec}
 
 
-def released(lease: Object, moment: datetime) -> Object:
-    """The lease given back: free as soon as others have seen it for a second."""
+def released_lease(lease: Object, moment: datetime) -> Object:
+    """The lease without a holder, which other replicas may take after a second."""
     spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": _SOON, "renewTime": micro_time(moment)}
     return {**lease, "spec": spec}

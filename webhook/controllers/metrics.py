@@ -28,10 +28,10 @@ _BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0)
 
 
 class ControllerMetrics:
-    """What controllers do. Labels take only values that the program itself chooses."""
+    """Metrics of the leader's tasks; all label values are fixed by the program."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._leader = Gauge("gpu_admission_leader", "1 where this replica leads.", registry=registry)
+        self._leader = Gauge("gpu_admission_leader", "1 if this replica leads.", registry=registry)
         self._rounds = Counter(
             "gpu_admission_controller_rounds_total",
             "Rounds of the leader's tasks, by how they ended.",
@@ -53,7 +53,7 @@ class ControllerMetrics:
         )
         templates = Counter(
             "gpu_admission_template_upkeep_total",
-            "ResourceClaimTemplates that the leader touched, by what was done.",
+            "ResourceClaimTemplates that the leader changed, by action.",
             ["action"],
             registry=registry,
         )
@@ -62,7 +62,7 @@ class ControllerMetrics:
         }
 
     def watch_leader(self, leading: Callable[[], bool]) -> None:
-        """Show whether this replica leads, asked for at every scrape."""
+        """Export whether this replica leads; `leading` is called at every scrape."""
         self._leader.set_function(leading)
 
     def count_round(self, task: str, outcome: str, seconds: float) -> None:
@@ -71,22 +71,22 @@ class ControllerMetrics:
         self._duration.labels(task).observe(seconds)
 
     def set_last(self, task: str, moment: datetime) -> None:
-        """Note when a task was last done."""
+        """Record the time of the last complete round of a task."""
         self._last.labels(task).set(moment.timestamp())
 
     def count_template(self, action: str) -> None:
-        """Count a template that was `repaired`, `marked` or `unmarked` as unused, `deleted`, or found `foreign`."""
+        """Count a template: `repaired`, `marked` or `unmarked` as unused, `deleted`, or `foreign`."""
         self._templates[action].inc()
 
 
 Failure = Literal["cluster", "secret", "certificate", "other"]
-"""Why a look failed: the API server, the Secret, a certificate that cannot be served, a mistake of ours."""
+"""Why a look failed: the API server, the Secret, a certificate that cannot be served, a defect."""
 
 _FAILURES: tuple[Failure, ...] = ("cluster", "secret", "certificate", "other")
 
 
 class CertificateMetrics:
-    """What became of certificates. Labels take only values that the program itself chooses."""
+    """Metrics of rotation; all label values are fixed by the program."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._leaf = Gauge(
@@ -101,7 +101,7 @@ class CertificateMetrics:
         )
         self._looked = Gauge(
             "gpu_admission_certificate_last_look_timestamp_seconds",
-            "When the Secret and the webhook configurations were last looked at without a failure.",
+            "When the Secret and the webhook configurations were last checked without a failure.",
             registry=registry,
         )
         changes = Counter(
@@ -112,7 +112,7 @@ class CertificateMetrics:
         )
         failures = Counter(
             "gpu_admission_certificate_failures_total",
-            "Looks that failed, by what they failed at.",
+            "Checks that failed, by reason.",
             ["reason"],
             registry=registry,
         )
@@ -120,12 +120,12 @@ class CertificateMetrics:
         self._failures = {reason: failures.labels(reason) for reason in _FAILURES}
 
     def show(self, leaf: datetime, authority: datetime) -> None:
-        """Show when the certificates in the Secret expire."""
+        """Export when the certificates in the Secret expire."""
         self._leaf.set(leaf.timestamp())
         self._authority.set(authority.timestamp())
 
     def show_look(self, moment: datetime) -> None:
-        """Show when everything was last looked at."""
+        """Export the time of the last successful look."""
         self._looked.set(moment.timestamp())
 
     def count_change(self, kind: ChangeKind | Literal["restored"]) -> None:
@@ -138,40 +138,40 @@ class CertificateMetrics:
 
 
 _Row = tuple[tuple[str, str, str], float]
-"""The name of a limit, its unit, which amount, and how much."""
+"""The name of a limit, its unit, the kind of amount, and the amount."""
 
 
 class QuotaMetrics:
-    """What the leader counts of quotas. Limits and namespaces are named by administrators, and there are not many."""
+    """Metrics of quotas, exported by the leader. Administrators name the limits: few label values."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._drift = Counter(
             "gpu_admission_quota_drift_total",
-            "Pods and claims that were found without having been charged.",
+            "Pods and claims that were found without a charge.",
             registry=registry,
         )
         self._expired = Counter(
             "gpu_admission_quota_expired_charges_total",
-            "Charges that were given up because what they were for does not exist.",
+            "Charges that were dropped because their object does not exist.",
             registry=registry,
         )
         self._amounts = _Amounts()
         registry.register(self._amounts)
 
     def count_drift(self, objects: int) -> None:
-        """Count pods and claims that were found without having been charged."""
+        """Count pods and claims that were found without a charge."""
         self._drift.inc(objects)
 
     def count_expired(self, charges: int) -> None:
-        """Count charges that were given up."""
+        """Count charges that were dropped."""
         self._expired.inc(charges)
 
     def show(self, namespace: str, quota: Quota, ledger: Ledger) -> None:
-        """Show what a namespace's limits are and what is taken of them."""
+        """Export the limits of a namespace and their usage."""
         self._amounts.rows[namespace] = tuple(_rows(quota, ledger))
 
     def forget(self, namespace: str | None = None) -> None:
-        """Show nothing of a namespace any more, or of any."""
+        """Drop the amounts of a namespace, or of all."""
         if namespace is None:
             self._amounts.rows = {}
         else:
@@ -183,10 +183,10 @@ class _Amounts(Collector):
         self.rows: dict[str, tuple[_Row, ...]] = {}
 
     def collect(self) -> Iterable[Metric]:
-        """The amounts as they were shown last."""
+        """The current amounts."""
         family = GaugeMetricFamily(
             "gpu_admission_quota",
-            "What the limits of GPUQuotas allow (hard) and what is taken of them (used, reserved): GPUs, bytes, devices.",
+            "Limits of GPUQuotas (hard) and their usage (used, reserved), in GPUs, bytes or devices.",
             None,
             ("namespace", "limit", "unit", "amount"),
         )
@@ -197,7 +197,7 @@ class _Amounts(Collector):
 
 
 def _rows(quota: Quota, ledger: Ledger) -> Iterator[_Row]:
-    """What is not counted yet is left out."""
+    """The amounts of each limit, without those that are not counted yet."""
     for limit in quota.limits:
         used, reserved = ledger.used(limit), ledger.reservations.total.get(limit.name, ZERO)
         for amount, value in (("hard", limit.hard), ("used", used), ("reserved", reserved)):

@@ -1,4 +1,4 @@
-"""The status of the GPUAdmissionPolicy: whether it holds, why not, and what the last audit found."""
+"""The status of the GPUAdmissionPolicy: whether it is in use, problems, and the last audit."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 __all__ = ["ACCEPTED", "PolicyStatus"]
 
 ACCEPTED = "Accepted"
-"""The type of the condition."""
+"""The type of our condition."""
 
 _POLICY = RESOURCES["GPUAdmissionPolicy"]
 _NAME = "default"
 _MOST_PROBLEMS = 20
 _LONGEST_PROBLEM = 1000
-"""Characters; a message of `_MOST_PROBLEMS` such fits into a condition, which takes 32768."""
+"""Characters; `_MOST_PROBLEMS` of this length fit into a condition, which allows 32768."""
 
 _INSTEAD = (
     "Until this is put right, each replica keeps the settings that it accepted last, and one that starts has the "
     "built-in defaults"
 )
-"""True of every replica, so that one which takes the lead has nothing else to write."""
+"""The same text for every replica, so that a new leader does not write a different one."""
 
 
 class PolicyStatus:
-    """Writes what became of the stored settings into their status, when that is something else than stands there."""
+    """Writes the status of the stored settings if it changes."""
 
     def __init__(
         self,
@@ -54,9 +54,8 @@ class PolicyStatus:
 
         Args:
             client: Talks to the API server.
-            settings: Judges the settings.
-            audit_summary: What the last audit found, as `status.audit` of the CRD has it; None before the first one,
-                and then what is stored stays.
+            settings: Validates the settings.
+            audit_summary: Returns `status.audit` of the last audit; None before the first one, which keeps the old.
             clockwork: The time of day.
         """
         self._client = client
@@ -65,7 +64,7 @@ class PolicyStatus:
         self._clockwork = clockwork
 
     async def round(self) -> None:
-        """Write the status where it is to be another; a write that comes too late is left to the next round.
+        """Write the status if it changes; after a conflict, the next round tries again.
 
         Raises:
             ClusterError: The API server refused, or did not answer.
@@ -74,7 +73,7 @@ class PolicyStatus:
         if not isinstance(state.stored, dict) or not self._change(state, state.stored):
             return
         try:
-            # What the view shows can be behind: of our own last write, or of newer settings, which are not judged yet.
+            # The view may not show our own last write yet, or newer settings, which are not validated yet.
             stored: Object = await self._client.get(_POLICY.path(name=_NAME))
             change = self._change(state, stored)
             if change and _identity(stored) == _identity(state.stored):
@@ -89,20 +88,20 @@ class PolicyStatus:
         await self._client.patch(path, {"metadata": guard, "status": change}, FIELD_MANAGER, content_type=MERGE_PATCH)
 
     def _change(self, state: SettingsState, stored: Object) -> dict[str, Any]:
-        """The merge patch that makes the status of an object what it is to be; empty where it is that."""
+        """The merge patch to the wanted status; empty if nothing changes."""
         before = stored.get("status")
         status = before if isinstance(before, dict) else {}
         audit = self._audit_summary()
         wanted = {
             **status,
-            "observedGeneration": _observed(state),
+            "observedGeneration": _generation(state),
             "conditions": _conditions(status.get("conditions"), state, self._clockwork.now()),
             **({} if audit is None else {"audit": dict(audit)}),
         }
         return _merge_patch(status, wanted)
 
 
-def _observed(state: SettingsState) -> int:
+def _generation(state: SettingsState) -> int:
     return generation_of(state.stored) if isinstance(state.stored, dict) else 0
 
 
@@ -111,7 +110,7 @@ def _identity(stored: Object) -> tuple[Any, int]:
 
 
 def _conditions(before: Any, state: SettingsState, now: datetime) -> list[Any]:
-    """The conditions with ours as it is to be; its time is that of the last change between True and False."""
+    """The conditions with ours in its new state."""
     condition = {
         "type": ACCEPTED,
         "status": "False" if state.problems else "True",
@@ -119,20 +118,20 @@ def _conditions(before: Any, state: SettingsState, now: datetime) -> list[Any]:
         "message": _message(state),
     }
     listed = before if isinstance(before, list) else []
-    return with_conditions(listed, [condition], _observed(state), rfc3339(now))
+    return with_conditions(listed, [condition], _generation(state), rfc3339(now))
 
 
 def _message(state: SettingsState) -> str:
-    told = state.problems or state.remarks
-    lines = [f"{path}: {said}"[:_LONGEST_PROBLEM] for path, said in told[:_MOST_PROBLEMS]]
-    if len(told) > _MOST_PROBLEMS:
-        lines.append(f"And {len(told) - _MOST_PROBLEMS} more; gpu-admission review shows them all")
+    remarks = state.problems or state.remarks
+    lines = [f"{path}: {said}"[:_LONGEST_PROBLEM] for path, said in remarks[:_MOST_PROBLEMS]]
+    if len(remarks) > _MOST_PROBLEMS:
+        lines.append(f"And {len(remarks) - _MOST_PROBLEMS} more; gpu-admission review shows them all")
     sentences = [*lines, _INSTEAD] if state.problems else ["These settings are in use", *lines]
     return " ".join(f"{sentence}." for sentence in sentences)
 
 
 def _merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON Merge Patch (RFC 7386) that makes one mapping of another."""
+    """The JSON Merge Patch (RFC 7386) from one mapping to another."""
     patch: dict[str, Any] = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)

@@ -29,41 +29,41 @@ __all__ = ["Basis", "Count", "Kept"]
 
 @dataclass
 class Count:
-    """One count of a namespace, perhaps made several times of newer and newer ledgers; the last time tells."""
+    """One count of a namespace; may run several times on newer ledgers, and the last run counts."""
 
     both: Both
     terms: Terms
     counter: Counter
     conditions: Sequence[Object]
-    """Those beside Ready."""
+    """The conditions beside Ready."""
     time: str
     """Now, in RFC 3339."""
     gone: Callable[[Iterable[OpenCharge]], Collection[str]]
-    """The uids of those charges whose objects came and went."""
+    """Returns the UIDs of those charges whose objects were created and deleted."""
     known: Collection[str] | None
-    """The uids that were counted the last time; None where nothing was."""
+    """The UIDs of the last count; None before the first."""
     foreign: Versions | None = None
-    """Versions that are newer than those of lists by quorum which were read after them: no history of this API server
-    has them, so a ledger that rests on them rests on nothing."""
+    """Versions newer than later lists by quorum: they are not from this API server's history, so the ledger that has
+    them is not valid."""
     began_anew: bool = False
-    """Whether such versions were met, now or before."""
+    """True if such versions were found, now or before."""
 
     is_behind: bool = field(default=False, init=False)
-    """Whether the stored spec has other limits than those that were counted by."""
+    """True if the stored spec has other limits than those of this count."""
     outdated: bool = field(default=False, init=False)
-    """Whether the stored ledger rests on lists that are newer, or the versions of these cannot be compared."""
+    """True if the stored ledger has newer lists, or their versions cannot be compared."""
     ledger: Ledger = field(init=False)
-    """As it came out, or as it was where nothing could be made of it."""
+    """The result, or the old ledger if there is none."""
     uids: frozenset[str] = field(default=frozenset(), init=False)
-    """What was counted."""
+    """The UIDs of the counted objects."""
     uncharged: tuple[str, ...] = field(default=(), init=False)
-    """The names of what was found for the first time and has no charge."""
+    """The names of new objects without a charge."""
 
     def make(self, ledger: Ledger, quota: Quota, document: Object) -> Ledger:
-        """The ledger as counted; the same one where nothing needs to be written.
+        """The counted ledger; the same object if nothing needs to be written.
 
         Args:
-            ledger: That of a GPUQuota.
+            ledger: The ledger of the GPUQuota.
             quota: Its spec.
             document: The GPUQuota.
         """
@@ -95,7 +95,7 @@ class Count:
         return Snapshot(pods, claims, *self.both.versions(ledger.counted), gone, shares)
 
     def _note(self, snapshot: Snapshot, before: Ledger) -> None:
-        """Keep in mind what was counted, and what of it nobody has charged."""
+        """Record the counted objects, and those without a charge."""
         seen = {**snapshot.pods, **snapshot.claims}
         self.uids = frozenset(seen)
         if self.known is None:
@@ -111,19 +111,19 @@ class Count:
 
 @dataclass(frozen=True)
 class Basis:
-    """What a count rests on; as long as it is the same, nothing is left to do."""
+    """The input of a count; while it is the same, the count is not repeated."""
 
     document: Object
     both: Both
     gone: frozenset[str]
-    """The uids of charges whose objects came and went."""
+    """The UIDs of charges whose objects were created and deleted."""
     groups: Sequence[Object]
     """The PodGroups of the namespace."""
     facts: tuple[Any, ...]
     conditions: Sequence[Object]
 
     def is_like(self, other: Basis | None) -> bool:
-        """Whether a count that rests on this finds what one found that rests on the other."""
+        """True if a count has the same result with both."""
         return (
             other is not None
             and self.document is other.document
@@ -137,25 +137,25 @@ class Basis:
 
 @dataclass
 class Kept:
-    """What is kept in mind of a GPUQuota from one round to the next."""
+    """The state of a GPUQuota between two rounds."""
 
     uid: str
     spec: tuple[Object, Quota] | None = None
-    """The object that was read last, and what it says."""
+    """The last parsed object, and its quota."""
     counter: Counter = field(default_factory=Counter)
     known: frozenset[str] | None = None
-    """The uids that were counted last; None before the first count of this leader."""
+    """The UIDs of the last count; None before the first count of this leader."""
     began_anew: bool = False
     settled: Basis | None = None
-    """On what the last count rests that found nothing to write."""
+    """The input of the last count that had nothing to write."""
     ledger: Ledger = field(default_factory=Ledger)
-    """As counted last."""
+    """The last counted ledger."""
 
     def read(self, document: Object) -> Quota:
-        """What the spec of the object says, read once.
+        """The quota in the object's spec, parsed once.
 
         Raises:
-            QuotaError: it cannot be read.
+            QuotaError: The spec is invalid.
         """
         if self.spec is None or self.spec[0] is not document:
             self.spec = document, parse_quota(document)

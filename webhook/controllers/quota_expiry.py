@@ -1,4 +1,4 @@
-"""Expiry: charges whose object nobody has seen for a while are looked up, and given up where it does not exist."""
+"""Expiry of charges: objects not seen for a while are looked up; without one, the charge is dropped."""
 
 from __future__ import annotations
 
@@ -26,43 +26,42 @@ if TYPE_CHECKING:
 __all__ = ["Expiry"]
 
 _Charge = tuple[str, str]
-"""The uid of a charge and its time: that of a PodGroup is charged again with every pod."""
+"""The UID of a charge and its time; a PodGroup is charged again with every pod."""
 
 _UNSEEN_SECONDS = 120.0
-"""Longer than any request takes to store what was admitted, and than a watch takes to show it."""
+"""Longer than it takes to store an admitted object, and to show it in a watch."""
 _MOST_LOOKUPS = 32
-"""At once; the others have their turn in the next round."""
+"""Per round; the others follow in the next round."""
 
 
 class Expiry:
-    """For how long this leader has watched charges without seeing their objects.
+    """Records how long this leader has not seen the objects of charges.
 
-    No charge ends by the time that is written in it: clocks differ, and a leader that was just elected has seen nothing
-    yet.
+    The time written in a charge does not matter: clocks differ, and a new leader has seen no objects yet.
     """
 
     def __init__(self, client: APIClient, view: ClusterView, clock: Callable[[], float]) -> None:
-        """Args: whom to ask, what is known of PodGroups and their pods, and seconds that never go back."""
+        """`clock` returns monotonic seconds."""
         self._client = client
         self._view = view
         self._clock = clock
         self._since: dict[str, dict[_Charge, float]] = {}
 
     def forget(self, namespace: str | None = None) -> None:
-        """Have watched nothing so far, in a namespace or anywhere."""
+        """Start again, in a namespace or everywhere."""
         if namespace is None:
             self._since = {}
         else:
             self._since.pop(namespace, None)
 
     async def gone(self, namespace: str, charges: Iterable[OpenCharge]) -> list[OpenCharge]:
-        """The charges of a namespace that are for nothing.
+        """The charges of a namespace without an object that needs them.
 
-        Their objects do not exist, or are pods that hold no GPU, or PodGroups without a pod that waits for their claims.
+        The object does not exist, is a pod without GPUs, or a PodGroup without a pod that waits for its claims.
 
         Args:
-            namespace: Of the ledger.
-            charges: All that are left on it after everything was counted that can be seen.
+            namespace: The namespace of the ledger.
+            charges: All charges that remain after a count.
 
         Raises:
             ClusterError: The API server did not answer.
@@ -84,21 +83,21 @@ class Expiry:
         try:
             path = resource.path(namespace, charge.name)
         except ValueError:
-            return False  # whoever wrote this charge into the status, no object can be called so
+            return False  # a forged charge: no object can have this name
         try:
             found: Object = await self._client.get(path)
         except APIError as error:
             if error.not_found:
                 return False
             raise
-        # What no cache keeps is never counted, so a forged charge for it would stay for as long as it exists.
+        # An object that caches drop is never counted, so a forged charge for it would stay as long as the object.
         is_counted = trim_for(resource, Sharing())(found) is not None
         return is_counted and bool(lookup(found, ("metadata", "uid")) == charge.uid)
 
     def _is_awaited(self, namespace: str, charge: OpenCharge) -> bool:
-        """Whether a pod of a PodGroup is there, so that a claim may yet be made for it.
+        """True if a PodGroup has a pod, so that a claim may still be created for it.
 
-        The caches tell: after two minutes they show what was stored, and a claim that is made later is charged itself.
+        The caches suffice: after two minutes they show every stored pod, and a later claim is charged itself.
         """
         pods = self._view.list("Pod", namespace)
         groups = (pod_group(pod, namespace, self._view) for pod in (() if pods is UNKNOWN else pods))

@@ -1,4 +1,4 @@
-"""Lists: the pods and claims of a namespace that quotas are counted by, from the caches or by quorum."""
+"""The pods and claims of a namespace by which quotas are counted, from the caches or by quorum."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ if TYPE_CHECKING:
 __all__ = ["Both", "Listed", "Lists"]
 
 _HELD_SECONDS = 90.0
-"""For how long a list is used while the cache is older: API servers say where a quiet watch is about once a minute."""
+"""For how long a list is used while the cache is older; API servers send bookmarks about once a minute."""
 _COUNTED = {each.kind: each for each in watched_kinds(()) if each.kind in ("Pod", "ResourceClaim")}
 _MEASURED_BY = ("Node", "DeviceClass", "ResourceSlice")
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Objects of one kind in one namespace, as they were at one moment."""
+    """The objects of one kind in one namespace at one moment."""
 
     objects: Sequence[Object]
     version: str
     """The resourceVersion of the list; empty for a kind that the API server does not serve."""
 
     def shows_the_same(self, other: Listed) -> bool:
-        """Whether the very same objects are shown."""
+        """True if both have the identical objects."""
         return len(self.objects) == len(other.objects) and all(map(is_, self.objects, other.objects))
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Both lists of a namespace; they need not be of the same moment."""
+    """The two lists of a namespace, possibly of different moments."""
 
     pods: Listed
     claims: Listed
 
     def shows_the_same(self, other: Both) -> bool:
-        """Whether the very same objects are shown."""
+        """True if both have the identical objects."""
         return self.pods.shows_the_same(other.pods) and self.claims.shows_the_same(other.claims)
 
     def versions(self, counted: Versions | None) -> tuple[str, str]:
-        """The resourceVersions to count by; a kind that is not served is as it was counted last, if it ever was."""
+        """The resourceVersions of the lists; for a kind that is not served, the one counted last."""
         return self.pods.version, self.claims.version or ("1" if counted is None else counted.claims)
 
 
 class Lists:
-    """Where the lists of a namespace come from."""
+    """Provides the lists of a namespace."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Lists:
         stores: Callable[[], Mapping[str, Store]],
         clock: Callable[[], float],
     ) -> None:
-        """Args: whom to ask, what is known of the cluster, the caches by kind, and seconds that never go back."""
+        """`stores` returns the caches by kind, `clock` monotonic seconds."""
         self._client = client
         self._view = view
         self._stores = stores
@@ -78,14 +78,14 @@ class Lists:
         self._held: dict[str, tuple[float, Both]] = {}
 
     def forget(self, namespace: str | None = None) -> None:
-        """Hold no list any more, of a namespace or of any."""
+        """Drop the held lists of a namespace, or of all."""
         if namespace is None:
             self._held = {}
         else:
             self._held.pop(namespace, None)
 
     def unknown(self, namespace: str) -> str:
-        """Why nothing can be counted now, without a full stop; empty where it can."""
+        """Why nothing can be counted now, without a full stop; empty if it can."""
         missing = [kind for kind in _COUNTED if self._view.list(kind, namespace) is UNKNOWN]
         missing += [kind for kind in _MEASURED_BY if self._view.list(kind) is UNKNOWN]
         if not missing:
@@ -95,13 +95,13 @@ class Lists:
         return f"nothing is known of {missing[0]}s{because}"
 
     def gone(self, charges: Iterable[OpenCharge]) -> frozenset[str]:
-        """The uids of those charges whose objects the caches have seen come and go."""
+        """The UIDs of those charges whose objects the caches have seen deleted."""
         seen = [store.gone for store in self._stores().values() if store.gone is not None]
         return frozenset(charge.uid for charge in charges if any(charge.uid in gone for gone in seen))
 
     def now(self, namespace: str) -> Both:
-        """The lists of the caches, or those read last where these are newer. It is of one step of the loop."""
-        cached = Both(self._cached("Pod", namespace), self._cached("ResourceClaim", namespace))
+        """The lists of the caches, or those read last if they are newer."""
+        cached = Both(self._cached_list("Pod", namespace), self._cached_list("ResourceClaim", namespace))
         since, held = self._held.get(namespace, (0.0, cached))
         if held is not cached and self._clock() < since + _HELD_SECONDS:
             both = Both(_newer(held.pods, cached.pods), _newer(held.claims, cached.claims))
@@ -111,7 +111,7 @@ class Lists:
         return cached
 
     async def by_quorum(self, namespace: str) -> Both:
-        """Lists that are no older than anything that anybody has seen.
+        """The newest lists, by quorum.
 
         Raises:
             ClusterError: The API server did not answer, or stopped within a list.
@@ -120,7 +120,7 @@ class Lists:
         self._held[namespace] = self._clock(), both
         return both
 
-    def _cached(self, kind: str, namespace: str) -> Listed:
+    def _cached_list(self, kind: str, namespace: str) -> Listed:
         store = self._stores()[kind]
         return Listed(store.list(namespace), store.resource_version)
 

@@ -1,7 +1,7 @@
-"""The counting of quotas by the leader: what is used is found from what there is, and charges for it are closed.
+"""Counts quotas, by the leader: computes usage from the stored objects, and closes their charges.
 
-Whatever is charged was written before it was admitted, so this may be late, and never has to hurry but for a limit that
-is new. It writes through the ledger's writer, as charges are written, and only where something is to be another.
+Every charge was written before its object was admitted, so a count may be late; only a new limit needs one soon. Counts
+are written by the ledger's writer, as charges are, and only if something changes.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _QUOTA = RESOURCES["GPUQuota"]
 _AT_ONCE = 4
 _COUNT_SECONDS = 120.0
 _TRIES = 3
-"""With the lists of the caches; where the ledger rests on newer ones, with some by quorum; and where it rests on newer
-ones still, with some that were begun after that was seen: then no history of this API server has what is newer."""
+"""First with the lists of the caches. If the ledger has newer ones, with lists by quorum. If it has newer ones still, with
+lists that were started after that: then the newer versions are not from this API server's history."""
 _SHOWN = 5
 
 
 class QuotaRound:
-    """Counts every GPUQuota of the cluster of which something changed."""
+    """Counts every GPUQuota of the cluster whose input changed."""
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class QuotaRound:
         Args:
             client: Talks to the API server.
             view: The cluster.
-            settings: The choices of the administrator as they are now.
+            settings: Returns the administrator's current settings.
             writer: Writes ledgers.
-            stores: The caches that the view shows, by kind: which versions lists are of, no view tells.
-            metrics: Counts, and shows amounts.
+            stores: Returns the caches by kind, which know the versions of lists.
+            metrics: Exports counts and amounts.
             clockwork: Time.
         """
         self._client = client
@@ -97,17 +97,17 @@ class QuotaRound:
         self._kept: dict[str, Kept] = {}
 
     def forget(self) -> None:
-        """Forget everything: another replica leads now, and what it does is not seen here."""
+        """Forget everything, because another replica leads now."""
         self._kept = {}
         self._lists.forget()
         self._expiry.forget()
         self._metrics.forget()
 
     async def round(self) -> None:
-        """Look at every GPUQuota once.
+        """Count every GPUQuota once.
 
         Raises:
-            IncompleteRound: Some could not be counted, or nobody knows which there are.
+            IncompleteRound: Some could not be counted, or GPUQuotas are unknown.
         """
         listed = self._view.list("GPUQuota")
         if listed is UNKNOWN:
@@ -140,23 +140,23 @@ class QuotaRound:
             quota = kept.read(document)
         except QuotaError as error:
             self._metrics.forget(namespace)
-            await self._tell_unreadable(namespace, document, error)
+            await self._write_unreadable(namespace, document, error)
             return
         if why := self._lists.unknown(namespace):
-            await self._tell_not_counted(namespace, quota, document, why)
+            await self._write_not_counted(namespace, quota, document, why)
             return
         terms = Terms(quota, self._view, self._settings().quota)
         both = await self._lists.by_quorum(namespace) if kept.known is None else self._lists.now(namespace)
         gone = self._lists.gone(kept.ledger.reservations)
         groups = self._view.list(POD_GROUP, namespace)
         groups = () if groups is UNKNOWN else groups
-        basis = Basis(document, both, gone, groups, terms.facts, self._enforced(namespace))
+        basis = Basis(document, both, gone, groups, terms.facts, self._enforced_condition(namespace))
         if not basis.is_like(kept.settled):
             await self._count(namespace, kept, terms, basis)
         await self._expire(namespace, kept)
 
     def _keep(self, namespace: str, document: Object) -> Kept:
-        """What is kept in mind; nothing of an object of the same name before."""
+        """The state between rounds; empty for a new object with the name of an old one."""
         uid = lookup(document, ("metadata", "uid"))
         if namespace in self._kept and self._kept[namespace].uid != uid:
             self._forget(namespace)
@@ -169,7 +169,7 @@ class QuotaRound:
         self._metrics.forget(namespace)
 
     async def _count(self, namespace: str, kept: Kept, terms: Terms, basis: Basis) -> None:
-        """Count, by newer lists where the ledger rests on newer ones."""
+        """Count, with newer lists if the ledger has newer ones."""
         both, foreign = basis.both, None
         for attempt in range(_TRIES):
             if attempt:
@@ -186,8 +186,8 @@ class QuotaRound:
                 kept.began_anew,
             )
             before = Ledger.read(basis.document)
-            made = await run_spread(partial(count.make, before, terms.quota, basis.document), _COUNT_SECONDS)
-            is_written = made is not before
+            after = await run_spread(partial(count.make, before, terms.quota, basis.document), _COUNT_SECONDS)
+            is_written = after is not before
             if is_written and await self._writer.change(namespace, count.make) is None:
                 self._forget(namespace)
                 return
@@ -199,7 +199,7 @@ class QuotaRound:
         raise IncompleteRound("its status rests on lists that are newer than those that the API server gives")
 
     def _take(self, namespace: str, kept: Kept, count: Count) -> None:
-        """Keep in mind what was counted, and tell what was found."""
+        """Keep the result of a count, and report uncharged objects."""
         if count.is_behind:
             return
         if count.began_anew and not kept.began_anew:
@@ -220,30 +220,30 @@ class QuotaRound:
             )
 
     async def _expire(self, namespace: str, kept: Kept) -> None:
-        """Give up charges whose object does not exist."""
+        """Drop charges whose object does not exist."""
         gone = await self._expiry.gone(namespace, kept.ledger.reservations)
         if not gone:
             return
         await self._writer.change(namespace, partial(_without, gone))
         self._metrics.count_expired(len(gone))
         _logger.info(
-            "gave up %d charges for what does not exist",
+            "dropped %d charges whose objects do not exist",
             len(gone),
             extra={"fields": {"namespace": namespace, "first": f"{gone[0].kind} {gone[0].name}"}},
         )
 
-    async def _tell_not_counted(self, namespace: str, quota: Quota, document: Object, why: str) -> None:
-        """Say that nothing is counted now; what was counted last, and every charge since, holds."""
+    async def _write_not_counted(self, namespace: str, quota: Quota, document: Object, why: str) -> None:
+        """Write that nothing is counted now; the last count and every charge since stay valid."""
         ledger = Ledger.read(document)
         self._metrics.show(namespace, quota, ledger)
-        make = partial(_telling, (not_counted(why), *self._enforced(namespace)), self._time())
+        make = partial(_with_conditions, (not_counted(why), *self._enforced_condition(namespace)), self._time())
         if make(ledger, quota, document) is not ledger:
             await self._writer.change(namespace, make)
 
-    async def _tell_unreadable(self, namespace: str, document: Object, error: QuotaError) -> None:
-        """Say that the spec cannot be read, and leave all else of the status as it is."""
+    async def _write_unreadable(self, namespace: str, document: Object, error: QuotaError) -> None:
+        """Write that the spec is invalid, and leave the rest of the status as it is."""
         before = Ledger.read(document).conditions
-        wanted = (unreadable(error), *self._enforced(namespace))
+        wanted = (unreadable(error), *self._enforced_condition(namespace))
         conditions = with_conditions(before, wanted, generation_of(document), self._time())
         if conditions == list(before):
             return
@@ -253,12 +253,12 @@ class QuotaRound:
         try:
             await self._client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH)
         except APIError as refusal:
-            # Gone, or changed since: what is right then, the next round finds.
+            # If it was deleted or changed since, the next round decides again.
             if not (refusal.not_found or refusal.conflict):
                 raise
 
-    def _enforced(self, namespace: str) -> tuple[Object, ...]:
-        """The condition Enforced; none while nobody knows the namespace, and then the one that is stored stays."""
+    def _enforced_condition(self, namespace: str) -> tuple[Object, ...]:
+        """The condition Enforced; empty if the namespace is unknown, which keeps the stored one."""
         if self._view.get("Namespace", namespace) is UNKNOWN:
             return ()
         return (enforced(namespace, self._exempt(namespace), is_enforced=is_enforced(namespace, self._view)),)
@@ -271,7 +271,7 @@ class QuotaRound:
 
 
 def _without(gone: Sequence[OpenCharge], ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
-    """The ledger without these charges, but for those that something was charged with since."""
+    """The ledger without these charges, except those that were charged again since."""
     for charge in gone:
         found = ledger.reservations.get(charge.uid)
         if found is not None and found.time == charge.time:
@@ -279,6 +279,8 @@ def _without(gone: Sequence[OpenCharge], ledger: Ledger, _quota: Quota, _documen
     return ledger
 
 
-def _telling(conditions: Sequence[Object], time: str, ledger: Ledger, _quota: Quota, document: Object) -> Ledger:
+def _with_conditions(
+    conditions: Sequence[Object], time: str, ledger: Ledger, _quota: Quota, document: Object
+) -> Ledger:
     after = tuple(with_conditions(ledger.conditions, conditions, generation_of(document), time))
     return ledger if after == ledger.conditions else replace(ledger, conditions=after)

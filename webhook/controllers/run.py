@@ -1,4 +1,4 @@
-"""Periodic tasks: what the leader does again and again, each at its own pace; none of them ends by itself."""
+"""Periodic tasks of the leader, each with its own period; none of them ends by itself."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _FIRST_RETRY = 1.0
 _LONGEST_RETRY = 300.0
 
 
-class IncompleteRound(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
-    """A round that could not do all of its work; the rest is tried again. Its text says what is left, and why."""
+class IncompleteRound(Exception):  # noqa: N818 - the name is a statement
+    """A round could not finish, and the rest is tried again; the text says what is left, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
-    """Something to be done every so often."""
+    """A task that is repeated."""
 
     name: str
     """For logs and metrics: `templates-repair`."""
     round: Callable[[], Awaitable[None]]
-    """Does it once; what it raises is counted, is logged if it is something new, and the next round comes sooner."""
+    """Does it once. Errors are counted, and logged if they are new; then the next round starts sooner."""
     every: float
-    """Seconds from the end of a round to the beginning of the next."""
+    """Seconds from the end of a round to the start of the next."""
     limit: float = 600.0
-    """Seconds after which a round is cut off and counts as failed."""
+    """Seconds after which a round is cancelled and counts as failed."""
 
 
 async def run_tasks(
@@ -47,12 +47,12 @@ async def run_tasks(
     *,
     clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
 ) -> None:
-    """Do all tasks, the first round of each at once, until cancelled; then come back when all have ended.
+    """Run all tasks until cancelled; the first round of each starts at once.
 
     Args:
-        tasks: What to do; names are unique.
+        tasks: The tasks, with unique names.
         metrics: Counts rounds by task.
-        clockwork: Time and chance.
+        clockwork: Time and randomness.
     """
     async with asyncio.TaskGroup() as group:
         for task in tasks:
@@ -64,20 +64,20 @@ async def _repeat(task: PeriodicTask, metrics: ControllerMetrics, clockwork: Clo
     while True:
         trouble = await _round(task, trouble, metrics, clockwork)
         failures = failures + 1 if trouble else 0
-        # A failed round is not what sets the pace: the trouble of a moment should not cost a whole period.
+        # After a failure the next round starts sooner, so that a short outage does not cost a whole period.
         retry = min(_FIRST_RETRY * 2 ** min(failures - 1, 32), _LONGEST_RETRY) if failures else task.every
         await clockwork.sleep(clockwork.with_jitter(min(retry, task.every)))
 
 
 async def _round(task: PeriodicTask, before: str, metrics: ControllerMetrics, clockwork: Clockwork) -> str:
-    """Do a task once; what went wrong, or an empty text. `before` is what went wrong the last time, which is logged once."""
+    """Do a task once; returns the error or an empty text. The same error as `before` is not logged."""
     began = clockwork.clock()
     try:
         async with asyncio.timeout(task.limit) as limit:
             await task.round()
     except Exception as error:
         trouble = f"was cut off after {task.limit:g} seconds" if limit.expired() else f"failed: {error}"
-        # A trace is for mistakes of ours.
+        # Only defects are logged with a traceback.
         trace = None if limit.expired() or isinstance(error, ClusterError | IncompleteRound) else error
         _logger.log(logging.DEBUG if trouble == before else logging.ERROR, "%s %s", task.name, trouble, exc_info=trace)
         metrics.count_round(task.name, "failed", clockwork.clock() - began)

@@ -1,4 +1,4 @@
-"""Upkeep of templates by the leader: what is missing is made again, and what nobody needs is swept."""
+"""Upkeep of templates by the leader: missing ones are created again, unused ones are deleted."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _POD = RESOURCES["Pod"]
 _POD_GROUP = RESOURCES["PodGroup"]
 _CREATE_SECONDS = "30s"
 _COMPUTE_SECONDS = 120.0
-"""For one step, aside from the event loop; in a large cluster it takes a second."""
+"""For one step in a thread; it takes a second in a large cluster."""
 
 
 class TemplateRepair:
-    """Makes the templates again that converted pods wait for: somebody deleted them, or restored pods from a backup."""
+    """Creates missing templates of converted pods: they were deleted, or pods came from a backup."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class TemplateRepair:
         *,
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
     ) -> None:
-        """Args: who creates, what to look at, the choices of the administrator as they are now, what counts, time."""
+        """`settings` returns the administrator's current settings."""
         self._keeper = keeper
         self._view = view
         self._settings = settings
@@ -66,19 +66,21 @@ class TemplateRepair:
         self._clockwork = clockwork
 
     async def round(self) -> None:
-        """Make every template that is missing.
+        """Create every missing template.
 
         Raises:
-            IncompleteRound: Some could not be made, or nobody knows which there are.
+            IncompleteRound: Some could not be created, or pods are unknown.
         """
-        find = partial(missing_templates, _known("Pod", self._view), self._view, self._settings())
+        find = partial(missing_templates, _known_objects("Pod", self._view), self._view, self._settings())
         missing = await run_spread(find, _COMPUTE_SECONDS)
-        problems = [problem for template in missing if (problem := await self._make(template))]
-        _complete(problems, f"{len(problems)} of {len(missing)} missing ResourceClaimTemplates could not be made again")
+        problems = [problem for template in missing if (problem := await self._create(template))]
+        _raise_first(
+            problems, f"{len(problems)} of {len(missing)} missing ResourceClaimTemplates could not be created again"
+        )
 
-    async def _make(self, template: Template) -> str:
-        """Make one; what went wrong, or an empty text."""
-        # That it was seen a moment ago is no reason to believe that it is there.
+    async def _create(self, template: Template) -> str:
+        """Create a template; returns the problem or an empty text."""
+        # The keeper may remember a template that was deleted since.
         self._keeper.forget(template)
         try:
             deadline = Deadline.start(self._clockwork.clock, _CREATE_SECONDS)
@@ -87,17 +89,17 @@ class TemplateRepair:
             return f"{template.namespace}/{template.name}: {str(error) or 'the API server has not answered in time'}"
         if foreign:
             self._metrics.count_template("foreign")
-            return f"{template.namespace}/{template.name} exists with another spec; delete it, and it is made again"
+            return f"{template.namespace}/{template.name} exists with another spec; delete it to have it created again"
         self._metrics.count_template("repaired")
         fields = {"namespace": template.namespace, "template": template.name}
         _logger.warning(
-            "a ResourceClaimTemplate that pods wait for was missing and is made again", extra={"fields": fields}
+            "a ResourceClaimTemplate that pods wait for was missing and is created again", extra={"fields": fields}
         )
         return ""
 
 
 class TemplateSweep:
-    """Deletes templates of ours that nobody has needed for a while, and nothing else."""
+    """Deletes our own templates that were unused for a while."""
 
     def __init__(
         self,
@@ -113,11 +115,11 @@ class TemplateSweep:
 
         Args:
             client: Talks to the API server.
-            view: The cluster; what it shows is checked with the API server before anything is deleted.
-            settings: The choices of the administrator as they are now; they decide what workloads will need.
+            view: The cluster; checked with the API server before anything is deleted.
+            settings: Returns the administrator's current settings, which decide what workloads need.
             metrics: Counts.
-            grace: For how long a template is kept that nobody needs.
-            clockwork: Time and chance.
+            grace: For how long an unused template is kept.
+            clockwork: Time and randomness.
 
         Raises:
             ValueError: The grace is so short that a replica could rely on a template without having seen the mark.
@@ -132,15 +134,15 @@ class TemplateSweep:
         self._clockwork = clockwork
 
     async def round(self) -> None:
-        """Mark what nobody needs, take marks off what somebody needs again, delete what was marked long enough.
+        """Mark unused templates, unmark used ones, and delete those that were marked long enough.
 
         Raises:
-            IncompleteRound: Some could not be dealt with, or nobody knows which there are.
+            IncompleteRound: Some could not be processed, or templates or pods are unknown.
         """
-        users = (*_known(_POD.kind, self._view), *_known(_POD_GROUP.kind, self._view))
+        users = (*_known_objects(_POD.kind, self._view), *_known_objects(_POD_GROUP.kind, self._view))
         used = await run_spread(partial(used_by_pods, users), _COMPUTE_SECONDS)
-        # What two reads of the clock would decide differently is decided once.
-        now, templates = self._clockwork.now(), _known(_TEMPLATE.kind, self._view)
+        # One time for all templates of the round.
+        now, templates = self._clockwork.now(), _known_objects(_TEMPLATE.kind, self._view)
         steps = await run_spread(partial(next_steps, templates, used, now, self._grace), _COMPUTE_SECONDS)
         problems = []
         for namespace, group in groupby(sorted(steps, key=lambda item: _key(item[0])), lambda item: _key(item[0])[0]):
@@ -149,10 +151,10 @@ class TemplateSweep:
                 problems += await self._sweep(namespace, todo, used)
             except ClusterError as error:
                 problems.append(f"namespace {namespace}: {error}")
-        _complete(problems, "some ResourceClaimTemplates could not be swept")
+        _raise_first(problems, "some ResourceClaimTemplates could not be swept")
 
     async def _sweep(self, namespace: str, todo: Iterable[tuple[Object, Step]], used: Collection[Key]) -> list[str]:
-        """Do what is to be done in one namespace; what went wrong."""
+        """Process the templates of one namespace; returns the problems."""
         todo = list(todo)
         if any(step == "delete" for _, step in todo):
             used = await self._used_now(namespace)
@@ -161,13 +163,13 @@ class TemplateSweep:
             try:
                 await self._treat(_key(template), used)
             except ClusterError as error:
-                # Gone, or changed under our hands: what is right then, the next round finds.
+                # If it was deleted or changed meanwhile, the next round decides again.
                 if not (isinstance(error, APIError) and (error.not_found or error.conflict)):
                     problems.append(f"{namespace}/{name_of(template)}: {error}")
         return problems
 
     async def _used_now(self, namespace: str) -> set[Key]:
-        """What pods and workloads need according to the API server, rather than to a view that may be behind."""
+        """The templates that pods and workloads use, by the API server: the view may be outdated."""
         pods = await list_all(self._client, _POD, namespace)
         used = set(await run_spread(partial(used_by_pods, pods), _COMPUTE_SECONDS))
         for resource in (_POD_GROUP, *await workload_resources(self._client, self._settings())):
@@ -176,16 +178,16 @@ class TemplateSweep:
                     if resource is _POD_GROUP:
                         used |= used_by_pods(page)
                         continue
-                    # Each is reviewed, which takes a thousand of them half a second.
+                    # Each workload is reviewed: half a second for a thousand of them.
                     find = partial(needed_by_workloads, page, self._view, self._settings())
                     used |= await run_spread(find, _COMPUTE_SECONDS)
             except APIError as error:
-                if not error.not_found:  # nobody has installed the kind
+                if not error.not_found:  # the kind is not installed
                     raise
         return used
 
     async def _treat(self, key: Key, used: Collection[Key]) -> None:
-        """Do to a template what is right for it as it is stored now; every write fails if it changes meanwhile."""
+        """Mark, unmark or delete a template by its stored state; a write fails if that changes."""
         namespace, name = key
         path = _TEMPLATE.path(namespace, name)
         stored: Object = await self._client.get(path)
@@ -208,15 +210,15 @@ class TemplateSweep:
         self._metrics.count_template(f"{step}ed")
 
 
-def _known(kind: str, view: ClusterView) -> Sequence[Object]:
+def _known_objects(kind: str, view: ClusterView) -> Sequence[Object]:
     objects = view.list(kind)
     if objects is UNKNOWN:
         raise IncompleteRound(f"nothing is known of {kind}s yet, so nothing is done to templates")
     return objects
 
 
-def _complete(problems: list[str], what: str) -> None:
-    """Raise with the first of the problems, if there are any, and how many more there are."""
+def _raise_first(problems: list[str], what: str) -> None:
+    """Raises IncompleteRound with the first problem, if any, and the number of others."""
     if problems:
         more = f"; and {len(problems) - 1} more" if len(problems) > 1 else ""
         raise IncompleteRound(f"{what}: {problems[0]}{more}")

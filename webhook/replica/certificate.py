@@ -1,4 +1,4 @@
-"""The serving certificate of a replica: kept with the other replicas in a Secret, or in files by somebody else."""
+"""The serving certificate of a replica: shared with other replicas in a Secret, or read from files."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ __all__ = ["CertificateInFiles", "CertificateInSecret", "CertificateSource"]
 
 
 class CertificateSource(Protocol):
-    """Where a replica gets its certificate from, and what looks after it."""
+    """Provides the certificate of a replica, and maintains it."""
 
     async def obtain(self) -> ServingCertificate:
-        """Wait until there is one to serve.
+        """Wait for a certificate to serve.
 
         Raises:
-            CannotServe: There is none that can be served, or the client CAs cannot be used.
+            CannotServe: The certificate or the client CAs cannot be used.
         """
         ...
 
     async def look(self) -> object:
-        """Look after it once, from when on it is served; whatever goes wrong is for the next time."""
+        """Maintain the certificate once; failures are retried by the next call."""
         ...
 
     async def run(self) -> NoReturn:
-        """Look after it for ever."""
+        """Maintain the certificate until cancelled."""
         ...
 
     def problem(self) -> str:
-        """Why API servers would refuse what is served; empty when they would not."""
+        """Why API servers would refuse the serving certificate; empty if they would not."""
         ...
 
 
@@ -58,7 +58,7 @@ class CertificateInSecret:
         self.problem = certificates.problem
 
     async def obtain(self) -> ServingCertificate:
-        """Make it, where no replica has."""
+        """Create the certificate unless another replica has."""
         client_ca = client_ca_of(self._config)
         pair = await self._certificates.obtain()
         try:
@@ -70,13 +70,13 @@ class CertificateInSecret:
 
 
 class CertificateInFiles:
-    """A certificate that somebody else issues, whose authority somebody else publishes."""
+    """A certificate that is issued and published by another program, for example cert-manager."""
 
     def __init__(self, files: KeyPairFiles, bundles: CABundles, config: ReplicaConfig, clockwork: Clockwork) -> None:
         """Read the files.
 
         Raises:
-            CannotServe: They hold nothing that can be served, or the client CAs cannot be used.
+            CannotServe: The files or the client CAs cannot be used.
         """
         try:
             self._certificate = certificate_of(files, client_ca_of(config), now=clockwork.now)
@@ -87,5 +87,5 @@ class CertificateInFiles:
         self.run, self.look, self.problem = check.run, check.look, check.problem
 
     async def obtain(self) -> ServingCertificate:
-        """What the files held; the watcher that comes with it brings what they hold later."""
+        """The certificate in the files; its watcher loads later changes."""
         return self._certificate

@@ -1,4 +1,4 @@
-"""ReplicaConfig: how one replica runs, and under which names it and its kind are known in the cluster."""
+"""ReplicaConfig: how one replica runs, and the names of its objects in the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["LEASE", "NAMESPACE", "SECRET", "ReplicaConfig"]
 
 NAMESPACE = "gpu-admission"
-"""Where `deploy/` installs the service."""
+"""The namespace in which `deploy/` installs the service."""
 SERVICE = "gpu-admission"
 LEASE = "gpu-admission"
 SECRET = "gpu-admission-certificates"  # noqa: S105 - a name, and no secret
@@ -26,17 +26,17 @@ class ReplicaConfig(ListenConfig):
     """How to run one replica."""
 
     namespace: str = NAMESPACE
-    """Where the Lease, the Secret and the Service are."""
+    """The namespace of the Lease, the Secret and the Service."""
     host_name: str = field(default_factory=socket.gethostname)
-    """What this replica is called by others, in the Lease: the name of its pod."""
+    """The name of this replica in the Lease: the name of its pod."""
     url: str = ""
-    """Where API servers are to call this replica, `https://host:port`; empty where they call the Service."""
+    """The URL at which API servers call this replica, `https://host:port`; empty if they call the Service."""
     certificate: KeyPairFiles | None = None
-    """Files that somebody else keeps up to date, cert-manager for example; None for certificates of our own."""
+    """Files that another program keeps up to date, for example cert-manager; None for our own certificates."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The DNS name or IP address under which API servers know this replica."""
+        """The DNS name or IP address at which API servers call this replica."""
         if self.url:
             return (urlsplit(self.url).hostname or "",)
         return (f"{SERVICE}.{self.namespace}.svc",)

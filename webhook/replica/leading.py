@@ -1,4 +1,4 @@
-"""What the leader does for all replicas, and how often."""
+"""The tasks of the leader, and their periods."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _STATUS_SECONDS = 5.0
 _REPAIR_SECONDS = 30.0
 _SWEEP_SECONDS = 600.0
 _GRACE = timedelta(hours=1)
-"""For how long a template stays that nothing needs: a Job that is created again within the hour finds it there."""
+"""For how long an unused template is kept, so that a Job that is created again within the hour finds it."""
 _AUDIT_SECONDS = 600.0
 _QUOTA_SECONDS = 1.0
 
 
 class Leading:
-    """The tasks of a replica for as long as it leads."""
+    """The tasks of a replica while it leads."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class Leading:
         Args:
             client: Talks to the API server.
             view: The cluster.
-            settings: The choices of the administrator as they are now.
-            keeper: Makes templates.
-            ledger: Writes the ledgers of quotas, for reviews as well.
-            sync: Keeps the caches that the view shows.
-            registry: Where metrics go.
+            settings: The administrator's current settings.
+            keeper: Creates templates.
+            ledger: Writes the ledgers of quotas; reviews use the same one.
+            sync: Keeps the caches of the view.
+            registry: Exports metrics.
         """
         self.metrics = ControllerMetrics(registry)
         self._audit = AuditRound(client, view, settings)
@@ -80,10 +80,10 @@ class Leading:
         )
 
     async def run(self) -> None:
-        """Do all of them until cancelled."""
+        """Run all tasks until cancelled."""
         try:
             await run_tasks(self._tasks, self.metrics)
         finally:
-            # Whoever leads next tells what it finds; two replicas would tell it twice.
+            # The next leader exports these metrics; otherwise two replicas would.
             self._audit.forget()
             self._quotas.forget()

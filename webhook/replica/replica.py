@@ -1,4 +1,4 @@
-"""The replica: watches, certificate, controllers and webhook, started and stopped in the order that loses nothing."""
+"""One replica: watches, certificate, controllers and webhook, and the order of their start and stop."""
 
 from __future__ import annotations
 
@@ -51,24 +51,24 @@ __all__ = ["Background", "Replica"]
 
 _CATCH_UP_SECONDS = 5.0
 _FOLLOW_SECONDS = 1.0
-"""How often it is seen that settings name other namespaces of the GPU Operator."""
+"""How often the settings are checked for changed namespaces of the GPU Operator."""
 
 _logger = logging.getLogger("gpu_admission.replica")
 
 
 class Replica:
-    """One replica in a running cluster. Any number of them share a Lease, a Secret and two webhook configurations."""
+    """One replica; all replicas share a Lease, a Secret and two webhook configurations."""
 
     def __init__(self, client: APIClient, config: ReplicaConfig, *, rotation: RotationPolicy | None = None) -> None:
-        """Put everything together; nothing is asked and nothing listens yet.
+        """Sends no request and does not listen yet.
 
         Args:
-            client: Talks to the API server; it is closed with the replica.
+            client: Talks to the API server; closed with the replica.
             config: How to run.
-            rotation: How certificates of our own rotate; for the names of `config`, if not given.
+            rotation: How our own certificates rotate; by default for the names of `config`.
 
         Raises:
-            CannotServe: The files of the certificate hold nothing that can be served.
+            CannotServe: The certificate files cannot be used.
         """
         self._client = client
         self._metrics = metrics = Metrics()
@@ -101,21 +101,21 @@ class Replica:
         self._background = Background()
         self._election: asyncio.Task[None] | None = None
         self._serving: ServingCertificate | None = None
-        checks = [sync.reason, self._certificate.problem, self._expired]
+        checks = [sync.reason, self._certificate.problem, self._expiry_problem]
         notes = [callers.notes, sync.notes, bundles.notes, self._settings.notes, self._notes, self._background.notes]
         self._listeners = Listeners(config, Readiness(checks, notes), metrics)
 
     async def start(self) -> Ready:
-        """Answer probes from the beginning, and reviews once the cluster was read.
+        """Answer probes at once, and reviews as soon as the cluster was read.
 
         Raises:
-            CannotServe: A port is taken or not allowed, or there is no certificate that can be served.
+            CannotServe: A port is in use or not allowed, or the certificate cannot be used.
         """
         await self._listeners.answer_probes()
         self._sync.start(self._operator_namespaces)
         certificate, _ = await asyncio.gather(self._certificate.obtain(), self._sync.wait_for_first())
         self._serving = certificate
-        # Settings are known now, and may name other namespaces.
+        # The settings are known now, and may name other namespaces.
         self._sync.watch_operators(self._operator_namespaces)
         await self._sync.wait_for_answers(_CATCH_UP_SECONDS)
         await asyncio.to_thread(warm, self._sync.view)
@@ -124,16 +124,16 @@ class Replica:
         ready = await self._listeners.answer_calls(self._app, certificate)
         for note in self._callers.notes():
             _logger.warning(note)
-        # Now that somebody answers, API servers are told where.
+        # The URL is published only now that the server answers.
         await self._certificate.look()
         self._background.begin("the upkeep of certificates", self._certificate.run())
         self._election = self._background.begin("the election", self._elector.run())
         return ready
 
     async def drain(self, hurry: asyncio.Event) -> None:
-        """Give the lease back, send callers elsewhere, and come back when the last call is answered and all is closed."""
+        """Release the lease, drain the listeners, and close everything after the last call was answered."""
         if self._election is not None:
-            # Another leads sooner than this one has drained; it goes on answering meanwhile.
+            # Another replica can lead before this one has drained; this one still answers calls.
             self._election.cancel()
         await self._listeners.drain(hurry)
         await self.close()
@@ -156,8 +156,8 @@ class Replica:
             self._sync.watch_operators(self._operator_namespaces)
             await asyncio.sleep(_FOLLOW_SECONDS)
 
-    def _expired(self) -> str:
-        """What no look would tell that cannot read the Secret."""
+    def _expiry_problem(self) -> str:
+        """Why the serving certificate is not valid now; found even if the Secret cannot be read."""
         return self._serving.problem() if self._serving else ""
 
     def _notes(self) -> list[str]:
@@ -181,30 +181,30 @@ def _certificate_source(
 
 
 class Background:
-    """Tasks that are not to end before they are told to; one that does is a mistake of ours, and told."""
+    """Tasks that run until they are cancelled; one that ends by itself is a defect, and is reported."""
 
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[Any]] = []
         self._ended: list[str] = []
 
     def begin(self, what: str, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run something; `what` names it in a sentence: `the election`."""
+        """Start a task; `what` names it in messages: `the election`."""
         task = asyncio.create_task(coroutine, name=what)
         task.add_done_callback(self._note)
         self._tasks.append(task)
         return task
 
     def notes(self) -> list[str]:
-        """What has ended by itself."""
+        """Notes about tasks that have ended by themselves."""
         return [
-            f"{what} has ended by a mistake of ours; restart this replica, and report its log" for what in self._ended
+            f"{what} has ended because of a defect; restart this replica, and report its log" for what in self._ended
         ]
 
     async def close(self) -> None:
-        """End everything, the last one first, and wait for each to have ended."""
+        """Cancel all tasks, the last one first, and wait for each to end."""
         while self._tasks:
             task = self._tasks.pop()
-            # Told twice, it would be interrupted in what it does on its way out.
+            # A second cancellation would interrupt its cleanup.
             if not task.cancelling():
                 task.cancel()
             await asyncio.wait([task])
