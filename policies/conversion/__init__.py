@@ -1,4 +1,4 @@
-"""Converts pods from extended resources to DRA claims, so that they hold the devices they would have held.
+"""Converts pods from extended resources to DRA claims for the devices that they would have held.
 
-`convert.convert` answers for one pod; `check.check` finds pods that escaped. docs/conversion.md is the page of design.
+`convert.convert` converts one pod; `check.check` finds pods that were not converted. docs/conversion.md has the design.
 """

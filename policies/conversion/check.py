@@ -1,4 +1,4 @@
-"""Finds pods that escaped: asked after all mutation, when what is there is what will be stored."""
+"""Finds pods that were not converted, after all mutating webhooks, as they will be stored."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 
-STILL_ASKS = rule(
+STILL_REQUESTS = rule(
     "GA320",
     "A converted pod must not request GPUs from the device plugin as well",
     default=Severity.DENY,
     why="""
-    The pod refers to the claim that conversion made and asks for the extended resource as well. It would get a second
-    set of devices from the device plugin, or stay Pending for want of one.""",
+    The pod refers to the claim that conversion made and requests the extended resource as well. It would get a second
+    set of devices from the device plugin, or stay Pending if there are none.""",
     remedy="find the webhook that changes pods after conversion.gpu-admission.io and let it run before",
     source="docs/conversion.md",
 )
@@ -41,7 +41,7 @@ ESCAPED = rule(
     default=Severity.DENY,
     why="""
     The pod would have been converted, but is not: a later webhook added the GPU resource, or the conversion webhook was
-    not asked. Where GPUs are handed out by DRA it would stay Pending.""",
+    not called. Where GPUs are handed out by DRA it would stay Pending.""",
     remedy="create the pod again; if it happens again, find the webhook that adds the resource",
     source="docs/conversion.md",
 )
@@ -50,9 +50,10 @@ ESCAPED = rule(
 def check(
     pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish, own: Pod | None = None
 ) -> Iterator[Finding]:
-    """What is wrong with a pod of a converting namespace that still asks the device plugin; arguments as for `convert`.
+    """Findings about a pod that still requests GPUs from the device plugin in a namespace that converts.
 
-    A pod that conversion leaves alone may ask; one that holds a claim of ours, or that conversion would change, may not.
+    A pod that conversion leaves alone may request them; one that holds a claim of ours, or that conversion would change,
+    may not. Arguments are those of `convert`.
     """
     if pod.past_scheduling:
         return
@@ -76,10 +77,10 @@ def check(
                 continue
             path = limit_path(container, resource)
             if uses_ours:
-                other = "goes by new names" if earlier is not None and earlier.classes else "holds a converted claim"
-                yield STILL_ASKS.finding(path, f"is asked of the device plugin, and the pod {other} as well")
+                other = "uses the new names" if earlier is not None and earlier.classes else "holds a converted claim"
+                yield STILL_REQUESTS.finding(path, f"is requested from the device plugin, and the pod {other} as well")
             else:
-                yield ESCAPED.finding(path, "is still asked of the device plugin; the pod has not been converted")
+                yield ESCAPED.finding(path, "is still requested from the device plugin; the pod has not been converted")
 
 
 SELECTS_AGAIN = rule(
@@ -95,6 +96,6 @@ SELECTS_AGAIN = rule(
 
 
 def _selects_again(pod: Pod) -> Iterator[Finding]:
-    """Conditions on GPU labels that somebody put into a pod after it was converted."""
+    """Findings about conditions on GPU labels that were added to a pod after it was converted."""
     for path, key in NodeConstraints.of(pod.spec).places():
         yield SELECTS_AGAIN.finding(path, f"{key} selects nodes by their GPUs, and this pod has been converted")

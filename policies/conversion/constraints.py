@@ -71,7 +71,7 @@ class NodeConstraints:
         yield from ((_SELECTOR / key, key) for key in self.node_selector)
         yield from ((path, expression["key"]) for path, expression in self._expressions())
 
-    def selected(self, key: str) -> Iterator[tuple[FieldPath, str]]:
+    def selected_values(self, key: str) -> Iterator[tuple[FieldPath, str]]:
         """The values that a label is required to have, with their places: by selector and by every `In`."""
         if key in self.node_selector:
             yield _SELECTOR / key, self.node_selector[key]

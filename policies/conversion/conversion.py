@@ -1,4 +1,4 @@
-"""Conversions: what is asked about a pod, and what converting it comes to."""
+"""Conversions: a pod that is to be converted, and the result of converting it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Conversion", "ConversionCandidate"]
 
 @dataclass(frozen=True, slots=True)
 class ConversionCandidate:
-    """A pod that asks for GPUs and is to be converted, for a strategy to answer."""
+    """A pod that requests GPUs and is to be converted by a strategy."""
 
     pod: Pod
     namespace: str
@@ -27,24 +27,24 @@ class ConversionCandidate:
     settings: GPUAdmissionPolicy
     record: ConversionRecord
     places: dict[str, FieldPath]
-    """Where each resource is first asked for."""
+    """The path at which each resource is first requested."""
     obstacles: tuple[Finding, ...]
-    """Why what the pod asks for cannot be told to a claim; `record` is incomplete then."""
+    """Why a claim cannot express what the pod requests; `record` is incomplete then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What converting a pod comes to."""
+    """The result of converting a pod."""
 
     obstacles: tuple[Finding, ...] = ()
-    """Why it cannot or must not be converted; the pod stays as it is unless one of them refuses it."""
+    """Why the pod cannot or must not be converted; it stays as it is unless one of them refuses it."""
     notices: tuple[Finding, ...] = ()
-    """What else there is to say about the pod."""
+    """Other findings about the pod."""
     edits: Editor | None = None
-    """The converted pod; None where there is nothing to convert."""
+    """The converted pod; None if there is nothing to convert."""
     template: Template | None = None
-    """The template that the converted pod refers to; None where it needs none."""
+    """The template that the converted pod refers to; None if it needs none."""
     record: ConversionRecord | None = None
-    """What a converted pod asked for; None where the pod is not converted."""
+    """What a converted pod requested; None if the pod is not converted."""
     repeated: bool = False
-    """Whether the pod was converted before; `edits` then only take out what was added since."""
+    """True if the pod was converted before; `edits` then only remove what was added since."""

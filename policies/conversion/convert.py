@@ -20,7 +20,7 @@ from policies.conversion.surroundings import class_problems, template_problems
 from policies.decision import Severity
 from policies.dra.resource_claims import LONGEST_SELECTOR
 from policies.dra.templates import selectors
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.defaults import container_defaults
 from policies.kubernetes.pods import SPEC
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.patch import Editor
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from policies.nvidia.wishes import Wish
     from policies.settings import GPUAdmissionPolicy
 
-__all__ = ["Conversion", "convert", "defaulted_by_limit_range"]
+__all__ = ["Conversion", "convert"]
 
 
 def convert(
@@ -82,10 +82,10 @@ def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmission
     strategy = strategy_of(namespace, view)
     if not places:
         edits = Editor(pod.document)
-        if strategy != "leave" and not defaulted_by_limit_range(pod, namespace, view):
+        if strategy != "leave" and not _has_gpu_default(pod, namespace, view):
             _remove_resources(pod, edits)
         return Conversion(edits=edits)
-    record, obstacles = _ask(pod, amounts, places, view, wish)
+    record, obstacles = _build_record(pod, amounts, places, view, wish)
     return STRATEGIES[strategy](ConversionCandidate(pod, namespace, view, settings, record, places, obstacles))
 
 
@@ -103,7 +103,7 @@ def _convert_again(pod: Pod, record: ConversionRecord, namespace: str, view: Clu
 
 
 def _places(pod: Pod, amounts: Amounts) -> dict[str, FieldPath]:
-    """Where each resource is first asked for, leaving out what is asked for zero times."""
+    """The path at which each resource is first requested, without resources that are requested zero times."""
     places: dict[str, FieldPath] = {}
     for container in pod.all_containers:
         for resource, count in amounts.of.get(container.name, {}).items():
@@ -112,10 +112,10 @@ def _places(pod: Pod, amounts: Amounts) -> dict[str, FieldPath]:
     return dict(sorted(places.items()))
 
 
-def _ask(
+def _build_record(
     pod: Pod, amounts: Amounts, places: dict[str, FieldPath], view: ClusterView, wish: Wish
 ) -> tuple[ConversionRecord, tuple[Finding, ...]]:
-    """What the pod asks for in full, and why that cannot be told to a claim."""
+    """The record of everything that the pod requests, and why a claim cannot express it."""
     constraints = NodeConstraints.of(pod.spec)
     meaning = (
         gpu_semantics(pod.spec, constraints, wish, view, places[GPU_RESOURCE])
@@ -135,10 +135,11 @@ def _ask(
 
 
 def _obstacles(record: ConversionRecord, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Only that the pod gets shared GPUs, if it does: it keeps the device plugin, where the other findings do not apply.
+    """The findings; only the one about shared GPUs if the pod gets shared GPUs.
 
-    Placement then adds conditions for the pod's wish that a claim may not be able to express. A second review must
-    leave the pod as the first one did, rather than refuse it for them.
+    Such a pod stays with the device plugin, where the other findings do not apply. Placement then adds conditions for
+    the pod's wish that a claim may not be able to express. A second review must leave the pod unconverted too, rather
+    than refuse it for these conditions.
     """
     if not findings:
         return ()
@@ -155,7 +156,7 @@ LABEL = rule(
     why="""
     Where GPUs are handed out by DRA, nodes lose the labels of GPU Feature Discovery, and a pod that selects on them
     stays Pending for ever. Conversion turns such conditions into selectors on devices, but only exact ones: a pod must
-    not land on another GPU than it asked for. Some labels describe the node, or count things, and no device attribute
+    not land on another GPU than it requested. Some labels describe the node, or count things, and no device attribute
     says the same.""",
     remedy="drop the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family",
     source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery; dra-driver-nvidia-gpu deviceinfo.go",
@@ -166,9 +167,9 @@ TERMS = rule(
     "OR-ed affinity terms must agree on the node part or on the GPU part",
     default=Severity.DENY,
     why="""
-    Node selector terms are alternatives. "Zone a with an A100, or zone b with an H100" cannot be told as one condition
+    Node selector terms are alternatives. "Zone a with an A100, or zone b with an H100" cannot be split into one condition
     on nodes and one on devices: each alone would also allow zone a with an H100. Terms that differ in only one of the
-    two parts can.""",
+    two parts can be split.""",
     remedy="let the terms differ in the node part only or in the GPU part only, or make two workloads",
     source="k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
 )
@@ -191,7 +192,7 @@ TOO_MANY = rule(
     "A pod must not request more than 32 devices",
     default=Severity.DENY,
     why="""
-    A ResourceClaim can hold 32 devices over all its requests. No node has more than 16 whole GPUs; a pod that asks for
+    A ResourceClaim can hold 32 devices over all its requests. No node has more than 16 whole GPUs; a pod that requests
     more than 32 MIG devices or shares has to be split.""",
     remedy="spread the work over several pods",
     source="k8s.io/api/resource/v1 types.go AllocationResultsMaxSize",
@@ -221,13 +222,11 @@ def _remove_resources(pod: Pod, edits: Editor) -> None:
         remove_resources(container, gpu_resources(container), edits)
 
 
-def defaulted_by_limit_range(pod: Pod, namespace: str, view: ClusterView) -> bool:
-    """Whether a LimitRange would put a GPU into the pod if its explicit zeros were taken out."""
+def _has_gpu_default(pod: Pod, namespace: str, view: ClusterView) -> bool:
+    """True if a LimitRange would add a GPU to the pod once its explicit zeros are removed."""
     ranges = view.list("LimitRange", namespace)
+    if ranges is UNKNOWN:
+        return False
+    limits, requests = container_defaults(ranges)
     named = {name for container in pod.all_containers for name in gpu_resources(container)}
-    return ranges is not UNKNOWN and any(
-        named & set(lookup(limit, (section,)) or {})
-        for limit_range in ranges
-        for limit in lookup(limit_range, ("spec", "limits")) or []
-        for section in ("default", "defaultRequest")
-    )
+    return not (named.isdisjoint(limits) and named.isdisjoint(requests))

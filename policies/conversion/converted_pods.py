@@ -30,7 +30,7 @@ MARKS = (FieldPath(["metadata", "annotations", RECORD]), FieldPath(["metadata", 
 
 
 def mark(pod: Pod, record: ConversionRecord, edits: Editor) -> None:
-    """Write down what a pod asked for, and that it was converted."""
+    """Record on the pod what it requested, and mark it as converted."""
     for path, value in zip(MARKS, (record.annotation(), "true"), strict=True):
         before = lookup(pod.document, path)
         if before is None:
@@ -40,10 +40,10 @@ def mark(pod: Pod, record: ConversionRecord, edits: Editor) -> None:
 
 
 def conversion_record(pod: Pod, namespace: str) -> ConversionRecord | None:
-    """What a converted pod asked for; None for a pod that is not converted, whatever its marks say.
+    """What a converted pod requested; None for a pod that is not converted, whatever its marks say.
 
     The record must lead to the very template that the pod refers to, and each container must use the requests that
-    the record gives it; of a renamed pod, each must ask for just as many devices by the new names.
+    the record gives it. Each container of a renamed pod must request exactly as many devices by the new names.
     """
     record = ConversionRecord.parse(pod.annotations[RECORD]) if RECORD in pod.annotations else None
     if record is None:
@@ -104,7 +104,7 @@ READDED = rule(
 
 
 def remove_readded(pod: Pod, record: ConversionRecord) -> tuple[Editor, tuple[Finding, ...]]:
-    """Take out of a converted pod what was added to it again, where it is what was asked."""
+    """Remove from a converted pod GPU resources that were added again in the recorded amount."""
     edits = Editor(pod.document)
     amounts = read_amounts(pod)
     if amounts.findings:
@@ -115,7 +115,7 @@ def remove_readded(pod: Pod, record: ConversionRecord) -> tuple[Editor, tuple[Fi
         for resource in gpu_resources(container):
             count = amounts.of[container.name][resource]
             before = recorded.get(container.name, {}).get(resource)
-            # A recorded 0 was written to keep a LimitRange's default away; taking it out let the default in.
+            # A recorded 0 was written to prevent a LimitRange's default; removing it let the default in.
             if count and before not in (0, count):
                 text = (
                     f"is {count}, added after the pod was converted with {before}"
@@ -128,7 +128,7 @@ def remove_readded(pod: Pod, record: ConversionRecord) -> tuple[Editor, tuple[Fi
 
 
 def remove_resources(container: Container, resources: list[str], edits: Editor) -> None:
-    """Take resources out of a container's limits and requests, and the maps that are empty then."""
+    """Remove resources from a container's limits and requests, and the maps that are empty then."""
     path = container.path / "resources"
     for section in ("limits", "requests"):
         present = lookup(edits.document, path / section) or {}

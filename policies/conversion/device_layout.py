@@ -1,4 +1,4 @@
-"""The line of devices: which request of the claim stands for which part of which container's GPUs.
+"""The layout of devices: which request of the claim stands for which GPUs of which container.
 
 Under the device plugin init containers hand their devices on: a pod never holds more than its effective request. A
 claim holds all its devices from start to end, so containers must refer to the same ones. The devices of one resource
@@ -25,17 +25,17 @@ __all__ = ["ContainerRequest", "Piece", "TooManyDevicesError", "device_layout", 
 
 
 class TooManyDevicesError(ValueError):
-    """The pod asks for more devices than a claim can hold; the text says how many."""
+    """The pod requests more devices than a claim can hold; the text says how many."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequest:
-    """What one container asks for."""
+    """The GPU resources that one container requests."""
 
     name: str
     kind: Literal["container", "init", "sidecar"]
     resources: Mapping[str, int]
-    """Devices by resource name; 0 asks for nothing."""
+    """Devices by resource name; may be 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Piece:
 
 @dataclass(slots=True)
 class _Range:
-    """Devices that one container owns; nobody holds them longer."""
+    """Devices that one container owns; no other container holds them longer."""
 
     owner: str
     start: int
@@ -59,25 +59,28 @@ class _Range:
     users: list[tuple[str, int, int]]
 
 
-def device_layout(asks: Sequence[ContainerRequest]) -> tuple[Piece, ...]:
-    """Cut the devices of a pod into requests. `asks` are in the order in which containers start.
+def device_layout(containers: Sequence[ContainerRequest]) -> tuple[Piece, ...]:
+    """Divide the devices of a pod into requests of a claim.
+
+    `containers` are in the order in which they start.
 
     Raises:
         TooManyDevicesError: more than a claim can hold.
     """
-    asking: dict[str, list[ContainerRequest]] = {}
-    for ask in asks:
-        for resource, count in ask.resources.items():
+    by_resource: dict[str, list[ContainerRequest]] = {}
+    for container in containers:
+        for resource, count in container.resources.items():
             if count:
-                asking.setdefault(resource, []).append(ask)
-    total = sum(_effective(those, resource) for resource, those in asking.items())
+                by_resource.setdefault(resource, []).append(container)
+    total = sum(_most_at_once(those, resource) for resource, those in by_resource.items())
     if total > MOST_DEVICES:
         raise TooManyDevicesError(f"the pod needs {total} devices at once, and a claim can hold {MOST_DEVICES}")
-    cut = [(resource, piece) for resource, those in sorted(asking.items()) for piece in _pieces(those, resource)]
-    names = _request_names({ask.name for ask in asks}, [owner for _, (owner, _, _) in cut])
+    pieces = [
+        (resource, piece) for resource, those in sorted(by_resource.items()) for piece in _pieces(those, resource)
+    ]
+    names = _request_names({each.name for each in containers}, [owner for _, (owner, _, _) in pieces])
     return tuple(
-        Piece(name, resource, count, containers)
-        for name, (resource, (_, count, containers)) in zip(names, cut, strict=True)
+        Piece(name, resource, count, users) for name, (resource, (_, count, users)) in zip(names, pieces, strict=True)
     )
 
 
@@ -90,61 +93,61 @@ def requests_by_container(pieces: Iterable[Piece]) -> dict[str, list[str]]:
     return requests
 
 
-def _effective(asks: Sequence[ContainerRequest], resource: str) -> int:
-    """The most devices of a resource that the pod ever holds at once; `asks` are those that ask for it."""
+def _most_at_once(containers: Sequence[ContainerRequest], resource: str) -> int:
+    """The most devices of a resource that the pod ever holds at once; all `containers` request it."""
     most = running = 0
-    for ask in asks:
-        count = ask.resources[resource]
-        if ask.kind == "init":
+    for container in containers:
+        count = container.resources[resource]
+        if container.kind == "init":
             most = max(most, running + count)
         else:
             running += count
     return max(most, running)
 
 
-def _pieces(asks: Sequence[ContainerRequest], resource: str) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+def _pieces(containers: Sequence[ContainerRequest], resource: str) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     """Owner, length and users of each piece of one resource's line, from the front."""
-    for owned in _ranges(asks, resource):
+    for owned in _ranges(containers, resource):
         cuts = sorted({owned.start, owned.end, *(end for _, _, end in owned.users if end < owned.end)})
         for start, end in pairwise(cuts):
             users = [name for name, first, last in owned.users if first <= start and end <= last]
             yield owned.owner, end - start, tuple(users)
 
 
-def _ranges(asks: Sequence[ContainerRequest], resource: str) -> list[_Range]:
-    """The line of one resource with who uses which part, from the front."""
-    owners = [ask for ask in asks if ask.kind == "container"]
-    owners += [ask for ask in reversed(asks) if ask.kind == "sidecar"]
+def _ranges(containers: Sequence[ContainerRequest], resource: str) -> list[_Range]:
+    """The line of one resource, from the front, with the containers that use each part."""
+    owners = [each for each in containers if each.kind == "container"]
+    owners += [each for each in reversed(containers) if each.kind == "sidecar"]
     line: list[_Range] = []
     position = 0
-    for ask in owners:
-        count = ask.resources[resource]
-        line.append(_Range(ask.name, position, position + count, [(ask.name, position, position + count)]))
+    for owner in owners:
+        count = owner.resources[resource]
+        line.append(_Range(owner.name, position, position + count, [(owner.name, position, position + count)]))
         position += count
     started: set[str] = set()
-    for ask in asks:
-        if ask.kind == "sidecar":
-            started.add(ask.name)
-        elif ask.kind == "init":
-            _take(line, ask, ask.resources[resource], started)
+    for container in containers:
+        if container.kind == "sidecar":
+            started.add(container.name)
+        elif container.kind == "init":
+            _take(line, container.name, container.resources[resource], started)
     return line
 
 
-def _take(line: list[_Range], ask: ContainerRequest, count: int, held: set[str]) -> None:
-    """Give an init container the first devices that no running sidecar holds; grow the line where it needs more."""
+def _take(line: list[_Range], name: str, count: int, held: set[str]) -> None:
+    """Give an init container the first devices that no running sidecar holds; extend the line if needed."""
     for owned in line:
         if owned.owner in held or not count:
             continue
         taken = min(count, owned.end - owned.start)
-        owned.users.append((ask.name, owned.start, owned.start + taken))
+        owned.users.append((name, owned.start, owned.start + taken))
         count -= taken
     if count:
         end = line[-1].end if line else 0
-        line.append(_Range(ask.name, end, end + count, [(ask.name, end, end + count)]))
+        line.append(_Range(name, end, end + count, [(name, end, end + count)]))
 
 
 def _request_names(containers: set[str], owners: Sequence[str]) -> list[str]:
-    """A name for each piece: its owner's, numbered where an owner has several; DNS labels, all different.
+    """A name for each piece: its owner's, numbered if an owner has several. All are unique DNS labels.
 
     A name that is too long, or that another container or piece could have, is shortened and made unique by a hash.
     """

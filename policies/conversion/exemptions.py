@@ -47,7 +47,7 @@ KUEUE = rule(
     default=Severity.WARN,
     why="""
     Kueue counts a bare pod by the resources in its spec when the pod is created, and holds it by a gate. Converted, it
-    would be counted by nobody. Pods of queued Jobs are converted: Kueue counted the Job.""",
+    would not be counted. Pods of queued Jobs are converted: Kueue counted the Job.""",
     remedy="queue a Job instead of a bare pod",
     source="Kueue plain pods documentation; KEP-2941",
 )
@@ -70,17 +70,17 @@ EXEMPT = rule(
     "Pods of exempt users must be left alone",
     default=Severity.AUDIT,
     why="""
-    The administrator exempts who created the pod from conversion, so the pod keeps its resource names. Pods of
-    workloads are created by Kubernetes' controllers, whoever applied the workload.""",
-    remedy="have the pod created by somebody who is not exempt, or change exemptions in the GPUAdmissionPolicy",
+    The administrator exempts the creator of the pod from conversion, so the pod keeps its resource names. Pods of
+    workloads are created by Kubernetes' controllers, not by the user who applied the workload.""",
+    remedy="let a user who is not exempt create the pod, or change exemptions in the GPUAdmissionPolicy",
     source="docs/settings.md",
 )
 
 
 def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """Reasons to leave the pod as it is, one finding each; none when it is to be converted."""
+    """One finding per reason to leave the pod as it is; none if it is to be converted."""
     if settings.exempts_from_conversion:
-        yield replace(EXEMPT.finding(_METADATA, "who creates the pod is exempt from conversion"), exempt=True)
+        yield replace(EXEMPT.finding(_METADATA, "the user who creates the pod is exempt from conversion"), exempt=True)
     scheduler = pod.spec.get("schedulerName") or "default-scheduler"
     if scheduler not in settings.conversion.schedulers:
         known = ", ".join(settings.conversion.schedulers)
@@ -91,7 +91,7 @@ def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     if _KUEUE_QUEUE in pod.labels and pod.controller_kind in _COUNTED_BY_POD:
         yield KUEUE.finding(
             _LABELS / _KUEUE_QUEUE,
-            "Kueue counts this pod by the resources it asks for now",
+            "Kueue counts this pod by the resources that it requests now",
         )
     if pod.labels.get(DRA_LABEL) == "disabled" and settings.conversion.allow_pod_opt_out:
         yield OPTED_OUT.finding(_LABELS / DRA_LABEL, 'is "disabled"')
@@ -112,7 +112,7 @@ OPT_OUT_REFUSED = rule(
 
 
 def ignored_opt_out(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """A word to a pod that opts out where the administrator does not allow it."""
+    """A warning if the pod opts out although the administrator does not allow it."""
     if pod.labels.get(DRA_LABEL) == "disabled" and not settings.conversion.allow_pod_opt_out:
         yield OPT_OUT_REFUSED.finding(
             _LABELS / DRA_LABEL, 'is "disabled", but pods may not opt out of conversion in this cluster'

@@ -25,10 +25,10 @@ __all__ = ["Amounts", "gpu_resources", "limit_path", "read_amounts", "requests_g
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What a pod asks for, and what is wrong with it."""
+    """The GPUs that a pod requests, and what is wrong with the amounts."""
 
     of: dict[str, dict[str, int]]
-    """Devices by container name and resource name; containers that name no GPU resource are left out."""
+    """Devices by container name and resource name, without containers that name no GPU resource."""
     findings: tuple[Finding, ...]
 
 
@@ -38,7 +38,7 @@ def gpu_resources(container: Container) -> list[str]:
 
 
 def requests_gpus(pod: Pod) -> bool:
-    """Whether any container names a GPU resource."""
+    """True if any container names a GPU resource."""
     return any(
         parse_resource(name) is not None
         for container in pod.all_containers
@@ -47,7 +47,7 @@ def requests_gpus(pod: Pod) -> bool:
 
 
 def limit_path(container: Container, resource: str) -> FieldPath:
-    """Where a container's limit of a resource is, or its request where it has no limit."""
+    """The path of a container's limit of a resource, or of its request if it has no limit."""
     section = "limits" if resource in container.limits else "requests"
     return container.path / "resources" / section / resource
 
@@ -81,20 +81,20 @@ AMOUNT = rule(
     claim can give. Parts of a GPU are MIG devices or shared GPUs, which have names of their own. The API server refuses
     such pods itself; reviews of files, and of objects that will make pods, say so before. An empty amount is warned
     about, because Kubernetes reads it as 0.""",
-    remedy="ask for a whole number of GPUs, or for a MIG device such as nvidia.com/mig-1g.10gb",
+    remedy="request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidateResourceQuantityValue (must be an integer)",
 )
 
 
 def _read(container: Container, section: str, resource: str) -> int | Finding | None:
-    """The amount in one section, or what is wrong with it; None where it is absent."""
+    """The amount in one section, or what is wrong with it; None if it is absent."""
     amounts = container.limits if section == "limits" else container.requests
     if resource not in amounts:
         return None
     value = amounts[resource]
     path = container.path / "resources" / section / resource
     if value is None:
-        # The API server reads null as 0 and tells nobody; a webhook sees the 0.
+        # The API server silently reads null as 0; a webhook sees the 0.
         text = "is empty, which Kubernetes reads as 0: the container gets no GPU"
         return AMOUNT.finding(path, text, "write how many GPUs it gets, or remove the resource", severity=Severity.WARN)
     try:
@@ -114,7 +114,7 @@ UNEQUAL = rule(
     default=Severity.DENY,
     why="""
     GPUs cannot be overcommitted, so Kubernetes demands that limit and request are the same number. The API server would
-    refuse the pod after conversion was decided; the words here say which two numbers differ.""",
+    refuse the pod after conversion was decided; the finding says which two numbers differ.""",
     remedy="write the limit only; Kubernetes copies it to the request",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidateContainerResourceRequirements",
 )
@@ -124,7 +124,7 @@ def _unequal(container: Container, resource: str, limit: int | None, request: in
     path = container.path / "resources"
     if limit is None:
         return UNEQUAL.finding(
-            path / "requests" / resource, f"asks for {request} without a limit, and GPUs need one", "write the limit"
+            path / "requests" / resource, f"requests {request} without a limit, and GPUs need one", "write the limit"
         )
     if request is None:
         return UNEQUAL.finding(path / "limits" / resource, f"is {limit}, and there is no equal request")
@@ -138,7 +138,7 @@ PROFILE = rule(
     why="""
     NVIDIA's DRA driver publishes MIG devices whose compute instance fills their GPU instance (`2g.10gb`). Smaller
     compute instances (`1c.2g.10gb`) exist only under the device plugin, and a name that is no profile exists nowhere.""",
-    remedy="ask for a profile of the form nvidia.com/mig-<slices>g.<memory>gb",
+    remedy="request a profile of the form nvidia.com/mig-<slices>g.<memory>gb",
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/mig.go",
 )
 
@@ -157,7 +157,7 @@ def _profile_problem(container: Container, resource: str, count: int) -> list[Fi
             PROFILE.finding(
                 path,
                 f"{parsed.profile} is a compute instance smaller than its GPU instance, which no DRA driver publishes",
-                f"ask for {whole}",
+                f"request {whole}",
             )
         ]
     return []
@@ -165,7 +165,7 @@ def _profile_problem(container: Container, resource: str, count: int) -> list[Fi
 
 MOST_CONTAINERS = 1_000
 MOST_RESOURCES = 200
-"""GPU resources over all containers, asked for zero times or more."""
+"""GPU resources over all containers, including amounts of 0."""
 
 _NODE_SELECTOR = SPEC / "nodeSelector"
 _TERMS = FieldPath([*SPEC, *REQUIRED, "nodeSelectorTerms"])
@@ -178,15 +178,15 @@ TOO_LARGE = rule(
     default=Severity.DENY,
     why="""
     The API server waits ten seconds for a decision, and other pods wait meanwhile. A pod of thousands of containers
-    or conditions, which nobody needs and anybody can send, would hold up all of them. At most 1,000 containers, 200 GPU
-    resources in them, and 1,000 labels or expressions that select nodes, with 10,000 values, are read.""",
+    or conditions is never needed, any user can send one, and it would delay all other pods. At most 1,000 containers,
+    200 GPU resources in them, and 1,000 labels or expressions that select nodes, with 10,000 values, are read.""",
     remedy="spread the work over several pods, and select nodes by one label of your own",
     source="docs/conversion.md",
 )
 
 
 def size_problems(pod: Pod) -> Iterator[Finding]:
-    """What there is too much of in a pod; none where its conversion can be decided in time."""
+    """Findings about a pod that is too large for its conversion to be decided in time."""
     containers = len(pod.all_containers)
     if containers > MOST_CONTAINERS:
         more = "initContainers" if len(pod.init_containers) > len(pod.containers) else "containers"

@@ -49,7 +49,7 @@ def gpu_semantics(
     spec: Mapping[str, Any], constraints: NodeConstraints, wish: Wish, view: ClusterView, at: FieldPath
 ) -> GPUSemantics:
     """What `nvidia.com/gpu` means to a pod that requests it at `at`; a whole GPU if no node says otherwise."""
-    selected = list(constraints.selected(PRODUCT_LABEL))
+    selected = list(constraints.selected_values(PRODUCT_LABEL))
     if selected:
         named = [(path, Product.parse(value)) for path, value in selected]
         return _selected_semantics(named, always=constraints.always_selects(PRODUCT_LABEL))

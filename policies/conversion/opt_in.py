@@ -35,13 +35,13 @@ NAMESPACE_UNKNOWN = rule(
 
 
 NAMESPACE = FieldPath(["metadata", "namespace"])
-"""Where in a pod findings are that its namespace is the reason for."""
+"""The path in a pod of findings that its namespace causes."""
 
 STRATEGIES = ("template", "rename", "leave", "auto")
 
 
 class Mode(Enum):
-    """What a namespace wants done with its GPU pods."""
+    """Whether the GPU pods of a namespace are converted."""
 
     ENABLED = "enabled"
     PREVIEW = "preview"
@@ -59,9 +59,9 @@ def mode_of(namespace: str, view: ClusterView) -> Mode:
 
 
 def strategy_of(namespace: str, view: ClusterView) -> str:
-    """The strategy that a namespace chooses, one of which there may be none; `template` where it chooses none.
+    """The value of the strategy label, by default `template`; may name a strategy that does not exist.
 
-    While the namespace is not known it is `template` too, which works in every cluster that has DRA.
+    It is `template` too while the namespace is not known, because that works in every cluster that has DRA.
     """
     label = lookup(view.get("Namespace", namespace), ("metadata", "labels", STRATEGY_LABEL))
     return "template" if label is None else str(label)
@@ -80,7 +80,7 @@ STRATEGY = rule(
 
 
 def strategy_problems(namespace: str, view: ClusterView) -> Iterator[Finding]:
-    """A strategy that there is none of; nothing else is done in its stead."""
+    """A finding if the strategy does not exist; no other strategy is used in its place."""
     strategy = strategy_of(namespace, view)
     if strategy not in STRATEGIES:
         known = f"{', '.join(STRATEGIES[:-1])} and {STRATEGIES[-1]}"

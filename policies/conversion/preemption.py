@@ -1,4 +1,4 @@
-"""Preemption: whether a pod that is converted loses it, because pods of lower priority hold what it requests."""
+"""Preemption: whether a pod could preempt others, which it no longer can once it is converted."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ PREEMPTION = rule(
 
 
 def lost_preemption(candidate: ConversionCandidate) -> Iterator[Finding]:
-    """Warn if pods of lower priority hold what a pod requests: it could preempt them if it were not converted.
+    """Warn if an unconverted pod could preempt pods of lower priority that hold what it requests.
 
-    Pods with claims of their own do not count: it would take a look at each claim to know what they hold.
+    Pods with claims of their own do not count, because each claim would have to be read to know what they hold.
     """
     priority, lower = _preemptible(candidate)
     if not lower:
@@ -83,7 +83,10 @@ def lost_preemption(candidate: ConversionCandidate) -> Iterator[Finding]:
 
 
 def _preemptible(candidate: ConversionCandidate) -> tuple[int, dict[Holding, int]]:
-    """The priority of a pod, and how many pods of lower priority hold what it requests; none while that is unknown."""
+    """The priority of a pod, and how many pods of lower priority hold what it requests.
+
+    No pods are returned while either is unknown.
+    """
     spec, view = candidate.pod.spec, candidate.view
     priority = pod_priority(spec, view)
     if priority is UNKNOWN or not preempts(spec, view):
@@ -103,7 +106,7 @@ def _is_lower(holding: Holding, priority: int, view: ClusterView) -> bool:
 
 
 def gpu_holding(pod: Object) -> Holding | None:
-    """What a pod holds; None if it has no node, has ended, or gets no GPU by a resource of the device plugin."""
+    """What a pod holds; None if it has no node, has ended, or requests nothing of the device plugin."""
     spec = pod.get("spec")
     if not lookup(spec, ("nodeName",)) or has_ended(pod):
         return None
@@ -116,7 +119,7 @@ def gpu_holding(pod: Object) -> Holding | None:
         if name.startswith(VENDOR_PREFIX) and amount not in (0, "0") and parse_resource(name) is not None
     }
     record = lookup(pod, ("metadata", "annotations", RECORD))
-    resources = tuple(sorted(requested)) or (_recorded(record) if isinstance(record, str) else ())
+    resources = tuple(sorted(requested)) or (_recorded_resources(record) if isinstance(record, str) else ())
     if not resources:
         return None
     priority, name = lookup(spec, ("priority",)), lookup(spec, ("priorityClassName",))
@@ -137,8 +140,8 @@ def _length(text: str, _: tuple[str, ...]) -> int:
 
 
 @remember(_MOST_RECORDS, _length)
-def _recorded(text: str) -> tuple[str, ...]:
-    """The resources that a converted pod requested, as its record says; the record need not be true."""
+def _recorded_resources(text: str) -> tuple[str, ...]:
+    """The resources that a converted pod requested, by its record, which is not verified here."""
     record = ConversionRecord.parse(text)
     containers = () if record is None else record.containers
     return tuple(sorted({name for each in containers for name, count in each.resources.items() if count}))

@@ -36,37 +36,43 @@ _CLAIMS = SPEC / "resourceClaims"
 
 @dataclass(frozen=True, slots=True)
 class Reapplied:
-    """What an update of a converted pod comes to."""
+    """The result of an update of a converted pod."""
 
     edits: Editor
-    """The pod as it is to be stored."""
+    """The pod that is to be stored."""
     findings: tuple[Finding, ...]
     restored: bool
-    """Whether the update has the form from before the conversion, and was given the stored one."""
+    """True if the update has the form from before the conversion, and was replaced by the stored form."""
 
 
 def reapply(pod: Pod, stored: Pod, record: ConversionRecord) -> Reapplied:
-    """Give an update of a converted pod its stored form again where it asks for nothing else.
+    """Restore the stored form of a converted pod in an update that requests the same GPUs.
 
     Args:
-        pod: the pod as the update would have it, with requests filled in.
+        pod: the pod of the update, with requests filled in.
         stored: the converted pod as it is stored.
-        record: what the record of `stored` says.
+        record: the record of `stored`.
     """
     edits = Editor(pod.document)
-    speaks = _speaks_of_gpus(pod, stored)
-    findings = tuple(differences(pod, stored, record)) if speaks else ()
-    restored = speaks and not findings
+    changes_gpus = _changes_gpus(pod, stored)
+    findings = tuple(differences(pod, stored, record)) if changes_gpus else ()
+    restored = changes_gpus and not findings
     if restored:
         _restore(pod, stored, record, edits)
     return Reapplied(edits, (*findings, *_restored_marks(stored, edits, silently=restored)), restored)
 
 
-def _speaks_of_gpus(pod: Pod, stored: Pod) -> bool:
-    """Whether an update names GPUs, or takes what conversion wrote away; one that changes an image does neither."""
+def _changes_gpus(pod: Pod, stored: Pod) -> bool:
+    """True if an update names GPUs, or removes what conversion wrote.
+
+    An update of an image, for example, does neither.
+    """
     ours, names = _claim_names(stored), {container.name for container in stored.all_containers}
     return (
-        any(_added(container, before) or _lost(container, before, ours) for container, before in _pairs(pod, stored))
+        any(
+            _added_resources(container, before) or _drops_claim(container, before, ours)
+            for container, before in _pairs(pod, stored)
+        )
         or any(container.name not in names and gpu_resources(container) for container in pod.all_containers)
         or NodeConstraints.of(pod.spec) != NodeConstraints.of(stored.spec)
     )
@@ -85,24 +91,24 @@ def _restore(pod: Pod, stored: Pod, record: ConversionRecord, edits: Editor) -> 
                 if name in wanted and name not in there:
                     edits.add(resources / section / name, wanted[name])
         _give_back(edits, resources / "claims", list(before.claims), ours)
-        remove_resources(container, _added(container, before), edits)
+        remove_resources(container, _added_resources(container, before), edits)
     _give_back(edits, _CLAIMS, stored.resource_claims, ours)
     record.constraints.restore(edits, stored.spec)
 
 
 def _pairs(pod: Pod, stored: Pod) -> Iterator[tuple[Container, Container]]:
-    """The containers of an update, each with what it is now; the API server lets nobody add or remove one."""
+    """The containers of an update, each with its stored form; updates cannot add or remove containers."""
     before = {container.name: container for container in stored.all_containers}
     return ((each, before[each.name]) for each in pod.all_containers if each.name in before)
 
 
-def _added(container: Container, before: Container) -> list[str]:
+def _added_resources(container: Container, before: Container) -> list[str]:
     there = gpu_resources(before)
     return [resource for resource in gpu_resources(container) if resource not in there]
 
 
-def _lost(container: Container, before: Container, ours: frozenset[str]) -> bool:
-    """Whether a container no longer uses the claim that conversion gave it."""
+def _drops_claim(container: Container, before: Container, ours: frozenset[str]) -> bool:
+    """True if a container no longer uses the claim that conversion gave it."""
     used = {(claim.get("name"), claim.get("request")) for claim in container.claims}
     return any(
         claim.get("name") in ours and (claim.get("name"), claim.get("request")) not in used for claim in before.claims
@@ -110,14 +116,14 @@ def _lost(container: Container, before: Container, ours: frozenset[str]) -> bool
 
 
 def _claim_names(stored: Pod) -> frozenset[str]:
-    """What the pod calls the claim that conversion gave it."""
+    """The names in the pod of the claim that conversion gave it."""
     return frozenset(
         claim.get("name", "") for claim in stored.resource_claims if is_our_name(claim.get("resourceClaimTemplateName"))
     )
 
 
 def _give_back(edits: Editor, path: FieldPath, stored: list[dict[str, Any]], ours: frozenset[str]) -> None:
-    """Set a list to what is stored where just the entries of ours are missing; kubectl replaces it as a whole."""
+    """Restore a list in which only our entries are missing, because kubectl replaces the whole list."""
     there = lookup(edits.document, path)
     if (there or []) != [entry for entry in stored if entry.get("name") not in ours] or (there or []) == stored:
         return
@@ -132,16 +138,16 @@ MARKED = rule(
     "The marks of a converted pod must not change",
     default=Severity.WARN,
     why="""
-    The annotation gpu-admission.io/converted tells what a pod asked for before it was converted, and the label
-    gpu-admission.io/managed that it was. Without them nobody could tell that a manifest that is applied again is the one
-    that was converted. An update of the pod's spec that changes them is stored without that change.""",
+    The annotation gpu-admission.io/converted records what a pod requested before it was converted, and the label
+    gpu-admission.io/managed that it was. They show that a manifest that is applied again is the one that was converted.
+    An update of the pod's spec that changes them is stored without that change.""",
     remedy="leave the marks out of what you apply",
     source="docs/conversion.md",
 )
 
 
 def _restored_marks(stored: Pod, edits: Editor, *, silently: bool) -> Iterator[Finding]:
-    """Keep the marks as they are stored; to say so is left out where whoever asks has never seen them."""
+    """Restore the stored marks. Silent if the user never saw the markers."""
     for path in MARKS:
         there, wanted = lookup(edits.document, path), lookup(stored.document, path)
         if wanted is None or there == wanted:
@@ -151,11 +157,11 @@ def _restored_marks(stored: Pod, edits: Editor, *, silently: bool) -> Iterator[F
         else:
             edits.replace(path, wanted)
         if there is not None or not silently:
-            yield MARKED.finding(path, "stays as it is stored; it tells what the pod was converted from")
+            yield MARKED.finding(path, "stays as it is stored; it records what the pod was converted from")
 
 
 _MOST = 10
-"""Differences that are told of a pod."""
+"""The most differences that are reported for a pod."""
 _ANNOTATIONS = FieldPath(["metadata", "annotations"])
 _SELECTOR = SPEC / "nodeSelector"
 _AFFINITY = FieldPath([*SPEC, *REQUIRED, "nodeSelectorTerms"])
@@ -163,14 +169,14 @@ _REFUSED = "and the GPUs of a pod cannot change"
 
 
 def differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
-    """What a pod asks for otherwise than its record says; at most ten findings."""
+    """Findings about GPU requests of a pod that differ from its record; at most ten."""
     return islice(_differences(pod, stored, record), _MOST)
 
 
 def _differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
-    yield from _of_amounts(pod, record)
-    yield from _of_selectors(pod, stored, record)
-    yield from _of_wishes(pod, stored, record)
+    yield from _amount_differences(pod, record)
+    yield from _selector_differences(pod, stored, record)
+    yield from _wish_differences(pod, stored, record)
 
 
 IMMUTABLE = rule(
@@ -178,41 +184,41 @@ IMMUTABLE = rule(
     "The GPUs of a pod must not change after it was created",
     default=Severity.WARN,
     why="""
-    Kubernetes lets nobody change the GPUs of a pod after its creation. Applying the manifest of a converted pod again
-    asks for nothing new, and succeeds: the pod stays as it was converted. An update that asks for anything else is left
-    as it is, so that the API server refuses it; restoring it too would say "configured" and change nothing.""",
+    The GPUs of a pod cannot change after its creation. Applying the manifest of a converted pod again requests nothing
+    new, and succeeds: the pod stays as it was converted. An update that requests anything else is left as it is, so that
+    the API server refuses it; restoring it too would say "configured" and change nothing.""",
     remedy="delete the pod and create it again",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidatePodUpdate",
 )
 
 
-def _of_amounts(pod: Pod, record: ConversionRecord) -> Iterator[Finding]:
+def _amount_differences(pod: Pod, record: ConversionRecord) -> Iterator[Finding]:
     amounts = read_amounts(pod)
     for found in amounts.findings:
         yield IMMUTABLE.finding(found.path, f"{found.message}, {_REFUSED}")
     if amounts.findings:
         return
-    recorded = {(ask.name, ask.kind): ask.resources for ask in record.containers}
+    recorded = {(each.name, each.kind): each.resources for each in record.containers}
     for container in pod.all_containers:
         before = recorded.pop((container.name, container.kind), {})
         now = amounts.of.get(container.name, {})
         for resource in sorted({*now, *before}):
             if now.get(resource, 0) != before.get(resource, 0):
                 path = limit_path(container, resource) if resource in now else container.path / "resources" / "limits"
-                yield IMMUTABLE.finding(path, _of_amount(resource, now, before))
+                yield IMMUTABLE.finding(path, _amount_text(resource, now, before))
     for (name, _), resources in recorded.items():
         if any(resources.values()):
             yield IMMUTABLE.finding(SPEC / "containers", f'lack container "{name}", which has GPUs, {_REFUSED}')
 
 
-def _of_amount(resource: str, now: Mapping[str, int], before: Mapping[str, int]) -> str:
+def _amount_text(resource: str, now: Mapping[str, int], before: Mapping[str, int]) -> str:
     is_now = f"is {now[resource]}" if resource in now else f"lacks {resource}"
     was = f"the pod was created with {before.get(resource) or 'none'}"
     return f"{is_now} and {was}, {_REFUSED}"
 
 
-def _of_selectors(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
-    """Conditions on GPU labels that are neither those of the record nor such as were added to the pod since."""
+def _selector_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
+    """Findings about conditions on GPU labels that neither the record nor the stored pod has."""
     now, there, before = NodeConstraints.of(pod.spec), NodeConstraints.of(stored.spec), record.constraints
     expected = {**there.node_selector, **before.node_selector}
     for key in sorted({*now.node_selector, *expected}):
@@ -226,8 +232,8 @@ def _of_selectors(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[F
         yield IMMUTABLE.finding(_AFFINITY, text)
 
 
-def _of_wishes(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
-    """Wishes of the pod itself that are not those of the record; a default that has changed since is none of them."""
+def _wish_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
+    """Findings about wishes that differ from the record. Defaults that changed since do not count."""
     recorded = record.wish.words()
     for word in WORDS:
         name = PREFIX + word
@@ -241,7 +247,7 @@ def _of_wishes(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Find
 
 
 def _normal(word: str, text: str) -> str | None:
-    """A wish as records write it; None where it says nothing."""
+    """A wish as records write it; None if it has no effect or cannot be read."""
     try:
         return Wish.of({word: text}).words().get(word)
     except WishError:

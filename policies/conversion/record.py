@@ -1,7 +1,7 @@
-"""What a pod asked for before it was converted: the input of its template, and the record it carries.
+"""The record of what a pod requested before its conversion: input of its template, and annotation.
 
-The record is an annotation, and annotations can be written by anybody. It is believed only where it proves itself: the
-template built from it must have the name that the pod refers to, and the containers must refer to its requests.
+Any user can write annotations. A record is believed only if it proves itself: the template built from it must have the
+name that the pod refers to, and the containers must refer to its requests.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _LONGEST = 256 * 1024
 
 @dataclass(frozen=True)
 class ConversionRecord:
-    """Everything that a pod's template is made from; equal askings give equal templates."""
+    """Everything that a pod's template is made from; equal records give equal templates."""
 
     containers: tuple[ContainerRequest, ...]
-    """In the order in which they start; those that ask for nothing are left out."""
+    """In the order in which they start, without those that name no GPU resource."""
     constraints: NodeConstraints = field(default_factory=NodeConstraints)
     """The conditions on GPU labels that were in the pod's node selector and affinity."""
     gpu: Literal["gpu", "mig"] = "gpu"
     """What `nvidia.com/gpu` meant: a whole GPU, or a MIG device (single strategy)."""
     profile: MIGProfile | None = None
-    """The profile of those MIG devices, where the nodes told it and not the pod's own selector."""
+    """The profile of those MIG devices, if it comes from the nodes and not from the pod's own selector."""
     shares: Mapping[str, int] = field(default_factory=dict)
-    """How many shares of a device a resource stands for, where the driver shares devices between claims."""
+    """How many shares of a device a resource stands for, if the driver shares devices between claims."""
     wish: Wish = field(default_factory=Wish)
-    """What the pod wished when it was converted; its annotations may have been edited since."""
+    """The pod's wish when it was converted; its annotations may have been edited since."""
     classes: Mapping[str, str] = field(default_factory=dict)
-    """The DeviceClass by whose implicit name each resource goes, where the pod was renamed and has no template."""
+    """The DeviceClass whose implicit name replaced each resource, if the pod was renamed and has no template."""
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -67,7 +67,7 @@ class ConversionRecord:
 
     @cached_property
     def predicates(self) -> dict[str, Predicate]:
-        """What a device must be like to serve each resource of this pod.
+        """The predicate that a device must meet to serve each resource of this pod.
 
         Raises:
             ConstraintError: a condition on node labels has no equivalent.
@@ -147,7 +147,7 @@ class ConversionRecord:
 
     @classmethod
     def parse(cls, text: str) -> ConversionRecord | None:
-        """Read a record; None where it is none that `record` writes, or longer than an annotation can be stored."""
+        """Read a record; None if `annotation` would not write it so, or if it is too long to be stored."""
         if len(text) > _LONGEST:
             return None
         try:

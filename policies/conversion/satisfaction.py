@@ -1,4 +1,4 @@
-"""Satisfaction: whether any device of the cluster is what a pod asks for."""
+"""Satisfaction: whether devices of the cluster match what a pod requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from policies.nvidia.predicates import Predicate
     from policies.settings import GPUAdmissionPolicy
 
-__all__ = ["unsatisfied"]
+__all__ = ["unmatched_requests"]
 
 
 UNSATISFIABLE = rule(
@@ -36,17 +36,18 @@ UNSATISFIABLE = rule(
     setting="conversion.unsatisfiable",
     why="""
     No ResourceSlice holds a device like this now, so the pod will be Pending. That may pass: an autoscaled cluster has
-    no GPU node until the first pod asks, and a driver upgrade empties the slices. It may also be a misspelt product.""",
+    no GPU node until the first pod requests one, and a driver upgrade empties the slices. It may also be a misspelt
+    product.""",
     remedy="compare with what exists, or wait for such a node",
     source="ResourceSlices of the cluster",
     unmatched=True,
 )
 
 
-def unsatisfied(
+def unmatched_requests(
     record: ConversionRecord, view: ClusterView, places: dict[str, FieldPath], settings: GPUAdmissionPolicy
 ) -> Iterator[Finding]:
-    """Resources that no device of the cluster matches now."""
+    """Findings about resources that no device of the cluster matches now."""
     groups = gpu_groups(view)
     if groups is UNKNOWN:
         return
@@ -55,10 +56,10 @@ def unsatisfied(
         if wanted_type is None:
             continue
         candidates = [group for group in groups if group.type == wanted_type]
-        missed = _missed(record.predicates[resource], record.shares.get(resource, 0), candidates)
-        if missed is not None:
+        mismatch = _mismatch(record.predicates[resource], record.shares.get(resource, 0), candidates)
+        if mismatch is not None:
             wished = device_predicate(record.wish, record.subject(resource)) != TRUE
-            text = missed + _existing(candidates, wanted_type)
+            text = mismatch + _existing_devices(candidates, wanted_type)
             yield UNSATISFIABLE.finding(path, text, severity=_severity(settings, wished=wished))
         elif not record.shares.get(resource):
             yield from _too_few(resource, path, record, candidates)
@@ -81,8 +82,8 @@ def _too_few(
         yield MORE_THAN_A_NODE.finding(path, text, f"request at most {most} per pod, and use more pods")
 
 
-def _missed(predicate: Predicate, shares: int, candidates: list[DeviceGroup]) -> str | None:
-    """What no device is, to be followed by what there is; None where some device is what is asked for."""
+def _mismatch(predicate: Predicate, shares: int, candidates: list[DeviceGroup]) -> str | None:
+    """Why no device matches, to be followed by the devices that exist; None if some device matches."""
     matching = [group.first for group in candidates if predicate.matches(group.first)]
     if any((shares_of(device) or 0) >= shares for device in matching):
         return None
@@ -93,7 +94,7 @@ def _missed(predicate: Predicate, shares: int, candidates: list[DeviceGroup]) ->
 
 
 def _severity(settings: GPUAdmissionPolicy, *, wished: bool) -> Severity:
-    """What either setting refuses is refused; that of placement speaks of wishes only."""
+    """DENY if either setting refuses; the setting of placement is about wishes only."""
     denied = wished and settings.placement.unsatisfiable == "deny"
     return Severity.DENY if denied else Severity(settings.conversion.unsatisfiable)
 
@@ -102,7 +103,7 @@ def _kind(wanted_type: str) -> str:
     return "whole GPU" if wanted_type == "gpu" else "MIG device"
 
 
-def _existing(groups: list[DeviceGroup], wanted_type: str) -> str:
+def _existing_devices(groups: list[DeviceGroup], wanted_type: str) -> str:
     nodes: defaultdict[str, set[str]] = defaultdict(set)
     for group in groups:
         nodes[group.product].update(group.by_node)

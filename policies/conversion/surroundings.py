@@ -1,4 +1,4 @@
-"""What a converted pod meets in the cluster: DeviceClasses, a template of its name, ResourceQuotas, and nodes."""
+"""What a converted pod depends on in the cluster: DeviceClasses, its template, ResourceQuotas, nodes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NO_CLASS = rule(
 
 
 def class_problems(record: ConversionRecord, view: ClusterView, places: dict[str, FieldPath]) -> Iterator[Finding]:
-    """DeviceClasses that the claim would name and that do not exist; `places` says where each resource is asked."""
+    """Findings about missing DeviceClasses of the claim; `places` has the path of each resource."""
     for resource, path in places.items():
         name = record.device_class(resource)
         if view.get("DeviceClass", name) is None:
@@ -51,15 +51,15 @@ FOREIGN_TEMPLATE = rule(
     "A template that is named by its content must have that content",
     default=Severity.DENY,
     why="""
-    Templates are named by a hash of their spec. One of this name with another spec was written or changed by somebody
-    else; the pod would get devices that it did not ask for.""",
+    Templates are named by a hash of their spec. One of this name with another spec was not written by gpu-admission, or
+    was changed since; the pod would get devices that it did not request.""",
     remedy="delete the ResourceClaimTemplate; it is made again when a pod needs it",
     source="docs/conversion.md",
 )
 
 
 def template_problems(template: Template, view: ClusterView) -> Iterator[Finding]:
-    """A template of this name with another content."""
+    """A finding if a template of this name has another spec."""
     existing = view.get("ResourceClaimTemplate", template.name, template.namespace)
     if isinstance(existing, dict) and as_written(existing.get("spec")) != template.spec:
         yield FOREIGN_TEMPLATE.finding(
@@ -100,23 +100,23 @@ TWICE = rule(
 
 
 def node_problems(view: ClusterView, path: FieldPath) -> Iterator[Finding]:
-    """Nodes with devices that hand out GPUs both ways, or whose kubelet cannot read claims."""
+    """Findings about nodes that hand out GPUs both ways, or whose kubelet cannot read claims."""
     if nodes := nodes_with_both(view):
         verb = "hands" if len(nodes) == 1 else "hand"
-        text = f"{_named(nodes)} {verb} out the same GPUs by device plugin and by DRA; two pods could get one GPU"
+        text = f"{_node_names(nodes)} {verb} out the same GPUs by device plugin and by DRA; two pods could get one GPU"
         yield TWICE.finding(path, text)
     if kubelets := old_kubelets(view):
         nodes = tuple(each.node for each in kubelets)
         have = "has" if len(nodes) == 1 else "have"
         text = (
-            f"{_named(nodes)} {have} kubelet {printable(kubelets[0].version)} or older, which does not read claims of "
+            f"{_node_names(nodes)} {have} kubelet {printable(kubelets[0].version)} or older, which does not read claims of "
             "resource.k8s.io/v1; a pod with a claim would not start there"
         )
         text = text.replace(" or older", "") if len(nodes) == 1 else text
         yield OLD_KUBELET.finding(path, text)
 
 
-def _named(nodes: tuple[str, ...]) -> str:
+def _node_names(nodes: tuple[str, ...]) -> str:
     more = f" and {len(nodes) - _MOST_NAMED} more" if len(nodes) > _MOST_NAMED else ""
     return ", ".join(nodes[:_MOST_NAMED]) + more
 
@@ -130,9 +130,9 @@ NATIVE_QUOTA = rule(
     default=Severity.DENY,
     setting="conversion.nativeQuota",
     why="""
-    A ResourceQuota on requests.nvidia.com/gpu counts what pods ask for by that name. A converted pod asks by a claim,
-    which the quota counts only if the DeviceClass carries the name (spec.extendedResourceName) and the API server is
-    1.36 or newer, and never for quotas with scopes. Otherwise the namespace could take every GPU.""",
+    A ResourceQuota on requests.nvidia.com/gpu counts what pods request by that name. A converted pod requests by a
+    claim, which the quota counts only if the DeviceClass carries the name (spec.extendedResourceName) and the API server
+    is 1.36 or newer, and never for quotas with scopes. Otherwise the namespace could take every GPU.""",
     remedy="limit the namespace by a GPUQuota and remove the ResourceQuota, or set extendedResourceName on the DeviceClass",
     source="k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go",
 )
@@ -145,7 +145,7 @@ def quota_problems(
     places: dict[str, FieldPath],
     settings: GPUAdmissionPolicy,
 ) -> Iterator[Finding]:
-    """ResourceQuotas that count a resource by name and would no longer count the pod."""
+    """Findings about ResourceQuotas that count a resource by name and would no longer count the pod."""
     quotas = view.list("ResourceQuota", namespace)
     if quotas is UNKNOWN:
         quotas = [quota for quota in view.objects_under_review("ResourceQuota") if namespace_of(quota) == namespace]
@@ -180,7 +180,7 @@ def _quota_remedy(device_class: str, resource: str, view: ClusterView, *, scoped
 
 
 def _class_counts(device_class: str, resource: str, view: ClusterView) -> bool:
-    """Whether claims of the class count as the extended resource; an unknown version is given the benefit."""
+    """True if claims of the class count as the extended resource, also if the version is unknown."""
     version = view.server_version()
     if version is not UNKNOWN and version < _IMPLICIT_QUOTA_SINCE:
         return False

@@ -1,9 +1,9 @@
-"""Templates that nobody needs any more: found, marked, and after a while to be deleted.
+"""Unused templates: found, marked, and deleted after a grace period.
 
-A template is deleted in two steps, so that everybody can see what is coming. First it is marked with the time since
-which nobody has needed it; only when the mark is older than the grace period, it is deleted. Who needs a marked template
-takes the mark off, which changes its resourceVersion, so that a deletion decided on before does not happen. The mark is
-on the template rather than in somebody's memory: a new leader goes on where the old one was.
+A template is deleted in two steps, so that users can see it coming. First it is marked with the time since when no pod
+uses it. It is deleted once the mark is older than the grace period. A replica that needs a marked template removes the
+mark, which changes its resourceVersion, so that an earlier decision to delete it fails. The mark is on the template and
+not in memory, so that a new leader continues where the old one stopped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from policies.dra.templates import as_written, content_name, is_our_name
 from policies.kubernetes.objects import has_ended, name_of, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import items_at, lookup
 from policies.metadata_keys import MANAGED, UNUSED_SINCE
 from policies.work import count_work
 
@@ -48,9 +48,9 @@ _FORM = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def is_ours(template: Object) -> bool:
-    """Whether we made a template: it has our label, and the name that its content gives it.
+    """True if gpu-admission made a template: it has our label, and its name is the hash of its content.
 
-    A label can be put on anything; that somebody else's template has just this name cannot be by chance.
+    The label alone proves nothing, because any user can set it; another template cannot have this name by chance.
     """
     name = name_of(template)
     return (
@@ -62,13 +62,15 @@ def is_ours(template: Object) -> bool:
 
 def references(pod: Any) -> frozenset[str]:
     """The names of the templates that a pod, a pod template or a PodGroup refers to."""
-    claims = lookup(pod, ("spec", "resourceClaims"))
-    names = [lookup(claim, ("resourceClaimTemplateName",)) for claim in claims] if isinstance(claims, list) else []
+    names = (lookup(claim, ("resourceClaimTemplateName",)) for claim in items_at(pod, ("spec", "resourceClaims")))
     return frozenset(name for name in names if isinstance(name, str))
 
 
 def used_by_pods(pods: Iterable[Object]) -> frozenset[Key]:
-    """The templates of pods that have not ended, or of PodGroups: a claim that was lost is made anew from the template."""
+    """The templates that are in use: those of PodGroups, and of pods that have not ended.
+
+    A lost claim is recreated from its template.
+    """
     used: set[Key] = set()
     for pod in pods:
         count_work(_POD_UNITS)
@@ -80,7 +82,7 @@ def used_by_pods(pods: Iterable[Object]) -> frozenset[Key]:
 def next_steps(
     templates: Iterable[Object], used: Collection[Key], now: datetime, grace: timedelta
 ) -> list[tuple[Object, Step]]:
-    """The templates with which something is to be done, and what; see `next_step`."""
+    """The templates that need a step, and the step; see `next_step`."""
     found = []
     for template in templates:
         count_work(_TEMPLATE_UNITS)
@@ -91,13 +93,13 @@ def next_steps(
 
 
 def next_step(template: Object, *, used: bool, now: datetime, grace: timedelta) -> Step | None:
-    """What is to be done with a template now; nothing with one that is not ours or is being deleted.
+    """The next step for a template; None if it is not ours or is being deleted.
 
     Args:
         template: The template as it is stored.
-        used: Whether a pod or a workload needs it.
+        used: Whether a pod or a workload uses it.
         now: The time of day, with a zone.
-        grace: For how long a template is kept that nobody needs.
+        grace: For how long an unused template is kept.
     """
     if not is_ours(template) or lookup(template, ("metadata", "deletionTimestamp")) is not None:
         return None
@@ -105,24 +107,24 @@ def next_step(template: Object, *, used: bool, now: datetime, grace: timedelta) 
     if used:
         return None if marked is None else "unmark"
     since = _moment(marked)
-    # A mark of the future, of a clock that was wrong or a hand that was clever, would keep it for ever.
+    # A mark in the future, from a wrong clock or a user, would keep the template for ever.
     if since is None or since > now + grace:
         return "mark"
     return "delete" if now - since >= grace else None
 
 
 def is_marked(template: Object) -> bool:
-    """Whether it is said that nobody needs a template."""
+    """True if a template is marked as unused."""
     return lookup(template, ("metadata", "annotations", UNUSED_SINCE)) is not None
 
 
 def mark(now: datetime) -> dict[str, str | None]:
-    """The annotations, as a merge patch, that say that nobody needs a template since `now`."""
+    """The annotations, as a merge patch, that mark a template as unused since `now`."""
     return {UNUSED_SINCE: f"{now.astimezone(UTC):{_FORM}}"}
 
 
 def unmark() -> dict[str, str | None]:
-    """The annotations, as a merge patch, that take the mark off."""
+    """The annotations, as a merge patch, that remove the mark."""
     return {UNUSED_SINCE: None}
 
 

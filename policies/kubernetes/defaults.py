@@ -1,10 +1,10 @@
-"""Defaults that the API server fills into pods before it calls webhooks, as far as decisions read them."""
+"""Defaults that the API server fills into pods before it calls webhooks, if decisions read them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import items_at, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,10 +16,10 @@ __all__ = ["with_defaults", "with_limit_ranges"]
 
 
 def with_defaults(pod: Object) -> Object:
-    """The pod, or pod template, with every limit that has no request copied to the requests.
+    """The pod or pod template with each limit without a request copied to the requests.
 
     The API server does this to pods before admission, and not to the pod templates of workloads; a file on disk has it
-    in neither. The object given is not changed, and the same object is returned where there is nothing to fill in.
+    in neither. The given object is not changed, and returned itself if nothing is missing.
 
     Source: SetDefaults_Pod in k8s.io/kubernetes pkg/apis/core/v1/defaults.go.
     """
@@ -47,7 +47,7 @@ def _with_requests(container: Any) -> Any:
 
 
 def with_limit_ranges(pod: Object, limit_ranges: Iterable[Object]) -> tuple[Object, tuple[str, ...]]:
-    """The pod with the defaults of its namespace's LimitRanges, and what they set, as the API server annotates it.
+    """The pod with the defaults of the LimitRanges, and notes on what they set, worded as by the API server.
 
     The given object is not changed. An explicit 0 prevents a default.
 
@@ -61,20 +61,20 @@ def with_limit_ranges(pod: Object, limit_ranges: Iterable[Object]) -> tuple[Obje
     filled = dict(spec)
     for field, what in (("containers", "container"), ("initContainers", "init container")):
         if isinstance(spec.get(field), list):
-            filled[field] = [_filled(container, what, limits, requests, notes) for container in spec[field]]
+            filled[field] = [_with_amounts(container, what, limits, requests, notes) for container in spec[field]]
     return ({**pod, "spec": filled}, tuple(notes)) if notes else (pod, ())
 
 
 def container_defaults(limit_ranges: Iterable[Object]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Limits and requests; of several LimitRanges the first counts.
+    """The default limits and requests of containers; if several LimitRanges have one, the first counts.
 
-    A limit that is not given is the maximum, and a request the limit: SetDefaults_LimitRangeItem of core/v1.
+    A missing default limit is the maximum, and a missing default request the limit. Source: SetDefaults_LimitRangeItem in
+    k8s.io/kubernetes pkg/apis/core/v1/defaults.go.
     """
     limits: dict[str, Any] = {}
     requests: dict[str, Any] = {}
     for limit_range in limit_ranges:
-        items = lookup(limit_range, ("spec", "limits"))
-        for item in items if isinstance(items, list) else ():
+        for item in items_at(limit_range, ("spec", "limits")):
             if lookup(item, ("type",)) == "Container":
                 default = {**_amounts(item, "max"), **_amounts(item, "default")}
                 limits = {**default, **limits}
@@ -87,8 +87,8 @@ def _amounts(item: Object, field: str) -> dict[str, Any]:
     return amounts if isinstance(amounts, dict) else {}
 
 
-def _filled(container: Any, what: str, limits: dict[str, Any], requests: dict[str, Any], notes: list[str]) -> Any:
-    """A container with its missing limits and requests; a malformed one stays as it is."""
+def _with_amounts(container: Any, what: str, limits: dict[str, Any], requests: dict[str, Any], notes: list[str]) -> Any:
+    """The container with default limits and requests added; a malformed container is returned as it is."""
     resources = lookup(container, ("resources",)) or {}
     sections = [resources.get(field) or {} for field in ("requests", "limits")] if isinstance(resources, dict) else []
     if not isinstance(container, dict) or not sections or not all(isinstance(each, dict) for each in sections):

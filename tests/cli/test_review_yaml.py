@@ -47,7 +47,7 @@ def test_refused_objects_are_left_out_and_named_on_stderr(invoke, cluster, write
     assert done.stderr == (
         'Error from server (Forbidden): error when creating "pods.yaml": admission webhook '
         '"conversion.gpu-admission.io" denied the request: spec.containers[0].resources.limits[nvidia.com/gpu]: '
-        '"0.5" is not a whole number of devices; ask for a whole number of GPUs, or for a MIG device such as '
+        '"0.5" is not a whole number of devices; request a whole number of GPUs, or a MIG device such as '
         "nvidia.com/mig-1g.10gb [GA302]\n"
         "pods.yaml:14: Pod team-a/b is left out, because it is refused\n"
     )

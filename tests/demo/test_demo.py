@@ -78,7 +78,7 @@ def test_demo_shows_a_refusal_in_kubectls_words(shown):
     assert (
         'Error from server (Forbidden): error when creating "examples/fractional/pod.yaml": admission webhook '
         '"conversion.gpu-admission.io" denied the request: spec.containers[0].resources.limits[nvidia.com/gpu]: "500m" is '
-        "not a whole number of devices; ask for a whole number of GPUs, or for a MIG device such as "
+        "not a whole number of devices; request a whole number of GPUs, or a MIG device such as "
         "nvidia.com/mig-1g.10gb [GA302]"
     ) in shown
 

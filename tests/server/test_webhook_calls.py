@@ -69,7 +69,7 @@ async def test_refusal_is_forbidden_with_path_remedy_and_rule(ask, pod, review_o
             "code": 403,
             "reason": "Forbidden",
             "message": 'spec.containers[0].resources.limits[nvidia.com/gpu]: "0.5" is not a whole number of devices; '
-            "ask for a whole number of GPUs, or for a MIG device such as nvidia.com/mig-1g.10gb [GA302]",
+            "request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb [GA302]",
         },
         "auditAnnotations": {"findings": "GA302=deny"},
     }

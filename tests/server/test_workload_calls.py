@@ -3,7 +3,7 @@
 import pytest
 
 GPUS = 'containers[0].resources.limits[nvidia.com/gpu]: its pods would be refused: "0.5" is not a whole'
-REMEDY = "number of devices; ask for a whole number of GPUs, or for a MIG device such as nvidia.com/mig-1g.10gb"
+REMEDY = "number of devices; request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb"
 
 
 @pytest.fixture

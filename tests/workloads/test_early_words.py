@@ -126,7 +126,7 @@ def test_pods_that_would_be_converted_are_not_worth_a_word(document):
 def test_refusal_of_pods_is_a_warning_word_for_word():
     assert words(deployment(template("0.5"))) == (
         'GA302 spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]: its pods would be refused: "0.5" is not a whole',
-        "  number of devices; ask for a whole number of GPUs, or for a MIG device such as nvidia.com/mig-1g.10gb",
+        "  number of devices; request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb",
     )
 
 

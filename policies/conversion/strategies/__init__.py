@@ -21,22 +21,22 @@ __all__ = ["STRATEGIES", "auto"]
 
 CHOSEN = rule(
     "GA333",
-    "Users must be told what the strategy auto chooses",
+    "The strategy auto must report what it chooses",
     default=Severity.WARN,
     why="""
-    The strategy auto leaves a pod as it is where a DeviceClass stands for what it asks for, nothing needs translating
-    and every GPU node's kubelet is 1.36 or newer; everything else gets a claim from a template. The choice may be
-    another tomorrow, so each pod is told what was chosen for it and why.""",
+    The strategy auto leaves a pod as it is if a DeviceClass stands for what it requests, nothing needs translating and
+    every GPU node's kubelet is 1.36 or newer; every other pod gets a claim from a template. The choice may change, so a
+    warning says for each pod what was chosen and why.""",
     remedy="set gpu-admission.io/dra-strategy to template or leave on the namespace to have one of them always",
     source="docs/conversion.md",
 )
 
 
 def auto(candidate: ConversionCandidate) -> Conversion:
-    """Choose for a pod, and say what and why; what is not known speaks for a template, which works in every cluster."""
+    """Choose `leave` or `template` for a pod, and report why; anything unknown leads to `template`."""
     if candidate.obstacles:
         return template(candidate)
-    reason = _against_leaving(candidate)
+    reason = _reason_for_template(candidate)
     if reason is None:
         classes = known_classes(candidate.view)
         named = " and ".join(f'"{classes.standing_for(resource)[0]}"' for resource in candidate.places)
@@ -45,11 +45,11 @@ def auto(candidate: ConversionCandidate) -> Conversion:
     converted = template(candidate)
     if converted.obstacles:
         return converted
-    told = CHOSEN.finding(NAMESPACE, f"the strategy auto makes a claim from a template: {reason}")
-    return replace(converted, notices=(*converted.notices, told))
+    notice = CHOSEN.finding(NAMESPACE, f"the strategy auto makes a claim from a template: {reason}")
+    return replace(converted, notices=(*converted.notices, notice))
 
 
-def _against_leaving(candidate: ConversionCandidate) -> str | None:
+def _reason_for_template(candidate: ConversionCandidate) -> str | None:
     classes = known_classes(candidate.view)
     if not classes.are_listed:
         return "the DeviceClasses are not known"

@@ -1,4 +1,11 @@
-"""The strategies `leave` and `rename`: the scheduler makes the claim of an extended resource."""
+"""The strategies `leave` and `rename`: the scheduler makes the claim for an extended resource.
+
+With `leave`, a DeviceClass carries the name of the resource (`spec.extendedResourceName`). With `rename`, the resource
+becomes the implicit name of a DeviceClass. A name says which class and how many, and nothing else: a resource that needs
+a selector on devices cannot be renamed. Containers share devices as under the device plugin, and no template is needed.
+
+Source: KEP-5004; k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +45,7 @@ __all__ = ["class_for", "leave", "rename", "translations", "usual_class"]
 
 
 def leave(candidate: ConversionCandidate) -> Conversion:
-    """Leave a pod as it is, where the cluster hands out by DRA what it asks for."""
+    """Leave a pod as it is if the cluster hands out by DRA what it requests."""
     return Conversion(obstacles=tuple(_unmapped_resources(candidate)))
 
 
@@ -88,15 +95,15 @@ _LONGEST_NAME = 63
 
 
 def rename(candidate: ConversionCandidate) -> Conversion:
-    """Convert a pod by new names of its resources."""
+    """Convert a pod by renaming its resources."""
     if obstacles := candidate.obstacles or tuple(_unfit_for_renaming(candidate)):
         return Conversion(obstacles=obstacles)
     classes, obstacles = _classes(candidate)
-    if obstacles := (*obstacles, *_asked_twice(candidate.pod, classes)):
+    if obstacles := (*obstacles, *_classes_with_two_names(candidate.pod, classes)):
         return Conversion(obstacles=obstacles)
     record = replace(candidate.record, classes=classes)
     edits = Editor(candidate.pod.document)
-    counts = {ask.name: ask.resources for ask in record.containers}
+    counts = {each.name: each.resources for each in record.containers}
     for container in candidate.pod.all_containers:
         _rename_in(container, counts.get(container.name, {}), classes, edits)
     if not candidate.settings.conversion.keep_translated_labels:
@@ -110,16 +117,17 @@ NOT_RENAMED = rule(
     "A pod that is renamed must need nothing beyond a DeviceClass",
     default=Severity.DENY,
     why="""
-    The strategy rename asks for a DeviceClass by its implicit resource name, deviceclass.resource.kubernetes.io/<class>.
-    Such a name says which class and how many. Conditions on GPU labels, wishes and shares become selectors and
-    capacities of a claim, and would be lost; the pod would get another GPU than it asked for.""",
+    The strategy rename requests a DeviceClass by its implicit resource name,
+    deviceclass.resource.kubernetes.io/<class>. Such a name says which class and how many. Conditions on GPU labels,
+    wishes and shares become selectors and capacities of a claim, and would be lost; the pod would get another GPU than it
+    requested.""",
     remedy="set gpu-admission.io/dra-strategy: template on the namespace, or drop the condition",
     source="KEP-5004",
 )
 
 
 def _unfit_for_renaming(candidate: ConversionCandidate) -> Iterator[Finding]:
-    """Why this pod, or any in this cluster, cannot be renamed."""
+    """Findings about why this pod, or any pod of this cluster, cannot be renamed."""
     for path, text in translations(candidate):
         yield NOT_RENAMED.finding(path, f"{text}, and a renamed resource can only name a DeviceClass")
     for problem in (server_problem(candidate.view), kubelet_problem(candidate.view)):
@@ -150,16 +158,16 @@ def _classes(candidate: ConversionCandidate) -> tuple[dict[str, str], tuple[Find
     return classes, tuple(findings)
 
 
-def _asked_twice(pod: Pod, classes: Mapping[str, str]) -> Iterator[Finding]:
-    """Containers that ask for a class by its implicit name already, or for one class by two names."""
+def _classes_with_two_names(pod: Pod, classes: Mapping[str, str]) -> Iterator[Finding]:
+    """Findings about containers that request one class by two names, such as its implicit name."""
     for container in pod.all_containers:
         new = [classes[resource] for resource in gpu_resources(container) if resource in classes]
         for name in dict.fromkeys(new):
             resource = IMPLICIT_PREFIX + name
             if new.count(name) > 1 or resource in container.limits or resource in container.requests:
                 path = container.path / "resources" / "limits"
-                text = f"asks for DeviceClass {name} by two names, and one is left of them when it is renamed"
-                yield NOT_RENAMED.finding(path, text, "ask for all of these GPUs by one name")
+                text = f"requests DeviceClass {name} by two names, of which renaming leaves only one"
+                yield NOT_RENAMED.finding(path, text, "request all of these GPUs by one name")
 
 
 def _rename_in(container: Container, counts: Mapping[str, int], classes: Mapping[str, str], edits: Editor) -> None:
@@ -171,9 +179,9 @@ def _rename_in(container: Container, counts: Mapping[str, int], classes: Mapping
 
 
 def class_for(resource: str, view: ClusterView) -> str | Unknown | None:
-    """The DeviceClass whose devices are exactly those of a resource; None where there is none.
+    """The DeviceClass whose devices are exactly those of a resource; None if no such class exists.
 
-    That is the class that stands for it, or else the one that NVIDIA's driver or its documentation names so.
+    This is the class that stands for the resource, or else the one with the usual name.
     """
     classes = known_classes(view)
     if not classes.are_listed:
@@ -186,7 +194,7 @@ def class_for(resource: str, view: ClusterView) -> str | Unknown | None:
 
 
 def usual_class(resource: str) -> str:
-    """The name that such a class has by convention: that of the MIG profile, or of all whole GPUs.
+    """The usual name of a resource's DeviceClass: that of the MIG profile, or of all whole GPUs.
 
     Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu demo/specs/extended-resources.
     """
@@ -200,7 +208,10 @@ _ANNOTATIONS = FieldPath(["metadata", "annotations"])
 
 
 def translations(candidate: ConversionCandidate) -> Iterator[tuple[FieldPath, str]]:
-    """Where a pod says something that becomes more than a DeviceClass in a claim, and what; `obstacles` must be none."""
+    """Paths and texts of conditions that only a claim can express, and no name of a DeviceClass.
+
+    `candidate.obstacles` must be empty.
+    """
     record, places = candidate.record, candidate.places
     subjects = [record.subject(resource) for resource in places]
     if any(record.constraints.predicate(subject) != TRUE for subject in subjects):

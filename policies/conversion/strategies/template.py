@@ -10,7 +10,7 @@ from policies.conversion.device_layout import requests_by_container
 from policies.conversion.exemptions import ignored_opt_out
 from policies.conversion.gpu_amounts import gpu_resources
 from policies.conversion.preemption import lost_preemption
-from policies.conversion.satisfaction import unsatisfied
+from policies.conversion.satisfaction import unmatched_requests
 from policies.conversion.surroundings import class_problems, node_problems, quota_problems, template_problems
 from policies.kubernetes.pods import SPEC
 from policies.patch import Editor
@@ -46,7 +46,7 @@ def notices(candidate: ConversionCandidate, record: ConversionRecord) -> Iterato
     """What there is to say about a pod that is converted."""
     view, places, settings = candidate.view, candidate.places, candidate.settings
     yield from quota_problems(record, view, candidate.namespace, places, settings)
-    yield from unsatisfied(record, view, places, settings)
+    yield from unmatched_requests(record, view, places, settings)
     yield from lost_preemption(candidate)
     yield from node_problems(view, next(iter(places.values())))
     yield from ignored_opt_out(candidate.pod, settings)
