@@ -48,7 +48,7 @@ class GPUSemantics:
 def gpu_semantics(
     spec: Mapping[str, Any], constraints: NodeConstraints, wish: Wish, view: ClusterView, at: FieldPath
 ) -> GPUSemantics:
-    """What `nvidia.com/gpu` means to a pod that requests it at `at`; a whole GPU if no node says otherwise."""
+    """What `nvidia.com/gpu` means to a pod that requests it at `at`; by default a whole GPU."""
     selected = list(constraints.selected_values(PRODUCT_LABEL))
     if selected:
         named = [(path, Product.parse(value)) for path, value in selected]
@@ -60,7 +60,7 @@ def gpu_semantics(
 
 
 def _products_for(spec: Mapping[str, Any], wish: Wish, view: ClusterView) -> Counter[Product]:
-    """What the nodes hand out that the pod could have run on; empty if all of it is whole GPUs, or unknown."""
+    """What the nodes hand out where the pod could have run; empty if all of it is whole GPUs, or unknown."""
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN or all(product.profile is None and not product.shared for product in nodes.plugin_products):
         return Counter()
