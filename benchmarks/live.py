@@ -26,7 +26,7 @@ from aiohttp import web
 from large_cluster import GPU_PODS, MADE, NODES, VERSION, node
 
 from policies.dra.published_devices import published_devices
-from policies.explanation.cluster import Taken, read_cluster, used_amounts
+from policies.explanation.cluster import ResourceUsage, read_cluster, used_amounts
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.review import load_rooms
 from policies.settings import DEFAULTS
@@ -172,7 +172,7 @@ async def measure(port: int) -> None:
         print(f"digest {name:15} {milliseconds:7.0f} ms")
     print(f"with digests           {resident():7.0f} MiB, at most {highest():.0f} MiB")
     begun = time.perf_counter()
-    taken = Taken(sync.view)
+    taken = ResourceUsage(sync.view)
     for number in range(NODES):
         taken.of(f"node-{number:05}")
     print(f"taken of all nodes     {(time.perf_counter() - begun) * 1000:7.1f} ms")

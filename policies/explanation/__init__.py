@@ -9,11 +9,12 @@ from __future__ import annotations
 from policies.explanation.explain import explain
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.explanation.questions import questions
-from policies.explanation.report import Change, Explanation, NodeGroup, Reason, ReasonKind, Suggestion, Verdict
+from policies.explanation.report import Change, Explanation, Feasibility, NodeGroup, Reason, ReasonKind, Suggestion
 
 __all__ = [
     "Change",
     "Explanation",
+    "Feasibility",
     "NamedClaim",
     "NodeGroup",
     "Obstacle",
@@ -22,7 +23,6 @@ __all__ = [
     "Reason",
     "ReasonKind",
     "Suggestion",
-    "Verdict",
     "explain",
     "questions",
 ]

@@ -32,23 +32,23 @@ def with_count(claim: NamedClaim, request: str, count: int) -> NamedClaim:
 def with_capacity(claim: NamedClaim, request: str, name: str, to: str, amount: str) -> NamedClaim:
     """The claim with a request that asks for an amount of a capacity in the place of what it asks of one."""
 
-    def changed(asked: dict[str, Any]) -> dict[str, Any]:
+    def change(asked: dict[str, Any]) -> dict[str, Any]:
         capacity = asked["capacity"]
         amounts = {to if each == name else each: value for each, value in capacity["requests"].items()}
         return {**asked, "capacity": {**capacity, "requests": {**amounts, to: amount}}}
 
-    return _with_request(claim, request, changed)
+    return _with_request(claim, request, change)
 
 
 def with_selector(claim: NamedClaim, request: str, index: int, expression: str) -> NamedClaim:
     """The claim with another text for one selector of a request; without the selector where that is empty."""
 
-    def changed(asked: dict[str, Any]) -> dict[str, Any]:
+    def change(asked: dict[str, Any]) -> dict[str, Any]:
         selectors = asked["selectors"]
         instead = [{"cel": {"expression": expression}}] if expression else []
         return {**asked, "selectors": [*selectors[:index], *instead, *selectors[index + 1 :]]}
 
-    return _with_request(claim, request, changed)
+    return _with_request(claim, request, change)
 
 
 def with_toleration(claim: NamedClaim, request: str, key: str, effect: str) -> NamedClaim:

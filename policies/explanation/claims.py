@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.view import ClusterView
 
-__all__ = ["MOST_PODS", "claims_of_pod", "class_obstacles", "classes_of", "is_stored", "reservations", "whereabouts"]
+__all__ = ["MOST_PODS", "claims_of_pod", "class_obstacles", "classes_of", "reservations", "split_claims"]
 
 MOST_PODS = 256
 """Pods for which one claim can be reserved. Source: k8s.io/api/resource/v1 ResourceClaimReservedForMaxSize."""
@@ -65,7 +65,7 @@ def claims_of_pod(
     return tuple(claims), tuple(obstacles)
 
 
-def whereabouts(claims: Iterable[NamedClaim], pod: str) -> _Parts:
+def split_claims(claims: Iterable[NamedClaim], pod: str) -> _Parts:
     """The claims that are to be allocated, those that are, and why a pod cannot have one of either."""
     unallocated: list[NamedClaim] = []
     allocated: list[NamedClaim] = []
@@ -111,7 +111,7 @@ def _stored_claim(
     if claim is None:
         sentence = f"{source}, which the pod calls {name}, does not exist"
         return Obstacle(ObstacleKind.MISSING, sentence, _create_or("ResourceClaim", claim_name, namespace, view))
-    return _checked(NamedClaim(name, claim_as_v1(claim), source, shared=shared))
+    return _claim_with_spec(NamedClaim(name, claim_as_v1(claim), source, shared=shared))
 
 
 def _from_template(
@@ -135,7 +135,7 @@ def _from_template(
         "metadata": {"name": f"{owner}-{name}", "namespace": namespace},
         "spec": lookup(template, ("spec", "spec")),
     }
-    return _checked(NamedClaim(name, claim_as_v1(claim), source))
+    return _claim_with_spec(NamedClaim(name, claim_as_v1(claim), source))
 
 
 _FIELDS = {"ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resourceClaimTemplateName"}
@@ -152,7 +152,7 @@ def _create_or(kind: str, name: str, namespace: str, view: ClusterView) -> str:
     return f"create it, or {f'write {_FIELDS[kind]}: {printable(guess)}' if guess else f'correct {_FIELDS[kind]}'}"
 
 
-def _checked(claim: NamedClaim) -> NamedClaim | Obstacle:
+def _claim_with_spec(claim: NamedClaim) -> NamedClaim | Obstacle:
     if isinstance(claim.claim.get("spec"), dict):
         return claim
     return Obstacle(ObstacleKind.MALFORMED, f"{claim.source} has no spec that asks for devices")

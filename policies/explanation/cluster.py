@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
 
-__all__ = ["BRING", "Cluster", "Holding", "Taken", "read_cluster", "used_amounts"]
+__all__ = ["BRING", "Cluster", "Holding", "ResourceUsage", "read_cluster", "used_amounts"]
 
 BRING = (
     "bring what the cluster holds: "
@@ -67,7 +67,7 @@ class Cluster:
 
 def read_cluster(view: ClusterView) -> Cluster:
     """Digest the view. Use it by `view.derive(read_cluster)`."""
-    nodes, claims = view.list("Node"), view.derive_each("ResourceClaim", _holding)
+    nodes, claims = view.list("Node"), view.derive_each("ResourceClaim", _holding_of)
     holding = [] if claims is UNKNOWN else [each for each in claims if each is not None]
     index, usage, problem = None, NONE, ""
     try:
@@ -77,7 +77,7 @@ def read_cluster(view: ClusterView) -> Cluster:
         problem = str(error)
     slices = view.list("ResourceSlice") if nodes is UNKNOWN else ()
     return Cluster(
-        nodes=_guessed(() if slices is UNKNOWN else slices) if nodes is UNKNOWN else nodes,
+        nodes=_guess_nodes(() if slices is UNKNOWN else slices) if nodes is UNKNOWN else nodes,
         nodes_known=nodes is not UNKNOWN,
         index=index,
         usage=usage,
@@ -126,7 +126,7 @@ def _slice(document: Object) -> Slice | str:
         return str(error)
 
 
-def _holding(claim: Object) -> Holding | None:
+def _holding_of(claim: Object) -> Holding | None:
     """What a claim holds, by those results of its allocation that have the shape of one; None for nothing."""
     held = Held.by(Claim(claim).allocated_devices)
     return Holding(held, _holder(claim), _pods(claim)) if any(held) else None
@@ -164,7 +164,7 @@ def _first(names: list[str], noun: str) -> str:
     return f"{names[0]}{more}"
 
 
-def _guessed(slices: Iterable[Object]) -> list[Object]:
+def _guess_nodes(slices: Iterable[Object]) -> list[Object]:
     """Nodes made up from the names in slices; one of no name where devices can be reached over the network only."""
     names: dict[str, None] = {}
     reachable = False
@@ -183,7 +183,7 @@ def _device_nodes(document: Object) -> list[Any]:
     return [lookup(device, ("nodeName",)) for device in devices] if isinstance(devices, list) else []
 
 
-class Taken:
+class ResourceUsage:
     """What all pods take of each node: those that the view lists, and those that it does not show.
 
     What the others take is asked for node by node, when a node is first looked at, and stays so for this explanation.
@@ -205,10 +205,10 @@ class Taken:
         """What is taken of a node, in billionths by resource."""
         taken = self._of.get(node)
         if taken is None:
-            taken = self._of[node] = self._together(node)
+            taken = self._of[node] = self._sum_on(node)
         return taken
 
-    def without(self, node: str, ended: Iterable[Amounts]) -> Taken:
+    def without(self, node: str, ended: Iterable[Amounts]) -> ResourceUsage:
         """The same as if pods with these amounts had left a node."""
         left = dict(self.of(node))
         for amounts in ended:
@@ -218,7 +218,7 @@ class Taken:
         others._of = {**self._of, node: left}  # noqa: SLF001 - of the same class
         return others
 
-    def _together(self, node: str) -> Mapping[str, int]:
+    def _sum_on(self, node: str) -> Mapping[str, int]:
         if self._listed is None:
             return {}
         listed, others = self._listed.get(node, {}), self._view.others_on(node)

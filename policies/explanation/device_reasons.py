@@ -13,7 +13,7 @@ from policies.dra.allocation.rejections import Reason as Check
 from policies.explanation.changes import without_constraint
 from policies.explanation.rejected_devices import Tallies, Tally
 from policies.explanation.report import Reason, ReasonKind
-from policies.explanation.solver import Solver, State
+from policies.explanation.solver import SolutionState, Solver
 from policies.phrases import format_count, format_list, format_ranges, shorten
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from policies.dra.resource_claims import Claim, Constraint
     from policies.explanation.problem import AllocationProblem
 
-__all__ = ["DeviceMiss", "DeviceReasons", "constraint_reason", "constraint_words"]
+__all__ = ["DeviceMismatch", "DeviceReasons", "constraint_reason", "constraint_words"]
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceMiss:
+class DeviceMismatch:
     """Why one node's devices do not do."""
 
     reason: Reason
@@ -50,61 +50,61 @@ class DeviceReasons:
     """Says why claims do not fit, for nodes of which the solver has said that they do not."""
 
     def __init__(
-        self, ask: AllocationProblem, solver: Solver, usage: Usage, holders: Mapping[str, tuple[str, ...]]
+        self, problem: AllocationProblem, solver: Solver, usage: Usage, holders: Mapping[str, tuple[str, ...]]
     ) -> None:
-        self._ask = ask
+        self._problem = problem
         self._solver = solver
         self._usage = usage
         self._holders = holders
         self._tallies: dict[frozenset[str], Tallies] = {}
         self._unconstrained: dict[tuple[int, int], Solver] = {}
 
-    def miss(self, position: int, resources: frozenset[str]) -> DeviceMiss:
+    def mismatch(self, position: int, resources: frozenset[str]) -> DeviceMismatch:
         """The first thing that stops the claims on a node."""
-        node, allocator = self._ask.nodes[position], self._solver.allocator(resources)
+        node, allocator = self._problem.nodes[position], self._solver.allocator(resources)
         pools, target, question = allocator.pools(node), TargetNode(node), allocator.question
         if not pools:
             sentence = "no ResourceSlice offers devices here: no DRA driver runs, or it has found none"
-            return DeviceMiss(Reason(ReasonKind.NO_DEVICES, sentence), "no devices")
-        ask_devices = self._tallies.setdefault(resources, Tallies(question, self._holders))
+            return DeviceMismatch(Reason(ReasonKind.NO_DEVICES, sentence), "no devices")
+        tallies_by_request = self._tallies.setdefault(resources, Tallies(question, self._holders))
         tallies = tuple(
-            tuple(ask_devices.of(claim, each, pools, target) for each in request.subrequests)
+            tuple(tallies_by_request.of(claim, each, pools, target) for each in request.subrequests)
             for claim in question.claims
             for request in claim.requests
         )
         for subrequests in tallies:
             if all(found.short for found in subrequests):
-                pool = _unusable_pool(allocator, subrequests, pools, self._ask.index)
+                pool = _unusable_pool(allocator, subrequests, pools, self._problem.index)
                 if pool:
-                    return DeviceMiss(*_pool_reason(pool), tallies=tallies)
+                    return DeviceMismatch(*_pool_reason(pool), tallies=tallies)
                 reason = _short(subrequests, several=len(question.claims) > 1)
                 gist, values = (_gist(subrequests, with_values=each) for each in (False, True))
-                return DeviceMiss(reason, gist, values, tallies)
+                return DeviceMismatch(reason, gist, values, tallies)
         invalid = next((pool for pool in pools if pool.state is PoolState.INVALID), None)
         if invalid:
-            return DeviceMiss(*_pool_reason(invalid), tallies=tallies)
-        return self._constrained(question.claims, position, tallies) or DeviceMiss(
-            *_combination(tallies), tallies=tallies
+            return DeviceMismatch(*_pool_reason(invalid), tallies=tallies)
+        return self._constraint_mismatch(question.claims, position, tallies) or DeviceMismatch(
+            *_combination_reason(tallies), tallies=tallies
         )
 
-    def _constrained(
+    def _constraint_mismatch(
         self, claims: Sequence[Claim], position: int, tallies: Sequence[Sequence[Tally]]
-    ) -> DeviceMiss | None:
+    ) -> DeviceMismatch | None:
         """The first constraint without which the claims would fit."""
-        for number in range(len(self._ask.claims)):
+        for number in range(len(self._problem.claims)):
             for place, constraint in enumerate(claims[number].constraints):
                 if self._fits_without(position, number, place):
                     reason = constraint_reason(claims[number], place, _usable(constraint, tallies))
-                    return DeviceMiss(reason, reason.sentence, (), tuple(map(tuple, tallies)), (number, place))
+                    return DeviceMismatch(reason, reason.sentence, (), tuple(map(tuple, tallies)), (number, place))
         return None
 
     def _fits_without(self, position: int, claim: int, constraint: int) -> bool:
         key = (claim, constraint)
         if key not in self._unconstrained:
-            ask = self._ask.with_claim(claim, without_constraint(self._ask.claims[claim], constraint))
-            self._unconstrained[key] = Solver(ask, self._usage)
+            problem = self._problem.with_claim(claim, without_constraint(self._problem.claims[claim], constraint))
+            self._unconstrained[key] = Solver(problem, self._usage)
         try:
-            return self._unconstrained[key].outcome(position).state is State.FITS
+            return self._unconstrained[key].solution(position).state is SolutionState.FITS
         except AllocationError:
             return False
 
@@ -201,7 +201,7 @@ def _pool_reason(pool: Pool) -> tuple[Reason, Hashable]:
     return Reason(ReasonKind.POOL, sentence, (detail,), facts), (pool.state, pool.reason)
 
 
-def _combination(tallies: Sequence[Sequence[Tally]]) -> tuple[Reason, Hashable]:
+def _combination_reason(tallies: Sequence[Sequence[Tally]]) -> tuple[Reason, Hashable]:
     """Each request could be served alone."""
     best = [max(subrequests, key=lambda found: len(found.usable) - found.asked) for subrequests in tallies]
     needs = [

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.claims.facts import Facts as ClaimFacts
 from policies.explanation import headlines
-from policies.explanation.cluster import Taken, read_cluster
-from policies.explanation.node_groups import grouped
+from policies.explanation.cluster import ResourceUsage, read_cluster
+from policies.explanation.node_groups import node_groups
 from policies.explanation.nodes import NodeChecks
 from policies.explanation.problem import allocation_problem
 from policies.explanation.question import Obstacle, ObstacleKind
-from policies.explanation.remarks import remarks, unaided
-from policies.explanation.replicas import replicas
-from policies.explanation.report import Explanation, Verdict
+from policies.explanation.remarks import preemption_remarks, remarks
+from policies.explanation.replicas import count_replicas
+from policies.explanation.report import Explanation, Feasibility
 from policies.explanation.selector_failures import costly_selectors, failure_obstacle
 from policies.explanation.solver import Solver
 from policies.explanation.suggestions import suggestions
-from policies.explanation.survey import Facts, survey
+from policies.explanation.survey import SurveyedQuestion, survey
 from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
@@ -45,24 +45,26 @@ def explain(
         check_cancelled: what may stop the work by an exception of its own; the view's digest of the cluster is never stopped.
     """
     if question.obstacles and not question.node_name:
-        return _blocked(question)
+        return _blocked_explanation(question)
     if question.node_name or (question.allocated and question.pod is None):
-        return Explanation(question.label, Verdict.SCHEDULED, headlines.scheduled(question))
+        return Explanation(question.label, Feasibility.SCHEDULED, headlines.scheduled_headline(question))
     check_cancelled()
     cluster = view.derive(read_cluster)
     if cluster.problem:
         sentence = f"the ResourceSlices or claims of the cluster cannot be read: {cluster.problem}"
-        return _blocked(replace(question, obstacles=(Obstacle(ObstacleKind.MALFORMED, sentence),)))
+        return _blocked_explanation(replace(question, obstacles=(Obstacle(ObstacleKind.MALFORMED, sentence),)))
     if not cluster.nodes_known and not question.claims:
         sentence = "no Nodes are known, and the pod has no claim that would tell where it can run"
         remedy = "bring them: kubectl get nodes -o yaml > nodes.yaml"
-        return _blocked(replace(question, obstacles=(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, remedy),)))
-    return _surveyed(question, cluster, view, settings, check_cancelled)
+        return _blocked_explanation(
+            replace(question, obstacles=(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, remedy),))
+        )
+    return _explain_by_survey(question, cluster, view, settings, check_cancelled)
 
 
-def _blocked(question: Question) -> Explanation:
+def _blocked_explanation(question: Question) -> Explanation:
     obstacles = sorted(question.obstacles, key=lambda obstacle: obstacle.kind is ObstacleKind.FACT_UNKNOWN)
-    verdict, headline = headlines.blocked(obstacles)
+    verdict, headline = headlines.obstacle_headline(obstacles)
     return Explanation(
         question.label,
         verdict,
@@ -73,31 +75,31 @@ def _blocked(question: Question) -> Explanation:
     )
 
 
-def _surveyed(
+def _explain_by_survey(
     question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
 ) -> Explanation:
     check_cancelled()
-    taken = Taken(view)
-    ask = allocation_problem(question, cluster, view, settings, check_cancelled)
-    checks = NodeChecks(ask.question, cluster.nodes, taken, ask.by_resource)
+    resource_usage = ResourceUsage(view)
+    problem = allocation_problem(question, cluster, view, settings, check_cancelled)
+    checks = NodeChecks(problem.question, cluster.nodes, resource_usage, problem.by_resource)
     try:
-        if costly := costly_selectors(ask):
-            return _blocked(replace(question, obstacles=costly))
-        found = survey(ask, checks, cluster)
+        if costly := costly_selectors(problem):
+            return _blocked_explanation(replace(question, obstacles=costly))
+        found = survey(problem, checks, cluster)
         if found.failure is not None:
             position = found.failure.position
-            solver = Solver(ask, cluster.usage)
+            solver = Solver(problem, cluster.usage)
             failure = failure_obstacle(
-                found.failure, ask, solver, checks.served_by_claims(position), ClaimFacts(view, settings)
+                found.failure, problem, solver, checks.served_by_claims(position), ClaimFacts(view, settings)
             )
-            return _blocked(replace(question, obstacles=(failure,)))
-        placed = replicas(ask, checks, found, cluster.usage)
-        facts = Facts(question, ask, found, cluster, taken, view, settings)
+            return _blocked_explanation(replace(question, obstacles=(failure,)))
+        placed = count_replicas(problem, checks, found, cluster.usage)
+        facts = SurveyedQuestion(question, problem, found, cluster, resource_usage, view, settings)
         told = () if found.count() else suggestions(facts)
     except AllocationError as error:
-        return _blocked(replace(question, obstacles=(Obstacle(ObstacleKind.ALLOCATION_FAILS, str(error)),)))
-    verdict, headline = headlines.counted(question, found, len(cluster.nodes), placed)
-    groups, groups_left_out, nodes_left_out = grouped(found.likes, question, cluster.nodes)
+        return _blocked_explanation(replace(question, obstacles=(Obstacle(ObstacleKind.ALLOCATION_FAILS, str(error)),)))
+    verdict, headline = headlines.survey_headline(question, found, len(cluster.nodes), placed)
+    groups, groups_left_out, nodes_left_out = node_groups(found.groups, question, cluster.nodes)
     return Explanation(
         label=question.label,
         verdict=verdict,
@@ -115,5 +117,5 @@ def _surveyed(
         suggestions=told,
         converted_to=question.converted_to,
         warnings=question.warnings,
-        remarks=(*remarks(question, cluster, view, taken), *unaided(told)),
+        remarks=(*remarks(question, cluster, view, resource_usage), *preemption_remarks(told)),
     )

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from policies.dra.resource_claims import Claim
 from policies.explanation.node_groups import device_names
 from policies.explanation.question import ObstacleKind
-from policies.explanation.report import Verdict
+from policies.explanation.report import Feasibility
 from policies.phrases import format_count, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.explanation.question import Obstacle, Question
-    from policies.explanation.replicas import Replicas
+    from policies.explanation.replicas import ReplicaCount
     from policies.explanation.survey import Survey
 
-__all__ = ["blocked", "counted", "scheduled"]
+__all__ = ["obstacle_headline", "scheduled_headline", "survey_headline"]
 
 _CAUSES = {
     ObstacleKind.MALFORMED: "something is not written as Kubernetes reads it",
@@ -29,17 +29,17 @@ _CAUSES = {
 }
 
 
-def blocked(obstacles: Sequence[Obstacle]) -> tuple[Verdict, str]:
+def obstacle_headline(obstacles: Sequence[Obstacle]) -> tuple[Feasibility, str]:
     """The headline where something stands in the way; the worst obstacle comes first. What it is exactly, the obstacle says."""
     kinds = [obstacle.kind for obstacle in obstacles]
     if all(kind is ObstacleKind.FACT_UNKNOWN for kind in kinds):
-        return Verdict.UNKNOWN, "whether it fits cannot be told: facts of the cluster are missing"
+        return Feasibility.UNKNOWN, "whether it fits cannot be told: facts of the cluster are missing"
     if kinds[0] is ObstacleKind.REFUSED:
-        return Verdict.BLOCKED, "it is refused before any node is looked at"
-    return Verdict.BLOCKED, f"it fits no node, whatever they are like: {obstacles[0].cause or _CAUSES[kinds[0]]}"
+        return Feasibility.BLOCKED, "it is refused before any node is looked at"
+    return Feasibility.BLOCKED, f"it fits no node, whatever they are like: {obstacles[0].cause or _CAUSES[kinds[0]]}"
 
 
-def scheduled(question: Question) -> str:
+def scheduled_headline(question: Question) -> str:
     """The headline where there is nothing left to decide."""
     if question.node_name:
         return f"it is bound to node {question.node_name} already, so no scheduler looks for another"
@@ -49,31 +49,33 @@ def scheduled(question: Question) -> str:
     return f"it has its devices already: {devices} of pool {format_list(pools)}"
 
 
-def counted(question: Question, survey: Survey, total: int, found: Replicas | None) -> tuple[Verdict, str]:
+def survey_headline(
+    question: Question, survey: Survey, total: int, found: ReplicaCount | None
+) -> tuple[Feasibility, str]:
     """The headline of a question that was asked of all nodes."""
     now, empty = survey.count(), survey.count(empty=True)
     nodes = format_count(total, "node")
     if not total:
-        return Verdict.IMPOSSIBLE, "there is no node that it could fit"
+        return Feasibility.IMPOSSIBLE, "there is no node that it could fit"
     if now:
-        return Verdict.FITS, f"fits {_of(now, nodes)} now{_replicas(question, found)}"
+        return Feasibility.FITS, f"fits {_of(now, nodes)} now{_replicas(question, found)}"
     if survey.unknown:
         unknown = f"whether it fits is unknown for {_of(survey.unknown, nodes)}"
         others = "; it fits none of the others" if survey.unknown < total else ""
         return (
-            Verdict.UNKNOWN,
+            Feasibility.UNKNOWN,
             f"{unknown}: too many combinations of devices to try them all{others}",
         )
     if empty:
-        return Verdict.FULL, f"fits none of {nodes} now; it would fit {empty:,} if nothing were in use there"
-    return Verdict.IMPOSSIBLE, f"fits none of {nodes}, even if nothing were in use"
+        return Feasibility.FULL, f"fits none of {nodes} now; it would fit {empty:,} if nothing were in use there"
+    return Feasibility.IMPOSSIBLE, f"fits none of {nodes}, even if nothing were in use"
 
 
 def _of(count: int, nodes: str) -> str:
     return f"{count:,} of {nodes}"
 
 
-def _replicas(question: Question, found: Replicas | None) -> str:
+def _replicas(question: Question, found: ReplicaCount | None) -> str:
     if found is None:
         return ""
     thing = "claim" if question.pod is None else "replica"

@@ -19,11 +19,11 @@ from policies.kubernetes.taints import tolerates_taint
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
-    from policies.explanation.cluster import Taken
+    from policies.explanation.cluster import ResourceUsage
     from policies.explanation.question import Question
     from policies.kubernetes.objects import Object
 
-__all__ = ["Miss", "NodeChecks", "Shortage", "Taint"]
+__all__ = ["NodeChecks", "NodeMismatch", "Shortage", "Taint"]
 
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _PREVENTING = ("NoSchedule", "NoExecute")
@@ -49,18 +49,18 @@ class Shortage:
     """A resource of which a node has less than asked for, in billionths."""
 
     resource: str
-    asked: int
+    requested: int
     left: int
     allocatable: int
 
     @property
-    def for_ever(self) -> bool:
+    def is_permanent(self) -> bool:
         """Whether it would not suffice on an empty node either."""
-        return self.asked > self.allocatable
+        return self.requested > self.allocatable
 
 
 @dataclass(frozen=True, slots=True)
-class Miss:
+class NodeMismatch:
     """Why one node is out."""
 
     kind: ReasonKind
@@ -76,28 +76,28 @@ class NodeChecks:
         self,
         question: Question,
         nodes: Sequence[Object],
-        taken: Taken | None,
+        usage: ResourceUsage | None,
         by_claims: Collection[str],
     ) -> None:
         """Args: the question, all nodes, what pods take of them if that counts, resources that claims can serve."""
         self._question = question
         self._nodes = nodes
-        self._taken_of = taken.of if taken else _nothing_of
+        self._usage_of = usage.of if usage else _no_usage
         self._by_claims = by_claims
         self._spec = question.pod.spec if question.pod else {}
         self._selected = NodeIndex(nodes).selected(self._spec) if question.pod else -1
         self._tolerations = [each for each in self._spec.get("tolerations") or [] if isinstance(each, dict)]
         self._tolerated: dict[Taint, bool] = {}
 
-    def miss(self, position: int) -> Miss | None:
+    def mismatch(self, position: int) -> NodeMismatch | None:
         """The first reason why a node is out; None where only its devices are left to be asked about."""
         node = self._nodes[position]
         return (
-            self._cordoned(node)
-            or self._tainted(node)
-            or self._unselected(node, position)
-            or self._short(node)
-            or self._claims_elsewhere(node)
+            self._cordon_mismatch(node)
+            or self._taint_mismatch(node)
+            or self._selector_mismatch(node, position)
+            or self._shortage_mismatch(node)
+            or self._claim_mismatch(node)
         )
 
     def served_by_claims(self, position: int) -> frozenset[str]:
@@ -111,22 +111,22 @@ class NodeChecks:
         """How many pods like this the node's own resources have room for; None without a limit."""
         node = self._nodes[position]
         rooms = [
-            max(0, allocatable - self._taken(node, name)) // asked
-            for name, asked in self._asked(node)
+            max(0, allocatable - self._used(node, name)) // requested
+            for name, requested in self._requested_amounts(node)
             if (allocatable := self._allocatable(node, name)) is not None
         ]
         return min(rooms, default=None)
 
-    def _cordoned(self, node: Object) -> Miss | None:
+    def _cordon_mismatch(self, node: Object) -> NodeMismatch | None:
         if lookup(node, ("spec", "unschedulable")) is True and not tolerates_taint(self._tolerations, _UNSCHEDULABLE):
-            return Miss(ReasonKind.CORDONED)
+            return NodeMismatch(ReasonKind.CORDONED)
         return None
 
-    def _tainted(self, node: Object) -> Miss | None:
+    def _taint_mismatch(self, node: Object) -> NodeMismatch | None:
         if self._question.pod is None:
             return None
         untolerated = next((taint for taint in self._taints(node) if not self._tolerates(taint)), None)
-        return None if untolerated is None else Miss(ReasonKind.TAINT, untolerated)
+        return None if untolerated is None else NodeMismatch(ReasonKind.TAINT, untolerated)
 
     def _taints(self, node: Object) -> Iterable[Taint]:
         """The taints that keep pods away; that of a cordoned node is told as such."""
@@ -143,30 +143,30 @@ class NodeChecks:
             self._tolerated[taint] = tolerates_taint(self._tolerations, written)
         return self._tolerated[taint]
 
-    def _unselected(self, node: Object, position: int) -> Miss | None:
+    def _selector_mismatch(self, node: Object, position: int) -> NodeMismatch | None:
         if self._selected >> position & 1:
             return None
         labels = labels_of(node)
         selector = self._spec.get("nodeSelector") or {}
         wrong = next((key for key, value in selector.items() if labels.get(key) != value), "")
-        return Miss(ReasonKind.NODE_SELECTOR, wrong)
+        return NodeMismatch(ReasonKind.NODE_SELECTOR, wrong)
 
-    def _short(self, node: Object) -> Miss | None:
-        for name, asked in self._asked(node):
+    def _shortage_mismatch(self, node: Object) -> NodeMismatch | None:
+        for name, requested in self._requested_amounts(node):
             allocatable = self._allocatable(node, name)
             if allocatable is None:
                 continue
-            left = allocatable - self._taken(node, name)
-            if asked > left:
-                shortage = Shortage(name, asked, max(0, left), allocatable)
-                return Miss(ReasonKind.RESOURCES, (name, shortage.for_ever), shortage)
+            left = allocatable - self._used(node, name)
+            if requested > left:
+                shortage = Shortage(name, requested, max(0, left), allocatable)
+                return NodeMismatch(ReasonKind.RESOURCES, (name, shortage.is_permanent), shortage)
         return None
 
-    def _asked(self, node: Object) -> Iterable[tuple[str, int]]:
+    def _requested_amounts(self, node: Object) -> Iterable[tuple[str, int]]:
         """What is asked of the node itself: extended resources first, since these are what is scarce."""
-        asked = sorted(self._question.resources.items(), key=_extended_first)
+        requested = sorted(self._question.resources.items(), key=_extended_first)
         return [
-            (name, amount) for name, amount in asked if name not in self._by_claims or self._allocatable(node, name)
+            (name, amount) for name, amount in requested if name not in self._by_claims or self._allocatable(node, name)
         ]
 
     @staticmethod
@@ -176,18 +176,18 @@ class NodeChecks:
             return None
         return billionths(offered.get(resource)) if isinstance(offered, dict) else 0
 
-    def _taken(self, node: Object, resource: str) -> int:
-        return self._taken_of(name_of(node)).get(resource, 0)
+    def _used(self, node: Object, resource: str) -> int:
+        return self._usage_of(name_of(node)).get(resource, 0)
 
-    def _claims_elsewhere(self, node: Object) -> Miss | None:
+    def _claim_mismatch(self, node: Object) -> NodeMismatch | None:
         for claim in self._question.allocated:
             selector = lookup(claim.claim, ("status", "allocation", "nodeSelector"))
             if isinstance(selector, dict) and not _matches(node, selector):
-                return Miss(ReasonKind.CLAIM_ELSEWHERE, claim.name)
+                return NodeMismatch(ReasonKind.CLAIM_ELSEWHERE, claim.name)
         return None
 
 
-def _nothing_of(node: str) -> Mapping[str, int]:
+def _no_usage(node: str) -> Mapping[str, int]:
     """What is taken of a node of an empty cluster."""
     return {}
 

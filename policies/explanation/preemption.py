@@ -16,7 +16,7 @@ from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import Usage
 from policies.explanation.nodes import NodeChecks
 from policies.explanation.report import Change, Suggestion
-from policies.explanation.solver import Solver, State
+from policies.explanation.solver import SolutionState, Solver
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from policies.explanation.cluster import Holding
-    from policies.explanation.survey import Facts
+    from policies.explanation.survey import SurveyedQuestion
 
 __all__ = ["pods_to_end"]
 
@@ -63,21 +63,21 @@ class _Node:
     """What everybody else uses in the cluster."""
 
 
-def pods_to_end(facts: Facts) -> Iterator[Suggestion]:
+def pods_to_end(surveyed: SurveyedQuestion) -> Iterator[Suggestion]:
     """For each node the pods of lower priority that would have to end for a pod to get devices there, fewest first.
 
     Nodes on which the scheduler makes room by itself, because what lacks there is no device of a claim, are left out.
     """
-    pod = facts.question.pod
-    if pod is None or not facts.cluster.nodes_known or not preempts(pod.spec, facts.view):
+    pod = surveyed.question.pod
+    if pod is None or not surveyed.cluster.nodes_known or not preempts(pod.spec, surveyed.view):
         return
-    priority = pod_priority(pod.spec, facts.view)
+    priority = pod_priority(pod.spec, surveyed.view)
     if priority is UNKNOWN:
         return
     found = []
-    for node in _nodes(facts, priority):
-        facts.ask.check_cancelled()
-        ended = _ended(node, facts)
+    for node in _nodes(surveyed, priority):
+        surveyed.problem.check_cancelled()
+        ended = _pods_to_end(node, surveyed)
         if ended:
             highest = max(each.priority for each in ended)
             found.append((len(ended), highest, node.name, ended))
@@ -88,61 +88,65 @@ def pods_to_end(facts: Facts) -> Iterator[Suggestion]:
         yield Suggestion(Change.PREEMPTION, sentence, "", "", 1)
 
 
-def _nodes(facts: Facts, priority: int) -> list[_Node]:
+def _nodes(surveyed: SurveyedQuestion, priority: int) -> list[_Node]:
     """The nodes to look at."""
-    pods = facts.view.derive(_pods_by_node)
+    pods = surveyed.view.derive(_pods_by_node)
     lower: dict[int, tuple[_Pod, ...]] = {}
-    solver = Solver(facts.ask, facts.cluster.usage)
-    for like in facts.survey.likes:
-        if like.fits_if_empty and not like.fits and solver.asks(like.resources):
-            for position in like.positions:
-                found = pods.get(name_of(facts.cluster.nodes[position]), ())
+    solver = Solver(surveyed.problem, surveyed.cluster.usage)
+    for alike in surveyed.survey.groups:
+        if alike.fits_if_empty and not alike.fits and solver.has_claims(alike.resources):
+            for position in alike.positions:
+                found = pods.get(name_of(surveyed.cluster.nodes[position]), ())
                 lower[position] = tuple(each for each in found if each.priority < priority)
     few = sorted(
         (position for position in lower if 0 < len(lower[position]) <= _MOST_PODS), key=lambda each: len(lower[each])
     )
-    return [_node(position, lower[position], facts) for position in few[:_MOST_NODES]]
+    return [_node(position, lower[position], surveyed) for position in few[:_MOST_NODES]]
 
 
-def _node(position: int, lower: Sequence[_Pod], facts: Facts) -> _Node:
+def _node(position: int, lower: Sequence[_Pod], surveyed: SurveyedQuestion) -> _Node:
     names = {each.name for each in lower}
-    theirs = [each for each in facts.cluster.holding if _is_freed(each, names)]
+    theirs = [each for each in surveyed.cluster.holding if _is_freed(each, names)]
     kept = {id(each) for each in theirs}
-    others = Usage.together(each.held for each in facts.cluster.holding if id(each) not in kept)
+    others = Usage.together(each.held for each in surveyed.cluster.holding if id(each) not in kept)
     held = {each.name: sum(len(claim.held.devices) for claim in theirs if each.name in claim.pods) for each in lower}
     ordered = sorted(lower, key=lambda each: (-each.priority, held[each.name], each.name))
-    return _Node(position, name_of(facts.cluster.nodes[position]), tuple(ordered), tuple(theirs), others)
+    return _Node(position, name_of(surveyed.cluster.nodes[position]), tuple(ordered), tuple(theirs), others)
 
 
-def _ended(node: _Node, facts: Facts) -> tuple[_Pod, ...]:
+def _pods_to_end(node: _Node, surveyed: SurveyedQuestion) -> tuple[_Pod, ...]:
     """Pods of which none can be spared; none if they do not suffice, or the scheduler ends pods there itself.
 
     Like the scheduler, it begins without all of them and puts back those of the highest priority first; of equal
     priority those with the fewest devices.
     """
-    if not _fits(node, node.lower, facts) or _fits(node, node.lower, facts, freed=()):
+    if not _fits(node, node.lower, surveyed) or _fits(node, node.lower, surveyed, freed=()):
         return ()
     ended = list(node.lower)
     for each in node.lower:
         without = [other for other in ended if other is not each]
-        if _fits(node, without, facts):
+        if _fits(node, without, surveyed):
             ended = without
     return tuple(ended)
 
 
-def _fits(node: _Node, ended: Sequence[_Pod], facts: Facts, freed: Collection[_Pod] | None = None) -> bool:
+def _fits(
+    node: _Node, ended: Sequence[_Pod], surveyed: SurveyedQuestion, freed: Collection[_Pod] | None = None
+) -> bool:
     """Whether the question fits on a node once pods have ended; `freed` for those whose devices are free then."""
     names = {each.name for each in (ended if freed is None else freed)}
     usage = node.others.and_held(each.held for each in node.claims if not _is_freed(each, names))
-    taken = facts.taken.without(node.name, [each.amounts for each in ended])
-    checks = NodeChecks(facts.ask.question, [facts.cluster.nodes[node.position]], taken, facts.ask.by_resource)
-    if checks.miss(0) is not None:
+    resource_usage = surveyed.resource_usage.without(node.name, [each.amounts for each in ended])
+    checks = NodeChecks(
+        surveyed.problem.question, [surveyed.cluster.nodes[node.position]], resource_usage, surveyed.problem.by_resource
+    )
+    if checks.mismatch(0) is not None:
         return False
     try:
-        outcome = Solver(facts.ask, usage).outcome(node.position, checks.served_by_claims(0))
+        solution = Solver(surveyed.problem, usage).solution(node.position, checks.served_by_claims(0))
     except AllocationError:
         return False
-    return outcome.state is State.FITS
+    return solution.state is SolutionState.FITS
 
 
 def _is_freed(claim: Holding, ended: Collection[str]) -> bool:
@@ -155,7 +159,7 @@ def _pods_by_node(view: ClusterView) -> Mapping[str, tuple[_Pod, ...]]:
     pods = view.list("Pod")
     found: defaultdict[str, list[_Pod]] = defaultdict(list)
     for pod in () if pods is UNKNOWN else pods:
-        taken, priority = taken_by(pod), pod_priority(lookup(pod, ("spec",)), view)
-        if taken is not None and priority is not UNKNOWN:
-            found[taken[0]].append(_Pod(f"{namespace_of(pod)}/{name_of(pod)}", priority, taken[1]))
+        resource_usage, priority = taken_by(pod), pod_priority(lookup(pod, ("spec",)), view)
+        if resource_usage is not None and priority is not UNKNOWN:
+            found[resource_usage[0]].append(_Pod(f"{namespace_of(pod)}/{name_of(pod)}", priority, resource_usage[1]))
     return {node: tuple(there) for node, there in found.items()}

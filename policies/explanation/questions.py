@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from policies.conversion.satisfaction import UNSATISFIABLE
 from policies.decision import Severity
 from policies.dra.resource_claims import claim_as_v1
-from policies.explanation.claims import claims_of_pod, class_obstacles, is_stored, whereabouts
+from policies.explanation.claims import claims_of_pod, class_obstacles, is_stored, split_claims
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.kubernetes.amounts import pod_amounts
@@ -87,7 +87,7 @@ def _claim_question(
     claim = NamedClaim(name, _at_home(claim_as_v1(document), namespace), label, shared=True)
     if not stored:
         claim = NamedClaim(name, {**claim.claim, "status": {}}, label, shared=True)
-    return _of_claim(document, claim, label, view, settings, stored=stored)
+    return _question_of_claim(document, claim, label, view, settings, stored=stored)
 
 
 def _template_question(
@@ -98,10 +98,10 @@ def _template_question(
     spec: Any = lookup(document, ("spec", "spec"))
     made = {"apiVersion": document.get("apiVersion"), "metadata": {"name": name}, "spec": spec}
     claim = NamedClaim(name, _at_home(claim_as_v1(made), namespace), label)
-    return _of_claim(document, claim, label, view, settings, stored=stored)
+    return _question_of_claim(document, claim, label, view, settings, stored=stored)
 
 
-def _of_claim(
+def _question_of_claim(
     document: Object, claim: NamedClaim, label: str, view: ClusterView, settings: GPUAdmissionPolicy, *, stored: bool
 ) -> Question:
     namespace = namespace_of(claim.claim)
@@ -113,7 +113,7 @@ def _of_claim(
     if not isinstance(claim.claim.get("spec"), dict):
         broken = Obstacle(ObstacleKind.MALFORMED, f"{label} has no spec that asks for devices")
         return Question(label, namespace, obstacles=(broken,))
-    open_claims, allocated, obstacles = whereabouts((claim,), "")
+    open_claims, allocated, obstacles = split_claims((claim,), "")
     obstacles = (*obstacles, *class_obstacles(open_claims, view))
     return Question(label, namespace, claims=open_claims, allocated=allocated, obstacles=obstacles)
 
@@ -135,10 +135,10 @@ def pod_question(
     templates: tuple[Template, ...] = ()
     written: Object | None = None
     warnings: tuple[Finding, ...] = ()
-    tolerated, conditions = _tolerated(document), _conditions(document)
+    tolerated, conditions = _toleration_keys(document), _conditions(document)
     if not stored:
         written = created_pod(document, namespace, view)
-        decision, warnings = _reviewed(written, namespace, view, settings)
+        decision, warnings = _review_pod(written, namespace, view, settings)
         if refused := refusals(decision):
             return Question(label, namespace, obstacles=refused, warnings=warnings)
         document, templates = decision.object, decision.templates
@@ -148,7 +148,7 @@ def pod_question(
         broken = [Obstacle(ObstacleKind.MALFORMED, f"{path} {sentence}") for path, sentence in error.problems]
         return Question(label, namespace, obstacles=tuple(broken))
     claims, missing = claims_of_pod(pod, namespace, templates, view)
-    open_claims, allocated, blocking = whereabouts(claims, str(lookup(document, ("metadata", "name")) or ""))
+    open_claims, allocated, blocking = split_claims(claims, str(lookup(document, ("metadata", "name")) or ""))
     return Question(
         label=label,
         namespace=namespace,
@@ -157,7 +157,7 @@ def pod_question(
         claims=open_claims,
         allocated=allocated,
         resources={name: amount for name, amount in pod_amounts(pod.spec).items() if amount > 0},
-        tolerations_added=tuple(key for key in _tolerated(document) if key not in tolerated),
+        tolerations_added=tuple(key for key in _toleration_keys(document) if key not in tolerated),
         conditions_added=not templates and _conditions(document) != conditions,
         converted_to=templates[0].name if templates else "",
         node_name=pod.spec.get("nodeName") or "",
@@ -166,7 +166,7 @@ def pod_question(
     )
 
 
-def _reviewed(
+def _review_pod(
     pod: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
 ) -> tuple[Decision, tuple[Finding, ...]]:
     """What review decides on a pod, and what it warns about.
@@ -192,7 +192,7 @@ class _WithoutQuota(PassingView):
         return None if kind == "GPUQuota" else super().get(kind, name, namespace)
 
 
-def _tolerated(pod: Object) -> list[str]:
+def _toleration_keys(pod: Object) -> list[str]:
     """The keys of a pod's tolerations."""
     tolerations = lookup(pod, ("spec", "tolerations"))
     listed = tolerations if isinstance(tolerations, list) else []

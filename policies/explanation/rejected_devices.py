@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from policies.dra.lacks import Lack
     from policies.dra.resource_claims import Claim, Subrequest
 
-__all__ = ["OF_CAPACITY", "Tallies", "Tally", "Why", "value_of"]
+__all__ = ["OF_CAPACITY", "DeviceRejection", "Tallies", "Tally", "value_of"]
 
 OF_CAPACITY = (Check.CAPACITY, Check.CAPACITY_POLICY, Check.NO_SUCH_CAPACITY)
 """The reasons that are about the capacity that is asked for."""
@@ -37,7 +37,7 @@ _SPREAD = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class DeviceRejection:
     """Why a device cannot serve a request."""
 
     check: Check
@@ -69,7 +69,7 @@ class Tally:
     claim: Claim
     subrequest: Subrequest
     usable: list[AllocatableDevice] = field(default_factory=list)
-    rejected: dict[Why, list[AllocatableDevice]] = field(default_factory=dict)
+    rejected: dict[DeviceRejection, list[AllocatableDevice]] = field(default_factory=dict)
 
     @property
     def asked(self) -> int:
@@ -106,7 +106,9 @@ class Tally:
 
     def details(self) -> tuple[str, ...]:
         """Sentences, one for each kind of device that cannot serve; devices outside the class only if all are."""
-        told = _spoken({why: devices for why, devices in self.rejected.items() if not why.outside or not self.of_class})
+        told = _sentences(
+            {why: devices for why, devices in self.rejected.items() if not why.outside or not self.of_class}
+        )
         sentences = [f"{format_ranges(names)} {inflect(text, len(names))}" for text, names in told]
         rest = sum(len(names) for _, names in told[_MOST_TOLD:])
         return (*sentences[:_MOST_TOLD], *([f"{rest} more cannot for other reasons"] if rest else []))
@@ -136,14 +138,16 @@ class Tallies:
             if pool.state is not PoolState.READY:
                 continue
             for device in pool.devices(self._question.check_cancelled):
-                why = self._why(claim, subrequest, device, node) or _counted_out(ledger, device, pool)
+                why = self._first_rejection(claim, subrequest, device, node) or _counter_rejection(ledger, device, pool)
                 if why is None:
                     found.usable.append(device)
                 else:
                     found.rejected.setdefault(why, []).append(device)
         return found
 
-    def _why(self, claim: Claim, subrequest: Subrequest, device: AllocatableDevice, node: TargetNode) -> Why | None:
+    def _first_rejection(
+        self, claim: Claim, subrequest: Subrequest, device: AllocatableDevice, node: TargetNode
+    ) -> DeviceRejection | None:
         """The first reason; whether the device is in use is asked after whether it would do."""
         checks = self._question.checks
         try:
@@ -157,26 +161,26 @@ class Tallies:
             or checks.counters(device)
             or checks.taints(subrequest, device)
         )
-        return None if rejection is None else self._worded(rejection, subrequest, device)
+        return None if rejection is None else self._rejection(rejection, subrequest, device)
 
-    def _worded(self, rejection: Rejection, subrequest: Subrequest, device: AllocatableDevice) -> Why:
+    def _rejection(self, rejection: Rejection, subrequest: Subrequest, device: AllocatableDevice) -> DeviceRejection:
         reason, name = rejection.reason, rejection.name
         if reason is Check.CLASS_SELECTOR:
             why, failing = self._lack(name, device)
             outside = f"is not of class {subrequest.device_class}: "
-            return Why(reason, outside + why.text, outside + why.gist, name, failing)
+            return DeviceRejection(reason, outside + why.text, outside + why.gist, name, failing)
         if reason is Check.REQUEST_SELECTOR:
             why, failing = self._lack(name, device)
-            return Why(reason, why.text, why.gist, name, failing, rejection.index)
+            return DeviceRejection(reason, why.text, why.gist, name, failing, rejection.index)
         if reason is Check.IN_USE:
-            return Why(
+            return DeviceRejection(
                 reason, f"is in use by {format_list(self._holders.get(device.id, ('a claim',)), 2)}", "is in use"
             )
         if reason is Check.TAINT:
-            return _tainted(rejection)
+            return _taint_rejection(rejection)
         text, gist = _amount_words(rejection)
         capacity = (rejection.name, rejection.asked, rejection.left) if reason in OF_CAPACITY else ("", 0, 0)
-        return Why(reason, text, gist, capacity=capacity)
+        return DeviceRejection(reason, text, gist, capacity=capacity)
 
     def _lack(self, selector: str, device: AllocatableDevice) -> tuple[Lack, Conjunct | None]:
         checks = self._question.checks
@@ -205,7 +209,7 @@ def _amount_words(rejection: Rejection) -> tuple[str, str]:
     return text, text
 
 
-def _counted_out(ledger: CounterLedger, device: AllocatableDevice, pool: Pool) -> Why | None:
+def _counter_rejection(ledger: CounterLedger, device: AllocatableDevice, pool: Pool) -> DeviceRejection | None:
     if not device.counter_sets:
         return None
     rejection = ledger.take(device, pool)
@@ -214,18 +218,20 @@ def _counted_out(ledger: CounterLedger, device: AllocatableDevice, pool: Pool) -
         return None
     asked, left = Amount(rejection.asked), Amount(max(0, rejection.left))
     text = f"needs {asked} of the shared counter {rejection.name}, {left} left beside the devices in use"
-    return Why(rejection.reason, text, f"needs {asked} of a shared counter, less left beside the devices in use")
+    return DeviceRejection(
+        rejection.reason, text, f"needs {asked} of a shared counter, less left beside the devices in use"
+    )
 
 
-def _tainted(rejection: Rejection) -> Why:
+def _taint_rejection(rejection: Rejection) -> DeviceRejection:
     taint = rejection.taint or {}
     key, value, effect = (str(taint.get(part) or "") for part in ("key", "value", "effect"))
     spelled = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
     text = f"has the taint {shorten(spelled)}, which the request does not tolerate"
-    return Why(rejection.reason, text, text, taint=(key, value, effect))
+    return DeviceRejection(rejection.reason, text, text, taint=(key, value, effect))
 
 
-def _spoken(rejected: Mapping[Why, list[AllocatableDevice]]) -> list[tuple[str, list[str]]]:
+def _sentences(rejected: Mapping[DeviceRejection, list[AllocatableDevice]]) -> list[tuple[str, list[str]]]:
     """Predicates with the devices that they are true of, the most first; many values of one thing are told as one."""
     spread: dict[str, int] = {}
     for why in rejected:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from policies.dra.cel import Conjunct
     from policies.dra.conditions import Condition
     from policies.dra.resource_claims import Claim
-    from policies.explanation.device_reasons import DeviceMiss
+    from policies.explanation.device_reasons import DeviceMismatch
     from policies.explanation.question import NamedClaim
-    from policies.explanation.rejected_devices import Tally, Why
+    from policies.explanation.rejected_devices import DeviceRejection, Tally
 
 __all__ = ["Relaxation", "relaxations"]
 
@@ -55,35 +55,37 @@ class Relaxation:
     """What is moved or left out of a selector, as it is written there."""
 
 
-def relaxations(miss: DeviceMiss, claims: tuple[NamedClaim, ...]) -> Iterator[Relaxation]:
+def relaxations(mismatch: DeviceMismatch, claims: tuple[NamedClaim, ...]) -> Iterator[Relaxation]:
     """What might help on a node: taints tolerated, conditions moved or left out, a constraint left out, a lower count.
 
     Args:
-        miss: what was said against the node.
-        claims: those of the question, in whose order the miss counts them.
+        mismatch: why the claims do not fit the node.
+        claims: those of the question, in whose order the mismatch counts them.
     """
     own = {claim.claim["metadata"]["name"]: number for number, claim in enumerate(claims)}
-    if miss.constraint is not None:
-        number, position = miss.constraint
-        yield _unconstrained(number, claims[number], position, miss)
-    shortages = [found for subrequests in miss.tallies for found in subrequests if found.short]
+    if mismatch.constraint is not None:
+        number, position = mismatch.constraint
+        yield _without_constraint(number, claims[number], position, mismatch)
+    shortages = [found for subrequests in mismatch.tallies for found in subrequests if found.short]
     for found in shortages:
         if (number := own.get(found.claim.name, -1)) < 0:
             continue
         for why in found.rejected:
             if why.check is Check.TAINT:
-                yield _tolerant(number, claims[number], found, why)
-        yield from _of_capacity(number, claims[number], found)
-        for (index, failing, selector), devices in _failing(found).items():
-            yield from _selecting(number, claims[number], found, _Failing(index, failing, selector, devices))
+                yield _with_toleration(number, claims[number], found, why)
+        yield from _capacity_changes(number, claims[number], found)
+        for (index, failing, selector), devices in _failing_conditions(found).items():
+            yield from _selector_changes(
+                number, claims[number], found, _FailingCondition(index, failing, selector, devices)
+            )
     for found in shortages:
         if (number := own.get(found.claim.name, -1)) >= 0:
-            yield from _fewer(number, claims[number], found)
+            yield from _lower_counts(number, claims[number], found)
 
 
-def _unconstrained(number: int, claim: NamedClaim, position: int, miss: DeviceMiss) -> Relaxation:
+def _without_constraint(number: int, claim: NamedClaim, position: int, mismatch: DeviceMismatch) -> Relaxation:
     read: Claim = next(
-        found.claim for subrequests in miss.tallies for found in subrequests if found.claim.name == _name(claim)
+        found.claim for subrequests in mismatch.tallies for found in subrequests if found.claim.name == _name(claim)
     )
     sentence = f"leave out the constraint on {constraint_words(read.constraints[position])}"
     changed = without_constraint(claim, position)
@@ -94,7 +96,7 @@ def _name(claim: NamedClaim) -> str:
     return str(claim.claim["metadata"]["name"])
 
 
-def _tolerant(number: int, claim: NamedClaim, found: Tally, why: Why) -> Relaxation:
+def _with_toleration(number: int, claim: NamedClaim, found: Tally, why: DeviceRejection) -> Relaxation:
     request, (key, value, effect) = found.subrequest.full_name, why.taint
     spelled = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
     sentence = f"tolerate the device taint {shorten(spelled)} in request {request}"
@@ -102,7 +104,7 @@ def _tolerant(number: int, claim: NamedClaim, found: Tally, why: Why) -> Relaxat
     return Relaxation(Change.TOLERATION, sentence, number, changed, request, ("taint", number, request, key, effect))
 
 
-def _of_capacity(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]:
+def _capacity_changes(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]:
     """Less of a capacity, as much as devices have or have left; or a capacity whose name is near."""
     request = found.subrequest.full_name
     for why, devices in found.rejected.items():
@@ -140,7 +142,7 @@ def _amounts(name: str, devices: Iterable[AllocatableDevice], left: int) -> set[
     return found
 
 
-def _fewer(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]:
+def _lower_counts(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]:
     asked, request = found.asked, found.subrequest.full_name
     count = len(found.usable)
     if found.subrequest.allocation_mode == "All" or not 0 < count < asked:
@@ -151,7 +153,7 @@ def _fewer(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]
 
 
 @dataclass(frozen=True, slots=True)
-class _Failing:
+class _FailingCondition:
     """A condition of a request's selector, and the devices that it is the first to turn away."""
 
     index: int
@@ -160,7 +162,7 @@ class _Failing:
     devices: list[AllocatableDevice]
 
 
-def _failing(found: Tally) -> dict[tuple[int, Conjunct, str], list[AllocatableDevice]]:
+def _failing_conditions(found: Tally) -> dict[tuple[int, Conjunct, str], list[AllocatableDevice]]:
     """The conditions that turn devices away, with these; whoever fails in one way is asked once."""
     devices_of: dict[tuple[int, Conjunct, str], list[AllocatableDevice]] = {}
     for why, devices in found.rejected.items():
@@ -169,7 +171,7 @@ def _failing(found: Tally) -> dict[tuple[int, Conjunct, str], list[AllocatableDe
     return devices_of
 
 
-def _selecting(number: int, claim: NamedClaim, found: Tally, failing: _Failing) -> Iterator[Relaxation]:
+def _selector_changes(number: int, claim: NamedClaim, found: Tally, failing: _FailingCondition) -> Iterator[Relaxation]:
     """The condition moved so that devices satisfy it, or left out."""
     request, index, conjunct, selector = found.subrequest.full_name, failing.index, failing.conjunct, failing.selector
     topic = ("selector", number, request, index, conjunct.text)
@@ -192,7 +194,7 @@ def _bounds(failing: Conjunct, devices: Iterable[AllocatableDevice]) -> Iterator
     has = {value for device in devices if (value := value_of(device, asked.read)) is not None}
     ordered = sorted(has, key=lambda value: _rank(value, asked), reverse=asked.operator == ">=")
     for value in ordered[:_MOST_BOUNDS]:
-        text = _replaced(failing.text, bound, value, quoted=bool(asked.value_kind))
+        text = _replace_bound(failing.text, bound, value, quoted=bool(asked.value_kind))
         if text is not None:
             of = f"{value} of {asked.read.name}" if asked.read.part == "capacity" else f"{asked.read.name} {value}"
             loss = tuple(-step if asked.operator == ">=" else step for step in _rank(value, asked))
@@ -210,7 +212,7 @@ def _rank(value: str, asked: Condition) -> tuple[int, ...]:
     return (version.major, version.minor, version.patch)
 
 
-def _replaced(text: str, bound: str, value: str, *, quoted: bool) -> str | None:
+def _replace_bound(text: str, bound: str, value: str, *, quoted: bool) -> str | None:
     """The text with another bound; None where it is not plain which part of it that is."""
     pattern = rf"(?<=['\"]){re.escape(bound)}(?=['\"])" if quoted else rf"(?<![\w.\"'-]){re.escape(bound)}(?![\w.\"'])"
     return re.sub(pattern, lambda _: value, text) if len(re.findall(pattern, text)) == 1 else None

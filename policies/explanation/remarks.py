@@ -15,19 +15,19 @@ from policies.phrases import format_list, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.explanation.cluster import Cluster, Taken
+    from policies.explanation.cluster import Cluster, ResourceUsage
     from policies.explanation.question import Question
     from policies.explanation.report import Suggestion
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView
 
-__all__ = ["remarks", "unaided"]
+__all__ = ["preemption_remarks", "remarks"]
 
 
 _MOST_NAMED = 3
 
 
-def remarks(question: Question, cluster: Cluster, view: ClusterView, taken: Taken) -> Iterator[str]:
+def remarks(question: Question, cluster: Cluster, view: ClusterView, resource_usage: ResourceUsage) -> Iterator[str]:
     """What is unknown, and what is assumed instead; once all nodes were looked at."""
     if not cluster.nodes_known:
         yield (
@@ -38,9 +38,14 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, taken: Take
         yield (
             "no ResourceClaims are known, so every device counts as free (bring: kubectl get resourceclaims -A -o yaml)"
         )
-    if question.pod is not None and cluster.nodes_known and not taken.pods_known:
+    if question.pod is not None and cluster.nodes_known and not resource_usage.pods_known:
         yield "no Pods are known, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
-    if question.pod is not None and cluster.nodes_known and taken.pods_known and not taken.others_known:
+    if (
+        question.pod is not None
+        and cluster.nodes_known
+        and resource_usage.pods_known
+        and not resource_usage.others_known
+    ):
         yield "only pods that may get GPUs are known, so cpu and memory that other pods take of nodes count as free"
     if question.pod is None:
         yield "a claim alone has no tolerations and no node selector, so taints and labels of nodes are left aside"
@@ -60,7 +65,7 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, taken: Take
         yield f"namespace {question.namespace} is not known, so the pod is taken as not converted"
 
 
-def unaided(suggestions: Iterable[Suggestion]) -> Iterator[str]:
+def preemption_remarks(suggestions: Iterable[Suggestion]) -> Iterator[str]:
     """That nobody ends the pods which are suggested to be ended."""
     if any(each.change is Change.PREEMPTION for each in suggestions):
         yield "the scheduler does not end pods of lower priority by itself to free devices of claims"
@@ -69,14 +74,14 @@ def unaided(suggestions: Iterable[Suggestion]) -> Iterator[str]:
 def _of_nodes(question: Question, view: ClusterView) -> Iterator[str]:
     """What goes wrong on nodes after the scheduler has decided."""
     requests_gpu = any(parse_resource(resource) is not None for resource in question.resources)
-    told = {warning.rule.id for warning in question.warnings}
-    both = nodes_with_both(view) if (question.claims or requests_gpu) and "GA314" not in told else ()
+    warned = {warning.rule.id for warning in question.warnings}
+    both = nodes_with_both(view) if (question.claims or requests_gpu) and "GA314" not in warned else ()
     if both:
         yield (
             f"{format_list(both, _MOST_NAMED)} {'hands' if len(both) == 1 else 'hand'} out the same GPUs by device plugin and by "
             "DRA, so a pod can get a GPU there that another pod has"
         )
-    kubelets = old_kubelets(view) if question.claims and "GA336" not in told else ()
+    kubelets = old_kubelets(view) if question.claims and "GA336" not in warned else ()
     if kubelets:
         yield (
             f"{format_list([each.node for each in kubelets], _MOST_NAMED)} {'has a kubelet' if len(kubelets) == 1 else 'have kubelets'} "

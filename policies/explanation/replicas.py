@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from policies.dra.allocator import Allocator
     from policies.explanation.nodes import NodeChecks
     from policies.explanation.problem import AllocationProblem
-    from policies.explanation.survey import Like, Survey
+    from policies.explanation.survey import AlikeNodes, Survey
     from policies.kubernetes.objects import Object
 
-__all__ = ["Replicas", "replicas"]
+__all__ = ["ReplicaCount", "count_replicas"]
 
 _MOST_ON_NODE = 128
 _MOST_SEARCHES = 10_000
@@ -28,7 +28,7 @@ _MOST_SEARCHES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Replicas:
+class ReplicaCount:
     """How many there can be."""
 
     count: int
@@ -36,7 +36,7 @@ class Replicas:
 
 
 @dataclass(slots=True)
-class _Books:
+class _Placements:
     """What is in use once some replicas are placed."""
 
     usage: Usage
@@ -48,16 +48,16 @@ class _Books:
 
     def hold(self, allocations: Iterable[Object]) -> None:
         """Take what was allocated."""
-        self.usage = _together(self.usage, Usage.of_claims({"status": {"allocation": each}} for each in allocations))
+        self.usage = _sum_of(self.usage, Usage.of_claims({"status": {"allocation": each}} for each in allocations))
         self.allocators = {}
         self.failed = set()
 
 
 @dataclass(slots=True, eq=False)
-class _Stand:
+class _AlikeFill:
     """One node that stands for all that are like it, and how many replicas it has by now."""
 
-    like: Like
+    alike: AlikeNodes
     rooms: list[int | None]
     """For how many each node has room, its devices left aside."""
     replicas: int = 0
@@ -73,114 +73,120 @@ class _Stand:
         return sum(self.replicas if room is None else min(self.replicas, room) for room in self.rooms)
 
 
-def replicas(ask: AllocationProblem, checks: NodeChecks, survey: Survey, usage: Usage) -> Replicas:
+def count_replicas(problem: AllocationProblem, checks: NodeChecks, survey: Survey, usage: Usage) -> ReplicaCount:
     """Place replicas as long as there is room on nodes that fit now.
 
     Nodes whose devices are their own are filled in step, one standing for all that are like it. Devices that several
     nodes can reach are given to one node after the other. A claim that all replicas share is allocated once, and the
     others go where its devices can be reached: the best single node counts.
     """
-    fitting = [like for like in survey.likes if like.fits]
-    limit = _limit(ask)
-    if not ask.claims and not any(like.resources for like in fitting):
-        rooms = [checks.room(position) for like in fitting for position in like.positions]
+    fitting = [alike for alike in survey.groups if alike.fits]
+    limit = _limit(problem)
+    if not problem.claims and not any(alike.resources for alike in fitting):
+        rooms = [checks.room(position) for alike in fitting for position in alike.positions]
         known = [room for room in rooms if room is not None]
-        return _limited(Replicas(sum(known), at_least=len(known) < len(rooms)), limit)
-    shared = [claim for claim in ask.claims if claim.shared]
-    if shared and ask.question.pod is not None:
-        return _limited(_sharing(ask, checks, fitting), limit)
-    books = _Books(usage)
-    count, one_by_one = _fill_in_step(ask, checks, fitting, books)
-    for like in one_by_one:
-        for position in like.positions:
-            count += _fill(ask, checks, position, like.resources, books)
-    return _limited(Replicas(count, books.stopped), limit)
+        return _capped(ReplicaCount(sum(known), at_least=len(known) < len(rooms)), limit)
+    shared = [claim for claim in problem.claims if claim.shared]
+    if shared and problem.question.pod is not None:
+        return _capped(_count_sharing(problem, checks, fitting), limit)
+    placements = _Placements(usage)
+    count, one_by_one = _fill_evenly(problem, checks, fitting, placements)
+    for alike in one_by_one:
+        for position in alike.positions:
+            count += _fill(problem, checks, position, alike.resources, placements)
+    return _capped(ReplicaCount(count, placements.stopped), limit)
 
 
-def _fill_in_step(
-    ask: AllocationProblem, checks: NodeChecks, likes: Iterable[Like], books: _Books
-) -> tuple[int, list[Like]]:
+def _fill_evenly(
+    problem: AllocationProblem, checks: NodeChecks, groups: Iterable[AlikeNodes], placements: _Placements
+) -> tuple[int, list[AlikeNodes]]:
     """Give every stand another replica, as long as one gets any; and the nodes whose devices others can reach too."""
-    stands = [_Stand(like, [checks.room(position) for position in like.positions]) for like in likes]
-    alive = [stand for stand in stands if ask.claims or stand.like.resources]
-    filled = [stand for stand in stands if not ask.claims and not stand.like.resources]
+    stands = [_AlikeFill(alike, [checks.room(position) for position in alike.positions]) for alike in groups]
+    alive = [stand for stand in stands if problem.claims or stand.alike.resources]
+    filled = [stand for stand in stands if not problem.claims and not stand.alike.resources]
     for stand in filled:
         stand.replicas = max((room for room in stand.rooms if room is not None), default=1)
-    one_by_one: list[Like] = []
-    while alive and not books.stopped:
-        survivors: list[_Stand] = []
+    one_by_one: list[AlikeNodes] = []
+    while alive and not placements.stopped:
+        survivors: list[_AlikeFill] = []
         placed: list[Object] = []
         for stand in alive:
-            allocations = _place(ask, stand.like.positions[0], stand.like.resources, books)
+            allocations = _place(problem, stand.alike.positions[0], stand.alike.resources, placements)
             if allocations is None:
                 filled.append(stand)
-            elif _reachable_elsewhere(allocations, ask, stand.like):
-                one_by_one.append(stand.like)
+            elif _reachable_elsewhere(allocations, problem, stand.alike):
+                one_by_one.append(stand.alike)
             else:
                 placed += allocations
                 stand.replicas += 1
                 survivors.append(stand)
-        books.hold(placed)
+        placements.hold(placed)
         alive = [stand for stand in survivors if stand.replicas < stand.most]
         filled += [stand for stand in survivors if stand.replicas >= stand.most]
-    books.stopped = books.stopped or any(stand.replicas >= _MOST_ON_NODE for stand in filled if None in stand.rooms)
+    placements.stopped = placements.stopped or any(
+        stand.replicas >= _MOST_ON_NODE for stand in filled if None in stand.rooms
+    )
     return sum(stand.count for stand in (*filled, *alive)), one_by_one
 
 
-def _fill(ask: AllocationProblem, checks: NodeChecks, position: int, resources: frozenset[str], books: _Books) -> int:
+def _fill(
+    problem: AllocationProblem, checks: NodeChecks, position: int, resources: frozenset[str], placements: _Placements
+) -> int:
     """Fill one node."""
     room = checks.room(position)
     count = 0
     while (room is None or count < room) and count < _MOST_ON_NODE:
-        allocations = _place(ask, position, resources, books)
+        allocations = _place(problem, position, resources, placements)
         if allocations is None:
             break
-        books.hold(allocations)
+        placements.hold(allocations)
         count += 1
     return count
 
 
-def _sharing(ask: AllocationProblem, checks: NodeChecks, likes: Sequence[Like]) -> Replicas:
+def _count_sharing(problem: AllocationProblem, checks: NodeChecks, groups: Sequence[AlikeNodes]) -> ReplicaCount:
     """Replicas of a claim that they share: all on the best node, unless its devices can be reached from others too."""
-    if not likes:
-        return Replicas(0)
-    if not all(claim.shared for claim in ask.claims):
-        return Replicas(1, at_least=True)
-    rooms = [checks.room(position) for like in likes for position in like.positions]
+    if not groups:
+        return ReplicaCount(0)
+    if not all(claim.shared for claim in problem.claims):
+        return ReplicaCount(1, at_least=True)
+    rooms = [checks.room(position) for alike in groups for position in alike.positions]
     known = [MOST_PODS if room is None else room for room in rooms]
-    tied = all(_tied(allocation) for like in likes if like.outcome for allocation in like.outcome.allocations)
+    tied = all(_is_tied(allocation) for alike in groups if alike.solution for allocation in alike.solution.allocations)
     most = max(known) if tied else sum(known)
-    return Replicas(most if all(claim.group for claim in ask.claims) else min(MOST_PODS, most))
+    return ReplicaCount(most if all(claim.group for claim in problem.claims) else min(MOST_PODS, most))
 
 
-def _tied(allocation: Object) -> bool:
+def _is_tied(allocation: Object) -> bool:
     """Whether the devices can be reached from one node only."""
     return bool(lookup(allocation, ("nodeSelector", "nodeSelectorTerms", 0, "matchFields")))
 
 
-def _place(ask: AllocationProblem, position: int, resources: frozenset[str], books: _Books) -> list[Object] | None:
+def _place(
+    problem: AllocationProblem, position: int, resources: frozenset[str], placements: _Placements
+) -> list[Object] | None:
     """One more replica on a node; None where there is no room for it."""
-    node = ask.nodes[position]
+    node = problem.nodes[position]
     try:
-        if resources not in books.allocators:
-            books.allocators[resources] = ask.allocator(resources, books.usage)
-        allocator = books.allocators[resources]
+        if resources not in placements.allocators:
+            placements.allocators[resources] = problem.allocator(resources, placements.usage)
+        allocator = placements.allocators[resources]
         shape = allocator.node_shape(node)
-        if shape in books.failed:
+        if shape in placements.failed:
             return None
-        books.stopped = books.stopped or books.searches >= _MOST_SEARCHES
-        books.searches += 1
-        allocations = None if books.stopped else allocator.allocate(node)
+        placements.stopped = placements.stopped or placements.searches >= _MOST_SEARCHES
+        placements.searches += 1
+        allocations = None if placements.stopped else allocator.allocate(node)
     except AllocationError:
         return None
     if allocations is None:
-        books.failed.add(shape)
+        placements.failed.add(shape)
     return allocations
 
 
-def _reachable_elsewhere(allocations: Iterable[Object], ask: AllocationProblem, like: Like) -> bool:
+def _reachable_elsewhere(allocations: Iterable[Object], problem: AllocationProblem, alike: AlikeNodes) -> bool:
     """Whether any of the devices is not the node's own."""
-    own = {found.pool_id for found in ask.index.of_node(_name(ask.nodes[like.positions[0]]))}
+    own = {found.pool_id for found in problem.index.of_node(_name(problem.nodes[alike.positions[0]]))}
     return any(
         (result.get("driver"), result.get("pool")) not in own
         for allocation in allocations
@@ -192,22 +198,22 @@ def _name(node: Object) -> str:
     return str(lookup(node, ("metadata", "name")))
 
 
-def _limit(ask: AllocationProblem) -> int | None:
+def _limit(problem: AllocationProblem) -> int | None:
     """For how many more pods the claims that all replicas share can be reserved; None where they share none.
 
     A claim of a PodGroup is reserved for the group, whatever number of pods it has.
     """
-    if ask.question.pod is None:
+    if problem.question.pod is None:
         return None
-    shared = [claim for claim in (*ask.question.allocated, *ask.claims) if claim.shared and not claim.group]
+    shared = [claim for claim in (*problem.question.allocated, *problem.claims) if claim.shared and not claim.group]
     return min((MOST_PODS - len(reservations(claim.claim)) for claim in shared), default=None)
 
 
-def _limited(found: Replicas, limit: int | None) -> Replicas:
-    return found if limit is None or found.count < limit else Replicas(max(0, limit))
+def _capped(found: ReplicaCount, limit: int | None) -> ReplicaCount:
+    return found if limit is None or found.count < limit else ReplicaCount(max(0, limit))
 
 
-def _together(usage: Usage, more: Usage) -> Usage:
+def _sum_of(usage: Usage, more: Usage) -> Usage:
     capacity: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for part in (usage.capacity, more.capacity):
         _add(capacity, part or {})

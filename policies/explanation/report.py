@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.explanation.question import Obstacle
 
-__all__ = ["Change", "Explanation", "NodeGroup", "Reason", "ReasonKind", "Suggestion", "Verdict"]
+__all__ = ["Change", "Explanation", "Feasibility", "NodeGroup", "Reason", "ReasonKind", "Suggestion"]
 
 
-class Verdict(StrEnum):
+class Feasibility(StrEnum):
     """What an explanation comes to."""
 
     FITS = "fits"
@@ -165,7 +165,7 @@ class Explanation:
 
     label: str
     """Of the question."""
-    verdict: Verdict
+    verdict: Feasibility
     headline: str
     """The answer in one sentence, without a full stop."""
     obstacles: tuple[Obstacle, ...] = ()
@@ -199,7 +199,7 @@ class Explanation:
     @property
     def is_placed(self) -> bool:
         """True if at least one replica fits now, or is scheduled already."""
-        return self.verdict in (Verdict.FITS, Verdict.SCHEDULED)
+        return self.verdict in (Feasibility.FITS, Feasibility.SCHEDULED)
 
     def as_json(self) -> dict[str, Any]:
         """As plain data with stable names.

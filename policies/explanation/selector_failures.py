@@ -54,21 +54,21 @@ class _Culprit:
 
 
 def failure_obstacle(
-    failure: Failure, ask: AllocationProblem, solver: Solver, resources: frozenset[str], facts: Facts
+    failure: Failure, problem: AllocationProblem, solver: Solver, resources: frozenset[str], facts: Facts
 ) -> Obstacle:
     """The obstacle that an error is: what fails, on which device, and how to write it instead."""
     if _RUNTIME not in failure.message:
         cause = "a selector does not compile" if _COMPILE in failure.message else "Kubernetes' scheduler fails"
         sentence = f"Kubernetes' scheduler fails with this: {_first_line(failure.message)}"
         return Obstacle(ObstacleKind.ALLOCATION_FAILS, sentence, cause=cause)
-    found = _culprit(failure, ask, solver, resources)
+    found = _culprit(failure, problem, solver, resources)
     where, _, error = failure.message.partition(_RUNTIME)
     cause = "a selector fails on a device"
     if found is None:
         sentence = f"Kubernetes' scheduler fails with this: {where}{_RUNTIME}{error}"
         return Obstacle(ObstacleKind.ALLOCATION_FAILS, sentence, cause=cause)
     checks = solver.allocator(resources).question.checks
-    node = name_of(ask.nodes[failure.position])
+    node = name_of(problem.nodes[failure.position])
     sentence = f"a selector fails on device {found.device.name} of node {node}: {where}{_RUNTIME}{error}"
     remedy = _remedy(found, error, checks, facts)
     return Obstacle(ObstacleKind.ALLOCATION_FAILS, sentence, remedy, cause=cause)
@@ -80,22 +80,24 @@ def _first_line(text: str) -> str:
     return f"{first} ..." if others else first
 
 
-def _culprit(failure: Failure, ask: AllocationProblem, solver: Solver, resources: frozenset[str]) -> _Culprit | None:
+def _culprit(
+    failure: Failure, problem: AllocationProblem, solver: Solver, resources: frozenset[str]
+) -> _Culprit | None:
     """The first device that a selector fails on, and the selector."""
     allocator = solver.allocator(resources)
     question = allocator.question
     devices = [
         device
-        for pool in allocator.pools(ask.nodes[failure.position])
+        for pool in allocator.pools(problem.nodes[failure.position])
         for device in pool.devices(question.check_cancelled)
     ]
-    for claim, named in zip(question.claims, ask.claims_on(resources), strict=True):
+    for claim, named in zip(question.claims, problem.claims_on(resources), strict=True):
         for subrequest in claim.subrequests:
             for device in devices:
                 if question.checks.in_use(subrequest, device) is None and _fails(
                     question.checks, claim, subrequest, device
                 ):
-                    return _at_fault(subrequest, device, question, named.claim, ask.classes)
+                    return _culprit_of(subrequest, device, question, named.claim, problem.classes)
     return None
 
 
@@ -107,17 +109,17 @@ def _fails(checks: Checks, claim: Claim, subrequest: Subrequest, device: Allocat
     return False
 
 
-def _at_fault(
+def _culprit_of(
     subrequest: Subrequest, device: AllocatableDevice, question: Question, claim: Object, classes: Iterable[Object]
 ) -> _Culprit:
-    of_class = _failing(question.classes[subrequest.device_class].selectors, device, question.checks)
+    of_class = _failing_selector(question.classes[subrequest.device_class].selectors, device, question.checks)
     if of_class:
         owner = next(each for each in classes if name_of(each) == subrequest.device_class)
         return _Culprit(device, of_class, owner)
-    return _Culprit(device, _failing(subrequest.selectors, device, question.checks), claim)
+    return _Culprit(device, _failing_selector(subrequest.selectors, device, question.checks), claim)
 
 
-def _failing(selectors: Iterable[str | None], device: AllocatableDevice, checks: Checks) -> str:
+def _failing_selector(selectors: Iterable[str | None], device: AllocatableDevice, checks: Checks) -> str:
     return next((each for each in selectors if each is not None and checks.matches(each, device) is None), "")
 
 
@@ -132,10 +134,10 @@ def _remedy(found: _Culprit, error: str, checks: Checks, facts: Facts) -> str:
     read = next((each for each in reads if value_of(found.device, each) is None), None)
     if read is None or read.domain is None:
         return f"check that {missing[1]} is there before it is read"
-    return remedy_by_rules(found.owner, found.selector, read, facts) or _guarded(read, failing)
+    return remedy_by_rules(found.owner, found.selector, read, facts) or _guarded_condition(read, failing)
 
 
-def _guarded(read: Read, failing: str) -> str:
+def _guarded_condition(read: Read, failing: str) -> str:
     quoted = (read.name or "").replace('"', '\\"')
     return f'write "{quoted}" in {path_of(read.part, read.domain or "")} && {shorten(failing)}'
 
@@ -143,7 +145,7 @@ def _guarded(read: Read, failing: str) -> str:
 _REMEDY = "avoid loops in loops: all, exists, filter and map over what may be long"
 
 
-def costly_selectors(ask: AllocationProblem) -> tuple[Obstacle, ...]:
+def costly_selectors(problem: AllocationProblem) -> tuple[Obstacle, ...]:
     """The selectors whose estimated cost for one device exceeds Kubernetes' limit.
 
     The API server refuses them, so they are in manifests only, or were stored by a version that estimated otherwise.
@@ -151,10 +153,10 @@ def costly_selectors(ask: AllocationProblem) -> tuple[Obstacle, ...]:
     Raises:
         AllocationError: a field of a claim or a class is of the wrong type.
     """
-    features = cel_features(ask.features)
+    features = cel_features(problem.features)
     found: list[Obstacle] = []
-    for owner, text in _selectors(ask):
-        ask.check_cancelled()
+    for owner, text in _selectors(problem):
+        problem.check_cancelled()
         try:
             cost = compile_selector(text, features).max_cost
         except CelCompileError:
@@ -169,13 +171,13 @@ def costly_selectors(ask: AllocationProblem) -> tuple[Obstacle, ...]:
     return tuple(found)
 
 
-def _selectors(ask: AllocationProblem) -> Iterator[tuple[str, str]]:
+def _selectors(problem: AllocationProblem) -> Iterator[tuple[str, str]]:
     """Whose selector it is, and the selector."""
-    for device_class in read_classes(ask.classes).values():
+    for device_class in read_classes(problem.classes).values():
         for text in device_class.selectors:
             if text is not None:
                 yield f"DeviceClass {device_class.name}", text
-    for named in ask.claims:
+    for named in problem.claims:
         for subrequest in Claim(named.claim).subrequests:
             for text in subrequest.expressions:
                 yield f"request {subrequest.full_name} of {named.source}", text

@@ -13,7 +13,7 @@ from policies.explanation.preemption import pods_to_end
 from policies.explanation.problem import allocation_problem
 from policies.explanation.relaxations import Relaxation, relaxations
 from policies.explanation.report import Change, ReasonKind, Suggestion
-from policies.explanation.solver import Solver, State
+from policies.explanation.solver import SolutionState, Solver
 from policies.explanation.wish_changes import WishChange, wish_changes
 from policies.kubernetes.amounts import ONE, spoken
 from policies.kubernetes.pods import Pod
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.usage import Usage
     from policies.explanation.problem import AllocationProblem
     from policies.explanation.question import Question
-    from policies.explanation.survey import Facts, Like, Survey
+    from policies.explanation.survey import AlikeNodes, Survey, SurveyedQuestion
 
 __all__ = ["suggestions"]
 
@@ -38,46 +38,48 @@ _MOST_SHAPES = 512
 _MOST_TOLD = 3
 
 
-def suggestions(facts: Facts) -> tuple[Suggestion, ...]:
+def suggestions(surveyed: SurveyedQuestion) -> tuple[Suggestion, ...]:
     """What makes it fit now; if nothing does, and it would not fit an empty cluster either, what would there."""
-    changes = wish_changes(facts.question, facts.view, facts.settings, facts.ask.check_cancelled)
+    changes = wish_changes(surveyed.question, surveyed.view, surveyed.settings, surveyed.problem.check_cancelled)
     wishes = tuple(islice(changes, _MOST_TRIED))
-    now = _tried(facts, wishes, only_if_empty=False)
-    if now or facts.survey.count(empty=True):
-        return (*now, *pods_to_end(facts))
-    return _tried(facts, wishes, only_if_empty=True)
+    now = _helping(surveyed, wishes, only_if_empty=False)
+    if now or surveyed.survey.count(empty=True):
+        return (*now, *pods_to_end(surveyed))
+    return _helping(surveyed, wishes, only_if_empty=True)
 
 
-def _tried(facts: Facts, wishes: tuple[WishChange, ...], *, only_if_empty: bool) -> tuple[Suggestion, ...]:
-    usage = NONE if only_if_empty else facts.cluster.usage
-    told = list(_of_wishes(facts, wishes, only_if_empty=only_if_empty))
+def _helping(
+    surveyed: SurveyedQuestion, wishes: tuple[WishChange, ...], *, only_if_empty: bool
+) -> tuple[Suggestion, ...]:
+    usage = NONE if only_if_empty else surveyed.cluster.usage
+    helping = list(_changes_of_wishes(surveyed, wishes, only_if_empty=only_if_empty))
     helped: set[tuple[str | int, ...]] = set()
-    for relaxation in _candidates(facts, wishes):
+    for relaxation in _candidates(surveyed, wishes):
         if relaxation.topic in helped:
             continue
-        nodes, complete = _nodes_with(facts, relaxation, usage)
+        nodes, complete = _nodes_with(surveyed, relaxation, usage)
         if nodes:
             helped.add(relaxation.topic)
-            told.append(
+            helping.append(
                 Suggestion(
                     relaxation.change,
-                    relaxation.sentence + _made_by_conversion(facts.question, relaxation),
-                    facts.ask.claims[relaxation.number].name,
+                    relaxation.sentence + _made_by_conversion(surveyed.question, relaxation),
+                    surveyed.problem.claims[relaxation.number].name,
                     relaxation.request,
                     nodes,
                     at_least=not complete,
                     only_if_empty=only_if_empty,
                 )
             )
-    told += () if only_if_empty else _of_pod(facts)
-    return tuple(_best(told))
+    helping += () if only_if_empty else _changes_of_pod(surveyed)
+    return tuple(_best_changes(helping))
 
 
-def _best(told: list[Suggestion]) -> Iterator[Suggestion]:
+def _best_changes(helping: list[Suggestion]) -> Iterator[Suggestion]:
     """Of each kind of change for each request the one that helps most, and of counts the highest."""
     seen: set[tuple[Change, str, str]] = set()
     kept = 0
-    for suggestion in told:
+    for suggestion in helping:
         key = (suggestion.change, suggestion.claim, suggestion.request)
         if (suggestion.change is Change.COUNT and key in seen) or kept == _MOST_TOLD:
             continue
@@ -86,7 +88,7 @@ def _best(told: list[Suggestion]) -> Iterator[Suggestion]:
         yield suggestion
 
 
-def _candidates(facts: Facts, wishes: tuple[WishChange, ...]) -> list[Relaxation]:
+def _candidates(surveyed: SurveyedQuestion, wishes: tuple[WishChange, ...]) -> list[Relaxation]:
     """The relaxations to try: those found on most nodes first, of one topic what changes least; at last lower counts.
 
     What conversion made of a wish is left to the wish, which is where people can change it; both count as tried.
@@ -94,10 +96,10 @@ def _candidates(facts: Facts, wishes: tuple[WishChange, ...]) -> list[Relaxation
     of_wishes = frozenset().union(*(wish.conditions for wish in wishes))
     topics: dict[tuple[str | int, ...], dict[str, Relaxation]] = {}
     counts: list[Relaxation] = []
-    for like in sorted(_missed(facts.survey), key=lambda like: -len(like.positions)):
-        facts.ask.check_cancelled()
-        if like.devices is not None:
-            for relaxation in relaxations(like.devices, facts.ask.claims):
+    for alike in sorted(_failing_groups(surveyed.survey), key=lambda alike: -len(alike.positions)):
+        surveyed.problem.check_cancelled()
+        if alike.devices is not None:
+            for relaxation in relaxations(alike.devices, surveyed.problem.claims):
                 if relaxation.change is Change.COUNT:
                     counts.append(relaxation)
                 elif relaxation.condition not in of_wishes:
@@ -113,22 +115,22 @@ def _nearest(relaxations_of_topic: Iterable[Relaxation]) -> list[Relaxation]:
     return [*ordered[:_MOST_BOUNDS], ordered[-1]] if len(ordered) > _MOST_BOUNDS else ordered
 
 
-def _missed(survey: Survey) -> list[Like]:
-    return [like for like in survey.likes if like.devices is not None]
+def _failing_groups(survey: Survey) -> list[AlikeNodes]:
+    return [alike for alike in survey.groups if alike.devices is not None]
 
 
-def _nodes_with(facts: Facts, relaxation: Relaxation, usage: Usage) -> tuple[int, bool]:
+def _nodes_with(surveyed: SurveyedQuestion, relaxation: Relaxation, usage: Usage) -> tuple[int, bool]:
     """How many of the nodes that fail for their devices would fit, and whether all were tried."""
-    likes = sorted(_missed(facts.survey), key=lambda like: -len(like.positions))
+    groups = sorted(_failing_groups(surveyed.survey), key=lambda alike: -len(alike.positions))
     nodes = 0
     try:
-        solver = Solver(facts.ask.with_claim(relaxation.number, relaxation.claim), usage)
-        for like in likes[:_MOST_SHAPES]:
-            if solver.outcome(like.positions[0], like.resources).state is State.FITS:
-                nodes += len(like.positions)
+        solver = Solver(surveyed.problem.with_claim(relaxation.number, relaxation.claim), usage)
+        for alike in groups[:_MOST_SHAPES]:
+            if solver.solution(alike.positions[0], alike.resources).state is SolutionState.FITS:
+                nodes += len(alike.positions)
     except AllocationError:
         return 0, True
-    return nodes, len(likes) <= _MOST_SHAPES
+    return nodes, len(groups) <= _MOST_SHAPES
 
 
 def _made_by_conversion(question: Question, relaxation: Relaxation) -> str:
@@ -137,33 +139,37 @@ def _made_by_conversion(question: Question, relaxation: Relaxation) -> str:
     return ""
 
 
-def _of_pod(facts: Facts) -> Iterator[Suggestion]:
+def _changes_of_pod(surveyed: SurveyedQuestion) -> Iterator[Suggestion]:
     """Changes of the pod itself: a toleration for a taint of nodes, fewer of an extended resource."""
-    missed = [like for like in facts.survey.likes if like.miss is not None]
-    for like in sorted(missed, key=lambda like: -len(like.positions)):
-        taint = like.miss.key if like.miss else None
+    missed = [alike for alike in surveyed.survey.groups if alike.mismatch is not None]
+    for alike in sorted(missed, key=lambda alike: -len(alike.positions)):
+        taint = alike.mismatch.key if alike.mismatch else None
         # Where something is wrong with a node, or it is not for workloads, tolerating that helps nobody.
         if isinstance(taint, Taint) and node_taint(taint.key) is None:
             sentence = f"add a toleration for the node taint {shorten(str(taint))} to the pod"
-            ask = replace(facts.ask, question=_tolerating(facts.ask.question, taint))
-            yield from _if_it_helps(facts, Change.TOLERATION, sentence, ask, [like])
-    by_resource: dict[str, list[Like]] = {}
-    for like in missed:
-        if like.miss and like.miss.kind is ReasonKind.RESOURCES and like.miss.shortage:
-            by_resource.setdefault(like.miss.shortage.resource, []).append(like)
-    for resource, likes in by_resource.items():
+            problem = replace(surveyed.problem, question=_with_toleration(surveyed.problem.question, taint))
+            yield from _if_it_helps(surveyed, Change.TOLERATION, sentence, problem, [alike])
+    by_resource: dict[str, list[AlikeNodes]] = {}
+    for alike in missed:
+        if alike.mismatch and alike.mismatch.kind is ReasonKind.RESOURCES and alike.mismatch.shortage:
+            by_resource.setdefault(alike.mismatch.shortage.resource, []).append(alike)
+    for resource, groups in by_resource.items():
         if "/" not in resource:
             continue
-        asked = facts.ask.question.resources[resource]
-        left = max(miss.shortage.left for like in likes for miss in like.misses if miss.shortage) // ONE * ONE
+        asked = surveyed.problem.question.resources[resource]
+        left = (
+            max(mismatch.shortage.left for alike in groups for mismatch in alike.mismatches if mismatch.shortage)
+            // ONE
+            * ONE
+        )
         if left:
             sentence = f"ask for {spoken(resource, left)} {resource} instead of {spoken(resource, asked)}"
-            resources = {**facts.ask.question.resources, resource: left}
-            ask = replace(facts.ask, question=replace(facts.ask.question, resources=resources))
-            yield from _if_it_helps(facts, Change.COUNT, sentence, ask, likes)
+            resources = {**surveyed.problem.question.resources, resource: left}
+            problem = replace(surveyed.problem, question=replace(surveyed.problem.question, resources=resources))
+            yield from _if_it_helps(surveyed, Change.COUNT, sentence, problem, groups)
 
 
-def _tolerating(question: Question, taint: Taint) -> Question:
+def _with_toleration(question: Question, taint: Taint) -> Question:
     pod = question.pod
     if pod is None:
         return question
@@ -172,37 +178,45 @@ def _tolerating(question: Question, taint: Taint) -> Question:
     return replace(question, pod=Pod({**pod.document, "spec": spec}, pod.containers, pod.init_containers))
 
 
-def _of_wishes(facts: Facts, wishes: tuple[WishChange, ...], *, only_if_empty: bool) -> Iterator[Suggestion]:
+def _changes_of_wishes(
+    surveyed: SurveyedQuestion, wishes: tuple[WishChange, ...], *, only_if_empty: bool
+) -> Iterator[Suggestion]:
     """Changes of what is wished, for nodes and for devices; of one word the first that helps is enough."""
-    likes = sorted(facts.survey.likes, key=lambda like: -len(like.positions))
+    groups = sorted(surveyed.survey.groups, key=lambda alike: -len(alike.positions))
     helped: set[str] = set()
     for wish in wishes:
         if wish.word in helped:
             continue
-        ask = allocation_problem(wish.question, facts.cluster, facts.view, facts.settings, facts.ask.check_cancelled)
-        for suggestion in _if_it_helps(facts, Change.WISH, wish.sentence, ask, likes, only_if_empty=only_if_empty):
+        problem = allocation_problem(
+            wish.question, surveyed.cluster, surveyed.view, surveyed.settings, surveyed.problem.check_cancelled
+        )
+        for suggestion in _if_it_helps(
+            surveyed, Change.WISH, wish.sentence, problem, groups, only_if_empty=only_if_empty
+        ):
             helped.add(wish.word)
             yield suggestion
 
 
 def _if_it_helps(
-    facts: Facts,
+    surveyed: SurveyedQuestion,
     change: Change,
     sentence: str,
-    ask: AllocationProblem,
-    likes: list[Like],
+    problem: AllocationProblem,
+    groups: list[AlikeNodes],
     *,
     only_if_empty: bool = False,
 ) -> Iterator[Suggestion]:
     """The suggestion of another ask, if it fits on nodes that these stand for."""
-    checks = NodeChecks(ask.question, ask.nodes, None if only_if_empty else facts.taken, ask.by_resource)
-    solver = Solver(ask, NONE if only_if_empty else facts.cluster.usage)
+    checks = NodeChecks(
+        problem.question, problem.nodes, None if only_if_empty else surveyed.resource_usage, problem.by_resource
+    )
+    solver = Solver(problem, NONE if only_if_empty else surveyed.cluster.usage)
     nodes = 0
     try:
-        for position in (position for like in likes for position in like.positions):
-            ask.check_cancelled()
+        for position in (position for alike in groups for position in alike.positions):
+            problem.check_cancelled()
             resources = checks.served_by_claims(position)
-            if checks.miss(position) is None and solver.outcome(position, resources).state is State.FITS:
+            if checks.mismatch(position) is None and solver.solution(position, resources).state is SolutionState.FITS:
                 nodes += 1
             if solver.solved == _MOST_SHAPES:
                 break

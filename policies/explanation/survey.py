@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import NONE
-from policies.explanation.device_reasons import DeviceMiss, DeviceReasons
+from policies.explanation.device_reasons import DeviceMismatch, DeviceReasons
 from policies.explanation.report import ReasonKind
-from policies.explanation.solver import Outcome, Solver, State
+from policies.explanation.solver import Solution, SolutionState, Solver
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from policies.explanation.cluster import Cluster, Taken
-    from policies.explanation.nodes import Miss, NodeChecks
+    from policies.explanation.cluster import Cluster, ResourceUsage
+    from policies.explanation.nodes import NodeChecks, NodeMismatch
     from policies.explanation.problem import AllocationProblem
     from policies.explanation.question import Question
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["Facts", "Failure", "Like", "Survey", "survey"]
+__all__ = ["AlikeNodes", "Failure", "Survey", "SurveyedQuestion", "survey"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,110 +33,114 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Like:
+class AlikeNodes:
     """Nodes that have one answer: by their own checks, or by the shape of their devices."""
 
     fits_if_empty: bool
-    miss: Miss | None = None
-    outcome: Outcome | None = None
-    devices: DeviceMiss | None = None
+    mismatch: NodeMismatch | None = None
+    solution: Solution | None = None
+    devices: DeviceMismatch | None = None
     resources: frozenset[str] = frozenset()
     """The extended resources that a claim serves here."""
     positions: list[int] = field(default_factory=list)
-    misses: list[Miss] = field(default_factory=list)
+    mismatches: list[NodeMismatch] = field(default_factory=list)
     """One for each node, where the node's own checks decided."""
 
     @property
     def fits(self) -> bool:
         """Whether it fits now."""
-        return self.outcome is not None and self.outcome.state is State.FITS
+        return self.solution is not None and self.solution.state is SolutionState.FITS
 
 
 @dataclass(slots=True)
 class Survey:
     """What became of all nodes."""
 
-    likes: list[Like] = field(default_factory=list)
+    groups: list[AlikeNodes] = field(default_factory=list)
     failure: Failure | None = None
 
     def count(self, *, empty: bool = False) -> int:
         """Nodes that fit now, or that would if nothing were in use."""
-        return sum(len(like.positions) for like in self.likes if (like.fits_if_empty if empty else like.fits))
+        return sum(len(alike.positions) for alike in self.groups if (alike.fits_if_empty if empty else alike.fits))
 
     @property
     def unknown(self) -> int:
         """Nodes on which the search was given up."""
-        gave_up = (like for like in self.likes if like.outcome is not None and like.outcome.state is State.GAVE_UP)
-        return sum(len(like.positions) for like in gave_up)
+        gave_up = (
+            alike
+            for alike in self.groups
+            if alike.solution is not None and alike.solution.state is SolutionState.GAVE_UP
+        )
+        return sum(len(alike.positions) for alike in gave_up)
 
 
-def survey(ask: AllocationProblem, checks: NodeChecks, cluster: Cluster) -> Survey:
+def survey(problem: AllocationProblem, checks: NodeChecks, cluster: Cluster) -> Survey:
     """Ask every node, those of one shape once. It ends with the first error that stops the scheduler."""
     found = Survey()
-    by_key: dict[Hashable, Like] = {}
-    now, empty = Solver(ask, cluster.usage), Solver(ask, NONE)
-    for position in range(len(ask.nodes)):
-        ask.check_cancelled()
-        miss, resources = checks.miss(position), checks.served_by_claims(position)
+    by_key: dict[Hashable, AlikeNodes] = {}
+    now, empty = Solver(problem, cluster.usage), Solver(problem, NONE)
+    for position in range(len(problem.nodes)):
+        problem.check_cancelled()
+        mismatch, resources = checks.mismatch(position), checks.served_by_claims(position)
         try:
-            key, like = _answer(position, miss, resources, now, empty, by_key)
+            key, alike = _answer(position, mismatch, resources, now, empty, by_key)
         except AllocationError as error:
             found.failure = Failure(str(error), position)
             return found
-        by_key[key] = like
-        like.positions.append(position)
-        if miss is not None:
-            like.misses.append(miss)
-    found.likes = list(by_key.values())
-    reasons = DeviceReasons(ask, now, cluster.usage, cluster.holders)
-    for like in found.likes:
-        if like.outcome is not None and like.outcome.state is State.NOT:
-            like.devices = reasons.miss(like.positions[0], like.resources)
+        by_key[key] = alike
+        alike.positions.append(position)
+        if mismatch is not None:
+            alike.mismatches.append(mismatch)
+    found.groups = list(by_key.values())
+    reasons = DeviceReasons(problem, now, cluster.usage, cluster.holders)
+    for alike in found.groups:
+        if alike.solution is not None and alike.solution.state is SolutionState.NOT:
+            alike.devices = reasons.mismatch(alike.positions[0], alike.resources)
     return found
 
 
 def _answer(
     position: int,
-    miss: Miss | None,
+    mismatch: NodeMismatch | None,
     resources: frozenset[str],
     now: Solver,
     empty: Solver,
-    known: dict[Hashable, Like],
-) -> tuple[Hashable, Like]:
+    known: dict[Hashable, AlikeNodes],
+) -> tuple[Hashable, AlikeNodes]:
     """The nodes that this one is like.
 
     Raises:
         AllocationError: Kubernetes' scheduler fails.
     """
-    if miss is not None:
-        in_time = miss.kind is ReasonKind.RESOURCES and not (miss.shortage and miss.shortage.for_ever)
+    if mismatch is not None:
+        in_time = mismatch.kind is ReasonKind.RESOURCES and not (mismatch.shortage and mismatch.shortage.is_permanent)
         fits_if_empty = in_time and _fits_if_empty(position, resources, empty)
-        key: Hashable = (miss.kind, miss.key, fits_if_empty)
-        return key, known.get(key) or Like(fits_if_empty, miss, resources=resources)
-    key = ("devices", now.shape(position, resources)) if now.asks(resources) else "fits"
+        key: Hashable = (mismatch.kind, mismatch.key, fits_if_empty)
+        return key, known.get(key) or AlikeNodes(fits_if_empty, mismatch, resources=resources)
+    key = ("devices", now.shape(position, resources)) if now.has_claims(resources) else "fits"
     if key not in known:
-        outcome = now.outcome(position, resources)
-        fits_if_empty = outcome.state is State.FITS or _fits_if_empty(position, resources, empty)
-        return key, Like(fits_if_empty, outcome=outcome, resources=resources)
+        solution = now.solution(position, resources)
+        fits_if_empty = solution.state is SolutionState.FITS or _fits_if_empty(position, resources, empty)
+        return key, AlikeNodes(fits_if_empty, solution=solution, resources=resources)
     return key, known[key]
 
 
 def _fits_if_empty(position: int, resources: frozenset[str], empty: Solver) -> bool:
     """Errors do not count: they would be met only once nothing is in use."""
     try:
-        return empty.outcome(position, resources).state is State.FITS
+        return empty.solution(position, resources).state is SolutionState.FITS
     except AllocationError:
         return False
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SurveyedQuestion:
     """A question that does not fit everywhere, what was found out about it, and the cluster."""
 
     question: Question
-    ask: AllocationProblem
+    problem: AllocationProblem
     survey: Survey
     cluster: Cluster
-    taken: Taken
+    resource_usage: ResourceUsage
     view: ClusterView
     settings: GPUAdmissionPolicy

@@ -78,7 +78,7 @@ def _edits(
 ) -> Iterator[_Edit]:
     said = wishes.said(word)
     for bound in nearest_bounds(word, wishes.wish, pod, view):
-        moved = _annotated(pod.document, {**pod.annotations, PREFIX + word: bound})
+        moved = _with_annotations(pod.document, {**pod.annotations, PREFIX + word: bound})
         yield _Edit(
             f"write {PREFIX}{word}: {bound} instead of {said.removeprefix(f'{PREFIX}{word}: ')}", moved, settings
         )
@@ -86,12 +86,12 @@ def _edits(
         yield _Edit(f"drop the wish {said}", pod.document, _without_default(settings, word))
         return
     left = {key: text for key, text in pod.annotations.items() if key != PREFIX + word}
-    dropped = _annotated(pod.document, left)
-    arrived = _arrived(wishes, read_wishes(Pod.read(dropped), namespace, view, settings))
+    dropped = _with_annotations(pod.document, left)
+    arrived = _new_defaults(wishes, read_wishes(Pod.read(dropped), namespace, view, settings))
     yield _Edit(f"drop the wish {said}{arrived}", dropped, settings)
 
 
-def _annotated(pod: Object, annotations: dict[str, str]) -> Object:
+def _with_annotations(pod: Object, annotations: dict[str, str]) -> Object:
     return {**pod, "metadata": {**(pod.get("metadata") or {}), "annotations": annotations}}
 
 
@@ -103,7 +103,7 @@ def _without_default(settings: GPUAdmissionPolicy, word: str) -> GPUAdmissionPol
     return replace(settings, placement=replace(settings.placement, wishes=defaults))
 
 
-def _arrived(before: PodWishes, after: PodWishes) -> str:
+def _new_defaults(before: PodWishes, after: PodWishes) -> str:
     """The defaults that hold once the pod no longer says otherwise."""
     arrived = [after.said(word) for word in after.texts if word in after.defaults - before.defaults]
     return f", so that {' and '.join(arrived)} {'hold' if len(arrived) > 1 else 'holds'}" if arrived else ""
@@ -141,14 +141,14 @@ def nearest_bounds(word: str, wish: Wish, pod: Pod, view: ClusterView) -> list[s
     facts = {
         getattr(existing, _FACTS[word])
         for resource in requested_gpus(pod, view)
-        for existing in existing_gpus(_by_claims_too(resource), view)
+        for existing in existing_gpus(_with_claimable_devices(resource), view)
     }
     found = {_bound(word, has): has.words()[word] for has in _read(word, facts)}
     nearest = sorted((bound for bound in found if (bound < asked if least else bound > asked)), reverse=least)
     return [found[bound] for bound in nearest[:_MOST]]
 
 
-def _by_claims_too(resource: RequestedGPU) -> RequestedGPU:
+def _with_claimable_devices(resource: RequestedGPU) -> RequestedGPU:
     """The same with the devices that conversion would claim for it, whether or not a DeviceClass hands it out."""
     if resource.devices is not None or resource.labels is None:
         return resource

@@ -8,13 +8,13 @@ from policies.decision import Finding, Severity
 from policies.explanation import (
     Change,
     Explanation,
+    Feasibility,
     NodeGroup,
     Obstacle,
     ObstacleKind,
     Reason,
     ReasonKind,
     Suggestion,
-    Verdict,
 )
 from policies.kubernetes.paths import FieldPath
 from policies.placement.wishes.unmet_wishes import UNSATISFIED
@@ -30,7 +30,7 @@ def text(*explanations, width=100):
 
 FULL = Explanation(
     "ResourceClaim team-a/big",
-    Verdict.FULL,
+    Feasibility.FULL,
     "no node fits now, 2 of 9 would if nothing were in use",
     nodes=9,
     fit_if_empty=2,
@@ -94,7 +94,7 @@ def test_place_is_told_where_it_fits():
     fits = NodeGroup(1, ("gpu-h100-01",), fits=True, fits_if_empty=True, devices=("gpu: gpu-0..gpu-3",))
     explanation = Explanation(
         "pod team-a/train",
-        Verdict.FITS,
+        Feasibility.FITS,
         "1 node fits",
         nodes=1,
         fit_now=1,
@@ -123,7 +123,7 @@ Note: conversion creates ResourceClaimTemplate gpu-0a1b for the GPUs of the pod.
 def test_obstacles_come_with_rule_and_remedy_and_without_tables():
     explanation = Explanation(
         "pod team-a/train",
-        Verdict.BLOCKED,
+        Feasibility.BLOCKED,
         "it is refused before any node is looked at",
         obstacles=(
             Obstacle(ObstacleKind.REFUSED, '"0.5" is no whole number', "ask for whole GPUs", "GA302"),
@@ -143,7 +143,7 @@ It is refused before any node is looked at.
 def test_warning_of_review_stands_below_the_answer():
     finding = Finding(UNSATISFIED, Severity.WARN, FieldPath(["metadata"]), "none has H200*", "wait for such a node")
     explanation = Explanation(
-        "pod a/b", Verdict.IMPOSSIBLE, "fits none of 3 nodes", warnings=(finding,), remarks=("no Pods are known",)
+        "pod a/b", Feasibility.IMPOSSIBLE, "fits none of 3 nodes", warnings=(finding,), remarks=("no Pods are known",)
     )
     assert (
         text(explanation)
@@ -157,7 +157,7 @@ Note: no Pods are known."""
 
 
 def test_nodes_that_are_not_known_to_fit_have_a_column():
-    explanation = Explanation("pod a/b", Verdict.UNKNOWN, "gave up", nodes=3, unknown_nodes=3, replicas=None)
+    explanation = Explanation("pod a/b", Feasibility.UNKNOWN, "gave up", nodes=3, unknown_nodes=3, replicas=None)
     assert text(explanation).splitlines()[3:] == [
         "NODES  FIT NOW  FIT IF EMPTY  UNKNOWN  REPLICAS NOW",
         "3      0        0             3        unknown",
@@ -171,25 +171,25 @@ def test_nodes_that_are_not_known_to_fit_have_a_column():
 def test_groups_that_are_left_out_are_counted(groups, nodes, line):
     group = NodeGroup(1, ("a",), fits=True, fits_if_empty=True)
     explanation = Explanation(
-        "pod a/b", Verdict.FITS, "fits", groups=(group,), groups_left_out=groups, nodes_left_out=nodes
+        "pod a/b", Feasibility.FITS, "fits", groups=(group,), groups_left_out=groups, nodes_left_out=nodes
     )
     assert text(explanation).splitlines()[-1] == line
 
 
 def test_text_that_was_cut_has_no_full_stop():
     group = NodeGroup(1, ("a",), False, False, Reason(ReasonKind.DEVICES, "x ...", ("y ...",)))
-    explanation = Explanation("pod a/b", Verdict.FULL, "no ...", groups=(group,), remarks=("z...",))
+    explanation = Explanation("pod a/b", Feasibility.FULL, "no ...", groups=(group,), remarks=("z...",))
     assert "...." not in text(explanation)
 
 
 def test_several_answers_are_counted_at_the_end():
-    fits = Explanation("pod a/b", Verdict.FITS, "1 node fits")
+    fits = Explanation("pod a/b", Feasibility.FITS, "1 node fits")
     assert text(fits, FULL, fits).splitlines()[-2:] == ["", "3 explanations: 2 fits, 1 full"]
 
 
 def test_sentence_that_may_begin_with_a_name_keeps_its_spelling():
     group = NodeGroup(1, ("a",), False, False, Reason(ReasonKind.DEVICES, "gpu-0 is in use", ("train has it",)))
-    lines = text(Explanation("pod a/b", Verdict.FULL, "48 cpu asked", groups=(group,))).splitlines()
+    lines = text(Explanation("pod a/b", Feasibility.FULL, "48 cpu asked", groups=(group,))).splitlines()
     assert [line.split("  ")[-1].strip() for line in lines if line] == [
         "full",
         "48 cpu asked.",
@@ -206,7 +206,7 @@ def test_lines_stay_within_the_width(width):
 
 def test_long_names_of_nodes_are_cut_into_lines_and_leave_room_for_the_reason():
     group = NodeGroup(1, ("n" * 253,), fits=False, fits_if_empty=False, reason=Reason(ReasonKind.CORDONED, "is " * 40))
-    explanation = Explanation("pod a/b", Verdict.IMPOSSIBLE, "no", groups=(group,))
+    explanation = Explanation("pod a/b", Feasibility.IMPOSSIBLE, "no", groups=(group,))
     lines = text(explanation, width=60).splitlines()
     assert max(map(len, lines)) <= 60
     assert sum(line.count("n" * 3) > 0 for line in lines) == 13
@@ -214,5 +214,5 @@ def test_long_names_of_nodes_are_cut_into_lines_and_leave_room_for_the_reason():
 
 def test_control_characters_move_no_cursor():
     group = NodeGroup(1, ("a\x1b[2Jb",), fits=False, fits_if_empty=False, reason=Reason(ReasonKind.TAINT, "x\x1b\ny"))
-    explanation = Explanation("pod \x1b[1A", Verdict.IMPOSSIBLE, "no\r", groups=(group,), remarks=("\x9b",))
+    explanation = Explanation("pod \x1b[1A", Feasibility.IMPOSSIBLE, "no\r", groups=(group,), remarks=("\x9b",))
     assert all(line.isprintable() for line in text(explanation).splitlines())

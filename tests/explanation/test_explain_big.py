@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.dra.allocator import Allocator
-from policies.explanation import Verdict
+from policies.explanation import Feasibility
 
 NODES = 400
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 0'
@@ -61,7 +61,7 @@ def test_search_that_is_given_up_is_told(ask, k8s):
         "constraints": [{"distinctAttribute": f"gpu.nvidia.com/{name}"} for name in ("row", "column")],
     }
     answer = ask(asked, k8s.node(), k8s.resource_slice(devices))
-    assert answer.verdict is Verdict.UNKNOWN
+    assert answer.verdict is Feasibility.UNKNOWN
     assert answer.headline == (
         "whether it fits is unknown for 1 of 1 node: too many combinations of devices to try them all"
     )

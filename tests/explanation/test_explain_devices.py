@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policies.explanation import Verdict
+from policies.explanation import Feasibility
 
 EIGHTY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("81559Mi")) >= 0'
 ROOT = "resource.kubernetes.io/pcieRoot"
@@ -21,7 +21,7 @@ def test_devices_in_use_are_told_with_their_pod_and_the_others_with_what_they_la
         k8s.resource_slice(devices),
         k8s.holding("train-0", range(4)),
     )
-    assert answer.verdict is Verdict.FULL
+    assert answer.verdict is Feasibility.FULL
     assert answer.headline == "fits none of 1 node now; it would fit 1 if nothing were in use there"
     assert told(answer) == (
         "request gpu asks for 2 devices of class gpu.nvidia.com; none of 8 can serve it",
@@ -70,7 +70,7 @@ def test_claim_of_a_pod_group_is_in_use_by_its_pods(ask, k8s):
 def test_admin_access_holds_nothing(ask, k8s):
     held = k8s.holding("monitor", [0])
     held["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
-    assert ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), held).verdict is Verdict.FITS
+    assert ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), held).verdict is Feasibility.FITS
 
 
 def test_nodes_that_fit_say_what_they_would_give(ask, k8s):
@@ -126,7 +126,7 @@ def test_consumed_capacity_is_told_with_what_is_left(ask, k8s):
     asked = k8s.claim({"capacity": {"requests": {"memory": "40Gi"}}})
     answer = ask(asked, k8s.node(), k8s.resource_slice([device]), held)
     assert told(answer)[1:] == ("gpu-0 has 20119Mi of memory left, 40Gi asked",)
-    assert answer.verdict is Verdict.FULL
+    assert answer.verdict is Feasibility.FULL
 
 
 def test_shared_counters_are_told_with_what_is_left(ask, k8s):
@@ -247,4 +247,4 @@ def test_taints_of_devices_count_for_nothing_before_they_came(ask, k8s):
     taint = {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoExecute"}
     version = {"clientVersion": {}, "serverVersion": {"gitVersion": "v1.35.1"}}
     answer = ask(k8s.claim(), version, k8s.node(), k8s.resource_slice([k8s.gpu(0, taints=[taint])]))
-    assert answer.verdict is Verdict.FITS
+    assert answer.verdict is Feasibility.FITS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.explanation import ObstacleKind, Verdict
+from policies.explanation import Feasibility, ObstacleKind
 
 NVLINK = 'device.attributes["gpu.nvidia.com"].nvlink'
 
@@ -13,7 +13,7 @@ def test_selector_that_fails_is_told_with_its_device_and_the_guarded_form(ask, k
     selector = f'device.driver == "gpu.nvidia.com" && {NVLINK} == true'
     answer = ask(k8s.claim(k8s.selecting(selector)), k8s.node(), k8s.resource_slice(k8s.gpus(8)))
     (obstacle,) = answer.obstacles
-    assert answer.verdict is Verdict.BLOCKED
+    assert answer.verdict is Feasibility.BLOCKED
     assert obstacle.kind is ObstacleKind.ALLOCATION_FAILS
     assert obstacle.sentence == (
         "a selector fails on device gpu-0 of node node-1: "
@@ -31,7 +31,7 @@ def test_selector_that_fails_on_another_node_stops_all(ask, k8s):
     nodes = [k8s.node("node-1"), k8s.node("node-2")]
     slices = [k8s.resource_slice([fine], "node-1"), k8s.resource_slice(k8s.gpus(1), "node-2")]
     answer = ask(k8s.claim(k8s.selecting(NVLINK)), *nodes, *slices)
-    assert answer.verdict is Verdict.BLOCKED
+    assert answer.verdict is Feasibility.BLOCKED
     assert answer.headline == "it fits no node, whatever they are like: a selector fails on a device"
 
 
@@ -40,7 +40,7 @@ def test_node_that_is_out_before_stops_nobody(ask, k8s):
     fine["attributes"]["nvlink"] = {"bool": True}
     nodes = [k8s.node("node-1"), k8s.node("node-2", unschedulable=True)]
     slices = [k8s.resource_slice([fine], "node-1"), k8s.resource_slice(k8s.gpus(1), "node-2")]
-    assert ask(k8s.claim(k8s.selecting(NVLINK)), *nodes, *slices).verdict is Verdict.FITS
+    assert ask(k8s.claim(k8s.selecting(NVLINK)), *nodes, *slices).verdict is Feasibility.FITS
 
 
 def test_device_in_use_is_not_asked(ask, k8s):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.explanation import Change, Verdict
+from policies.explanation import Change, Feasibility
 
 NOTE = "the scheduler does not end pods of lower priority by itself to free devices of claims"
 
@@ -38,7 +38,7 @@ def told(answer):
 def test_pod_that_would_have_to_end_is_named(ask, k8s, serve, runs):
     objects = [k8s.node(), k8s.resource_slice(k8s.gpus(1)), k8s.template(), *runs("batch", [0])]
     answer = ask(serve(), *objects)
-    assert answer.verdict is Verdict.FULL
+    assert answer.verdict is Feasibility.FULL
     assert told(answer) == ["delete pod team-b/batch on node node-1 (priority 0, this pod has 1000)"]
     assert NOTE in answer.remarks
 
@@ -90,7 +90,7 @@ def test_cpu_is_left_to_the_scheduler(ask, k8s, serve):
     asked = serve()
     asked["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "8"}
     answer = ask(asked, k8s.node(), k8s.resource_slice(k8s.gpus(1)), k8s.template(), busy)
-    assert answer.verdict is Verdict.FULL
+    assert answer.verdict is Feasibility.FULL
     assert told(answer) == []
 
 
@@ -106,7 +106,7 @@ def test_pods_of_the_device_plugin_are_left_to_the_scheduler(ask, k8s):
     node = k8s.node(allocatable={"nvidia.com/gpu": "1"})
     batch = k8s.pod({"nvidia.com/gpu": "1"}, name="batch", namespace="team-b", nodeName="node-1", priority=0)
     answer = ask(k8s.pod({"nvidia.com/gpu": "1"}, priority=1000), node, batch)
-    assert answer.verdict is Verdict.FULL
+    assert answer.verdict is Feasibility.FULL
     assert told(answer) == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.explanation import ObstacleKind, Verdict, questions
+from policies.explanation import Feasibility, ObstacleKind, questions
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
@@ -25,20 +25,20 @@ def test_pod_tolerates_what_review_lets_it_tolerate(ask, k8s):
     opted_in = k8s.namespace("team-a", **{"gpu-admission.io/dra": "enabled"})
     taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
     answer = ask(k8s.pod({"nvidia.com/gpu": "2"}), opted_in, k8s.node(taints=[taint]), k8s.resource_slice(k8s.gpus(8)))
-    assert answer.verdict is Verdict.FITS
+    assert answer.verdict is Feasibility.FITS
 
 
 def test_stored_pod_is_taken_as_it_is(ask, k8s):
     opted_in = k8s.namespace("team-a", **{"gpu-admission.io/dra": "enabled"})
     answer = ask(k8s.pod({"nvidia.com/gpu": "2"}, stored=True), opted_in, k8s.node(), k8s.resource_slice(k8s.gpus(8)))
-    assert (answer.converted_to, answer.verdict) == ("", Verdict.IMPOSSIBLE)
+    assert (answer.converted_to, answer.verdict) == ("", Feasibility.IMPOSSIBLE)
 
 
 def test_refused_pod_tells_its_rules(ask, k8s):
     opted_in = k8s.namespace("team-a", **{"gpu-admission.io/dra": "enabled"})
     answer = ask(k8s.pod({"nvidia.com/gpu": "1.5"}), opted_in, k8s.node())
     (obstacle,) = answer.obstacles
-    assert (answer.verdict, obstacle.kind, obstacle.rule) == (Verdict.BLOCKED, ObstacleKind.REFUSED, "GA302")
+    assert (answer.verdict, obstacle.kind, obstacle.rule) == (Feasibility.BLOCKED, ObstacleKind.REFUSED, "GA302")
     assert answer.headline == "it is refused before any node is looked at"
 
 
@@ -77,7 +77,7 @@ def test_missing_template_is_told(ask, k8s):
 def test_unknown_template_says_what_to_bring(ask, k8s):
     pod = k8s.pod(resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"))
     answer = ask(pod)
-    assert answer.verdict is Verdict.UNKNOWN
+    assert answer.verdict is Feasibility.UNKNOWN
     assert obstacles(answer) == [
         (
             "fact unknown",
@@ -152,20 +152,20 @@ def test_slices_of_v1beta1_are_read(ask, k8s):
 
 def test_allocated_claim_has_its_devices(ask, k8s):
     answer = ask(k8s.holding("train-0", range(4)), k8s.node(), k8s.resource_slice(k8s.gpus(8)))
-    assert answer.verdict is Verdict.SCHEDULED
+    assert answer.verdict is Feasibility.SCHEDULED
     assert answer.headline == "it has its devices already: gpu: gpu-0..gpu-3 of pool node-1"
 
 
 def test_claim_in_a_file_is_not_allocated(ask, k8s):
     exported = k8s.holding("train-0", range(4))
     del exported["metadata"]["uid"]
-    assert ask(exported, k8s.node(), k8s.resource_slice(k8s.gpus(8))).verdict is Verdict.FITS
+    assert ask(exported, k8s.node(), k8s.resource_slice(k8s.gpus(8))).verdict is Feasibility.FITS
 
 
 def test_bound_pod_needs_no_node(ask, k8s):
     answer = ask(k8s.pod(stored=True, nodeName="node-1"))
     assert (answer.verdict, answer.headline) == (
-        Verdict.SCHEDULED,
+        Feasibility.SCHEDULED,
         "it is bound to node node-1 already, so no scheduler looks for another",
     )
 
@@ -207,7 +207,7 @@ def test_claim_that_is_being_deleted_is_told(ask, k8s):
 def test_claim_that_a_pod_names_twice_is_asked_for_once(ask, k8s):
     named = [{"name": name, "resourceClaimName": "gpus"} for name in ("one", "two")]
     answer = ask(k8s.pod(resourceClaims=named), k8s.claim(stored=True), k8s.node(), k8s.resource_slice(k8s.gpus(1)))
-    assert answer.verdict is Verdict.FITS
+    assert answer.verdict is Feasibility.FITS
 
 
 def test_several_claims_of_a_pod_are_allocated_together(ask, k8s):

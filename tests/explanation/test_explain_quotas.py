@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.explanation import ObstacleKind, Verdict
+from policies.explanation import Feasibility, ObstacleKind
 
 OVER = (
     "unless these pods hold themselves what is used, they are refused until there is room: exceeded quota: gpu, "
@@ -38,7 +38,7 @@ def deployment(k8s, gpus="2", **metadata):
 def test_pod_beyond_the_quota_is_refused(ask, k8s, full):
     answer = ask(k8s.pod({"nvidia.com/gpu": "2"}), *full)
     (obstacle,) = answer.obstacles
-    assert (answer.verdict, obstacle.kind, obstacle.rule) == (Verdict.BLOCKED, ObstacleKind.REFUSED, "GA502")
+    assert (answer.verdict, obstacle.kind, obstacle.rule) == (Feasibility.BLOCKED, ObstacleKind.REFUSED, "GA502")
 
 
 @pytest.mark.parametrize("metadata", [{}, {"uid": "of-serve"}], ids=["from-a-file", "stored"])
@@ -54,7 +54,7 @@ def test_pods_of_a_workload_are_converted_though_the_quota_is_full(ask, k8s, ful
     opted_in = k8s.namespace("team-a", **{"gpu-admission.io/dra": "enabled"})
     answer = ask(deployment(k8s), opted_in, *full, k8s.resource_slice(k8s.gpus(8)))
     assert answer.converted_to.startswith("gpu-")
-    assert answer.verdict is Verdict.FITS
+    assert answer.verdict is Feasibility.FITS
 
 
 def test_pods_of_a_workload_that_are_refused_for_another_reason_stay_refused(ask, k8s, full):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.dra.cel import Selector
-from policies.explanation import ObstacleKind, Verdict, explain, questions
+from policies.explanation import Feasibility, ObstacleKind, explain, questions
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
@@ -88,7 +88,7 @@ def test_costly_selector_is_an_obstacle_and_not_evaluated(ask, k8s, monkeypatch)
     monkeypatch.delattr(Selector, "matches")
     claim = k8s.claim(k8s.selecting(COSTLY), stored=True)
     answer = ask(claim, k8s.node(), k8s.resource_slice(k8s.gpus(8)))
-    assert answer.verdict is Verdict.BLOCKED
+    assert answer.verdict is Feasibility.BLOCKED
     (obstacle,) = answer.obstacles
     assert obstacle.kind is ObstacleKind.TOO_COSTLY
     assert obstacle.sentence.startswith(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from policies.explanation import Verdict
+from policies.explanation import Feasibility
 
 BRING = (
     "bring what the cluster holds: "
@@ -21,7 +21,7 @@ ALONE = "a claim alone has no tolerations and no node selector, so taints and la
 
 def test_without_slices_it_says_what_to_bring(ask, k8s):
     answer = ask(k8s.claim(), k8s.node())
-    assert answer.verdict is Verdict.UNKNOWN
+    assert answer.verdict is Feasibility.UNKNOWN
     assert answer.headline == "whether it fits cannot be told: facts of the cluster are missing"
     assert [(each.sentence, each.remedy) for each in answer.obstacles] == [
         ("no ResourceSlices are known, so nobody can say which devices there are", BRING)
@@ -37,7 +37,7 @@ def test_without_classes_it_says_what_to_bring(ask, k8s):
 
 def test_what_is_certainly_wrong_comes_before_what_is_unknown(ask, k8s):
     answer = ask(k8s.claim({"deviceClassName": "gpu.nvida.com"}), k8s.node())
-    assert answer.verdict is Verdict.BLOCKED
+    assert answer.verdict is Feasibility.BLOCKED
     assert [str(each.kind) for each in answer.obstacles] == ["missing", "fact unknown"]
 
 
@@ -62,12 +62,12 @@ def test_without_nodes_and_claims_nothing_can_be_told(ask, k8s):
 def test_without_claims_devices_count_as_free(ask, k8s):
     known = [k8s.device_class(), k8s.namespace()]
     answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), base=known)
-    assert (answer.verdict, answer.remarks) == (Verdict.FITS, (NO_CLAIMS, ALONE))
+    assert (answer.verdict, answer.remarks) == (Feasibility.FITS, (NO_CLAIMS, ALONE))
 
 
 def test_without_pods_nodes_count_as_empty(ask, k8s):
     answer = ask(k8s.pod({"cpu": "1"}), k8s.node(), base=[k8s.namespace()])
-    assert (answer.verdict, answer.remarks) == (Verdict.FITS, (NO_PODS,))
+    assert (answer.verdict, answer.remarks) == (Feasibility.FITS, (NO_PODS,))
 
 
 def test_pod_of_another_scheduler_is_told(ask, k8s):
@@ -77,7 +77,7 @@ def test_pod_of_another_scheduler_is_told(ask, k8s):
 
 def test_cluster_without_nodes_has_none_that_fit(ask, k8s):
     answer = ask(k8s.pod(), k8s.empty_list("Node"))
-    assert (answer.verdict, answer.headline) == (Verdict.IMPOSSIBLE, "there is no node that it could fit")
+    assert (answer.verdict, answer.headline) == (Feasibility.IMPOSSIBLE, "there is no node that it could fit")
 
 
 def test_json_has_stable_names(ask, k8s):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.explanation import Change, Verdict, explain, questions
+from policies.explanation import Change, Feasibility, explain, questions
 from policies.nvidia.wishes import WORDS
 from policies.settings import GPUAdmissionPolicy
 from policies.settings.choices import Placement, WishDefault
@@ -78,7 +78,7 @@ def ask_by(k8s):
 
 def test_wish_that_no_node_meets_is_told_as_review_does(ask, pod, labelled):
     answer = ask(wishing(pod, product="H200*"), *labelled)
-    assert answer.verdict is Verdict.IMPOSSIBLE
+    assert answer.verdict is Feasibility.IMPOSSIBLE
     assert warned(answer) == [
         (
             "metadata.annotations[gpu-admission.io/product]: 2 nodes have Tesla-T4, 1 has NVIDIA-H100-80GB-HBM3; none has "
@@ -103,7 +103,7 @@ def test_resource_that_no_node_advertises_is_told_as_review_does(ask, k8s, label
 
 def test_wish_without_effect_is_told_as_review_does(ask, k8s):
     answer = ask(wishing(k8s.pod(), product="H100*"), k8s.node())
-    assert answer.verdict is Verdict.FITS
+    assert answer.verdict is Feasibility.FITS
     assert warned(answer) == [
         (
             "metadata.annotations[gpu-admission.io/product]: has no effect: the pod asks for no GPU; remove the annotation, or "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.explanation import Verdict, explain, questions
+from policies.explanation import Feasibility, explain, questions
 from policies.settings import DEFAULTS
 from policies.view import UNKNOWN
 from webhook.cluster.lookups import NotFoundError, find_kind, look_up
@@ -120,7 +120,7 @@ def test_cpu_that_pods_without_gpus_take_is_not_free(cluster):
     cluster.fill("Node", NODE)
     cluster.fill("Pod", {**WEB, "spec": busy})
     answer = explained(cluster.view, cpu="2")
-    assert (answer.verdict, answer.fit_now, answer.fit_if_empty) == (Verdict.FULL, 0, 1)
+    assert (answer.verdict, answer.fit_now, answer.fit_if_empty) == (Feasibility.FULL, 0, 1)
     assert [group.reason.sentence for group in answer.groups] == [
         "2 cpu asked, 1 of 8 left beside the pods that run there"
     ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.explanation import Verdict
+from policies.explanation import Feasibility
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count
 from webhook.cli.text_layout import GAP, Column, column, item, paragraph, table, terminal_width
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["text"]
 
 _COLOURS = {
-    Verdict.FITS: "green",
-    Verdict.FULL: "yellow",
-    Verdict.IMPOSSIBLE: "red",
-    Verdict.BLOCKED: "red",
-    Verdict.UNKNOWN: "yellow",
-    Verdict.SCHEDULED: "green",
+    Feasibility.FITS: "green",
+    Feasibility.FULL: "yellow",
+    Feasibility.IMPOSSIBLE: "red",
+    Feasibility.BLOCKED: "red",
+    Feasibility.UNKNOWN: "yellow",
+    Feasibility.SCHEDULED: "green",
 }
 
 
@@ -40,7 +40,7 @@ def text(explanations: Sequence[Explanation], width: int | None = None) -> str:
 
 def _summary(explanations: Sequence[Explanation]) -> str:
     counts = Counter(explanation.verdict for explanation in explanations)
-    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Feasibility if counts[verdict])
     return f"{len(explanations)} explanations: {verdicts}"
 
 
