@@ -77,7 +77,7 @@ def _conjunct(selector: str, start: int, end: int) -> Conjunct:
 
 
 def _closings(tokens: Sequence[Token]) -> dict[int, int] | None:
-    """Where the bracket is closed that opens at a position, both in tokens; None where brackets do not match."""
+    """The token that closes each bracket, by the token that opens it; None if brackets do not match."""
     found: dict[int, int] = {}
     opened: list[int] = []
     for position, token in enumerate(tokens):

@@ -26,7 +26,7 @@ class Overload:
     implementation: Callable[..., Value]
     """Takes the evaluated arguments in order, the target first; raises CelRuntimeError.
 
-    Arguments are of the run-time kinds that `parameters` name: whoever calls it has checked that.
+    Arguments are of the run-time kinds that `parameters` name: the caller has checked that.
     """
     is_member: bool = False
 

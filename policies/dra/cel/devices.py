@@ -51,7 +51,7 @@ _EMPTY = StringMap({})
 
 
 class DomainMap(StringMap):
-    """A map by domains: looking an unknown one up finds an empty map, and yet `in` says that it is not there."""
+    """A map by domains: looking up an unknown domain finds an empty map, but `in` is false for it."""
 
     __slots__ = ()
 
@@ -119,7 +119,7 @@ class CelDevice:
         What the API server would not have stored is kept as a problem, which evaluation raises.
 
         Raises:
-            CelRuntimeError: it is no mapping.
+            CelRuntimeError: it is not a mapping.
         """
         if not _is_mapping(device):
             raise CelRuntimeError(f"a device is a mapping, and this is {type(device).__name__}")

@@ -1,4 +1,4 @@
-"""The CEL environment in which Kubernetes compiles a DRA selector: all libraries, the types, and the variable `device`.
+"""The CEL environment of DRA selectors: all libraries, the types, and the variable `device`.
 
 Where several libraries have overloads of one function, the order is that in which Kubernetes adds the libraries:
 k8s.io/apiserver/pkg/cel/environment/base.go, then k8s.io/dynamic-resource-allocation/cel/compile.go.

@@ -1,4 +1,4 @@
-"""What `==` and `<` mean: numbers compare across their types, other kinds are unequal or cannot be ordered.
+"""What `==` and `<` mean: numbers compare across types, values of other types do not.
 
 Source: cel-go common/types, `Equal` and `Compare` of each type.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with an expression: issues of compiling it, and the errors that compiling and evaluating raise."""
+"""Issues of an expression, and the errors that compiling and evaluating it raise."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CelCompileError(ValueError):
     """
 
     def __init__(self, issues: tuple[Issue, ...], text: str, *, located: bool = True) -> None:
-        """Args: all issues in order of their places, the expression, and whether Kubernetes tells their places."""
+        """Take issues in the order of their places; `located` if Kubernetes reports the places."""
         self.issues = issues
         self.text = text
         self.located = located
@@ -54,16 +54,16 @@ class CelRuntimeError(Exception):
     """A selector that fails on a device: Kubernetes then aborts the scheduling of the pod on every node."""
 
     def __init__(self, message: str) -> None:
-        """Args: the words Kubernetes uses, for example `no such key: model`."""
+        """Take the message that Kubernetes uses, for example `no such key: model`."""
         self.message = message
         super().__init__(message)
 
 
 class EvaluationAborted(Exception):  # noqa: N818 - it is no error that an expression could absorb
-    """An evaluation that ends at once, whatever `||` or `&&` is around; selectors turn it into a CelRuntimeError."""
+    """An evaluation that ends at once: `||` and `&&` do not absorb it. Selectors raise CelRuntimeError."""
 
     def __init__(self, message: str) -> None:
-        """Args: the words Kubernetes uses."""
+        """Take the message that Kubernetes uses."""
         self.message = message
         super().__init__(message)
 
@@ -94,7 +94,6 @@ class IssueList:
     """Issues of one expression, in the order in which they were found."""
 
     def __init__(self, text: str) -> None:
-        """Args: the expression."""
         self._text = text
         self._line_ends = list(accumulate(len(line) + 1 for line in text.split("\n")))
         self._issues: list[Issue] = []
@@ -124,7 +123,7 @@ class IssueList:
         return CelCompileError(tuple(self._issues), self._text, located=False)
 
     def _place(self, offset: int) -> tuple[int, int]:
-        """Line and column; cel-go's `NoLocation` is -1 and 0 as it is printed, and an empty text has no first column."""
+        """Line and column, as cel-go prints them: -1 and 0 for no location, 1 and 0 in an empty text."""
         if offset < 0:
             return -1, 0
         if not self._text:

@@ -1,4 +1,4 @@
-"""The kinds of values at run time: their names, how messages print values, and which values cannot be converted.
+"""Kinds of values at run time: their names, their text in messages, and which are unconvertible.
 
 Sources: k8s.io/dynamic-resource-allocation/cel/compile.go, DeviceMatches; `ConvertToNative` of cel-go's types and of
 k8s.io/apiserver/pkg/cel.
@@ -129,7 +129,7 @@ _REASONS = {
     "optional_type": "optional.none() dereference",
     "kubernetes.NamedFormat": "type conversion error from 'Format' to 'bool'",
 }
-"""Of other kinds the last part of the name is told: `type conversion error from 'Quantity' to 'bool'`."""
+"""For other kinds, the message has the last part of the name: `type conversion error from 'Quantity' to 'bool'`."""
 
 
 def bool_result(value: Value) -> bool:

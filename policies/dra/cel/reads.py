@@ -41,7 +41,7 @@ def reads(program: plan.Program) -> frozenset[Read] | None:
 
 
 def _read(step: plan.Step) -> tuple[Read, ...] | None:
-    """What a step itself reads; nothing, unless it is an attribute of the device or asks for a name in one."""
+    """What a step itself reads: an attribute of the device, or the presence of a name; else nothing."""
     if isinstance(step, plan.Call) and step.function == "@in":
         key, container = step.arguments
         path = _path(container)
@@ -69,7 +69,7 @@ def _place(path: tuple[str, ...]) -> tuple[Read, ...] | None:
 
 
 def _path(step: plan.Step) -> tuple[str, ...] | None:
-    """The constant look-ups in the device that an attribute begins with; None if it is about something else.
+    """The constant look-ups in the device that an attribute begins with; None if it reads another value.
 
     What `cel.bind` names is followed to what it stands for.
     """

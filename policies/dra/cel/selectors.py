@@ -44,7 +44,7 @@ UNBOUNDED_COST = 2**64 - 1
 """The estimate for what has no bound."""
 
 _UNCOUNTED_COST = 100_000
-"""Up to this static cost nobody counts while evaluating; a tenth of the limit, so that it cannot be reached."""
+"""Up to this static cost, evaluation counts nothing; a tenth of the limit, so that it cannot be reached."""
 
 _MOST_NODES = 24_000
 """Nodes of the syntax trees of all selectors that are kept; one node takes up to 1.4 kB, compiled in both ways."""
@@ -60,7 +60,6 @@ class Selector:
     """A compiled device selector; safe to share between threads."""
 
     def __init__(self, text: str, checked: Checked, program: Program, known: Environment) -> None:
-        """Args: the expression, what the checker and the planner made of it, and where it was compiled."""
         self.text = text
         self.checked = checked
         self._program = program
@@ -81,7 +80,7 @@ class Selector:
 
     @cached_property
     def max_cost(self) -> int:
-        """The most that evaluating it may cost, as the API server estimates it; it refuses more than `MOST_COST`."""
+        """The API server's estimate of what evaluating it may cost; more than `MOST_COST` is refused."""
         return estimate(self.checked, self._environment)
 
     @cached_property
@@ -118,7 +117,7 @@ class Selector:
         return answers
 
     def actual_cost(self, device: CelDevice | Mapping[str, object]) -> int:
-        """What evaluating it on a device costs in Kubernetes, whether it succeeds or not; raises for a bad device."""
+        """What evaluating it on a device costs in Kubernetes, whether it fails or not."""
         _, cost = self._counted.evaluate(self._ready(device))
         return cost
 

@@ -1,4 +1,4 @@
-"""The syntax tree of an expression after macros are expanded, in the shapes of cel-go's `common/ast`; and a checked tree."""
+"""Syntax trees after macros are expanded, in the shapes of cel-go's `common/ast`, and checked trees."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A function on arguments, or a method on a target; operators are functions named as cel-go does (`_&&_`)."""
+    """A call of a function or method; operators are functions with cel-go's names (`_&&_`)."""
 
     offset: int
     function: str

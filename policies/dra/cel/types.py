@@ -1,4 +1,4 @@
-"""The types that expressions have before they are evaluated, spelled as Kubernetes' messages spell them."""
+"""Static types of expressions, and how Kubernetes' messages spell types."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The values that expressions have while they are evaluated: Python's own wherever Python's mean the same.
+"""Values of expressions: Python's own wherever they mean the same.
 
 | CEL | Python |
 |---|---|
 | null, bool, double, string, bytes | None, bool, float, str, bytes |
 | int | int, always within 64 bits |
 | uint | UInt |
-| list | tuple, or Concatenation while nobody has looked inside |
+| list | tuple, or Concatenation until its elements are read |
 | map | Map |
 | type | types.Type |
 | optional | Optional |
@@ -49,7 +49,7 @@ UNHASHABLE = "internal error: runtime error: hash of unhashable type {}"
 
 
 class UInt(int):
-    """An unsigned 64-bit integer; arithmetic on it is the library's, Python's own operators make an int of it."""
+    """An unsigned 64-bit integer. Python's own operators return an int; the library has arithmetic."""
 
     __slots__ = ()
 
@@ -80,7 +80,6 @@ class Concatenation(Sequence["Value"]):
     __slots__ = ("_size", "left", "right")
 
     def __init__(self, left: List, right: List) -> None:
-        """Args: the two lists."""
         self.left = left
         self.right = right
         self._size = size(left) + size(right)
@@ -124,7 +123,7 @@ class Concatenation(Sequence["Value"]):
 class Accumulation(Concatenation):
     """A list that grows in place: what a comprehension's empty list becomes while it is folded.
 
-    As in cel-go, adding to it changes it for whoever else holds it: `cel.bind(a, [], [(a + [1]).size(), a.size()])`
+    As in cel-go, adding to it changes it for all its holders: `cel.bind(a, [], [(a + [1]).size(), a.size()])`
     is `[1, 1]`.
     Source: cel-go common/types/list.go, mutableList.
     """
@@ -184,7 +183,7 @@ class Map:
     """What Go calls it where cel-go's messages let that through."""
 
     def __init__(self, entries: dict[object, Value]) -> None:
-        """Args: entries whose keys come from `Map.key`; strings and ints are their own keys."""
+        """Take entries whose keys come from `Map.key`; strings and ints are their own keys."""
         self._entries = entries
 
     @staticmethod

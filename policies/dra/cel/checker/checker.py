@@ -35,7 +35,7 @@ def check(root: Expression, text: str, env: Environment) -> Checked:
         env: what it can name.
 
     Raises:
-        CelCompileError: Kubernetes refuses the expression; all issues are told.
+        CelCompileError: Kubernetes refuses the expression; the error has all issues.
     """
     issues = IssueList(text)
     try:
@@ -59,7 +59,7 @@ def _check_result(root: Expression, result: Type, env: Environment, issues: Issu
 
 
 def _reference(node: Expression, name: str, inferred: Inference, env: Environment, issues: IssueList) -> NameReference:
-    """What a name stands for; whatever has a type for its value is taken for the name of one, as in cel-go."""
+    """What a name stands for; a name whose value is a type is the name of that type, as in cel-go."""
     if inferred.types[node].kind != "type":
         return NameReference(name)
     named = env.type_names.get(name)

@@ -1,4 +1,4 @@
-"""What names, fields and calls refer to: declarations, fields of types, and overloads that fit the arguments."""
+"""What names, fields and calls refer to: declarations, fields of types, and matching overloads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DECLARED = {
 
 
 def unqualified(name: str) -> str:
-    """A name without the leading dot, which says that it is no part of a container; Kubernetes has no containers."""
+    """A name without its leading dot, which only matters where names have containers."""
     return name.removeprefix(".")
 
 
@@ -39,7 +39,6 @@ class Scopes:
     """The names of an environment, and those of the comprehensions around an expression."""
 
     def __init__(self, environment: Environment) -> None:
-        """Args: what the whole expression can name."""
         self._environment = environment
         self._local: defaultdict[str, list[Type]] = defaultdict(list)
         known = (*environment.type_names, *environment.variables, *environment.functions)
@@ -90,13 +89,12 @@ class Fields:
     """Finds the types of fields, and reports those that do not exist."""
 
     def __init__(self, environment: Environment, substitution: Substitution, issues: IssueList) -> None:
-        """Args: where fields are declared, what is known about type parameters, and what to add issues to."""
         self._declared = environment.fields
         self._substitution = substitution
         self._report = issues.report
 
     def selected(self, offset: int, operand: Type, field: str, *, optional: bool) -> Type:
-        """The type of `operand.field` or, if optional, of `operand.?field`; a field of an optional is optional."""
+        """The type of `operand.field` or `operand.?field`; a field of an optional is optional."""
         target = self._substitution.resolve(operand)
         is_optional = target.name == "optional_type"
         selected = self._field_of(offset, target.parameters[0] if is_optional else target, field)
@@ -172,7 +170,7 @@ def resolve_overloads(
 
 
 def signature(given: Sequence[Type], substitution: Substitution, *, is_method: bool) -> str:
-    """The types of a call's arguments as messages show them: `(int, string)`, or `string.(int)` of a method."""
+    """The types of a call's arguments as messages show them: `(int, string)`, or `string.(int)`."""
     spelled = [declared(substitution.resolve(type_, unknown=types.DYN)) for type_ in given]
     target = f"{spelled.pop(0)}." if is_method else ""
     return f"{target}({', '.join(spelled)})"

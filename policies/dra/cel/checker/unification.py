@@ -64,7 +64,7 @@ class Substitution:
         return [self._renamed(type_, own) for type_ in types]
 
     def assign(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
-        """Whether each type can be used where another is wanted; if so, what that says about parameters is kept.
+        """Whether each type can be used where another is wanted; if so, binds type parameters.
 
         Raises:
             TypesTooLargeError: the types are of a size that only an attack has.
@@ -79,7 +79,7 @@ class Substitution:
         return agreed
 
     def join(self, previous: Type, current: Type) -> Type:
-        """The type of the elements of a list that holds both: the more general one, or dyn if they do not agree."""
+        """The element type of a list that holds both: the more general one, or dyn if they do not agree."""
         return self._most_general(previous, current) if self.assign((previous,), (current,)) else DYN
 
     def resolve(self, type_: Type, *, unknown: Type | None = None) -> Type:

@@ -65,7 +65,7 @@ def validate(root: Expression, inferred: Inference, environment: Environment, is
 
 
 def _nodes(root: Expression, inferred: Inference) -> list[tuple[Expression, bool]]:
-    """Every node after its parts, and whether it is part of a call of `format`, to which lists may be mixed."""
+    """Every node after its parts, and whether it is inside a call of `format`, which takes mixed lists."""
     found: list[tuple[Expression, bool]] = []
     pending = [(root, False)]
     while pending:

@@ -1,4 +1,4 @@
-"""What evaluating an expression may cost at most: the number by which the API server accepts or refuses a selector.
+"""The most that evaluating an expression may cost; the API server refuses selectors by this number.
 
 It is what cel-go's `env.EstimateCost(...).Max` gives with Kubernetes' estimators and with `has()` counted as free, in
 every quirk, because selectors near the limit of 1000000 are refused by exactly this number. Sources: cel-go v0.26.0
@@ -53,7 +53,7 @@ _CONCATENATIONS = frozenset({"add_string", "add_bytes", "add_list"})
 
 
 def estimate(checked: Checked, env: Environment) -> int:
-    """The greatest cost that evaluating a checked expression may have; at most 2^64 - 1, which also says unbounded.
+    """The most that evaluating a checked expression may cost; 2^64 - 1 if there is no bound.
 
     Args:
         checked: the expression.
@@ -79,7 +79,7 @@ def estimate(checked: Checked, env: Environment) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Arguments:
-    """What a call is given: its target and arguments, and what the arguments cost; the target's cost is no part."""
+    """A call's target and arguments, and what the arguments cost, without the target."""
 
     function: str
     target: Operand | None
@@ -88,7 +88,7 @@ class _Arguments:
 
 
 class _Coster:
-    """Computes costs, part by part in cel-go's order, for sizes that later parts need are found in earlier ones."""
+    """Computes costs part by part, in cel-go's order: later parts need sizes found in earlier ones."""
 
     def __init__(self, checked: Checked) -> None:
         self._calls = checked.calls
@@ -105,7 +105,7 @@ class _Coster:
         return _NAME
 
     def composite(self, expression: Expression) -> Costing:
-        """The cost of what has parts; asks for theirs by yielding them."""
+        """The cost of an expression that has parts; yields the parts to get their costs."""
         match expression:
             case Select():
                 return self._select(expression)

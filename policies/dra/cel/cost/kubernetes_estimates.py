@@ -238,7 +238,7 @@ NOMINAL_FUNCTIONS = (
 
 
 def _includes(call: EstimatedCall) -> CallEstimate | None:
-    """Source: dynamic-resource-allocation/cel/compile.go, `draCostEstimator`; as `in` with the longest list."""
+    """As `in` with the longest list. Source: compile.go of DRA, `draCostEstimator`."""
     return CallEstimate(Estimate(0, INCLUDES_MAX)) if call.overload_id == "dra_includes_dyn_dyn" else None
 
 

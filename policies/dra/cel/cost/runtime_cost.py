@@ -1,7 +1,7 @@
-"""What evaluating an expression costs: one charge for each call, and the constants for everything else.
+"""What evaluating an expression costs: a charge for each call, and constants for everything else.
 
 cel-go's cost tracker watches the plan that the planner makes of a tree, not the tree, and the plan has fewer nodes.
-Whoever evaluates with accounting charges as follows. An error is a value here: what fails is charged like what does
+An evaluation with a meter charges as follows. An error is a value here: what fails is charged like what does
 not, and evaluation goes on wherever cel-go's does.
 
 Constants cost nothing: literals, names of types, and what is folded when the plan is made, which is a list or map
@@ -88,7 +88,7 @@ def _selector_parsed(arguments: Sequence[Outcome], result: Outcome) -> int:
 
 
 def _walked(arguments: Sequence[Outcome], result: Outcome) -> int:
-    """Each text in a value for its length in bytes, everything else in it 1; containers nothing themselves."""
+    """Charges each text in a value by its bytes, everything else in it 1, and containers nothing."""
     total = 0
     pending: list[Iterator[Outcome]] = [iter(arguments[:1])]
     while pending:

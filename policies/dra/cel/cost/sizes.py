@@ -1,4 +1,4 @@
-"""What is known before an expression runs about the sizes of its parts, and where in `device` they come from.
+"""Sizes of the parts of an expression before it runs, and where in `device` these come from.
 
 Sources: cel-go v0.26.0 checker/cost.go, the coster's paths, sizes and local variables;
 k8s.io/dynamic-resource-allocation/cel/compile.go, `sizeEstimator` and `newCompiler`, with the limits of the ResourceSlice
@@ -96,7 +96,6 @@ class FieldPath:
     __slots__ = ("_length", "_storage")
 
     def __init__(self, *names: str) -> None:
-        """Args: the names; at most one, which is a slice without room to grow."""
         self._storage = list(names)
         self._length = len(names)
 
@@ -168,7 +167,6 @@ class ExpressionSizes:
     """Sizes and paths of the expressions met so far, and the variables of the comprehensions around."""
 
     def __init__(self, checked: Checked) -> None:
-        """Args: the expression whose parts will be asked for."""
         self._checked = checked
         self._variables: defaultdict[str, list[LocalVariable]] = defaultdict(list)
         self._sizes: dict[Expression, Estimate] = {}

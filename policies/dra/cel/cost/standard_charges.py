@@ -1,4 +1,4 @@
-"""What calls of cel-go's own functions cost while they are evaluated, by overload id and by how large values are.
+"""What evaluating calls of cel-go's own functions costs, by overload id and by sizes of values.
 
 Sources: cel-go v0.26.0 interpreter/runtimecost.go (`costCall`), ext/lists.go and ext/sets.go.
 """
@@ -31,7 +31,7 @@ Charge = Callable[[Sequence[Outcome], Outcome], int]
 
 
 def outcome_size(outcome: Outcome) -> int:
-    """What `size` tells of what has one, and of addresses in bytes; 1 for everything else, failures included."""
+    """The `size` of texts, lists and maps, and the bytes of addresses; 1 for anything else, also errors."""
     if isinstance(outcome, str | bytes | tuple | Map):
         return len(outcome)
     if isinstance(outcome, Concatenation):

@@ -96,7 +96,7 @@ def choice(condition: Code, yes: Code, no: Code) -> Code:
 
 
 def device_place(step: plan.Attribute) -> tuple[str, ...] | None:
-    """Which place of the device an attribute reads, as ("attributes", domain, name); None unless it is constant."""
+    """The place of the device that an attribute reads, such as ("attributes", domain, name), if constant."""
     if not (isinstance(step.root, plan.Variable) and step.root.slot == 0) or not step.qualifiers:
         return None
     keys = tuple(qualifier.key.value for qualifier in step.qualifiers if isinstance(qualifier.key, plan.Constant))
@@ -106,7 +106,7 @@ def device_place(step: plan.Attribute) -> tuple[str, ...] | None:
 
 
 def attribute(step: plan.Attribute, root: Code, keys: tuple[Code, ...], *, is_inner: bool, counts: bool) -> Code:
-    """Code for an attribute; where it is inner, a `has` that looks into an optional comes to what was found."""
+    """Code for an attribute; if it is inner, `has` of an optional returns an optional."""
     if not step.qualifiers:
         return root
     optional = tuple(qualifier.is_optional for qualifier in step.qualifiers)
@@ -172,7 +172,7 @@ def _in_optional(optional: Optional, keys: tuple[Value, ...]) -> Value:
 
 
 def _qualified(root: Code, qualifiers: tuple[tuple[Code, bool], ...], *, is_test: bool, is_inner: bool) -> Code:
-    """Look-ups one after the other; each that succeeds is charged, and one that fails outside of an optional too.
+    """Code for look-ups: each that succeeds is charged, and so is one that fails outside an optional.
 
     Source: cel-go interpreter/attributes.go, applyQualifiers; runtimecost.go, Observe.
     """

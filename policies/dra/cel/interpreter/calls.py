@@ -43,7 +43,7 @@ class CountedCall:
 
 
 def counted_call(call: CountedCall, arguments: tuple[Code, ...]) -> Code:
-    """A function on its arguments, charged whether it fails or not; all arguments are evaluated where cel-go does so."""
+    """A call that is charged whether it fails or not; evaluates all arguments where cel-go does."""
     charge, function, takes_errors, stops_early = call.charge, call.function, call.takes_errors, call.stops_early
 
     def run(frame: Frame) -> Value:
@@ -85,7 +85,7 @@ def charged(code: Code, cost: int) -> Code:
 
 
 def call(step: plan.Call, arguments: tuple[Code, ...], last: Outcome) -> Code:
-    """A function on its arguments, not counted; `last` is the value of the last one if it is a constant, else None."""
+    """A call that is not counted; `last` is the value of the last argument if constant, else None."""
     if step.takes_errors:
         return _not_strictly_false(arguments[0])
     if step.dispatcher.looks_inside:

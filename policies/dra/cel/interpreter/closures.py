@@ -42,7 +42,7 @@ class LoopParts:
 
 
 def entries(over: Value, *, are_pairs: bool) -> Iterator[tuple[Value, Value]]:
-    """What a loop's variables become: elements or keys; with two variables indices or keys, and what is there.
+    """The items of a loop: elements or keys; with two variables, indices or keys with their values.
 
     Raises:
         CelRuntimeError: the value is neither list nor map.

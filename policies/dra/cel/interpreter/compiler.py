@@ -48,7 +48,7 @@ class CountedProgram:
         self._variables = [None] * program.variables
 
     def evaluate(self, variable: object) -> tuple[Outcome, int]:
-        """The value of the expression, or the error it fails with, and the cost; `variable.value` is its one variable."""
+        """The value or error of the expression, and the cost; `variable.value` is its one variable."""
         try:
             return self._evaluate(variable)
         except RecursionError:
@@ -67,7 +67,7 @@ class CountedProgram:
         return outcome, meter.cost
 
     def _evaluate_in_a_thread(self, variable: object) -> tuple[Outcome, int]:
-        """The same with room for deep calls: in a new thread, whose stack is empty, with a higher limit of recursion.
+        """The same in a new thread, whose stack is empty, with a higher limit of recursion.
 
         The limit is that of all threads. To raise it for a moment harms none: Python's calls do not use C's stack.
         """

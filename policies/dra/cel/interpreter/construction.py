@@ -52,7 +52,7 @@ def _present_elements(values: list[Value], optional: frozenset[int]) -> tuple[Va
 
 
 def map_code(entries: tuple[tuple[Code, Code], ...], optional: frozenset[int]) -> Code:
-    """Code for a map; of the entries at optional indices, those whose value is present. The last of equal keys counts."""
+    """Code for a map, without optional entries whose value is absent; the last of equal keys counts."""
 
     def run(frame: Frame) -> Value:
         found = []

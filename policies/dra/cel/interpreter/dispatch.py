@@ -74,7 +74,7 @@ class Dispatcher:
     def __init__(
         self, name: str, candidates: Sequence[Overload], declared: Sequence[Overload], *, takes_constant_regex: bool
     ) -> None:
-        """Args: the function's name, the overloads the checker allows, all it has, and whether a regex is compiled."""
+        """Take the overloads that the checker allows, all declared ones, and whether a regex is compiled."""
         arity = len(candidates[0].parameters)
         self._name = name
         self._takes_constant_regex = takes_constant_regex
@@ -138,7 +138,7 @@ def _takes(parameter: Type, name: str) -> bool:
 
 
 def _on_text_inside(run: Callable[..., Value]) -> Callable[..., Value]:
-    """A function of texts on optional texts and types; `dyn(device.attributes["x"].?model).matches("H100")` works."""
+    """A function of texts that also takes optional texts and types, as `dyn(a.?b).matches("c")` does."""
 
     def call(value: Value, *others: Value) -> Value:
         text = unwrapped(value)
@@ -154,7 +154,7 @@ def _looks_inside(parameter: Type) -> bool:
 
 
 def _takes_inside(parameter: Type, argument: Value) -> bool:
-    """Whether the first element of a list, or the first entry of a map, is of the type that the parameter tells."""
+    """Whether the first element of a list, or entry of a map, is of the type that the parameter has."""
     if isinstance(argument, tuple | Concatenation) and parameter.kind == "list" and size(argument):
         inner: tuple[Value, ...] = (argument[0],)
     elif isinstance(argument, Map) and parameter.kind == "map" and len(argument):

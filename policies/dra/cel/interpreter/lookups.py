@@ -1,4 +1,4 @@
-"""Looking into values: `a.b`, `a[i]`, `a.?b`, `has(a.b)`, `x in [constants]`, and what is inside of an optional.
+"""Look-ups in values: `a.b`, `a[i]`, `a.?b`, `has(a.b)`, `x in [constants]`, and inside optionals.
 
 An optional that an attribute begins with is a variable, or a branch of a ternary. cel-go takes the value out as Go's own
 and turns it into one of CEL's again. Nothing is changed for most. But an optional inside the optional is gone, a type is
@@ -97,7 +97,7 @@ def is_member(value: Value, among: frozenset[object]) -> bool:
 
 
 def _member(value: Value) -> object:
-    """What stands for a value in the set; 1, 1u and 1.0 are told apart."""
+    """What stands for a value in the set; 1, 1u and 1.0 are different."""
     return value if value.__class__ is str else (value.__class__, value)
 
 

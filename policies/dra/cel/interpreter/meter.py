@@ -1,4 +1,4 @@
-"""The meter of an evaluation: it charges as cel-go's cost tracker does; `cost.runtime_cost` says what is charged when.
+"""The meter of an evaluation, which charges as cel-go's cost tracker does; see `cost.runtime_cost`.
 
 Source: cel-go interpreter/runtimecost.go.
 """

@@ -1,4 +1,4 @@
-"""How an expression is evaluated: the steps that cel-go's planner makes of it, with what is constant computed.
+"""Plans: the steps that cel-go's planner makes of an expression, with constant parts computed.
 
 Costs follow these steps, and so do the oddities of look-ups.
 Source: cel-go interpreter/planner.go, decorators.go, attributes.go.
@@ -75,7 +75,7 @@ class Attribute:
     root: Variable | Choice | Step
     qualifiers: tuple[Qualifier, ...] = ()
     is_test: bool = False
-    """Whether the last look-up only asks for presence, as `has` does."""
+    """Whether the last look-up only tests for presence, as `has` does."""
 
 
 @dataclass(slots=True, eq=False)

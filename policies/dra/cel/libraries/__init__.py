@@ -1,1 +1,1 @@
-"""The functions that the DRA environment of Kubernetes 1.36 offers, one file for each library of cel-go or Kubernetes."""
+"""The functions of the DRA environment of Kubernetes 1.36, by library of cel-go or Kubernetes."""

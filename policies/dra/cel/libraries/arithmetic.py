@@ -47,7 +47,7 @@ def add(left: Value, right: Value) -> Value:
 
 
 def subtract(left: Value, right: Value) -> Value:
-    """The difference of two numbers or times; raises CelRuntimeError for an overflow or operands without one."""
+    """The difference of two numbers or times; raises CelRuntimeError on overflow and wrong operands."""
     if isinstance(left, times.Timestamp | times.Duration) and isinstance(right, times.Timestamp | times.Duration):
         return times.subtract(left, right)
     return _of_one_kind(_SUBTRACT, left, right)
@@ -77,7 +77,7 @@ def modulo(left: Value, right: Value) -> Value:
 
 
 def negate(value: Value) -> Value:
-    """The number of the opposite sign; raises CelRuntimeError for the smallest int and what is no signed number."""
+    """The negated number; raises CelRuntimeError for the smallest int and anything but signed numbers."""
     if isinstance(value, times.Duration):
         return times.subtract(times.Duration(0), value)
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""What Kubernetes declares for asking an authorizer; selectors have none to ask, so that only messages name it.
+"""The functions of authorizers, declared for error messages only: selectors have no authorizer.
 
 Source: k8s.io/apiserver/pkg/cel/library/authz.go.
 """

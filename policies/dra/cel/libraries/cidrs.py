@@ -27,7 +27,7 @@ _LENGTH = re.compile(r"[0-9]|[1-9][0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class CIDR:
-    """An address and how many of its first bits count; the others are kept, and two that differ in them are not equal."""
+    """An address and the length of its prefix. Blocks that differ in the other bits are not equal."""
 
     cel_type: ClassVar[Type] = CIDR_TYPE
 

@@ -46,7 +46,7 @@ class CivilTime(NamedTuple):
 
 
 def civil_time(seconds: int) -> CivilTime:
-    """What calendar and clock show so many seconds after 1970-01-01T00:00:00, on the spot where that is said."""
+    """Date and time of day, so many seconds after 1970-01-01T00:00:00 in the same time zone."""
     days, second_of_day = divmod(seconds, SECONDS_PER_DAY)
     era, day_of_era = divmod(days + _EPOCH_IN_ERA_DAYS, _DAYS_PER_ERA)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365

@@ -1,4 +1,4 @@
-"""Formats: `format.dns1123Label().validate("a")` and the others that Kubernetes names, with its error texts.
+"""Formats: `format.dns1123Label().validate("a")` and others, with Kubernetes' error texts.
 
 Source: k8s.io/apiserver/pkg/cel/format.go and library/format.go; k8s.io/apimachinery/pkg/util/validation,
 pkg/api/validation/generic.go and pkg/api/validate/content; k8s.io/kube-openapi/pkg/validation/strfmt.
@@ -31,7 +31,7 @@ class _Rule(NamedTuple):
 
     @classmethod
     def of(cls, pattern: str, words: str, *examples: str) -> _Rule:
-        """Args: an expression that Python and Go read alike; the words; the examples."""
+        """A rule with an expression that Python and Go read alike, its words, and examples."""
         shown = " or ".join(f"'{example}', " for example in examples)
         return cls(re.compile(pattern), f"{words} (e.g. {shown}regex used for validation is '{pattern}')")
 
@@ -148,7 +148,7 @@ def check_date(text: str) -> list[str]:
 
 
 def check_date_time(text: str) -> list[str]:
-    """What is wrong with a date and a time such as 2024-02-29T12:00:00Z; what follows a second `T` does not matter."""
+    """What is wrong with a date and time such as 2024-02-29T12:00:00Z; ignores text after a second `T`."""
     day, _, rest = text.lower().partition("t")
     match = _TIME.fullmatch(rest.partition("t")[0])
     if match is None or not _is_date(day) or match[1] > "23" or match[2] > "59" or match[3] > "59":

@@ -55,9 +55,9 @@ def is_ordered(value: Value) -> bool:
 
 
 def order(left: Value, right: Value) -> int:
-    """-1, 0 or 1 as the left value is less than, equal to or greater than the right one; 0 too where they do not compare.
+    """-1, 0 or 1 as the left value is less than, equal to or greater than the right one, or 0.
 
-    Functions on lists do not fail on values that do not compare, such as 1 and "a", or NaN and anything.
+    Functions on lists do not fail on values that do not compare, such as 1 and "a", or NaN and anything: 0 for these.
     """
     try:
         return compare(left, right)

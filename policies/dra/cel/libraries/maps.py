@@ -1,4 +1,4 @@
-"""Maps: the hidden function that `transformMap` and `transformMapEntry` put their entries together with.
+"""Maps: the hidden function by which `transformMap` and `transformMapEntry` insert entries.
 
 Source: cel-go ext/comprehensions.go.
 """

@@ -44,7 +44,7 @@ def negated(value: Value) -> bool:
 
 
 def is_not_strictly_false(value: Value) -> bool:
-    """Whether a loop over `&&` or `||` goes on; the evaluator also asks it about errors, and answers true for them."""
+    """Whether a loop over `&&` or `||` goes on; true for errors too."""
     return value if isinstance(value, bool) else True
 
 

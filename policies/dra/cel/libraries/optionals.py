@@ -1,4 +1,4 @@
-"""Optional values: `optional.of(x)`, `a.?b`, `list[?0]`, and the functions on them, in the version without a number.
+"""Optional values: `optional.of(x)`, `a.?b`, `list[?0]`, and the functions on them.
 
 Looking up, `or` and `orValue` are declared here for the checker and evaluated by the evaluator itself.
 Source: cel-go cel/library.go, optionalLib.
@@ -39,7 +39,7 @@ def _of_non_zero(value: Value) -> Optional:
 
 
 def _is_zero(value: Value) -> bool:
-    """Whether a value is what its type has before anything is put in; values of Kubernetes' own types never are."""
+    """Whether a value is the zero value of its type; values of Kubernetes' own types never are."""
     if isinstance(value, tuple | Concatenation):
         return size(value) == 0
     if isinstance(value, Map):

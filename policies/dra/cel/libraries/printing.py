@@ -35,7 +35,7 @@ _WIDEST_SHORT = 0x10000
 
 
 def quoted(text: str) -> str:
-    """The text as a Go string literal; what cannot be printed is escaped, bytes in it that are no UTF-8 as such.
+    """The text as a Go string literal, with characters escaped that are not printable or not UTF-8.
 
     Args:
         text: Such bytes stand in it as Python's `surrogateescape` puts them there.

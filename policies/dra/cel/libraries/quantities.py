@@ -64,7 +64,7 @@ class Quantity:
         """The quantity that a text says.
 
         Raises:
-            CelRuntimeError: It says none, or has more digits than anybody would write.
+            CelRuntimeError: it is not a quantity, or has more than 1,024 digits.
         """
         parts = QuantityText.read(text)
         if len(parts.whole) + abs(parts.exponent) > _MOST_DIGITS or len(parts.fraction) > _MOST_DIGITS:

@@ -107,7 +107,7 @@ _GROUP = 3
 
 
 def spelled(amount: int, exponent: int, notation: Notation) -> str:
-    """`amount` times ten to the power of `exponent`; powers beyond the suffixes are left out, as Kubernetes does."""
+    """`amount` * 10^`exponent` in canonical form; omits powers beyond the suffixes, as Kubernetes does."""
     if not amount:
         return "0"
     if notation is Notation.BINARY:

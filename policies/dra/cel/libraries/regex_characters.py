@@ -1,4 +1,4 @@
-r"""Characters in Go's regular expressions: escapes, classes, and the names that `\p{...}` takes, said in RE2's words.
+r"""Characters in Go's regular expressions: escapes, classes, and `\p{...}`, translated for RE2.
 
 Both know Unicode's general categories and scripts. Go also takes long names, in any case and with any `_`, `-` and
 spaces, and the code points that are not assigned.
@@ -126,7 +126,7 @@ def _scripts() -> dict[str, str]:
 @cache
 def _unassigned() -> str:
     """The ranges of all code points that RE2 has no category for, which it has no name for either."""
-    import re2  # noqa: PLC0415 - nobody asks for these, and loading it takes a while
+    import re2  # noqa: PLC0415 - rarely needed, and slow to import
 
     everything = "".join(chr(code) for code in range(_LAST_CODE_POINT + 1) if code not in _SURROGATES)
     found = re2.compile(rf"[^{_ASSIGNED}]+").finditer(everything)
@@ -159,7 +159,6 @@ class CharacterReader:
     """A pattern, and how far it has been read."""
 
     def __init__(self, pattern: str) -> None:
-        """Args: the pattern, to be read from its beginning."""
         self.pattern = pattern
         self.position = 0
 

@@ -1,4 +1,4 @@
-"""The syntax of Go's regular expressions: what is wrong with a pattern, in Go's words, and the same pattern for RE2.
+"""The syntax of Go's regular expressions: Go's errors for a pattern, and its translation for RE2.
 
 RE2 and Go read nearly the same language. Where they differ the pattern is rewritten: names of Unicode classes, and
 names of groups, which Go lets repeat.
@@ -51,7 +51,6 @@ class Level:
     """What has been read between two brackets, or from a bracket on."""
 
     def __init__(self, *, captures: bool) -> None:
-        """Args: whether it is the inside of a group that captures."""
         self.captures = captures
         self.parts: list[Part] = []
         """Since the last `|`."""
@@ -194,7 +193,7 @@ class _Parser(CharacterReader):
         self._written.append("(")
 
     def _flags(self, start: int) -> None:
-        """Read `(?i)`, which holds up to the end of the group, or the beginning of a group that does not capture."""
+        """Read flags such as `(?i)`, or the beginning of a group that does not capture."""
         is_negative = has_flag = False
         for character in self.pattern[start + 2 :]:
             self.position += 1

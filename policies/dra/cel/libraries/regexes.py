@@ -154,7 +154,7 @@ def _spend_on_reading(pattern: str) -> None:
 
 
 def _legal(pattern: str) -> str:
-    """A pattern for `find`, written for RE2; where it is none, Kubernetes has words of its own before Go's."""
+    """A pattern for `find`, compiled for RE2; Kubernetes' error text comes before Go's."""
     _spend_on_reading(pattern)
     try:
         return compiled(pattern)

@@ -1,4 +1,4 @@
-"""Semantic versions: `semver("1.2.3")`, what devices' version attributes are, and the functions on them.
+"""Semantic versions: `semver("1.2.3")`, devices' version attributes, and the functions on them.
 
 Source: k8s.io/apiserver/pkg/cel/semver.go and library/semverlib.go, github.com/blang/semver/v4.
 """
@@ -75,7 +75,7 @@ class Semver:
 
     @staticmethod
     def read_normalized(text: str) -> Semver:
-        """The version that a text says which may begin with `v`, be shorter than three numbers, or have leading zeros.
+        """The version of a text that may begin with `v`, have one or two numbers, or leading zeros.
 
         Raises:
             CelRuntimeError: It says none even so.

@@ -92,7 +92,7 @@ def fixed(number: float, precision: int) -> str:
 
 
 def scientific(number: float, width: int) -> str:
-    """A mantissa and a power of ten in superscript, always with six digits behind the point: what is written as a precision is the width.
+    """A mantissa of six decimals and a power of ten in superscript; the precision written is the width.
 
     Source: cel-go ext/formatting.go, Scientific; golang.org/x/text message/print.go, fmtScientific.
     """

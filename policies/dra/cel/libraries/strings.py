@@ -1,4 +1,4 @@
-"""Functions of strings: those of the standard library, and ext.Strings in version 2; and `size` of everything."""
+"""Functions of strings: the standard library, ext.Strings in version 2; and `size` of any value."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
 
 
 def _split(text: str, separator: str, limit: int = -1) -> tuple[str, ...]:
-    """Into at most `limit` parts, of which the last has all the rest; an empty separator parts every character."""
+    """At most `limit` parts, the last with all the rest; an empty separator splits every character."""
     if limit == 0:
         return ()
     if separator:

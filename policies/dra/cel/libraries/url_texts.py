@@ -1,4 +1,4 @@
-"""The texts of URLs and percent-encoding, read and written as Go's net/url does it, with its error texts."""
+"""URLs and percent-encoding, read and written as Go's net/url does it, with its error texts."""
 
 from __future__ import annotations
 

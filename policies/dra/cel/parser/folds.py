@@ -24,7 +24,6 @@ class MacroError(Exception):
     """A macro whose arguments are of the wrong shape."""
 
     def __init__(self, culprit: Part, message: str) -> None:
-        """Args: the argument, and cel-go's words."""
         super().__init__(message)
         self.offset = culprit.node.offset
         self.message = message

@@ -1,4 +1,4 @@
-"""Macros: calls that stand for larger expressions, expanded to the very trees that cel-go v0.26.0 makes of them.
+"""Macros: calls that stand for larger expressions, expanded to the trees of cel-go v0.26.0.
 
 Which there are: those of Kubernetes' environment for DRA selectors, that is the standard ones (parser/macro.go), the
 optional ones (cel/library.go), `cel.bind` (ext/bindings.go), `sortBy` (ext/lists.go), and the comprehensions with two
@@ -193,7 +193,7 @@ def _if_present(offset: int, target: Part, result: Part) -> Part:
 
 
 def _let_value(offset: int, name: str, target: Part, result: Part) -> Part:
-    """The result, with a name for the value of an optional; cel-go copies what gives the optional, so we do."""
+    """The result, with a name for the value of an optional, which is copied as in cel-go."""
     copied = target.replaced(copy(target.node, offset))
     return _let(offset, name, call(offset, "value", target=copied), result)
 

@@ -1,4 +1,4 @@
-"""Parts of a syntax tree that is being built, with what its limits and messages need to know about them."""
+"""Parts of a syntax tree that is being built, with what limits and messages need."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MAX_DEPTH = 260
 
 cel-go has no such limit, only the 250 for nesting in the text, which allow chains of 250 operators, and thousands of
 levels to those who mix operators, lists and macros to reach them. This is ours: it allows each of the former and keeps
-whoever recurses over the tree, with up to three frames for a node, within Python's default limit of 1,000 frames.
+code that recurses over the tree, with up to three frames for a node, within Python's default limit of 1,000 frames.
 """
 
 MAX_NODES = 20_000
@@ -65,12 +65,12 @@ class TooLarge(Exception):  # noqa: N818 - what it says, `parse` raises as a Cel
 
 
 class Part:
-    """An expression, and what whoever puts it into a larger one needs to know."""
+    """An expression, and what a larger expression needs to know of it."""
 
     __slots__ = ("complaints", "depth", "name", "node", "size", "visits")
 
     def __init__(self, node: Expression, parts: Iterable[Part] = (), name: str | None = None) -> None:
-        """Args: the expression, the parts it is made of, and what it is called if it is a plain qualified name.
+        """Take an expression, its parts, and its name if it is a plain qualified name.
 
         Raises:
             TooLarge: if it is deeper than MAX_DEPTH or larger than MAX_NODES.
@@ -171,7 +171,7 @@ def comprehension(
     step: Part,
     result: Part,
 ) -> Part:
-    """A fold; the second variable is empty where there is none, and the accumulator comes with its initial value."""
+    """A fold; an empty second variable is none, and the accumulator comes with its initial value."""
     name, initial = accumulator
     nodes = (part.node for part in (initial, condition, step, result))
     return Part(Comprehension(offset, over.node, *variables, name, *nodes), (over, initial, condition, step, result))

@@ -25,7 +25,6 @@ class Misplaced(Exception):  # noqa: N818 - what it says, `parse` raises as a Ce
     """A brace behind what is no type's name: wrong for cel-go, and more than an LALR grammar can tell."""
 
     def __init__(self, offset: int) -> None:
-        """Args: where the brace is."""
         super().__init__(offset)
         self.offset = offset
 

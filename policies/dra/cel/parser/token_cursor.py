@@ -1,4 +1,4 @@
-"""A place among the tokens of an expression, the tokens that can come there, and the mistakes so far in ANTLR's words."""
+"""A place among tokens, the tokens that can come there, and mistakes so far in ANTLR's words."""
 
 from __future__ import annotations
 
@@ -66,7 +66,6 @@ class TokenCursor:
     """Goes from token to token; the last is END."""
 
     def __init__(self, text: str, tokens: tuple[Token, ...]) -> None:
-        """Args: an expression and its tokens."""
         self._text = text
         self._tokens = tokens
         self._index = 0

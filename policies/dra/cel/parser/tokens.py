@@ -1,4 +1,4 @@
-"""The grammar of CEL: the LALR parser that lark makes of cel.lark, and the tokens of an expression as cel-go's lexer splits it.
+"""The grammar of CEL: lark's parser of cel.lark, and tokens as cel-go's lexer splits them.
 
 lark's lexer knows which tokens can come next and stops at the first that cannot. `tokens_of` is for what that is not
 enough for: to explain what is wrong, and to count how deep an expression nests before it is parsed.

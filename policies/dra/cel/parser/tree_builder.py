@@ -1,6 +1,6 @@
-"""Builds the syntax tree while lark reads: one method for each rule of cel.lark, called when the rule is complete.
+"""Builds the syntax tree while lark parses: one method for each rule of cel.lark.
 
-Where a node is, and which messages are told where, follows cel-go v0.26.0 parser/parser.go: a call is at its opening
+Where a node is, and the place of each message, follows cel-go v0.26.0 parser/parser.go: a call is at its opening
 parenthesis, an operator at its sign, a select at its dot, a list, map or message at its opening bracket.
 """
 
