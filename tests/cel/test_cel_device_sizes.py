@@ -36,9 +36,9 @@ def test_size_of_a_part_of_device_is_declared(path, expected):
 
 
 def test_paths_of_three_names_share_what_follows():
-    ids = FieldPath("device").extended("attributes").extended("@values")
-    keys = ids.extended("@keys")
-    values = ids.extended("@values")
+    ids = FieldPath("device").child("attributes").child("@values")
+    keys = ids.child("@keys")
+    values = ids.child("@values")
     assert list(keys) == list(values) == ["device", "attributes", "@values", "@values"]
 
 
@@ -46,14 +46,14 @@ def test_paths_of_three_names_share_what_follows():
 def test_paths_of_a_full_slice_are_apart(length):
     path = FieldPath("device")
     for name in ("a", "b", "c")[: length - 1]:
-        path = path.extended(name)
-    one, other = path.extended("x"), path.extended("y")
+        path = path.child(name)
+    one, other = path.child("x"), path.child("y")
     assert [*path, "x"] == list(one)
     assert [*path, "y"] == list(other)
 
 
 def test_copied_path_is_apart():
-    ids = FieldPath("device").extended("attributes").extended("@values")
+    ids = FieldPath("device").child("attributes").child("@values")
     items = ids.copied_with("@items")
-    ids.extended("@keys")
+    ids.child("@keys")
     assert list(items)[-1] == "@items"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.libraries.printing import quoted
+from policies.dra.cel.libraries.printing import quoted_text
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ from policies.dra.cel.libraries.printing import quoted
     ],
 )
 def test_text_is_quoted_as_go_quotes_it(text, expected):
-    assert quoted(text) == expected
+    assert quoted_text(text) == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.cost.size_estimates import UINT64_MAX, UNKNOWN, Estimate, exactly, factored, uint64
+from policies.dra.cel.cost.size_estimates import UINT64_MAX, UNKNOWN, Estimate, exactly, scaled_cost, uint64
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from policies.dra.cel.cost.size_estimates import UINT64_MAX, UNKNOWN, Estimate, 
     ],
 )
 def test_factor_rounds_up_and_saturates_as_in_go(size, factor, expected):
-    assert factored(size, factor) == expected
+    assert scaled_cost(size, factor) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from policies.dra.cel import types
-from policies.dra.cel.types import declared, list_of, map_of, optional_of, runtime, runtime_name
+from policies.dra.cel.types import declared_name, list_of, map_of, optional_of, result_name, runtime_name
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from policies.dra.cel.types import declared, list_of, map_of, optional_of, runti
     ],
 )
 def test_type_is_spelled_in_two_ways(type_, as_declared, at_run_time):
-    assert (declared(type_), runtime(type_)) == (as_declared, at_run_time)
+    assert (declared_name(type_), result_name(type_)) == (as_declared, at_run_time)
 
 
 def test_name_at_run_time_has_no_parameters():
@@ -36,4 +36,4 @@ def test_type_of_endless_size_is_cut():
     type_ = types.INT
     for _ in range(100):
         type_ = map_of(type_, type_)
-    assert declared(type_).endswith("…")
+    assert declared_name(type_).endswith("…")

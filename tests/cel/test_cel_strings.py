@@ -2,7 +2,7 @@ import pytest
 
 from policies.dra.cel import steps
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
-from policies.dra.cel.libraries.printing import printed
+from policies.dra.cel.libraries.printing import printed_text
 from policies.dra.cel.libraries.strings import LIBRARY
 from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.types import INT
@@ -255,7 +255,7 @@ def test_join_of_a_list_without_end_is_stopped():
 def test_values_are_printed_as_go_prints_them(value, text):
     steps.begin_evaluation()
 
-    assert printed(value) == text
+    assert printed_text(value) == text
 
 
 def test_values_are_printed_however_deep_they_are():
@@ -264,7 +264,7 @@ def test_values_are_printed_however_deep_they_are():
     for _ in range(5000):
         nested = (nested,)
 
-    assert printed(nested) == "[" * 5001 + "]" * 5001
+    assert printed_text(nested) == "[" * 5001 + "]" * 5001
 
 
 def test_functions_have_the_overloads_of_cel_go():

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.dra.cel import CelDevice, Selector, compile_selector
-from policies.dra.cel.selectors import _compiled
+from policies.dra.cel.selectors import _cached_selector
 from policies.dra.claims.effort import EACH, MOST_COST_OF_ALL, MOST_TEXT, Effort
 from policies.dra.device_groups import DeviceGroup
 from policies.dra.deviceclasses import TYPES
@@ -81,10 +81,10 @@ def compiled():
     """How many texts a review compiles."""
 
     def count(document, *cluster):
-        _compiled.cache.clear()
+        _cached_selector.cache.clear()
         possible_types.cache.clear()
         examine(document, *cluster)
-        return _compiled.cache.misses
+        return _cached_selector.cache.misses
 
     return count
 
@@ -100,7 +100,7 @@ def evaluated(monkeypatch):
         return value(self, device)
 
     monkeypatch.setattr(Selector, "_value", counted)
-    _compiled.cache.clear()
+    _cached_selector.cache.clear()
     possible_types.cache.clear()
     return costs
 

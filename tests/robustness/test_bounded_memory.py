@@ -33,7 +33,7 @@ SHAPES = {
 
 @pytest.fixture(autouse=True)
 def _empty_caches():
-    for each in (selectors._compiled, split_conjuncts, condition, reads_of, possible_types):
+    for each in (selectors._cached_selector, split_conjuncts, condition, reads_of, possible_types):
         each.cache.clear()
     selectors._VERDICTS.clear()
 
@@ -47,7 +47,7 @@ def compiled(text):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_compiled_selectors_are_bounded_in_nodes(shape):
-    cache = selectors._compiled.cache
+    cache = selectors._cached_selector.cache
     for number in range(1000, 1050):
         compiled(SHAPES[shape](number))
         assert 0 < cache.weight <= cache.most

@@ -98,7 +98,7 @@ async def test_small_review_runs_in_the_loop(threads):
 
 
 async def test_review_that_compiles_much_runs_aside(threads):
-    selectors._compiled.cache.clear()
+    selectors._cached_selector.cache.clear()
     await answer("claims", review_body(claim(hostile(1)), "resource.k8s.io"))
     assert threads == [False]
 
@@ -112,14 +112,14 @@ async def test_large_object_is_reviewed_aside(threads):
 
 async def test_answer_does_not_depend_on_where_the_review_runs():
     body = review_body(claim(hostile(2), "device.nonsense", "1"), "resource.k8s.io")
-    selectors._compiled.cache.clear()
+    selectors._cached_selector.cache.clear()
     aside = await answer("claims", body)
     in_loop = review(decode(body, "claims"), VIEW, DEFAULTS)
     assert aside == encode(in_loop, ENTRIES["claims"], decode(body, "claims"))["response"]
 
 
 def test_review_in_the_loop_stops_before_the_costly_step():
-    selectors._compiled.cache.clear()
+    selectors._cached_selector.cache.clear()
     counted = []
     allowance = Allowance(IN_LOOP)
 
@@ -131,7 +131,7 @@ def test_review_in_the_loop_stops_before_the_costly_step():
     with pytest.raises(TooMuchWork), counted_by(count):
         review(request, VIEW, DEFAULTS)
     assert sum(counted) <= IN_LOOP
-    assert hostile(0) not in {text for text, _ in selectors._compiled.cache._entries}
+    assert hostile(0) not in {text for text, _ in selectors._cached_selector.cache._entries}
 
 
 def test_outdated_digest_of_a_large_cluster_is_too_much_work_for_the_loop_before_it_begins():

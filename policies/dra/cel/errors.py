@@ -41,7 +41,7 @@ class CelCompileError(ValueError):
         self.column = first.column
         super().__init__(_compilation_failed(issues, text) if located else first.message)
 
-    def unraised(self) -> CelCompileError:
+    def without_traceback(self) -> CelCompileError:
         """The same error without traceback and context.
 
         An error that was raised keeps the frames that it passed, and with them all that was at hand there: a whole

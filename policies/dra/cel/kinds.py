@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from policies.dra.cel.types import Type
     from policies.dra.cel.values import Value
 
-__all__ = ["Unconvertible", "bool_result", "go_type", "kind", "shown", "usable"]
+__all__ = ["Unconvertible", "bool_result", "display_text", "go_type", "kind", "usable"]
 
 _SMALLEST_POWER = -4
 _EXPONENT_FROM = 6
@@ -65,7 +65,7 @@ def go_type(value: Value) -> str:
     return _GO_TYPES.get(kind(value), kind(value))
 
 
-def shown(value: Value) -> str:
+def display_text(value: Value) -> str:
     """What Go's `%v` prints, for the plain values that keys and indices are."""
     if value is None:
         return "null"
@@ -76,7 +76,7 @@ def shown(value: Value) -> str:
     if isinstance(value, float):
         return _double(value)
     if isinstance(value, Optional):
-        return "optional.none()" if isinstance(value.value, Absent) else f"optional({shown(value.value)})"
+        return "optional.none()" if isinstance(value.value, Absent) else f"optional({display_text(value.value)})"
     return str(value)
 
 

@@ -22,7 +22,7 @@ from policies.dra.cel.kinds import bool_result
 from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.reads import reads
 from policies.dra.cel.steps import begin_evaluation
-from policies.dra.cel.types import runtime
+from policies.dra.cel.types import result_name
 from policies.dra.resource_claims import LONGEST_SELECTOR
 from policies.work import count_work
 
@@ -214,10 +214,10 @@ def compile_selector(text: str, features: CelFeatures = CelFeatures()) -> Select
         CelCompileError: Kubernetes refuses it: too long, bad syntax, wrong types, constants that fail, not a bool.
     """
     if not _is_text(text):
-        raise _refused(f"an expression is text, and this is {type(text).__name__}", "")
-    compiled = _compiled((text, features))
+        raise _refusal(f"an expression is text, and this is {type(text).__name__}", "")
+    compiled = _cached_selector((text, features))
     if isinstance(compiled, CelCompileError):
-        raise compiled.unraised()
+        raise compiled.without_traceback()
     return compiled
 
 
@@ -231,25 +231,25 @@ def _weight(key: tuple[str, CelFeatures], compiled: Selector | CelCompileError) 
 
 
 @remember(_MOST_NODES, _weight)
-def _compiled(key: tuple[str, CelFeatures]) -> Selector | CelCompileError:
+def _cached_selector(key: tuple[str, CelFeatures]) -> Selector | CelCompileError:
     text, features = key
     count_work(_WORK_PER_CHARACTER * len(text))
     try:
         return _compile(text, features)
     except CelCompileError as error:
-        return error.unraised()
+        return error.without_traceback()
 
 
 def _compile(text: str, features: CelFeatures) -> Selector:
     if len(text.encode("utf-8", "surrogatepass")) > LONGEST_SELECTOR:
-        raise _refused(f"Too long: may not be more than {LONGEST_SELECTOR} bytes", text)
+        raise _refusal(f"Too long: may not be more than {LONGEST_SELECTOR} bytes", text)
     known = selector_environment(features)
     checked = check(parse(text), text, known)
     result = checked.types[checked.root]
     if result not in (types.BOOL, types.ANY) and not (features.list_type_attributes and result == types.DYN):
-        raise _refused(f"must evaluate to bool or the unknown type, not {runtime(result)}", text)
+        raise _refusal(f"must evaluate to bool or the unknown type, not {result_name(result)}", text)
     return Selector(text, checked, plan_expression(checked, text, known.functions), known)
 
 
-def _refused(message: str, text: str) -> CelCompileError:
+def _refusal(message: str, text: str) -> CelCompileError:
     return CelCompileError((Issue(message, 1, 1),), text, located=False)

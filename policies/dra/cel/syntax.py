@@ -164,11 +164,11 @@ class Checked:
 def function_name(call: Call, reference: CallReference | None) -> str:
     """The full name of what a call calls: `size`, `sets.contains`, `_+_`; without a leading dot."""
     if reference is not None and reference.is_namespaced and call.target is not None:
-        return f"{_qualified(call.target)}.{call.function}".removeprefix(".")
+        return f"{_qualified_name(call.target)}.{call.function}".removeprefix(".")
     return call.function.removeprefix(".")
 
 
-def _qualified(name: Expression) -> str:
+def _qualified_name(name: Expression) -> str:
     fields: list[str] = []
     while isinstance(name, Select):
         fields.append(name.field)

@@ -22,12 +22,12 @@ __all__ = [
     "TIMESTAMP",
     "UINT",
     "Type",
-    "declared",
+    "declared_name",
     "list_of",
     "map_of",
     "opaque",
     "optional_of",
-    "runtime",
+    "result_name",
     "runtime_name",
     "type_of",
     "type_parameter",
@@ -105,12 +105,12 @@ _LONGEST_SPELLING = 1000
 """Types with more parts are cut: no message needs them, and a type can be much longer than its expression."""
 
 
-def declared(type_: Type) -> str:
+def declared_name(type_: Type) -> str:
     """A type as issues spell it (cel-go `checker.FormatCELType`): `map(string, duration)`."""
     return _spell(type_, lambda part: part.name)
 
 
-def runtime(type_: Type) -> str:
+def result_name(type_: Type) -> str:
     """A type as Kubernetes names the result of an expression (cel-go `Type.String`)."""
     return _spell(type_, runtime_name)
 
@@ -132,11 +132,11 @@ def _spell(type_: Type, name: Callable[[Type], str]) -> str:
             continue
         pieces.append(name(part))
         if part.parameters:
-            pending += _parenthesised(part.parameters)
+            pending += _parameter_list(part.parameters)
     return "".join(pieces)
 
 
-def _parenthesised(parameters: tuple[Type, ...]) -> list[Type | str]:
+def _parameter_list(parameters: tuple[Type, ...]) -> list[Type | str]:
     """The pieces of `(a, b)`, last first."""
     pieces: list[Type | str] = [")"]
     for parameter in reversed(parameters):

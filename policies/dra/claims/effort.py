@@ -122,7 +122,7 @@ class Effort:
             try:
                 self._compiled[text] = compile_selector(text, STORED)
             except CelCompileError as error:
-                self._compiled[text] = error.unraised()
+                self._compiled[text] = error.without_traceback()
         return self._compiled[text]
 
     def verdicts(self, selector: Selector, groups: Sequence[DeviceGroup]) -> list[bool | CelRuntimeError] | None:

@@ -15,7 +15,7 @@ from policies.dra.cel.checker.unification import TypesTooLargeError
 from policies.dra.cel.checker.validators import validate
 from policies.dra.cel.errors import IssueList
 from policies.dra.cel.syntax import Checked, NameReference
-from policies.dra.cel.types import runtime, runtime_name
+from policies.dra.cel.types import result_name, runtime_name
 
 if TYPE_CHECKING:
     from policies.dra.cel.checker.inference import Inference
@@ -55,7 +55,7 @@ def _check_result(root: Expression, result: Type, env: Environment, issues: Issu
     """A selector says yes or no, or is an attribute that may."""
     if result in (types.BOOL, types.ANY) or (env.features.list_type_attributes and result == types.DYN):
         return
-    raise issues.refuse(root.offset, f"must evaluate to bool or the unknown type, not {runtime(result)}")
+    raise issues.refuse(root.offset, f"must evaluate to bool or the unknown type, not {result_name(result)}")
 
 
 def _reference(node: Expression, name: str, inferred: Inference, env: Environment, issues: IssueList) -> NameReference:

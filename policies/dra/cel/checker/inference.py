@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from policies.dra.cel import types
-from policies.dra.cel.checker.resolution import Fields, Scopes, resolve_overloads, signature, unqualified
+from policies.dra.cel.checker.resolution import Fields, Scopes, resolve_overloads, signature, unqualified_name
 from policies.dra.cel.checker.unification import Substitution, is_dynamic
 from policies.dra.cel.syntax import (
     Call,
@@ -23,7 +23,7 @@ from policies.dra.cel.syntax import (
     MapLiteral,
     Select,
 )
-from policies.dra.cel.types import declared
+from policies.dra.cel.types import declared_name
 from policies.dra.cel.values import runtime_type
 
 if TYPE_CHECKING:
@@ -109,27 +109,27 @@ class _Walk:
     def _identifier(self, node: Identifier) -> None:
         found = self._scopes.variable_or_type(node.name)
         if found is None:
-            self._undeclared(node, node.name)
+            self._report_undeclared(node, node.name)
         else:
-            self._names[node] = unqualified(node.name)
+            self._names[node] = unqualified_name(node.name)
         self._types[node] = found or types.ERROR
 
     def _select(self, node: Select) -> Iterator[Expression]:
         name = self._scopes.qualified_name(node)
         found = None if name is None else self._scopes.variable_or_type(name)
         if name is not None and found is not None:
-            self._names[node] = unqualified(name)
+            self._names[node] = unqualified_name(name)
             self._types[node] = found
             return
         yield node.operand
-        selected = self._fields.selected(node.offset, self._types[node.operand], node.field, optional=False)
+        selected = self._fields.selected_type(node.offset, self._types[node.operand], node.field, optional=False)
         self._types[node] = types.BOOL if node.test_only else self._substitution.resolve(selected)
 
     def _optional_select(self, node: Call) -> Iterator[Expression]:
         operand, field = node.arguments
         yield operand
         name = str(cast("Literal", field).value)
-        selected = self._fields.selected(node.offset, self._types[operand], name, optional=True)
+        selected = self._fields.selected_type(node.offset, self._types[operand], name, optional=True)
         self._types[node] = self._substitution.resolve(selected)
         function = cast("Function", self._scopes.function(node.function))
         self._calls[node] = CallReference(function.overloads)
@@ -151,7 +151,7 @@ class _Walk:
     def _function_call(self, node: Call, name: str) -> None:
         function = self._scopes.function(name)
         if function is None:
-            self._undeclared(node, name)
+            self._report_undeclared(node, name)
             self._types[node] = types.ERROR
         elif function.name in _LOGICAL:
             self._logical_call(node, function)
@@ -163,7 +163,7 @@ class _Walk:
         function = self._scopes.function(node.function)
         if function is None:
             self._types[node] = types.ERROR
-            self._undeclared(node, node.function)
+            self._report_undeclared(node, node.function)
             return
         given = [self._types[argument] for argument in (target, *node.arguments)]
         self._resolve_call(node, function, given, is_method=True)
@@ -173,7 +173,7 @@ class _Walk:
         for argument in node.arguments:
             given = self._types[argument]
             if not self._substitution.assign((given,), (types.BOOL,)):
-                self._mismatch(argument, types.BOOL, given)
+                self._report_mismatch(argument, types.BOOL, given)
                 result = types.ERROR
         self._types[node] = result
         self._calls[node] = CallReference(function.overloads)
@@ -219,23 +219,25 @@ class _Walk:
         if given.name == "optional_type":
             return given.parameters[0]
         if not is_dynamic(given):
-            self._mismatch(node, types.optional_of(given), given)
+            self._report_mismatch(node, types.optional_of(given), given)
         return given
 
     def _struct(self, node: StructLiteral) -> Iterator[Expression]:
         named = self._scopes.variable_or_type(node.type_name)
         if named is None:
-            self._undeclared(node, node.type_name)
+            self._report_undeclared(node, node.type_name)
             self._types[node] = types.ERROR
             return
-        described = self._fields.described(node.offset, named)
+        described = self._fields.described_type(node.offset, named)
         self._types[node] = self._fields.message(described)
         for field in node.fields:
             yield field.value
-            wanted = self._fields.written(field.offset, described, unqualified(node.type_name), str(field.key))
+            wanted = self._fields.written_type(
+                field.offset, described, unqualified_name(node.type_name), str(field.key)
+            )
             given = self._given(field.value, optional=field.optional)
             if not self._substitution.assign((wanted,), (given,)):
-                types_ = f"type of field '{field.key}' is '{declared(wanted)}' but provided type is '{declared(given)}'"
+                types_ = f"type of field '{field.key}' is '{declared_name(wanted)}' but provided type is '{declared_name(given)}'"
                 self._report(field.offset, f"expected {types_}")
 
     # Comprehensions
@@ -275,7 +277,7 @@ class _Walk:
             return types.DYN, types.DYN
         self._report(
             over.offset,
-            f"expression of type '{declared(range_)}' cannot be range of a comprehension "
+            f"expression of type '{declared_name(range_)}' cannot be range of a comprehension "
             "(must be list, map, or dynamic)",
         )
         return types.ERROR, types.ERROR
@@ -283,12 +285,12 @@ class _Walk:
     def _expect(self, node: Expression, wanted: Type) -> None:
         given = self._types[node]
         if not self._substitution.assign((wanted,), (given,)):
-            self._mismatch(node, wanted, given)
+            self._report_mismatch(node, wanted, given)
 
     # Reports
 
-    def _undeclared(self, node: Expression, name: str) -> None:
+    def _report_undeclared(self, node: Expression, name: str) -> None:
         self._report(node.offset, f"undeclared reference to '{name}' (in container '')")
 
-    def _mismatch(self, node: Expression, wanted: Type, given: Type) -> None:
-        self._report(node.offset, f"expected type '{declared(wanted)}' but found '{declared(given)}'")
+    def _report_mismatch(self, node: Expression, wanted: Type, given: Type) -> None:
+        self._report(node.offset, f"expected type '{declared_name(wanted)}' but found '{declared_name(given)}'")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.dra.cel import types
 from policies.dra.cel.checker.unification import is_dynamic, is_dynamic_or_error
 from policies.dra.cel.syntax import Identifier, Select
-from policies.dra.cel.types import Type, declared, list_of, map_of, opaque, runtime_name, type_of, type_parameter
+from policies.dra.cel.types import Type, declared_name, list_of, map_of, opaque, runtime_name, type_of, type_parameter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policies.dra.cel.errors import IssueList
     from policies.dra.cel.syntax import Expression
 
-__all__ = ["Fields", "Scopes", "resolve_overloads", "signature", "unqualified"]
+__all__ = ["Fields", "Scopes", "resolve_overloads", "signature", "unqualified_name"]
 
 _DECLARED = {
     "list": list_of(type_parameter("A")),
@@ -30,7 +30,7 @@ _DECLARED = {
 """What these names are declared to name, while values of them have dyn inside."""
 
 
-def unqualified(name: str) -> str:
+def unqualified_name(name: str) -> str:
     """A name without its leading dot, which only matters where names have containers."""
     return name.removeprefix(".")
 
@@ -56,7 +56,7 @@ class Scopes:
 
     def variable_or_type(self, name: str) -> Type | None:
         """The type of what a name stands for, or None."""
-        name = unqualified(name)
+        name = unqualified_name(name)
         if local := self._local.get(name):
             return local[-1]
         if (variable := self._environment.variables.get(name)) is not None:
@@ -66,7 +66,7 @@ class Scopes:
 
     def function(self, name: str) -> Function | None:
         """The function of a name, or None."""
-        return self._environment.functions.get(unqualified(name))
+        return self._environment.functions.get(unqualified_name(name))
 
     def qualified_name(self, expression: Expression) -> str | None:
         """`a.b.c` if the expression is a chain of names that is not longer than any that is declared."""
@@ -93,14 +93,14 @@ class Fields:
         self._substitution = substitution
         self._report = issues.report
 
-    def selected(self, offset: int, operand: Type, field: str, *, optional: bool) -> Type:
+    def selected_type(self, offset: int, operand: Type, field: str, *, optional: bool) -> Type:
         """The type of `operand.field` or `operand.?field`; a field of an optional is optional."""
         target = self._substitution.resolve(operand)
         is_optional = target.name == "optional_type"
         selected = self._field_of(offset, target.parameters[0] if is_optional else target, field)
         return types.optional_of(selected) if optional or is_optional else selected
 
-    def described(self, offset: int, named: Type) -> Type:
+    def described_type(self, offset: int, named: Type) -> Type:
         """The type that stands before the brace of a message; it is reported if messages cannot have it."""
         if named.kind == "error":
             return named
@@ -116,7 +116,7 @@ class Fields:
         """The type of a message, or an error if it is none that messages have."""
         return described if described.kind == "object" or described.name in _MESSAGES else types.ERROR
 
-    def written(self, offset: int, described: Type, name: str, field: str) -> Type:
+    def written_type(self, offset: int, described: Type, name: str, field: str) -> Type:
         """The type that a field of a message has to have; `name` is what stands before the brace."""
         if described.kind == "map":
             return described.parameters[1]
@@ -131,7 +131,7 @@ class Fields:
         if target.kind == "parameter":
             self._substitution.assign((types.DYN,), (target,))
         elif not is_dynamic_or_error(target):
-            self._report(offset, f"type '{declared(target)}' does not support field selection")
+            self._report(offset, f"type '{declared_name(target)}' does not support field selection")
         return types.DYN
 
     def _declared_field(self, offset: int, type_name: str, field: str) -> Type:
@@ -171,6 +171,6 @@ def resolve_overloads(
 
 def signature(given: Sequence[Type], substitution: Substitution, *, is_method: bool) -> str:
     """The types of a call's arguments as messages show them: `(int, string)`, or `string.(int)`."""
-    spelled = [declared(substitution.resolve(type_, unknown=types.DYN)) for type_ in given]
+    spelled = [declared_name(substitution.resolve(type_, unknown=types.DYN)) for type_ in given]
     target = f"{spelled.pop(0)}." if is_method else ""
     return f"{target}({', '.join(spelled)})"

@@ -61,7 +61,7 @@ class Substitution:
     def instantiate(self, types: Iterable[Type]) -> list[Type]:
         """The types of a signature, with fresh parameters in place of its own."""
         own: dict[str, Type] = {}
-        return [self._renamed(type_, own) for type_ in types]
+        return [self._with_fresh_parameters(type_, own) for type_ in types]
 
     def assign(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
         """Whether each type can be used where another is wanted; if so, binds type parameters.
@@ -132,7 +132,7 @@ class Substitution:
         bound = self._bound.get(part.name)
         return () if bound is None else (bound,)
 
-    def _renamed(self, type_: Type, own: dict[str, Type]) -> Type:
+    def _with_fresh_parameters(self, type_: Type, own: dict[str, Type]) -> Type:
         """Recursive, since signatures are ours and small."""
         if type_.kind == "parameter":
             if type_.name not in own:
@@ -140,7 +140,7 @@ class Substitution:
             return own[type_.name]
         if not type_.parameters:
             return type_
-        return Type(type_.name, tuple(self._renamed(p, own) for p in type_.parameters), type_.kind)
+        return Type(type_.name, tuple(self._with_fresh_parameters(p, own) for p in type_.parameters), type_.kind)
 
     def _agree(self, given: Iterable[Type], wanted: Iterable[Type]) -> bool:
         pending: list[_Comparison] = [(g, w, None) for g, w in zip(given, wanted, strict=True)]

@@ -25,7 +25,7 @@ from policies.dra.cel.syntax import (
     StructLiteral,
     function_name,
 )
-from policies.dra.cel.types import declared, runtime_name
+from policies.dra.cel.types import declared_name, runtime_name
 from policies.dra.cel.values import runtime_type
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _is_convertible(function: str, environment: Environment, literal: Constant) 
 
 def _is_regex(pattern: Constant) -> bool:
     try:
-        regexes.compiled(str(pattern))
+        regexes.compile_pattern(str(pattern))
     except CelRuntimeError:
         return False
     return True
@@ -166,7 +166,7 @@ class _Literals:
         return type_.parameters[0]
 
     def _mismatch(self, node: Expression, expected: Type, found: Type) -> None:
-        self._report(node.offset, f"expected type '{declared(expected)}' but found '{declared(found)}'")
+        self._report(node.offset, f"expected type '{declared_name(expected)}' but found '{declared_name(found)}'")
 
 
 _PRECISION = re.compile(rb"\.([0-9]*)")

@@ -129,7 +129,7 @@ class _Coster:
             return cost
         if self._sizes.type_of(select.operand).kind in {"map", "object"}:
             cost = cost.plus(_NAME)
-        self._sizes.set_path(select, self._sizes.path(select.operand).extended(select.field))
+        self._sizes.set_path(select, self._sizes.path(select.operand).child(select.field))
         return cost
 
     def _list(self, literal: ListLiteral) -> Costing:
@@ -206,7 +206,7 @@ class _Coster:
     def _index(self, call: Call, overload_id: str) -> Estimate | None:
         """Note where an element comes from; its size, if the list or map is written out."""
         container = call.arguments[0]
-        self._sizes.set_path(call, self._sizes.path(container).extended(_INDEXED[overload_id]))
+        self._sizes.set_path(call, self._sizes.path(container).child(_INDEXED[overload_id]))
         entries = self._sizes.entries(container)
         return None if entries is None else entries.value
 
@@ -279,11 +279,11 @@ class _Coster:
         keys = None if entries is None else entries.key
         values = None if entries is None else entries.value
         if loop.second_variable:
-            key = LocalVariable(path.extended(index), keys)
-            return (loop.variable, key), (loop.second_variable, LocalVariable(path.extended(element), values))
+            key = LocalVariable(path.child(index), keys)
+            return (loop.variable, key), (loop.second_variable, LocalVariable(path.child(element), values))
         if container == "list":
-            return ((loop.variable, LocalVariable(path.extended("@items"), values)),)
-        return ((loop.variable, LocalVariable(path.extended("@keys"), keys)),)
+            return ((loop.variable, LocalVariable(path.child("@items"), values)),)
+        return ((loop.variable, LocalVariable(path.child("@keys"), keys)),)
 
 
 def _is_binding(comprehension: Comprehension) -> bool:

@@ -17,9 +17,9 @@ from policies.dra.cel.cost.size_estimates import (
     STRUCT_COST,
     Estimate,
     exactly,
-    saturated,
+    saturate,
     uint64,
-    wrapped,
+    wrap_uint64,
 )
 from policies.dra.cel.cost.sizes import INCLUDES_MAX
 from policies.dra.cel.cost.standard_estimates import (
@@ -29,7 +29,7 @@ from policies.dra.cel.cost.standard_estimates import (
     STANDARD_ESTIMATES,
     CallEstimate,
     Operand,
-    matching,
+    match_estimate,
 )
 from policies.dra.cel.syntax import Literal
 
@@ -116,13 +116,13 @@ def _replaced_size(text: Estimate, old: Estimate, new: Estimate) -> Estimate:
     """
     retained_most = retained_least = 0
     if old.minimum == 0:
-        most, retained_most = saturated(text.maximum + 1), text.maximum
+        most, retained_most = saturate(text.maximum + 1), text.maximum
     elif new.maximum <= old.minimum:
         most, retained_most = 0, text.maximum
     else:
         most = _quotient(text.maximum, old.minimum)
     if old.maximum == 0:
-        least, retained_least = saturated(text.minimum + 1), text.minimum
+        least, retained_least = saturate(text.minimum + 1), text.minimum
     elif old.maximum <= new.minimum:
         least, retained_least = 0, text.minimum
     else:
@@ -145,7 +145,7 @@ def _split(call: EstimatedCall) -> CallEstimate | None:
     most = size.maximum
     limit = call.arguments[1].expression if len(call.arguments) > 1 else None
     if isinstance(limit, Literal) and type(limit.value) is int:
-        most = wrapped(limit.value)
+        most = wrap_uint64(limit.value)
     return CallEstimate(size.times_factor(2 * STRING_FACTOR), Estimate(0, most))
 
 
@@ -165,7 +165,7 @@ def _find(call: EstimatedCall) -> CallEstimate | None:
     if call.target is None or not call.arguments:
         return None
     subject = call.target.size
-    return CallEstimate(matching(subject, call.arguments[0].size), Estimate(0, subject.maximum))
+    return CallEstimate(match_estimate(subject, call.arguments[0].size), Estimate(0, subject.maximum))
 
 
 def _ip(call: EstimatedCall) -> CallEstimate | None:

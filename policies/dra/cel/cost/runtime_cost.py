@@ -45,11 +45,11 @@ from policies.dra.cel.cost.size_estimates import (
     LIST_COST,
     STRING_FACTOR,
     STRUCT_COST,
-    factored,
+    scaled_cost,
     uint64,
-    wrapped,
+    wrap_uint64,
 )
-from policies.dra.cel.cost.standard_charges import EXTENSION_CHARGES, STANDARD_CHARGES, matching, outcome_size
+from policies.dra.cel.cost.standard_charges import EXTENSION_CHARGES, STANDARD_CHARGES, match_cost, outcome_size
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries.cidrs import CIDR
 from policies.dra.cel.libraries.formats import Format
@@ -83,11 +83,11 @@ def _authorization_check(arguments: Sequence[Outcome], result: Outcome) -> int:
 
 def _selector_parsed(arguments: Sequence[Outcome], result: Outcome) -> int:
     length = outcome_size(arguments[1])
-    requirements = factored(factored(length, 0.5), float(LIST_COST + STRUCT_COST))
-    return LIST_COST + factored(length, STRING_FACTOR) + requirements
+    requirements = scaled_cost(scaled_cost(length, 0.5), float(LIST_COST + STRUCT_COST))
+    return LIST_COST + scaled_cost(length, STRING_FACTOR) + requirements
 
 
-def _walked(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _walk_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
     """Charges each text in a value by its bytes, everything else in it 1, and containers nothing."""
     total = 0
     pending: list[Iterator[Outcome]] = [iter(arguments[:1])]
@@ -103,39 +103,39 @@ def _walked(arguments: Sequence[Outcome], result: Outcome) -> int:
             pending.append(chain.from_iterable(value.items()) if isinstance(value, Map) else iter(value))
         else:
             total += 1
-    return wrapped(total)
+    return wrap_uint64(total)
 
 
 def _argument_read(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return factored(outcome_size(arguments[0]), STRING_FACTOR)
+    return scaled_cost(outcome_size(arguments[0]), STRING_FACTOR)
 
 
 def _argument_read_twice(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return factored(outcome_size(arguments[0]), 2 * STRING_FACTOR)
+    return scaled_cost(outcome_size(arguments[0]), 2 * STRING_FACTOR)
 
 
 def _result_read_twice(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return factored(outcome_size(result), 2 * STRING_FACTOR)
+    return scaled_cost(outcome_size(result), 2 * STRING_FACTOR)
 
 
 def _found(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return matching(outcome_size(arguments[0]), outcome_size(arguments[1]))
+    return match_cost(outcome_size(arguments[0]), outcome_size(arguments[1]))
 
 
 def _ip_contained(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return factored(2 * outcome_size(arguments[0]), STRING_FACTOR)
+    return scaled_cost(2 * outcome_size(arguments[0]), STRING_FACTOR)
 
 
 def _cidr_contained(arguments: Sequence[Outcome], result: Outcome) -> int:
     block = outcome_size(arguments[0])
-    return factored(2 * block, STRING_FACTOR) + factored(block, STRING_FACTOR) + 1
+    return scaled_cost(2 * block, STRING_FACTOR) + scaled_cost(block, STRING_FACTOR) + 1
 
 
 def _with_text_read(charge: Charge) -> Charge:
     """A charge plus that of reading the second argument, a text."""
 
     def both(arguments: Sequence[Outcome], result: Outcome) -> int:
-        return charge(arguments, result) + factored(outcome_size(arguments[1]), STRING_FACTOR)
+        return charge(arguments, result) + scaled_cost(outcome_size(arguments[1]), STRING_FACTOR)
 
     return both
 
@@ -158,11 +158,11 @@ _REGEX_SIZES = {
 """How long the regular expression of each named format is taken to be; library/format.go, `MaxRegexSize`."""
 
 
-def _validated(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _validate_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
     named = arguments[0]
     if not isinstance(named, Format):
         return 1
-    return matching(outcome_size(arguments[1]), _REGEX_SIZES[named.name])
+    return match_cost(outcome_size(arguments[1]), _REGEX_SIZES[named.name])
 
 
 _COMPARED_AT_ONCE = frozenset({Quantity, Semver, IP, CIDR, URL, Format})
@@ -185,11 +185,11 @@ KUBERNETES_CHARGES: Mapping[str, Charge] = {
     "ip.isCanonical": _argument_read_twice,
     "containsIP": _ip_contained,
     "containsCIDR": _cidr_contained,
-    "validate": _validated,
+    "validate": _validate_cost,
     "_==_": _equality,
     **dict.fromkeys(NOMINAL_FUNCTIONS, nominal),
     **dict.fromkeys(("fieldSelector", "labelSelector"), _selector_parsed),
-    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _walked),
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _walk_cost),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim", "jsonpatch.escapeKey"), _argument_read),
     **dict.fromkeys(("cidr", "isIP", "isCIDR", "ip"), _argument_read),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _argument_read),

@@ -19,10 +19,10 @@ __all__ = [
     "UNKNOWN",
     "Estimate",
     "exactly",
-    "factored",
-    "saturated",
+    "saturate",
+    "scaled_cost",
     "uint64",
-    "wrapped",
+    "wrap_uint64",
 ]
 
 UINT64_MAX = 2**64 - 1
@@ -40,12 +40,12 @@ _TWO_TO_63 = 2.0**63
 _TWO_TO_64 = 2.0**64
 
 
-def saturated(number: int) -> int:
+def saturate(number: int) -> int:
     """The number, or the greatest that 64 bits hold."""
     return min(number, UINT64_MAX)
 
 
-def wrapped(number: int) -> int:
+def wrap_uint64(number: int) -> int:
     """The number as Go's unchecked 64-bit arithmetic leaves it."""
     return number & UINT64_MAX
 
@@ -58,17 +58,17 @@ def uint64(number: float) -> int:
     if 0.0 <= number < _TWO_TO_64:
         return int(number)
     if -_TWO_TO_63 < number < 0.0:
-        return wrapped(int(number))
+        return wrap_uint64(int(number))
     return 2**63
 
 
-def factored(size: int, factor: float) -> int:
+def scaled_cost(size: int, factor: float) -> int:
     """A size times a cost factor, rounded up; saturated."""
     size_as_float = float(size)
     if size_as_float > 0 and factor > 0 and size_as_float > _TWO_TO_64 / factor:
         return UINT64_MAX
     product = size_as_float * factor
-    return UINT64_MAX if product >= _TWO_TO_64 else wrapped(math.ceil(product))
+    return UINT64_MAX if product >= _TWO_TO_64 else wrap_uint64(math.ceil(product))
 
 
 class Estimate(NamedTuple):
@@ -79,15 +79,15 @@ class Estimate(NamedTuple):
 
     def plus(self, other: Estimate) -> Estimate:
         """Both, one after the other."""
-        return Estimate(saturated(self.minimum + other.minimum), saturated(self.maximum + other.maximum))
+        return Estimate(saturate(self.minimum + other.minimum), saturate(self.maximum + other.maximum))
 
     def times(self, other: Estimate) -> Estimate:
         """One for each unit of the other."""
-        return Estimate(saturated(self.minimum * other.minimum), saturated(self.maximum * other.maximum))
+        return Estimate(saturate(self.minimum * other.minimum), saturate(self.maximum * other.maximum))
 
     def times_factor(self, factor: float) -> Estimate:
         """The cost of a size at a cost per unit, rounded up."""
-        return Estimate(factored(self.minimum, factor), factored(self.maximum, factor))
+        return Estimate(scaled_cost(self.minimum, factor), scaled_cost(self.maximum, factor))
 
     def union(self, other: Estimate) -> Estimate:
         """The range that holds both."""

@@ -107,7 +107,7 @@ class FieldPath:
         """The names in order, as they read now."""
         return islice(self._storage, self._length)
 
-    def extended(self, name: str) -> FieldPath:
+    def child(self, name: str) -> FieldPath:
         """The path one name further; within the same memory where Go's `append` would find room."""
         longer = FieldPath()
         longer._length = self._length + 1

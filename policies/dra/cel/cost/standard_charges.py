@@ -9,7 +9,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.cost.size_estimates import LIST_COST, REGEX_FACTOR, STRING_FACTOR, factored, uint64, wrapped
+from policies.dra.cel.cost.size_estimates import (
+    LIST_COST,
+    REGEX_FACTOR,
+    STRING_FACTOR,
+    scaled_cost,
+    uint64,
+    wrap_uint64,
+)
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
 from policies.dra.cel.kinds import go_type
 from policies.dra.cel.libraries.cidrs import CIDR
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
 
     from policies.dra.cel.values import List
 
-__all__ = ["EXTENSION_CHARGES", "STANDARD_CHARGES", "Charge", "Outcome", "matching", "outcome_size"]
+__all__ = ["EXTENSION_CHARGES", "STANDARD_CHARGES", "Charge", "Outcome", "match_cost", "outcome_size"]
 
 Outcome = Value | CelRuntimeError
 """What an argument or a call came to."""
@@ -50,35 +57,35 @@ def held_size(outcome: Outcome) -> int:
     return outcome_size(outcome)
 
 
-def matching(subject_size: int, pattern_size: int) -> int:
+def match_cost(subject_size: int, pattern_size: int) -> int:
     """The cost of applying a regular expression; a subject counts for one character more than it has."""
     subject_cost = uint64(math.ceil((1.0 + float(subject_size)) * STRING_FACTOR))
-    return wrapped(subject_cost * factored(pattern_size, REGEX_FACTOR))
+    return wrap_uint64(subject_cost * scaled_cost(pattern_size, REGEX_FACTOR))
 
 
 def _target_read(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return factored(held_size(arguments[0]), STRING_FACTOR)
+    return scaled_cost(held_size(arguments[0]), STRING_FACTOR)
 
 
 def _list_searched(arguments: Sequence[Outcome], result: Outcome) -> int:
     return held_size(arguments[1])
 
 
-def _compared(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return factored(min(held_size(arguments[0]), held_size(arguments[1])), STRING_FACTOR)
+def _comparison_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
+    return scaled_cost(min(held_size(arguments[0]), held_size(arguments[1])), STRING_FACTOR)
 
 
-def _concatenated(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return factored(held_size(arguments[0]) + held_size(arguments[1]), STRING_FACTOR)
+def _concatenation_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
+    return scaled_cost(held_size(arguments[0]) + held_size(arguments[1]), STRING_FACTOR)
 
 
-def _matched(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return matching(held_size(arguments[0]), held_size(arguments[1]))
+def _regex_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
+    return match_cost(held_size(arguments[0]), held_size(arguments[1]))
 
 
-def _contained(arguments: Sequence[Outcome], result: Outcome) -> int:
-    part_cost = factored(held_size(arguments[1]), STRING_FACTOR)
-    return wrapped(factored(held_size(arguments[0]), STRING_FACTOR) * part_cost)
+def _containment_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
+    part_cost = scaled_cost(held_size(arguments[1]), STRING_FACTOR)
+    return wrap_uint64(scaled_cost(held_size(arguments[0]), STRING_FACTOR) * part_cost)
 
 
 _ORDERS = ("less", "greater", "less_equals", "greater_equals")
@@ -91,25 +98,25 @@ STANDARD_CHARGES: Mapping[str, Charge] = {
     "strings_quote": _target_read,
     "string_format": _target_read,
     "in_list": _list_searched,
-    "equals": _compared,
-    "not_equals": _compared,
-    **{f"{order}_{kind}": _compared for order in _ORDERS for kind in ("string", "bytes")},
-    "add_string": _concatenated,
-    "add_bytes": _concatenated,
-    "matches_string": _matched,
-    "contains_string": _contained,
+    "equals": _comparison_cost,
+    "not_equals": _comparison_cost,
+    **{f"{order}_{kind}": _comparison_cost for order in _ORDERS for kind in ("string", "bytes")},
+    "add_string": _concatenation_cost,
+    "add_bytes": _concatenation_cost,
+    "matches_string": _regex_cost,
+    "contains_string": _containment_cost,
 }
 
 
 def _list_made(elements: int, factor: float) -> int:
-    return wrapped(uint64(float(wrapped(elements)) * factor) + 1 + LIST_COST)
+    return wrap_uint64(uint64(float(wrap_uint64(elements)) * factor) + 1 + LIST_COST)
 
 
 def _result_made(arguments: Sequence[Outcome], result: Outcome) -> int:
     return _list_made(outcome_size(result), 1)
 
 
-def _flattened(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _flatten_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
     depth = 1
     if len(arguments) > 1:
         level = arguments[1]
@@ -152,12 +159,12 @@ def _go_type(outcome: Outcome) -> str:
 
 
 def _sets_compared(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return wrapped(1 + wrapped(outcome_size(arguments[0]) * outcome_size(arguments[1])))
+    return wrap_uint64(1 + wrap_uint64(outcome_size(arguments[0]) * outcome_size(arguments[1])))
 
 
 def _sets_compared_twice(arguments: Sequence[Outcome], result: Outcome) -> int:
-    pairs = wrapped(outcome_size(arguments[0]) * outcome_size(arguments[1]))
-    return wrapped(1 + uint64(float(pairs) * 2))
+    pairs = wrap_uint64(outcome_size(arguments[0]) * outcome_size(arguments[1]))
+    return wrap_uint64(1 + uint64(float(pairs) * 2))
 
 
 _SORTED = (
@@ -169,8 +176,8 @@ EXTENSION_CHARGES: Mapping[str, Charge] = {
     "list_slice": _result_made,
     "lists_range": _result_made,
     "list_reverse": _result_made,
-    "list_flatten": _flattened,
-    "list_flatten_int": _flattened,
+    "list_flatten": _flatten_cost,
+    "list_flatten_int": _flatten_cost,
     "list_distinct": _elements_compared,
     **{f"list_{kind}_sort": _elements_compared for kind in _SORTED},
     **{f"list_{kind}_sortByAssociatedKeys": _keys_compared for kind in _SORTED},

@@ -17,7 +17,7 @@ from policies.dra.cel.cost.size_estimates import (
     UNKNOWN,
     Estimate,
     exactly,
-    wrapped,
+    wrap_uint64,
 )
 from policies.dra.cel.cost.sizes import FieldPath, declared_size
 from policies.dra.cel.syntax import Literal
@@ -37,7 +37,7 @@ __all__ = [
     "EstimatedCall",
     "Estimator",
     "Operand",
-    "matching",
+    "match_estimate",
 ]
 
 
@@ -82,7 +82,7 @@ ONE = exactly(1)
 NOMINAL = CallEstimate(ONE)
 
 
-def matching(subject: Estimate, pattern: Estimate) -> Estimate:
+def match_estimate(subject: Estimate, pattern: Estimate) -> Estimate:
     """The cost of applying a regular expression; an empty subject counts as one character."""
     return subject.plus(ONE).times_factor(STRING_FACTOR).times(pattern.times_factor(REGEX_FACTOR))
 
@@ -93,7 +93,7 @@ def _first_argument_read(call: EstimatedCall) -> CallEstimate | None:
 
 def _string_to_bytes(call: EstimatedCall) -> CallEstimate | None:
     size = call.arguments[0].size
-    return CallEstimate(size.times_factor(STRING_FACTOR), Estimate(size.minimum, wrapped(size.maximum * 4)))
+    return CallEstimate(size.times_factor(STRING_FACTOR), Estimate(size.minimum, wrap_uint64(size.maximum * 4)))
 
 
 def _bytes_to_string(call: EstimatedCall) -> CallEstimate | None:
@@ -103,7 +103,7 @@ def _bytes_to_string(call: EstimatedCall) -> CallEstimate | None:
 
 def _quote(call: EstimatedCall) -> CallEstimate | None:
     size = call.arguments[0].size
-    quoted = Estimate(wrapped(size.minimum + 2), wrapped(size.maximum * 2 + 2))
+    quoted = Estimate(wrap_uint64(size.minimum + 2), wrap_uint64(size.maximum * 2 + 2))
     return CallEstimate(size.times_factor(STRING_FACTOR), quoted)
 
 
@@ -116,7 +116,7 @@ def _in_list(call: EstimatedCall) -> CallEstimate | None:
 
 
 def _matches(call: EstimatedCall) -> CallEstimate | None:
-    return CallEstimate(matching(call.target.size, call.arguments[0].size)) if call.target else None
+    return CallEstimate(match_estimate(call.target.size, call.arguments[0].size)) if call.target else None
 
 
 def _contains(call: EstimatedCall) -> CallEstimate | None:
@@ -179,7 +179,7 @@ def _slice(call: EstimatedCall) -> CallEstimate | None:
         return None
     start = _int_literal(call.arguments[0], 0)
     end = _int_literal(call.arguments[1], call.target.size.maximum)
-    return _made_list(exactly(wrapped(end - start)), 1)
+    return _made_list(exactly(wrap_uint64(end - start)), 1)
 
 
 def _range(call: EstimatedCall) -> CallEstimate | None:

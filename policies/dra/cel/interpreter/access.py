@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from policies.dra.cel.cost.runtime_cost import QUALIFIER
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.interpreter import plan
-from policies.dra.cel.interpreter.lookups import checked_key, find, get, unwrapped, wrapped_anew
+from policies.dra.cel.interpreter.lookups import checked_key, find, get, rewrap_optional, unwrap_optional
 from policies.dra.cel.interpreter.meter import METER
 from policies.dra.cel.values import Absent, Accumulation, Concatenation, Growing, Map, Optional, size
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Frame = list[object]
     Code = Callable[[Frame], Value]
 
-__all__ = ["UNSET", "attribute", "begun", "choice", "device_place", "variable", "wrapping_anew"]
+__all__ = ["UNSET", "attribute", "choice", "device_place", "initial_value", "rewrap_code", "variable"]
 
 
 class _Unset:
@@ -39,7 +39,7 @@ UNSET = _Unset()
 _NO_ENTRIES: Mapping[object, Value] = {}
 
 
-def begun(value: Value) -> Value:
+def initial_value(value: Value) -> Value:
     """What an accumulator begins as: empty lists and maps can grow."""
     if isinstance(value, tuple | Concatenation) and not size(value):
         return Accumulation()
@@ -60,7 +60,7 @@ def variable(step: plan.Variable, initial: Code | None) -> Code:
         value = frame[slot]
         if value is UNSET:
             try:
-                value = begun(initial(frame))
+                value = initial_value(initial(frame))
             except CelRuntimeError as error:
                 value = error
             frame[slot] = value
@@ -71,12 +71,12 @@ def variable(step: plan.Variable, initial: Code | None) -> Code:
     return read
 
 
-def wrapping_anew(code: Code) -> Code:
+def rewrap_code(code: Code) -> Code:
     """What an attribute without look-ups comes to, given what it reads; see `lookups`."""
 
     def run(frame: Frame) -> Value:
         value = code(frame)
-        return wrapped_anew(value) if value.__class__ is Optional else value
+        return rewrap_optional(value) if value.__class__ is Optional else value
 
     return run
 
@@ -119,7 +119,7 @@ def attribute(step: plan.Attribute, root: Code, keys: tuple[Code, ...], *, is_in
         constant = [qualifier.key.value for qualifier in step.qualifiers if isinstance(qualifier.key, plan.Constant)]
         if len(constant) == len(keys):
             return _path(root, tuple(constant))  # type: ignore[arg-type]  # planned keys are no errors
-    return _qualified(root, tuple(zip(keys, optional, strict=True)), is_test=step.is_test, is_inner=is_inner)
+    return _look_up_code(root, tuple(zip(keys, optional, strict=True)), is_test=step.is_test, is_inner=is_inner)
 
 
 _PLACE = 3
@@ -163,7 +163,7 @@ def _path(root: Code, keys: tuple[Value, ...]) -> Code:
 
 
 def _in_optional(optional: Optional, keys: tuple[Value, ...]) -> Value:
-    found = optional.value if isinstance(optional.value, Absent) else unwrapped(optional.value)
+    found = optional.value if isinstance(optional.value, Absent) else unwrap_optional(optional.value)
     for key in keys:
         if isinstance(found, Absent):
             break
@@ -171,7 +171,7 @@ def _in_optional(optional: Optional, keys: tuple[Value, ...]) -> Value:
     return Optional(found)
 
 
-def _qualified(root: Code, qualifiers: tuple[tuple[Code, bool], ...], *, is_test: bool, is_inner: bool) -> Code:
+def _look_up_code(root: Code, qualifiers: tuple[tuple[Code, bool], ...], *, is_test: bool, is_inner: bool) -> Code:
     """Code for look-ups: each that succeeds is charged, and so is one that fails outside an optional.
 
     Source: cel-go interpreter/attributes.go, applyQualifiers; runtimecost.go, Observe.
@@ -183,7 +183,7 @@ def _qualified(root: Code, qualifiers: tuple[tuple[Code, bool], ...], *, is_test
         meter: Meter | None = frame[METER]  # type: ignore[assignment]  # always
         is_optional = isinstance(value, Optional)
         if isinstance(value, Optional):
-            value = value.value if isinstance(value.value, Absent) else unwrapped(value.value)
+            value = value.value if isinstance(value.value, Absent) else unwrap_optional(value.value)
         for index, (key, makes_optional) in enumerate(qualifiers):
             if isinstance(value, Absent):
                 break

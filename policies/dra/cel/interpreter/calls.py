@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.interpreter.closures import raised
+from policies.dra.cel.interpreter.closures import value_or_raise
 from policies.dra.cel.interpreter.meter import METER
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Frame = list[object]
     Code = Callable[[Frame], Value]
 
-__all__ = ["CountedCall", "call", "charged", "counted_call"]
+__all__ = ["CountedCall", "call", "charged_code", "counted_call"]
 
 _NATIVE: dict[str, Callable[..., bool]] = {
     "_<_": operator.lt,
@@ -64,12 +64,12 @@ def counted_call(call: CountedCall, arguments: tuple[Code, ...]) -> Code:
             except CelRuntimeError as error:
                 result = error
         frame[METER].charge(charge(outcomes, result))  # type: ignore[attr-defined]  # the meter
-        return raised(result)
+        return value_or_raise(result)
 
     return run
 
 
-def charged(code: Code, cost: int) -> Code:
+def charged_code(code: Code, cost: int) -> Code:
     """Code that costs something, whether it fails or not."""
 
     def run(frame: Frame) -> Value:

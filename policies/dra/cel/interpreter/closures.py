@@ -28,7 +28,17 @@ if TYPE_CHECKING:
     Code = Callable[[Frame], Value]
     from collections.abc import Callable
 
-__all__ = ["LoopParts", "and_or", "constant", "equality", "fold", "is_unequal", "membership", "optional_or", "raised"]
+__all__ = [
+    "LoopParts",
+    "and_or",
+    "constant",
+    "equality",
+    "fold",
+    "is_unequal",
+    "membership",
+    "optional_or",
+    "value_or_raise",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +66,7 @@ def entries(over: Value, *, are_pairs: bool) -> Iterator[tuple[Value, Value]]:
     raise CelRuntimeError(f"got '{go_type(over)}', expected iterable type")
 
 
-def finished(value: Value) -> Value:
+def final_value(value: Value) -> Value:
     """What grew while it was folded, as it is now."""
     if isinstance(value, Accumulation):
         return tuple(value)
@@ -87,7 +97,7 @@ def fold(step: plan.Fold, parts: LoopParts) -> Code:
             except CelRuntimeError as error:
                 frame[accumulator] = error
         outcome = result(frame)
-        return finished(outcome) if outcome is frame[accumulator] else outcome
+        return final_value(outcome) if outcome is frame[accumulator] else outcome
 
     return run
 
@@ -103,7 +113,7 @@ def _goes_on(condition: Code, frame: Frame) -> bool:
 _NO_OVERLOAD = "no such overload"
 
 
-def raised(value: Outcome) -> Value:
+def value_or_raise(value: Outcome) -> Value:
     """A value; raises what is an error instead of one."""
     if isinstance(value, CelRuntimeError):
         raise value.with_traceback(None)
@@ -113,7 +123,7 @@ def raised(value: Outcome) -> Value:
 def constant(value: Outcome) -> Code:
     """A value, or the raising of an error."""
     if isinstance(value, CelRuntimeError):
-        return lambda _: raised(value)
+        return lambda _: value_or_raise(value)
     return lambda _: value
 
 

@@ -134,7 +134,7 @@ class _Compiler:
         if isinstance(step, plan.Attribute):
             return (yield from self._attribute(step, part))
         if part.is_branch:
-            return access.wrapping_anew((yield _Part(step)))
+            return access.rewrap_code((yield _Part(step)))
         if isinstance(step, plan.Constant):
             return self._constant(step.value)
         if isinstance(step, plan.Logic):
@@ -188,17 +188,17 @@ class _Compiler:
             code, cost = construction.map_code(entries, step.optional), MAP_COST
         else:
             code, cost = construction.message_code(step, (yield from _codes(step.values))), STRUCT_COST
-        return calls.charged(code, cost) if self._counts else code
+        return calls.charged_code(code, cost) if self._counts else code
 
     def _attribute(self, step: plan.Attribute, part: _Part) -> Compilation:
         goes_on = part.goes_on or bool(step.qualifiers)
         root = yield from self._root(step.root, goes_on=goes_on)
         if isinstance(step.root, plan.Variable) and step.root.slot and not goes_on:
-            root = access.wrapping_anew(root)
+            root = access.rewrap_code(root)
         keys = yield from _codes(tuple(qualifier.key for qualifier in step.qualifiers), is_inner=True)
         code = access.attribute(step, root, keys, is_inner=part.is_inner, counts=self._counts)
         cost = (0 if isinstance(step.root, plan.Choice) else ATTRIBUTE) - (ATTRIBUTE if step.is_test else 0)
-        return calls.charged(code, cost) if self._counts and cost and not part.is_inner else code
+        return calls.charged_code(code, cost) if self._counts and cost and not part.is_inner else code
 
     def _root(self, root: plan.Variable | plan.Choice | plan.Step, *, goes_on: bool) -> Compilation:
         if isinstance(root, plan.Variable):

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from policies.dra.cel.interpreter.dispatch import Dispatcher
     from policies.dra.cel.values import Value
 
-__all__ = ["InstantiationError", "converted", "has_constant_regex", "list_of", "logic", "looked_up", "map_of"]
+__all__ = [
+    "InstantiationError",
+    "convert_constant",
+    "has_constant_regex",
+    "look_up",
+    "plan_list",
+    "plan_logic",
+    "plan_map",
+]
 
 _KEYS = (bool, int, float, str)
 
@@ -29,9 +37,7 @@ class InstantiationError(Exception):
     """What is wrong with an expression that compiles but cannot become a program."""
 
 
-def looked_up(
-    operand: plan.Step, key: plan.Step, *, is_optional: bool = False, is_test: bool = False
-) -> plan.Attribute:
+def look_up(operand: plan.Step, key: plan.Step, *, is_optional: bool = False, is_test: bool = False) -> plan.Attribute:
     """A look-up in an attribute, or in any other value, which thereby becomes one.
 
     Raises:
@@ -47,7 +53,7 @@ def looked_up(
     return plan.Attribute(operand, (qualifier,), is_test)
 
 
-def list_of(elements: tuple[plan.Step, ...], optional: frozenset[int]) -> plan.Step:
+def plan_list(elements: tuple[plan.Step, ...], optional: frozenset[int]) -> plan.Step:
     """A list; a constant if all of it is."""
     constants = tuple(constant(element.value) for element in elements if isinstance(element, plan.Constant))
     if len(constants) == len(elements):
@@ -55,7 +61,7 @@ def list_of(elements: tuple[plan.Step, ...], optional: frozenset[int]) -> plan.S
     return plan.ListOf(elements, optional)
 
 
-def logic(terms: tuple[plan.Step, ...], *, decider: bool) -> plan.Logic:
+def plan_logic(terms: tuple[plan.Step, ...], *, decider: bool) -> plan.Logic:
     """Terms of the same operator within are taken out of it: that changes neither result nor cost."""
     flat: list[plan.Step] = []
     for term in terms:
@@ -76,13 +82,13 @@ def has_constant_regex(arguments: tuple[plan.Step, ...]) -> bool:
     if not (isinstance(pattern, plan.Constant) and isinstance(pattern.value, str)):
         return False
     try:
-        regexes.compiled(pattern.value)
+        regexes.compile_pattern(pattern.value)
     except CelRuntimeError as error:
         raise InstantiationError(error.message) from error
     return True
 
 
-def converted(dispatcher: Dispatcher, value: Value | CelRuntimeError) -> plan.Constant:
+def convert_constant(dispatcher: Dispatcher, value: Value | CelRuntimeError) -> plan.Constant:
     """A conversion of a constant; raises InstantiationError if it fails."""
     try:
         if isinstance(value, CelRuntimeError):
@@ -99,7 +105,7 @@ def _value_or_error(code: Callable[[list[object]], Value]) -> Value | CelRuntime
         return error
 
 
-def map_of(entries: tuple[tuple[plan.Step, plan.Step], ...], optional: frozenset[int]) -> plan.Step:
+def plan_map(entries: tuple[tuple[plan.Step, plan.Step], ...], optional: frozenset[int]) -> plan.Step:
     """A map; a constant if all of it is."""
     pairs = tuple(
         (constant(key.value), constant(value.value))

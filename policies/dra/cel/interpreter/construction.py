@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.kinds import shown, usable
+from policies.dra.cel.kinds import display_text, usable
 from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.values import Absent, Map, Optional
 
@@ -59,7 +59,7 @@ def map_code(entries: tuple[tuple[Code, Code], ...], optional: frozenset[int]) -
         for index, (key_code, value_code) in enumerate(entries):
             key, value = key_code(frame), value_code(frame)
             if index in optional and not isinstance(value, Optional):
-                raise _no_optional(f"entry '{shown(key)}'", value)
+                raise _no_optional(f"entry '{display_text(key)}'", value)
             found.append((Map.key(key), value))
         return _present_entries(found, optional)
 
@@ -80,7 +80,7 @@ def _present_entries(found: list[tuple[object, Value]], optional: frozenset[int]
 
 
 def _no_optional(what: str, value: Value) -> CelRuntimeError:
-    return CelRuntimeError(f"cannot initialize optional {what} from non-optional value {shown(value)}")
+    return CelRuntimeError(f"cannot initialize optional {what} from non-optional value {display_text(value)}")
 
 
 def message_code(step: plan.Message, values: tuple[Code, ...]) -> Code:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.interpreter.lookups import unwrapped
+from policies.dra.cel.interpreter.lookups import unwrap_optional
 from policies.dra.cel.kinds import kind
 from policies.dra.cel.types import runtime_name
 from policies.dra.cel.values import Concatenation, Map, size
@@ -141,7 +141,7 @@ def _on_text_inside(run: Callable[..., Value]) -> Callable[..., Value]:
     """A function of texts that also takes optional texts and types, as `dyn(a.?b).matches("c")` does."""
 
     def call(value: Value, *others: Value) -> Value:
-        text = unwrapped(value)
+        text = unwrap_optional(value)
         if not isinstance(text, str):
             raise CelRuntimeError("no such overload")
         return run(text, *others)

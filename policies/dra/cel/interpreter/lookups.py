@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.devices import DomainMap, StringMap
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
-from policies.dra.cel.kinds import Unconvertible, go_type, kind, shown
+from policies.dra.cel.kinds import Unconvertible, display_text, go_type, kind
 from policies.dra.cel.libraries.cidrs import CIDR
 from policies.dra.cel.libraries.ips import IP
 from policies.dra.cel.libraries.quantities import Quantity
@@ -29,7 +29,7 @@ from policies.dra.cel.values import ABSENT, UNHASHABLE, Absent, Concatenation, M
 if TYPE_CHECKING:
     from policies.dra.cel.values import Value
 
-__all__ = ["checked_key", "find", "get", "is_member", "members", "unwrapped", "wrapped_anew"]
+__all__ = ["checked_key", "find", "get", "is_member", "members", "rewrap_optional", "unwrap_optional"]
 
 _INT_LIMIT = 2**63
 
@@ -51,8 +51,8 @@ def get(operand: Value, key: Value) -> Value:
     if not isinstance(found, Absent):
         return found
     if isinstance(operand, tuple | Concatenation):
-        raise CelRuntimeError(f"index out of bounds: {shown(key)}")
-    raise CelRuntimeError(f"no such key: {shown(key)}")
+        raise CelRuntimeError(f"index out of bounds: {display_text(key)}")
+    raise CelRuntimeError(f"no such key: {display_text(key)}")
 
 
 def find(operand: Value, key: Value) -> Value | Absent:
@@ -76,10 +76,10 @@ def _index(key: Value) -> int:
         raise CelRuntimeError(f"unsupported index type '{kind(key)}' in list")
     if isinstance(key, float):
         if not (key.is_integer() and -_INT_LIMIT < key < _INT_LIMIT):
-            raise CelRuntimeError(f"unsupported index value {shown(key)} in list")
+            raise CelRuntimeError(f"unsupported index value {display_text(key)} in list")
         return int(key)
     if isinstance(key, UInt) and key >= _INT_LIMIT:
-        raise CelRuntimeError(f"unsupported index value {shown(key)} in list")
+        raise CelRuntimeError(f"unsupported index value {display_text(key)} in list")
     return key
 
 
@@ -133,7 +133,7 @@ _GO_TYPES: dict[type, str] = {
 }
 
 
-def unwrapped(value: Value) -> Value:
+def unwrap_optional(value: Value) -> Value:
     """What comes out of an optional that has a value."""
     while isinstance(value, Optional):
         value = None if isinstance(value.value, Absent) else value.value
@@ -148,8 +148,8 @@ def unwrapped(value: Value) -> Value:
     return Unconvertible(f"unsupported conversion to ref.Val: ({go_type}){text}")
 
 
-def wrapped_anew(value: Value) -> Value:
+def rewrap_optional(value: Value) -> Value:
     """A value that an attribute comes to without any look-up."""
     if not isinstance(value, Optional) or isinstance(value.value, Absent):
         return value
-    return Optional(unwrapped(value.value))
+    return Optional(unwrap_optional(value.value))

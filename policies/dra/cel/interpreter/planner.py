@@ -15,12 +15,12 @@ from policies.dra.cel.errors import CelCompileError, EvaluationAborted, Issue
 from policies.dra.cel.interpreter import plan
 from policies.dra.cel.interpreter.constants import (
     InstantiationError,
-    converted,
+    convert_constant,
     has_constant_regex,
-    list_of,
-    logic,
-    looked_up,
-    map_of,
+    look_up,
+    plan_list,
+    plan_logic,
+    plan_map,
 )
 from policies.dra.cel.interpreter.dispatch import Dispatcher
 from policies.dra.cel.interpreter.lookups import members
@@ -165,13 +165,13 @@ class _Planner:
         if isinstance(node, Identifier) or name is not None:
             return plan.Attribute(_variable(name.name if name else node.name, scope))  # type: ignore[union-attr]
         if isinstance(node, Select):
-            attribute = looked_up(self._planned[node.operand], plan.Constant(node.field), is_test=node.test_only)
+            attribute = look_up(self._planned[node.operand], plan.Constant(node.field), is_test=node.test_only)
             self._must_count = self._must_count or (node.test_only and isinstance(attribute.root, plan.Choice))
             return attribute
         if isinstance(node, Call):
             return self._call(node)
         if isinstance(node, ListLiteral):
-            return list_of(tuple(self._planned[element] for element in node.elements), node.optional)
+            return plan_list(tuple(self._planned[element] for element in node.elements), node.optional)
         if isinstance(node, MapLiteral):
             return self._map(node)
         if isinstance(node, StructLiteral):
@@ -196,20 +196,20 @@ class _Planner:
         self._must_count = self._must_count or any(
             self._checked.types[_key(entry)] not in _KEY_TYPES for entry in node.entries
         )
-        return map_of(entries, optional)
+        return plan_map(entries, optional)
 
     def _call(self, node: Call) -> plan.Step:
         reference = self._checked.calls[node]
         function = function_name(node, reference)
         arguments = tuple(self._planned[argument] for argument in self._arguments(node))
         if function in ("_&&_", "_||_"):
-            return logic(arguments, decider=function == "_||_")
+            return plan_logic(arguments, decider=function == "_||_")
         if function in ("_==_", "_!=_"):
             return plan.Equality(arguments[0], arguments[1], is_negated=function == "_!=_")
         if function == "_?_:_":
             return plan.Attribute(plan.Choice(arguments[0], arguments[1], arguments[2]))
         if function in _INDEX:
-            return looked_up(arguments[0], arguments[1], is_optional=_INDEX[function])
+            return look_up(arguments[0], arguments[1], is_optional=_INDEX[function])
         if function in _OPTIONAL_OR and len(arguments) == _PAIR:
             return plan.OptionalOr(arguments[0], arguments[1], unwraps=_OPTIONAL_OR[function])
         if function == "@in":
@@ -235,7 +235,7 @@ class _Planner:
             function, reference.overloads, self._functions[function].overloads, takes_constant_regex=takes_regex
         )
         if function in _CONVERSIONS and len(arguments) == len(constants) == 1:
-            return converted(dispatcher, constants[0])
+            return convert_constant(dispatcher, constants[0])
         return plan.Call(
             function,
             dispatcher,

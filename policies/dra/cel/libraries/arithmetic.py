@@ -40,7 +40,7 @@ def add(left: Value, right: Value) -> Value:
     if left.__class__ is right.__class__ and left.__class__ in _ADD:
         return _ADD[left.__class__](left, right)
     if isinstance(left, tuple | Concatenation) and isinstance(right, tuple | Concatenation):
-        return _joined(left, right)
+        return _concatenate(left, right)
     if isinstance(left, times.Timestamp | times.Duration) and isinstance(right, times.Timestamp | times.Duration):
         return times.add(left, right)
     raise CelRuntimeError(NO_OVERLOAD)
@@ -93,7 +93,7 @@ def _of_one_kind(operations: dict[type, _Operation], left: Value, right: Value) 
     raise CelRuntimeError(NO_OVERLOAD)
 
 
-def _joined(left: List, right: List) -> List:
+def _concatenate(left: List, right: List) -> List:
     if isinstance(left, Accumulation):
         spend_steps(size(right))
         left.extend(right)

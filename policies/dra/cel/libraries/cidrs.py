@@ -12,7 +12,7 @@ from typing import ClassVar
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries.ips import IP, IP_TYPE, Address, AddressError
-from policies.dra.cel.libraries.printing import quoted
+from policies.dra.cel.libraries.printing import quoted_text
 from policies.dra.cel.types import BOOL, INT, STRING, Type, opaque
 
 __all__ = ["CIDR", "CIDR_TYPE", "LIBRARY"]
@@ -68,16 +68,16 @@ def _read(text: str) -> CIDR:
     if address.has_zone:
         raise _error(text, "IPv6 zones cannot be present in a prefix")
     if _LENGTH.fullmatch(length) is None or len(length) > len(str(_LARGEST_INT)) or int(length) > _LARGEST_INT:
-        raise _error(text, f"bad bits after slash: {quoted(length)}")
+        raise _error(text, f"bad bits after slash: {quoted_text(length)}")
     if int(length) > address.bits:
         raise _error(text, "prefix length out of range")
     if address.is_ipv4_in_ipv6:
-        raise AddressError(f"IPv4-mapped IPv6 address {quoted(text)} is not allowed")
+        raise AddressError(f"IPv4-mapped IPv6 address {quoted_text(text)} is not allowed")
     return CIDR(IP(address.number, address.bits), int(length))
 
 
 def _error(text: str, message: str) -> AddressError:
-    return AddressError(f"{_FAILED}netip.ParsePrefix({quoted(text)}): {message}")
+    return AddressError(f"{_FAILED}netip.ParsePrefix({quoted_text(text)}): {message}")
 
 
 def _is_cidr(text: str) -> bool:
@@ -116,7 +116,7 @@ def _prefix_length(block: CIDR) -> int:
     return block.length
 
 
-def _masked(block: CIDR) -> CIDR:
+def _mask(block: CIDR) -> CIDR:
     shift = block.address.bits - block.length
     return CIDR(IP(block.address.number >> shift << shift, block.address.bits), block.length)
 
@@ -140,7 +140,7 @@ LIBRARY = Library(
         ),
         Function("ip", (member("cidr_ip", (CIDR_TYPE,), IP_TYPE, _ip),)),
         Function("prefixLength", (member("cidr_prefix_length", (CIDR_TYPE,), INT, _prefix_length),)),
-        Function("masked", (member("cidr_masked", (CIDR_TYPE,), CIDR_TYPE, _masked),)),
+        Function("masked", (member("cidr_masked", (CIDR_TYPE,), CIDR_TYPE, _mask),)),
         Function("isCIDR", (function("is_cidr", (STRING,), BOOL, _is_cidr),)),
         Function("string", (function("cidr_to_string", (CIDR_TYPE,), STRING, str),)),
     ),

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.printing import quoted
+from policies.dra.cel.libraries.printing import quoted_text
 
 __all__ = ["SECONDS_PER_DAY", "CivilTime", "civil_time", "days_in_month", "days_since_epoch", "seconds_east"]
 
@@ -111,7 +111,7 @@ def seconds_east(zone: str, seconds: int) -> int:
     """
     hours, colon, minutes = zone.partition(":")
     if colon:
-        return _fixed(_integer(hours), _integer(minutes), is_west=hours.startswith("-"))
+        return _fixed_offset(_integer(hours), _integer(minutes), is_west=hours.startswith("-"))
     if zone in _UTC_NAMES:
         return 0
     moment = _EPOCH + timedelta(seconds=max(_FIRST, min(seconds, _LAST)))
@@ -119,27 +119,27 @@ def seconds_east(zone: str, seconds: int) -> int:
     return offset // timedelta(seconds=1)
 
 
-def _fixed(hours: int, minutes: int, *, is_west: bool) -> int:
+def _fixed_offset(hours: int, minutes: int, *, is_west: bool) -> int:
     """Hours and minutes as seconds, with the overflows of Go's 64 bits."""
-    offset = _wrapped(hours * 60 - minutes if is_west else hours * 60 + minutes)
-    nanoseconds = _wrapped(offset * _NANOSECONDS_PER_MINUTE)
+    offset = _wrap_int64(hours * 60 - minutes if is_west else hours * 60 + minutes)
+    nanoseconds = _wrap_int64(offset * _NANOSECONDS_PER_MINUTE)
     whole, fraction = divmod(abs(nanoseconds), 1_000_000_000)
     return int(float(whole) + float(fraction) / 1e9) * (-1 if nanoseconds < 0 else 1)
 
 
-def _wrapped(number: int) -> int:
+def _wrap_int64(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
 def _integer(text: str) -> int:
     """As Go's strconv.Atoi."""
     if not _INTEGER.fullmatch(text):
-        raise CelRuntimeError(f"strconv.Atoi: parsing {quoted(text)}: invalid syntax")
+        raise CelRuntimeError(f"strconv.Atoi: parsing {quoted_text(text)}: invalid syntax")
     digits = text.lstrip("+-").lstrip("0")
     number = int(digits or "0") if len(digits) < 20 else 2**64
     number = -number if text.startswith("-") else number
     if not -_LARGEST_INT - 1 <= number <= _LARGEST_INT:
-        raise CelRuntimeError(f"strconv.Atoi: parsing {quoted(text)}: value out of range")
+        raise CelRuntimeError(f"strconv.Atoi: parsing {quoted_text(text)}: value out of range")
     return number
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.declarations import Function, Library, function
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.kinds import kind, shown
+from policies.dra.cel.kinds import display_text, kind
 from policies.dra.cel.libraries.time_texts import duration_text, parse_duration, parse_timestamp, timestamp_text
 from policies.dra.cel.libraries.times import TIMESTAMP_OVERFLOW, Duration, Timestamp, is_in_range
 from policies.dra.cel.types import (
@@ -69,7 +69,7 @@ def string_of(value: Value) -> str:
         case Duration():
             return duration_text(value.nanoseconds)
         case None | bool() | int() | float():
-            return shown(value)
+            return display_text(value)
         case _:
             raise _no_conversion(value, STRING)
 

@@ -225,7 +225,7 @@ _FORMATS = {
 }
 
 
-def _named(name: str) -> Optional:
+def _format_by_name(name: str) -> Optional:
     known = _FORMATS.get(name)
     return Optional() if known is None else Optional(known)
 
@@ -246,6 +246,6 @@ LIBRARY = Library(
             for name, known in _FORMATS.items()
         ),
         Function("validate", (member("format-validate", (FORMAT, STRING), optional_of(list_of(STRING)), _validate),)),
-        Function("format.named", (function("format-named", (STRING,), optional_of(FORMAT), _named),)),
+        Function("format.named", (function("format-named", (STRING,), optional_of(FORMAT), _format_by_name),)),
     )
 )

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.printing import quoted
+from policies.dra.cel.libraries.printing import quoted_text
 from policies.dra.cel.types import BOOL, INT, STRING, Type, opaque
 
 __all__ = ["IP", "IP_TYPE", "LIBRARY", "Address", "AddressError"]
@@ -65,8 +65,8 @@ class Address:
 
 
 def _error(text: str, message: str, rest: str = "") -> AddressError:
-    place = f" (at {quoted(rest)})" if rest else ""
-    return AddressError(f"ParseAddr({quoted(text)}): {message}{place}")
+    place = f" (at {quoted_text(rest)})" if rest else ""
+    return AddressError(f"ParseAddr({quoted_text(text)}): {message}{place}")
 
 
 def _ipv4(whole: str, text: str) -> bytes:
@@ -114,7 +114,7 @@ class _Ipv6:
             pass
         if self._rest:
             raise _error(self._text, "trailing garbage after address", self._rest)
-        return Address(int.from_bytes(self._filled()), _IPV6_BYTES * 8, self._has_zone)
+        return Address(int.from_bytes(self._all_bytes()), _IPV6_BYTES * 8, self._has_zone)
 
     def _has_more(self) -> bool:
         """Read one group, and whether the text goes on behind it."""
@@ -157,7 +157,7 @@ class _Ipv6:
         self._bytes += _ipv4(self._text, self._rest)
         self._rest = ""
 
-    def _filled(self) -> bytes:
+    def _all_bytes(self) -> bytes:
         """All sixteen bytes, zeros where the ellipsis is."""
         missing = _IPV6_BYTES - len(self._bytes)
         if not missing and self._ellipsis is not None:
@@ -197,12 +197,12 @@ class IP:
         try:
             address = Address.read(text)
         except AddressError as error:
-            message = f"IP Address {quoted(text)} parse error during conversion from string: {error}"
+            message = f"IP Address {quoted_text(text)} parse error during conversion from string: {error}"
             raise CelRuntimeError(message) from error
         if address.has_zone:
-            raise CelRuntimeError(f"IP address {quoted(text)} with zone value is not allowed")
+            raise CelRuntimeError(f"IP address {quoted_text(text)} with zone value is not allowed")
         if address.is_ipv4_in_ipv6:
-            raise CelRuntimeError(f"IPv4-mapped IPv6 address {quoted(text)} is not allowed")
+            raise CelRuntimeError(f"IPv4-mapped IPv6 address {quoted_text(text)} is not allowed")
         return IP(address.number, address.bits)
 
     def __str__(self) -> str:

@@ -29,7 +29,7 @@ from policies.dra.cel.types import (
     TIMESTAMP,
     UINT,
     list_of,
-    runtime,
+    result_name,
     runtime_name,
     type_parameter,
 )
@@ -91,7 +91,7 @@ def _flatten(elements: Value, depth: int = 1) -> List:
     cel-go lets anything come here, also where the types say otherwise.
     """
     if not isinstance(elements, _LISTS):
-        raise CelRuntimeError(f"no such overload: {runtime(runtime_type(elements))}.flatten()")
+        raise CelRuntimeError(f"no such overload: {result_name(runtime_type(elements))}.flatten()")
     if depth < 0:
         raise CelRuntimeError("level must be non-negative")
     flat: list[Value] = []

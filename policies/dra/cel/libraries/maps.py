@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.declarations import Function, Library, function
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.printing import printed
+from policies.dra.cel.libraries.printing import printed_text
 from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import map_of, type_parameter
 from policies.dra.cel.values import Growing
@@ -27,8 +27,8 @@ _MAP = map_of(_K, _V)
 def _insert(entries: Map, key: Value, value: Value) -> Map:
     """The map with one more entry; one that grows is changed in place."""
     if key in entries:
-        raise CelRuntimeError(f"insert failed: key {printed(key)} already exists")
-    grown = _growing(entries)
+        raise CelRuntimeError(f"insert failed: key {printed_text(key)} already exists")
+    grown = _growing_copy(entries)
     grown.insert(key, value)
     return grown
 
@@ -41,7 +41,7 @@ def _insert_all(entries: Map, others: Map) -> Map:
     return grown
 
 
-def _growing(entries: Map) -> Growing:
+def _growing_copy(entries: Map) -> Growing:
     if isinstance(entries, Growing):
         return entries
     spend_steps(len(entries))

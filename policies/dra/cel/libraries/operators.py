@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policies.dra.cel.types import Type
     from policies.dra.cel.values import Value
 
-__all__ = ["LIBRARY", "contained", "includes", "is_not_strictly_false", "negated"]
+__all__ = ["LIBRARY", "includes", "is_in", "is_not_strictly_false", "logical_not"]
 
 _A = types.type_parameter("A")
 _B = types.type_parameter("B")
@@ -36,7 +36,7 @@ _MOST_INCLUDED = 48
 """Kubernetes' ResourceSliceMaxAttributeValuesPerDevice."""
 
 
-def negated(value: Value) -> bool:
+def logical_not(value: Value) -> bool:
     """`!value`; raises CelRuntimeError for what is no bool."""
     if isinstance(value, bool):
         return not value
@@ -48,7 +48,7 @@ def is_not_strictly_false(value: Value) -> bool:
     return value if isinstance(value, bool) else True
 
 
-def contained(value: Value, container: Value) -> bool:
+def is_in(value: Value, container: Value) -> bool:
     """`value in container`, of lists and of the keys of maps; raises CelRuntimeError for anything else."""
     if isinstance(container, Map):
         return value in container
@@ -131,7 +131,7 @@ LIBRARY = Library(
         Function("_?_:_", (function("conditional", (BOOL, _A, _A), _A, _evaluated_otherwise),)),
         Function("_&&_", (function("logical_and", (BOOL, BOOL), BOOL, _evaluated_otherwise),)),
         Function("_||_", (function("logical_or", (BOOL, BOOL), BOOL, _evaluated_otherwise),)),
-        Function("!_", (function("logical_not", (BOOL,), BOOL, negated),)),
+        Function("!_", (function("logical_not", (BOOL,), BOOL, logical_not),)),
         Function("@not_strictly_false", (function("not_strictly_false", (BOOL,), BOOL, is_not_strictly_false),)),
         Function("_==_", (function("equals", (_A, _A), BOOL, equals),)),
         Function("_!=_", (function("not_equals", (_A, _A), BOOL, _not_equal),)),
@@ -198,8 +198,8 @@ LIBRARY = Library(
         Function(
             "@in",
             (
-                function("in_list", (_A, _LIST), BOOL, contained),
-                function("in_map", (_A, _MAP), BOOL, contained),
+                function("in_list", (_A, _LIST), BOOL, is_in),
+                function("in_map", (_A, _MAP), BOOL, is_in),
             ),
         ),
         Function("includes", (member("dra_includes_dyn_dyn", (DYN, DYN), BOOL, includes),)),

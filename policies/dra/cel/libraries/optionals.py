@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.kinds import usable
-from policies.dra.cel.libraries.printing import printed
+from policies.dra.cel.libraries.printing import printed_text
 from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import BOOL, DYN, INT, STRING, list_of, map_of, optional_of, type_parameter
@@ -78,7 +78,7 @@ def _unwrap(name: str, optionals: List) -> List:
     values: list[Value] = []
     for index, optional in enumerate(optionals):
         if not isinstance(optional, Optional):
-            message = f"value {printed(optional)} is not optional" if index else f"no such overload: {name}(list)"
+            message = f"value {printed_text(optional)} is not optional" if index else f"no such overload: {name}(list)"
             raise CelRuntimeError(message)
         if not isinstance(optional.value, Absent):
             spend_steps(1)

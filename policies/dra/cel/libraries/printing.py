@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, TypeGuard
 
-from policies.dra.cel.kinds import shown
+from policies.dra.cel.kinds import display_text
 from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.values import Concatenation, Map
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from policies.dra.cel.values import List, Value
 
-__all__ = ["Mark", "is_list", "nested_text", "printed", "quoted"]
+__all__ = ["Mark", "is_list", "nested_text", "printed_text", "quoted_text"]
 
 _ESCAPES = {
     '"': '\\"',
@@ -34,7 +34,7 @@ _WIDEST_BYTE = 0x80
 _WIDEST_SHORT = 0x10000
 
 
-def quoted(text: str) -> str:
+def quoted_text(text: str) -> str:
     """The text as a Go string literal, with characters escaped that are not printable or not UTF-8.
 
     Args:
@@ -105,7 +105,7 @@ def _inside(opening: str, members: Iterable[tuple[Value | Mark, ...]], closing: 
     yield Mark(closing)
 
 
-def printed(value: Value) -> str:
+def printed_text(value: Value) -> str:
     """A value as messages that Go composes show it: `[1, 2]`, `{a: 1}`, bytes by their numbers."""
     return nested_text(value, _piece, _entries)
 
@@ -128,4 +128,4 @@ def _simple(value: Value) -> str:
     if isinstance(value, bytes):
         spend_steps(len(value))
         return f"[{' '.join(map(str, value))}]"
-    return shown(value)
+    return display_text(value)

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.quantity_texts import NANO, Notation, QuantityText, spelled
+from policies.dra.cel.libraries.quantity_texts import NANO, Notation, QuantityText, canonical_text
 from policies.dra.cel.types import BOOL, DOUBLE, INT, STRING, Type
 
 __all__ = ["LIBRARY", "QUANTITY", "Quantity"]
@@ -81,11 +81,11 @@ class Quantity:
 
     def __str__(self) -> str:
         """As Kubernetes spells it."""
-        return spelled(self.amount, self.exponent, self.notation)
+        return canonical_text(self.amount, self.exponent, self.notation)
 
     def integer(self) -> int | None:
         """The value, if it is kept in 64 bits, without decimals, and fits into an int."""
-        return None if self.is_decimal else _scaled(self.amount, self.exponent)
+        return None if self.is_decimal else _scale(self.amount, self.exponent)
 
 
 def _short(parts: QuantityText) -> Quantity:
@@ -112,7 +112,7 @@ def _long(parts: QuantityText) -> Quantity:
     return Quantity(sign * nanos, NANO, is_decimal=True)
 
 
-def _scaled(amount: int, power: int) -> int | None:
+def _scale(amount: int, power: int) -> int | None:
     """`amount` times a power of ten, if it is whole and within 64 bits."""
     if power < 0:
         return None
@@ -127,7 +127,7 @@ def _short_sum(quantity: Quantity, amount: int, exponent: int) -> Quantity | Non
     if not quantity.amount:
         return Quantity(amount, exponent, is_computed=True)
     lowest = min(quantity.exponent, exponent)
-    augend, addend = _scaled(quantity.amount, quantity.exponent - lowest), _scaled(amount, exponent - lowest)
+    augend, addend = _scale(quantity.amount, quantity.exponent - lowest), _scale(amount, exponent - lowest)
     if augend is None or addend is None or not _SMALLEST_INT <= augend + addend <= _LARGEST_INT:
         return None
     return Quantity(augend + addend, lowest, is_computed=True)
@@ -142,21 +142,21 @@ def _long_sum(quantity: Quantity, amount: int, exponent: int) -> Quantity:
 def _add(quantity: Quantity, other: Quantity) -> Quantity:
     are_short = not (quantity.is_decimal or other.is_decimal)
     short = _short_sum(quantity, other.amount, other.exponent) if are_short else None
-    return _noted(short or _long_sum(quantity, other.amount, other.exponent), quantity, other)
+    return _with_notation(short or _long_sum(quantity, other.amount, other.exponent), quantity, other)
 
 
 def _sub(quantity: Quantity, other: Quantity) -> Quantity:
     are_short = not (quantity.is_decimal or other.is_decimal)
-    short = _short_sum(quantity, _negated(other.amount), other.exponent) if are_short else None
-    return _noted(short or _long_sum(quantity, -other.amount, other.exponent), quantity, other)
+    short = _short_sum(quantity, _negate(other.amount), other.exponent) if are_short else None
+    return _with_notation(short or _long_sum(quantity, -other.amount, other.exponent), quantity, other)
 
 
-def _noted(result: Quantity, left: Quantity, right: Quantity) -> Quantity:
+def _with_notation(result: Quantity, left: Quantity, right: Quantity) -> Quantity:
     """A result is written like the left operand, unless that is 0."""
     return replace(result, notation=left.notation if left.amount else right.notation)
 
 
-def _negated(amount: int) -> int:
+def _negate(amount: int) -> int:
     """As 64 bits do it: the smallest int is its own negative."""
     return amount if amount == _SMALLEST_INT else -amount
 

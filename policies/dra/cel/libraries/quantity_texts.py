@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from policies.dra.cel.errors import CelRuntimeError
 
-__all__ = ["NANO", "Notation", "QuantityText", "spelled"]
+__all__ = ["NANO", "Notation", "QuantityText", "canonical_text"]
 
 NANO = -9
 """The exponent of the smallest decimal that a quantity can have."""
@@ -106,7 +106,7 @@ _STEP = 1024
 _GROUP = 3
 
 
-def spelled(amount: int, exponent: int, notation: Notation) -> str:
+def canonical_text(amount: int, exponent: int, notation: Notation) -> str:
     """`amount` * 10^`exponent` in canonical form; omits powers beyond the suffixes, as Kubernetes does."""
     if not amount:
         return "0"

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from policies.dra.cel.errors import CelRuntimeError
 
-__all__ = ["PERL_CLASSES", "UNICODE_CLASSES", "CharacterReader", "escaped", "unicode_class"]
+__all__ = ["PERL_CLASSES", "UNICODE_CLASSES", "CharacterReader", "escape_code_point", "unicode_class"]
 
 _CATEGORIES = frozenset(
     "C Cc Cf Cn Co Cs L Lc Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs".split()  # noqa: SIM905 - a table
@@ -149,7 +149,7 @@ _NAMED_ESCAPES = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 _INVALID_RANGE = "invalid character class range"
 
 
-def escaped(code: int) -> str:
+def escape_code_point(code: int) -> str:
     """A code point as both Go and RE2 read it, wherever it stands."""
     character = chr(code)
     return character if character.isascii() and character.isalnum() else rf"\x{{{code:x}}}"
@@ -263,12 +263,12 @@ class CharacterReader:
         start = self.position
         low = self._end_of_range(class_start)
         if not self.ahead("-") or self.pattern[self.position + 1 : self.position + 2] in ("", "]"):
-            return escaped(low)
+            return escape_code_point(low)
         self.position += 1
         high = self._end_of_range(class_start)
         if high < low:
             self.fail(_INVALID_RANGE, self.since(start))
-        return f"{escaped(low)}-{escaped(high)}"
+        return f"{escape_code_point(low)}-{escape_code_point(high)}"
 
     def _end_of_range(self, class_start: int) -> int:
         if self.position == len(self.pattern):

@@ -12,9 +12,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from policies.dra.cel.libraries.regex_characters import PERL_CLASSES, UNICODE_CLASSES, CharacterReader, escaped
+from policies.dra.cel.libraries.regex_characters import (
+    PERL_CLASSES,
+    UNICODE_CLASSES,
+    CharacterReader,
+    escape_code_point,
+)
 
-__all__ = ["translated"]
+__all__ = ["translate_pattern"]
 
 LARGEST_REPEAT = 1000
 LARGEST_HEIGHT = 1000
@@ -32,11 +37,11 @@ class Part:
     """How often the most repeated thing in it is repeated."""
     is_literal: bool = False
 
-    def enclosed(self) -> Part:
+    def enclose(self) -> Part:
         """In a group that captures, or with `*`, `+` or `?` behind it."""
         return Part(self.size + 2, self.height + 1, self.copies)
 
-    def repeated(self, least: int, most: int | None) -> Part:
+    def repeat(self, least: int, most: int | None) -> Part:
         """So many times, or without an end."""
         if most is None:
             size = 1 + least * self.size if least else 2 + self.size
@@ -65,16 +70,16 @@ class Level:
 
     def end_alternative(self) -> None:
         """Begin anew behind a `|`."""
-        self._alternatives.append(_together(self.parts, extra=0))
+        self._alternatives.append(_sequence(self.parts, extra=0))
         self.parts = []
 
     def whole(self) -> Part:
         """All of it as one part."""
         self.end_alternative()
-        return _together(self._alternatives, extra=len(self._alternatives) - 1)
+        return _sequence(self._alternatives, extra=len(self._alternatives) - 1)
 
 
-def _together(parts: list[Part], extra: int) -> Part:
+def _sequence(parts: list[Part], extra: int) -> Part:
     if len(parts) == 1:
         return parts[0]
     return Part(
@@ -92,7 +97,7 @@ _FLAGS = frozenset("imsU")
 _NO_FLAGS = "(?)"
 
 
-def translated(pattern: str) -> str:
+def translate_pattern(pattern: str) -> str:
     """A pattern that Go takes, written for RE2.
 
     Raises:
@@ -146,7 +151,7 @@ class _Parser(CharacterReader):
                 self._push_copy(Part(), 1)
             case _:
                 self.position += 1
-                self._push(Part(is_literal=True), escaped(ord(self.pattern[start])))
+                self._push(Part(is_literal=True), escape_code_point(ord(self.pattern[start])))
         return False
 
     def _copy(self, length: int) -> None:
@@ -216,7 +221,7 @@ class _Parser(CharacterReader):
         if len(self._levels) == 1:
             self.fail("unexpected )", self.pattern)
         level = self._levels.pop()
-        part = level.whole().enclosed() if level.captures else level.whole()
+        part = level.whole().enclose() if level.captures else level.whole()
         self._check(part)
         self._push_copy(part, 1)
 
@@ -241,7 +246,7 @@ class _Parser(CharacterReader):
         parts = self._levels[-1].parts
         if not parts:
             self.fail("missing argument to repetition operator", self.since(start))
-        part = parts[-1].repeated(*times) if times else parts[-1].enclosed()
+        part = parts[-1].repeat(*times) if times else parts[-1].enclose()
         self._check(part)
         parts[-1] = part
         self._written.append(self.since(start))
@@ -256,7 +261,7 @@ class _Parser(CharacterReader):
         elif following in _ANCHORS or following in PERL_CLASSES:
             self._push_copy(Part(), 2)
         else:
-            self._push(Part(is_literal=True), escaped(self.escape()))
+            self._push(Part(is_literal=True), escape_code_point(self.escape()))
 
     def _quotation(self, start: int) -> None:
         r"""Read what is behind `\Q`, up to `\E` or to the end of the pattern."""
@@ -264,6 +269,6 @@ class _Parser(CharacterReader):
         quoted = self.pattern[start : end if end >= 0 else len(self.pattern)]
         self.position = end + 2 if end >= 0 else len(self.pattern)
         for character in quoted:
-            self._push(Part(is_literal=True), escaped(ord(character)))
+            self._push(Part(is_literal=True), escape_code_point(ord(character)))
         if not quoted:
             self._written.append(_NO_FLAGS)

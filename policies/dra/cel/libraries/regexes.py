@@ -11,11 +11,11 @@ from typing import Protocol, cast
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.regex_syntax import translated
+from policies.dra.cel.libraries.regex_syntax import translate_pattern
 from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import BOOL, INT, STRING, list_of
 
-__all__ = ["LIBRARY", "compiled"]
+__all__ = ["LIBRARY", "compile_pattern"]
 
 _LONGEST_PATTERN = 1 << 16
 """In characters; a selector itself is never longer than 10 KiB."""
@@ -50,7 +50,7 @@ class _Program(Protocol):
     def search(self, text: bytes, pos: int = 0) -> _Span | None: ...
 
 
-def compiled(pattern: str) -> str:
+def compile_pattern(pattern: str) -> str:
     """A pattern, checked as Go does it, and written for RE2.
 
     Raises:
@@ -58,12 +58,12 @@ def compiled(pattern: str) -> str:
     """
     if len(pattern) > _LONGEST_PATTERN:
         raise CelRuntimeError(_TOO_LONG)
-    return _compiled(pattern)
+    return _compile_cached(pattern)
 
 
 @lru_cache(maxsize=_KEPT_PATTERNS)
-def _compiled(pattern: str) -> str:
-    return translated(pattern)
+def _compile_cached(pattern: str) -> str:
+    return translate_pattern(pattern)
 
 
 @lru_cache(maxsize=_KEPT_PROGRAMS)
@@ -118,7 +118,7 @@ def _next_boundary(octets: bytes, position: int) -> int:
 def _matches(text: str, pattern: str) -> bool:
     """Whether the pattern is found anywhere in the text."""
     _spend_on_reading(pattern)
-    return _search(_ready(compiled(pattern)), text.encode()) is not None
+    return _search(_ready(compile_pattern(pattern)), text.encode()) is not None
 
 
 def _find(text: str, pattern: str) -> str:
@@ -157,7 +157,7 @@ def _legal(pattern: str) -> str:
     """A pattern for `find`, compiled for RE2; Kubernetes' error text comes before Go's."""
     _spend_on_reading(pattern)
     try:
-        return compiled(pattern)
+        return compile_pattern(pattern)
     except CelRuntimeError as error:
         raise CelRuntimeError(f"Illegal regex: {error.message}") from error
 

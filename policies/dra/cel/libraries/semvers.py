@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.printing import quoted
+from policies.dra.cel.libraries.printing import quoted_text
 from policies.dra.cel.types import BOOL, INT, STRING, Type
 
 __all__ = ["LIBRARY", "SEMVER", "Semver"]
@@ -104,9 +104,9 @@ class Semver:
 
 def _number(text: str, element: str) -> int:
     if _NUMBER.fullmatch(text) is None:
-        raise CelRuntimeError(f"Invalid character(s) found in {element} number {quoted(text)}")
+        raise CelRuntimeError(f"Invalid character(s) found in {element} number {quoted_text(text)}")
     if len(text) > 1 and text.startswith("0"):
-        raise CelRuntimeError(f"{element.capitalize()} number must not contain leading zeroes {quoted(text)}")
+        raise CelRuntimeError(f"{element.capitalize()} number must not contain leading zeroes {quoted_text(text)}")
     return _uint(text)
 
 
@@ -115,7 +115,7 @@ def _uint(digits: str) -> int:
     if not digits:
         raise CelRuntimeError('strconv.ParseUint: parsing "": invalid syntax')
     if len(digits) > len(str(_LARGEST_UINT)) or int(digits) > _LARGEST_UINT:
-        raise CelRuntimeError(f"strconv.ParseUint: parsing {quoted(digits)}: value out of range")
+        raise CelRuntimeError(f"strconv.ParseUint: parsing {quoted_text(digits)}: value out of range")
     return int(digits)
 
 
@@ -124,10 +124,10 @@ def _identifier(text: str) -> _Identifier:
         raise CelRuntimeError("Prerelease is empty")
     if _NUMBER.fullmatch(text):
         if len(text) > 1 and text.startswith("0"):
-            raise CelRuntimeError(f"Numeric PreRelease version must not contain leading zeroes {quoted(text)}")
+            raise CelRuntimeError(f"Numeric PreRelease version must not contain leading zeroes {quoted_text(text)}")
         return (0, _uint(text), "")
     if _IDENTIFIER.fullmatch(text) is None:
-        raise CelRuntimeError(f"Invalid character(s) found in prerelease {quoted(text)}")
+        raise CelRuntimeError(f"Invalid character(s) found in prerelease {quoted_text(text)}")
     return (1, 0, text)
 
 
@@ -136,7 +136,7 @@ def _check_build(build: str) -> None:
         if not text:
             raise CelRuntimeError("Build meta data is empty")
         if _IDENTIFIER.fullmatch(text) is None:
-            raise CelRuntimeError(f"Invalid character(s) found in build meta data {quoted(text)}")
+            raise CelRuntimeError(f"Invalid character(s) found in build meta data {quoted_text(text)}")
 
 
 def _without_leading_zeros(element: str) -> str:

@@ -15,7 +15,7 @@ from policies.dra.cel.declarations import Function, Library, member
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.kinds import kind
 from policies.dra.cel.libraries.conversions import string_of
-from policies.dra.cel.libraries.printing import Mark, is_list, nested_text, quoted
+from policies.dra.cel.libraries.printing import Mark, is_list, nested_text, quoted_text
 from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import DYN, STRING, Type, list_of, runtime_name
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from policies.dra.cel.values import List, Value
 
-__all__ = ["LIBRARY", "REFUSALS", "ClauseError", "fixed", "read_precision", "scientific"]
+__all__ = ["LIBRARY", "REFUSALS", "ClauseError", "fixed_point_text", "read_precision", "scientific_text"]
 
 REFUSALS = {
     "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
@@ -75,7 +75,7 @@ _NO_VERB = "%!(NOVERB)"
 _LARGEST_NUMBER_IN_FORMAT = 1_000_000
 
 
-def fixed(number: float, precision: int) -> str:
+def fixed_point_text(number: float, precision: int) -> str:
     """`1,234.50`.
 
     Source: golang.org/x/text message/print.go, fmtDecimalFloat, and internal/number/format.go.
@@ -91,7 +91,7 @@ def fixed(number: float, precision: int) -> str:
     return f"{'-' if number < 0 else ''}{int(whole):,}{'.' if fraction else ''}{fraction}"
 
 
-def scientific(number: float, width: int) -> str:
+def scientific_text(number: float, width: int) -> str:
     """A mantissa of six decimals and a power of ten in superscript; the precision written is the width.
 
     Source: cel-go ext/formatting.go, Scientific; golang.org/x/text message/print.go, fmtScientific.
@@ -154,7 +154,7 @@ def _format(template: str, arguments: List) -> str:
         if index >= size(arguments):
             raise CelRuntimeError(f"index {index} out of range")
         clause, position = _clause(template, found + 1)
-        pieces.append(_formatted(arguments[index], clause))
+        pieces.append(_format_value(arguments[index], clause))
         index += 1
     pieces.append(template[position:])
     return "".join(pieces)
@@ -179,7 +179,7 @@ def _clause(template: str, position: int) -> tuple[_Clause, int]:
     return _Clause(verb, precision), position + 1
 
 
-def _formatted(value: Value, clause: _Clause) -> str:
+def _format_value(value: Value, clause: _Clause) -> str:
     try:
         if clause.verb == "s":
             return _string(value)
@@ -190,7 +190,7 @@ def _formatted(value: Value, clause: _Clause) -> str:
     return text
 
 
-def _refused(value: Value, clause: str) -> CelRuntimeError:
+def _refusal(value: Value, clause: str) -> CelRuntimeError:
     return CelRuntimeError(f"{REFUSALS[clause.lower()]}, was given {kind(value)}")
 
 
@@ -198,16 +198,16 @@ def _number(value: Value, clause: _Clause) -> str:
     spend_steps(min(clause.precision, _LARGEST_PRECISION))
     match clause.verb:
         case "f":
-            return fixed(_double(value, "f"), clause.precision)
+            return fixed_point_text(_double(value, "f"), clause.precision)
         case "e":
-            return scientific(_double(value, "e"), clause.precision)
+            return scientific_text(_double(value, "e"), clause.precision)
         case "b" if isinstance(value, bool):
             return str(int(value))
         case "x" | "X" if isinstance(value, str | bytes):
             digits = (value.encode() if isinstance(value, str) else value).hex()
             return digits.upper() if clause.verb == "X" else digits
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _refused(value, clause.verb)
+        raise _refusal(value, clause.verb)
     return format(int(value), clause.verb)
 
 
@@ -215,13 +215,13 @@ def _double(value: Value, verb: str) -> float:
     if isinstance(value, str) and value in _NAMED_NUMBERS:
         return _NAMED_NUMBERS[value]
     if not isinstance(value, float):
-        raise _refused(value, verb)
+        raise _refusal(value, verb)
     return value
 
 
 def _string(value: Value) -> str:
     if not isinstance(value, Map) and not is_list(value):
-        return _plain(value, _refused(value, "s"))
+        return _plain(value, _refusal(value, "s"))
     return nested_text(value, _piece, _sorted_entries)
 
 
@@ -254,7 +254,7 @@ def _plain(value: Value, refused: CelRuntimeError) -> str:
     try:
         text = string_of(value)
     except CelRuntimeError as error:
-        raise CelRuntimeError(f"could not convert argument {quoted(error.message)} to string") from error
+        raise CelRuntimeError(f"could not convert argument {quoted_text(error.message)} to string") from error
     spend_steps(len(text))
     return text
 
@@ -266,13 +266,13 @@ def _literal(value: Value) -> str:
     text = _plain(value, CelRuntimeError(f"no formatting function for {kind(value)}"))
     match value:
         case str():
-            return quoted(text)
+            return quoted_text(text)
         case bytes():
-            return f"b{quoted(text)}"
+            return f"b{quoted_text(text)}"
         case Timestamp():
-            return f"timestamp({quoted(text)})"
+            return f"timestamp({quoted_text(text)})"
         case Duration():
-            return f"duration({quoted(text)})"
+            return f"duration({quoted_text(text)})"
         case _:
             return text
 

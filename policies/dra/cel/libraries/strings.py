@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.printing import printed
+from policies.dra.cel.libraries.printing import printed_text
 from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import BOOL, BYTES, INT, STRING, list_of, map_of, type_parameter
 from policies.dra.cel.values import Map
@@ -106,7 +106,7 @@ def _split(text: str, separator: str, limit: int = -1) -> tuple[str, ...]:
     return (*text[: limit - 1], text[limit - 1 :])
 
 
-def _substring(text: str, start: int) -> str:
+def _substring_from(text: str, start: int) -> str:
     if not 0 <= start <= len(text):
         raise _out_of_range(start)
     return text[start:]
@@ -134,7 +134,7 @@ def _join(parts: List, separator: str = "") -> str:
     texts: list[str] = []
     for part in parts:
         if not isinstance(part, str):
-            raise CelRuntimeError(f"join: invalid input: {printed(part)}")
+            raise CelRuntimeError(f"join: invalid input: {printed_text(part)}")
         spend_steps(len(part) + len(separator) + _STEPS_PER_PART)
         texts.append(part)
     return separator.join(texts)
@@ -194,7 +194,7 @@ LIBRARY = Library(
         Function(
             "substring",
             (
-                member("string_substring_int", (STRING, INT), STRING, _substring),
+                member("string_substring_int", (STRING, INT), STRING, _substring_from),
                 member("string_substring_int_int", (STRING, INT, INT), STRING, _substring_range),
             ),
         ),

@@ -85,7 +85,7 @@ def add(left: Timestamp | Duration, right: Timestamp | Duration) -> Timestamp | 
         left, right = right, left
     if isinstance(right, Timestamp):
         raise CelRuntimeError("no such overload")
-    return _moved(left, right.nanoseconds)
+    return _shift(left, right.nanoseconds)
 
 
 def subtract(left: Timestamp | Duration, right: Timestamp | Duration) -> Timestamp | Duration:
@@ -97,13 +97,13 @@ def subtract(left: Timestamp | Duration, right: Timestamp | Duration) -> Timesta
     if isinstance(left, Timestamp):
         if isinstance(right, Timestamp):
             return Duration(_nanoseconds_between(left, right))
-        return _moved(left, _within_64_bits(-right.nanoseconds))
+        return _shift(left, _within_64_bits(-right.nanoseconds))
     if isinstance(right, Timestamp):
         raise CelRuntimeError("no such overload")
     return Duration(_within_64_bits(left.nanoseconds - right.nanoseconds))
 
 
-def _moved(moment: Timestamp, nanoseconds: int) -> Timestamp:
+def _shift(moment: Timestamp, nanoseconds: int) -> Timestamp:
     moved = moment.nanoseconds + nanoseconds
     if not is_in_range(moved):
         raise CelRuntimeError(TIMESTAMP_OVERFLOW)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from policies.dra.cel.libraries.ips import Address, AddressError
-from policies.dra.cel.libraries.printing import quoted
+from policies.dra.cel.libraries.printing import quoted_text
 
-__all__ = ["Part", "UrlError", "UrlParts", "check_request_uri", "decoded", "read_url", "unescape"]
+__all__ = ["Part", "UrlError", "UrlParts", "check_request_uri", "decode", "read_url", "unescape"]
 
 _UNRESERVED = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~"
 _LAST_HIGH_DIGIT_OF_ASCII = ord("7")
@@ -59,7 +59,7 @@ def unescape(text: str, part: Part) -> bytes:
         if suspect[0] == b"%":
             _check(written[suspect.start() : suspect.start() + 3], part)
         else:
-            raise UrlError(f"invalid character {quoted(suspect[0].decode())} in host name")
+            raise UrlError(f"invalid character {quoted_text(suspect[0].decode())} in host name")
     if part is Part.QUERY:
         written = written.replace(b"+", b" ")
     return _ESCAPE.sub(_byte, written)
@@ -74,7 +74,7 @@ def _check(escaped: bytes, part: Part) -> None:
             return
         if part is Part.ZONE and (_byte(match) == b" " or _byte(match) in _ALLOWED[Part.HOST]):
             return
-    raise UrlError(f"invalid URL escape {quoted(escaped.decode(errors='surrogateescape'))}")
+    raise UrlError(f"invalid URL escape {quoted_text(escaped.decode(errors='surrogateescape'))}")
 
 
 def _byte(match: re.Match[bytes]) -> bytes:
@@ -91,7 +91,7 @@ def is_validly_escaped(text: str, part: Part) -> bool:
     return _NOT_ALLOWED_ESCAPED[part].search(text.encode()) is None
 
 
-def decoded(data: bytes) -> str:
+def decode(data: bytes) -> str:
     """Bytes as text; each byte that is no UTF-8 becomes one replacement character, as cel-go counts them."""
     return _INVALID.sub("\ufffd", data.decode(errors="surrogateescape"))
 
@@ -173,7 +173,7 @@ def check_request_uri(text: str) -> None:
     try:
         _read(text, is_request=True)
     except UrlError as error:
-        raise UrlError(f"parse {quoted(text)}: {error}") from error
+        raise UrlError(f"parse {quoted_text(text)}: {error}") from error
 
 
 def read_url(text: str) -> UrlParts:
@@ -186,11 +186,11 @@ def read_url(text: str) -> UrlParts:
     try:
         parts = _read(before, is_request=False)
     except UrlError as error:
-        raise UrlError(f"parse {quoted(before)}: {error}") from error
+        raise UrlError(f"parse {quoted_text(before)}: {error}") from error
     try:
         data = unescape(fragment, Part.FRAGMENT)
     except UrlError as error:
-        raise UrlError(f"parse {quoted(text)}: {error}") from error
+        raise UrlError(f"parse {quoted_text(text)}: {error}") from error
     return replace(parts, fragment=data, written_fragment=fragment)
 
 
@@ -226,7 +226,7 @@ def _read(text: str, *, is_request: bool) -> UrlParts:
 
 def _authority(scheme: str, text: str) -> _Authority:
     userinfo, at, host = text.rpartition("@")
-    data = _bracketed(host) if "[" in host else _host(scheme, host)
+    data = _bracketed_host(host) if "[" in host else _host(scheme, host)
     if not at:
         return _Authority(data, None)
     if _USERINFO.fullmatch(userinfo) is None:
@@ -236,7 +236,7 @@ def _authority(scheme: str, text: str) -> _Authority:
     return _Authority(data, user)
 
 
-def _bracketed(text: str) -> bytes:
+def _bracketed_host(text: str) -> bytes:
     """A host that is an IPv6 address."""
     if text.rindex("[") > 0:
         raise UrlError("invalid IP-literal")
@@ -267,4 +267,4 @@ def _host(scheme: str, text: str) -> bytes:
 
 def _check_port(text: str) -> None:
     if _PORT.fullmatch(text) is None:
-        raise UrlError(f"invalid port {quoted(text)} after host")
+        raise UrlError(f"invalid port {quoted_text(text)} after host")

@@ -15,7 +15,7 @@ from policies.dra.cel.libraries.url_texts import (
     UrlError,
     UrlParts,
     check_request_uri,
-    decoded,
+    decode,
     read_url,
     unescape,
 )
@@ -83,7 +83,7 @@ def _scheme(url: URL) -> str:
 
 
 def _host(url: URL) -> str:
-    return decoded(url.parts.host)
+    return decode(url.parts.host)
 
 
 def _hostname(url: URL) -> str:
@@ -116,7 +116,7 @@ def _query(url: URL) -> Map:
             continue
         key, _, value = parameter.partition("=")
         try:
-            read = decoded(unescape(key, Part.QUERY)), decoded(unescape(value, Part.QUERY))
+            read = decode(unescape(key, Part.QUERY)), decode(unescape(value, Part.QUERY))
         except UrlError:
             continue
         values.setdefault(read[0], []).append(read[1])

@@ -36,7 +36,7 @@ def int_literal(text: str) -> int:
         ValueError: with cel-go's words, if it does not fit into 64 bits.
     """
     negative = text.startswith("-")
-    number = _number(_unsigned(text))
+    number = _number(_unsigned_digits(text))
     if number is None or number > (1 << 63) - (not negative):
         raise ValueError("invalid int literal")
     return -number if negative else number
@@ -60,7 +60,7 @@ def double_literal(text: str) -> float:
     Raises:
         ValueError: with cel-go's words, if it is beyond the largest double.
     """
-    number = float(_unsigned(text))
+    number = float(_unsigned_digits(text))
     if math.isinf(number):
         raise ValueError("invalid double literal")
     return -number if text.startswith("-") else number
@@ -94,7 +94,7 @@ def bytes_literal(text: str) -> bytes:
     return bytes(result + _utf8(content[position:]))
 
 
-def _unsigned(text: str) -> str:
+def _unsigned_digits(text: str) -> str:
     """The digits behind a sign; blanks, line ends and comments may be between them."""
     return text.rsplit(maxsplit=1)[-1].removeprefix("-")
 

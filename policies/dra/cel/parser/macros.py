@@ -116,18 +116,18 @@ def _has(offset: int, arguments: tuple[Part, ...]) -> Part:
 
 
 def _all(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
-    return _quantified(offset, target, arguments).all(arguments[-1])
+    return _quantifier(offset, target, arguments).all(arguments[-1])
 
 
 def _exists(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
-    return _quantified(offset, target, arguments).exists(arguments[-1])
+    return _quantifier(offset, target, arguments).exists(arguments[-1])
 
 
 def _exists_one(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
-    return _quantified(offset, target, arguments).exists_one(arguments[-1])
+    return _quantifier(offset, target, arguments).exists_one(arguments[-1])
 
 
-def _quantified(offset: int, target: Part, arguments: tuple[Part, ...]) -> Fold:
+def _quantifier(offset: int, target: Part, arguments: tuple[Part, ...]) -> Fold:
     """The fold of a quantifier: all arguments but the predicate are variables."""
     return Fold(offset, target, iteration_variables(*arguments[:-1], otherwise=_NOT_A_SIMPLE_NAME))
 
@@ -194,7 +194,7 @@ def _if_present(offset: int, target: Part, result: Part) -> Part:
 
 def _let_value(offset: int, name: str, target: Part, result: Part) -> Part:
     """The result, with a name for the value of an optional, which is copied as in cel-go."""
-    copied = target.replaced(copy(target.node, offset))
+    copied = target.replace(copy(target.node, offset))
     return _let(offset, name, call(offset, "value", target=copied), result)
 
 

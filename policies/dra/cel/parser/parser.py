@@ -66,12 +66,12 @@ def _read(text: str) -> Part:
     except TooLarge as error:
         _refuse(text, [Mistake(None, str(error))])
     except Misplaced as error:
-        _refuse(text, _explained(text, error.offset))
+        _refuse(text, _mistakes_after(text, error.offset))
     except UnexpectedInput as error:
-        _refuse(text, _explained(text, cast("int | None", error.pos_in_stream) or 0))
+        _refuse(text, _mistakes_after(text, cast("int | None", error.pos_in_stream) or 0))
 
 
-def _explained(text: str, offset: int) -> list[Mistake]:
+def _mistakes_after(text: str, offset: int) -> list[Mistake]:
     """What is wrong with text that lark does not read beyond an offset."""
     return mistakes(text) or [Mistake(offset, f"Syntax error: unexpected {text[offset : offset + 1]!r}")]
 

@@ -30,7 +30,7 @@ __all__ = [
     "TooLarge",
     "call",
     "comprehension",
-    "failed",
+    "failed_part",
     "identifier",
     "list_literal",
     "literal",
@@ -101,7 +101,7 @@ class Part:
         self.complaints += (Complaint(offset, message),)
         return self
 
-    def replaced(self, node: Expression) -> Part:
+    def replace(self, node: Expression) -> Part:
         """Another expression that is just as deep and large; complaints about this one are not repeated."""
         part = Part(node)
         part.depth, part.size, part.visits = self.depth, self.size, self.visits
@@ -120,7 +120,7 @@ def literal(offset: int, value: Constant) -> Part:
     return Part(Literal(offset, value))
 
 
-def failed(offset: int, message: str) -> Part:
+def failed_part(offset: int, message: str) -> Part:
     """What stands for a part that is wrong, so that what is around it can still be read."""
     return Part(Literal(offset, None)).complain(offset, message)
 
@@ -138,7 +138,7 @@ def select(offset: int, operand: Part, field: str) -> Part:
 
 def presence_test(offset: int, selection: Part, node: Select) -> Part:
     """Whether what selects a field, which is the node of the part, would find it."""
-    return selection.replaced(Select(offset, node.operand, node.field, test_only=True))
+    return selection.replace(Select(offset, node.operand, node.field, test_only=True))
 
 
 def call(offset: int, function: str, *arguments: Part, target: Part | None = None) -> Part:

@@ -12,7 +12,18 @@ from policies.dra.cel.parser.parts import Complaint, EntryPart, Part, TooLarge
 if TYPE_CHECKING:
     from lark import Token
 
-__all__ = ["Field", "Index", "Message", "MethodCall", "Misplaced", "Select", "Suffix", "at", "called", "visited"]
+__all__ = [
+    "Field",
+    "Index",
+    "Message",
+    "MethodCall",
+    "Misplaced",
+    "Select",
+    "Suffix",
+    "at",
+    "call_or_macro",
+    "count_visit",
+]
 
 _MOST_VISITS = 250
 """cel-go's maxRecursionDepth, as its visitor counts."""
@@ -55,7 +66,7 @@ class Select(NamedTuple):
         if escaped:
             part.name = None
             part.complain(at(self.field), _NO_ESCAPED_NAMES)
-        return visited(part)
+        return count_visit(part)
 
 
 class MethodCall(NamedTuple):
@@ -67,7 +78,7 @@ class MethodCall(NamedTuple):
 
     def of(self, target: Part) -> Part:
         """The call of the method on the target."""
-        return visited(called(at(self.opening), str(self.method), self.arguments, target))
+        return count_visit(call_or_macro(at(self.opening), str(self.method), self.arguments, target))
 
 
 class Index(NamedTuple):
@@ -79,7 +90,7 @@ class Index(NamedTuple):
 
     def of(self, operand: Part) -> Part:
         """The element of the operand."""
-        return visited(parts.call(at(self.opening), "_[?_]" if self.is_optional else "_[_]", operand, self.element))
+        return count_visit(parts.call(at(self.opening), "_[?_]" if self.is_optional else "_[_]", operand, self.element))
 
 
 class Message(NamedTuple):
@@ -107,7 +118,7 @@ def at(token: Token) -> int:
     return token.start_pos or 0
 
 
-def visited(part: Part) -> Part:
+def count_visit(part: Part) -> Part:
     """The part, one visit of cel-go's parser deeper.
 
     Raises:
@@ -119,7 +130,7 @@ def visited(part: Part) -> Part:
     return part
 
 
-def called(offset: int, function: str, arguments: tuple[Part, ...], target: Part | None = None) -> Part:
+def call_or_macro(offset: int, function: str, arguments: tuple[Part, ...], target: Part | None = None) -> Part:
     """The call, or what it expands to if it is a macro's."""
     complaints: tuple[Complaint, ...] = ()
     for part in (target, *arguments) if target else arguments:
@@ -127,7 +138,7 @@ def called(offset: int, function: str, arguments: tuple[Part, ...], target: Part
     try:
         part = expand(offset, function, target, arguments) or parts.call(offset, function, *arguments, target=target)
     except MacroError as error:
-        part = parts.failed(error.offset, error.message)
+        part = parts.failed_part(error.offset, error.message)
         complaints += part.complaints
     part.complaints = complaints
     return part

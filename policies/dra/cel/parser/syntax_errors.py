@@ -75,9 +75,9 @@ class _Reader:
             return self._minuses()
         if kind in PRIMARIES:
             return self._primary()
-        return self._beginning(kind)
+        return self._begin_construct(kind)
 
-    def _beginning(self, kind: str) -> _Step:
+    def _begin_construct(self, kind: str) -> _Step:
         """What is no operand, but may be a mark, a comma or the end where something has just begun."""
         top = self._stack.top
         expected = OPERANDS
@@ -86,7 +86,7 @@ class _Reader:
         elif top.reading == "next" and top.kind in ("list", "key"):
             expected |= {"?"}
         if kind not in expected:
-            return self._unexpected(expected, self._operand, abandon=expected > OPERANDS)
+            return self._skip_unexpected(expected, self._operand, abandon=expected > OPERANDS)
         if kind == "?":
             return self._accept(self._operand)
         if kind == ",":
@@ -159,7 +159,7 @@ class _Reader:
             return self._accept(self._operand)
         self._stack.end_conditionals()
         if kind not in self._stack.top.stops:
-            return self._unclosed(self._operator)
+            return self._skip_unclosed(self._operator)
         if kind == END:
             return None
         if kind == ",":
@@ -173,7 +173,7 @@ class _Reader:
             self._advance()
             if self.cursor.token.kind in NAMES:
                 return self._accept(self._operator)
-            return self._unexpected(NAMES, self._operator, abandon=False)
+            return self._skip_unexpected(NAMES, self._operator, abandon=False)
         if name.kind not in NAMES:
             self.cursor.no_alternative(dot, name)
             self.cursor.skip()
@@ -214,19 +214,19 @@ class _Reader:
         if top.reading != "inside":
             expected |= {"?"} | (FIRST_EXTRAS["field"] if top.reading == "first" else frozenset())
         if kind not in expected:
-            return self._unexpected(expected, self._field, abandon=True)
+            return self._skip_unexpected(expected, self._field, abandon=True)
         if kind == "?":
             return self._accept(self._field)
         return self._accept(self._end) if kind == "," else self._close()
 
     def _field_colon(self) -> _Step:
-        return self._accept(self._colon) if self.cursor.token.kind == ":" else self._unclosed(self._field_colon)
+        return self._accept(self._colon) if self.cursor.token.kind == ":" else self._skip_unclosed(self._field_colon)
 
     def _end(self) -> _Step:
         """The end of a list, map or message behind a last comma."""
         top = self._stack.top
         top.kind = "list's end" if top.kind == "list" else "map's end"
-        return self._close() if self.cursor.token.kind in top.closers else self._unclosed(self._end)
+        return self._close() if self.cursor.token.kind in top.closers else self._skip_unclosed(self._end)
 
     def _open(self, kind: str) -> _Step:
         self._advance()
@@ -245,18 +245,18 @@ class _Reader:
         self._stack.top.reading = "inside"
         self.cursor.accept()
 
-    def _unexpected(self, expected: AbstractSet[str], retry: _Step, *, abandon: bool) -> _Step:
+    def _skip_unexpected(self, expected: AbstractSet[str], retry: _Step, *, abandon: bool) -> _Step:
         """Something other than an operand or a name, where it is clear what is to come."""
         if self.cursor.ahead(1).kind in expected:
             self.cursor.skip_extraneous(expected)
             return retry
-        self.cursor.mismatched(expected)
+        self.cursor.report_mismatch(expected)
         if not abandon:
             return self._recover()
         self._stack.close()
         return self._recover(_SUFFIXES)
 
-    def _unclosed(self, retry: _Step) -> _Step:
+    def _skip_unclosed(self, retry: _Step) -> _Step:
         """Something other than what can follow a complete operand."""
         kind, expected = self._stack.top.kind, self._stack.top.closers
         token = self.cursor.token
@@ -264,12 +264,12 @@ class _Reader:
             self.cursor.skip_extraneous(expected)
             return retry
         if len(expected) == 1 and token.kind in self._behind(kind):
-            self.cursor.missing(expected)
+            self.cursor.report_missing(expected)
             if ":" in expected:
                 return self._colon()
             self._stack.close()
             return self._operator
-        self.cursor.mismatched(expected)
+        self.cursor.report_mismatch(expected)
         if kind == "text":
             self.cursor.skip_to({END})
             return None

@@ -41,13 +41,13 @@ _IN_ORDER = (
 _UNQUOTED = NAMES | LITERALS - {"true", "false", "null"} | {END}
 
 
-def listed(kinds: AbstractSet[str]) -> str:
+def token_list(kinds: AbstractSet[str]) -> str:
     """Kinds of tokens as ANTLR lists them: `':'`, or `{']', ','}`."""
     shown = [kind if kind in _UNQUOTED else f"'{kind}'" for kind in _IN_ORDER if kind in kinds]
     return shown[0] if len(shown) == 1 else f"{{{', '.join(shown)}}}"
 
 
-def quoted(text: str) -> str:
+def quoted_token(text: str) -> str:
     """Source text as ANTLR quotes it."""
     return "'" + text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + "'"
 
@@ -102,15 +102,15 @@ class TokenCursor:
 
     def extraneous(self, expected: AbstractSet[str]) -> None:
         """Note a token that is too many."""
-        self._report(self.token, f"extraneous input {quoted(self.token.text)} expecting {listed(expected)}")
+        self._report(self.token, f"extraneous input {quoted_token(self.token.text)} expecting {token_list(expected)}")
 
-    def mismatched(self, expected: AbstractSet[str]) -> None:
+    def report_mismatch(self, expected: AbstractSet[str]) -> None:
         """Note a token that is another than expected."""
-        self._report(self.token, f"mismatched input {quoted(self.token.text)} expecting {listed(expected)}")
+        self._report(self.token, f"mismatched input {quoted_token(self.token.text)} expecting {token_list(expected)}")
 
-    def missing(self, expected: AbstractSet[str]) -> None:
+    def report_missing(self, expected: AbstractSet[str]) -> None:
         """Note that a token is missing before the next."""
-        self._report(self.token, f"missing {listed(expected)} at {quoted(self.token.text)}")
+        self._report(self.token, f"missing {token_list(expected)} at {quoted_token(self.token.text)}")
 
     def no_alternative(self, first: Token, last: Token) -> None:
         """Note that no rule begins with the tokens from the first to the last."""
@@ -120,7 +120,7 @@ class TokenCursor:
         if word:  # cel-go's own exception, which keeps an old message
             self._report(last, f"mismatched input '{word[1]}' expecting IDENTIFIER")
         else:
-            self._report(last, f"no viable alternative at input {quoted(read)}")
+            self._report(last, f"no viable alternative at input {quoted_token(read)}")
 
     def _report(self, token: Token, message: str) -> None:
         """Note a mistake; until a token is accepted, others may only be its consequences."""

@@ -12,7 +12,17 @@ from lark import Token, Transformer, v_args
 
 from policies.dra.cel.parser import literals, parts
 from policies.dra.cel.parser.parts import EntryPart, Part
-from policies.dra.cel.parser.suffixes import Field, Index, Message, MethodCall, Select, Suffix, at, called, visited
+from policies.dra.cel.parser.suffixes import (
+    Field,
+    Index,
+    Message,
+    MethodCall,
+    Select,
+    Suffix,
+    at,
+    call_or_macro,
+    count_visit,
+)
 from policies.dra.cel.syntax import Entry
 
 if TYPE_CHECKING:
@@ -54,11 +64,11 @@ class _Chain(NamedTuple):
     operands: list[Part]
     offsets: list[int]
 
-    def balanced(self, low: int, high: int) -> Part:
+    def balanced_tree(self, low: int, high: int) -> Part:
         """The tree of the operators from one index to another, the middle one on top."""
         middle = (low + high + 1) // 2
-        left = self.operands[middle] if middle == low else self.balanced(low, middle - 1)
-        right = self.operands[middle + 1] if middle == high else self.balanced(middle + 1, high)
+        left = self.operands[middle] if middle == low else self.balanced_tree(low, middle - 1)
+        right = self.operands[middle + 1] if middle == high else self.balanced_tree(middle + 1, high)
         return parts.call(self.offsets[middle], self.function, left, right)
 
 
@@ -92,28 +102,28 @@ class TreeBuilder(Transformer[Token, Part]):
         part = _tree(first)
         if question is None or then is None or last is None:
             return part
-        return visited(parts.call(at(question), "_?_:_", part, _tree(then), last))
+        return count_visit(parts.call(at(question), "_?_:_", part, _tree(then), last))
 
     def conditionalor(self, left: _Operand | None, operator: Token | None, right: _Operand) -> _Operand:
         """`a || b`."""
-        return _chained("_||_", left, operator, _tree(right))
+        return _chain_operand("_||_", left, operator, _tree(right))
 
     def conditionaland(self, left: _Operand | None, operator: Token | None, right: Part) -> _Operand:
         """`a && b`."""
-        return _chained("_&&_", left, operator, right)
+        return _chain_operand("_&&_", left, operator, right)
 
-    def applied(self, left: Part, operator: Token) -> _Applied:
+    def start_binary(self, left: Part, operator: Token) -> _Applied:
         """A binary operator and its left operand."""
         return _Applied(left, operator)
 
-    relation_lt = relation_le = relation_gt = relation_ge = relation_eq = relation_ne = relation_in = applied
-    addition_add = addition_sub = multiplication_mul = multiplication_div = multiplication_mod = applied
+    relation_lt = relation_le = relation_gt = relation_ge = relation_eq = relation_ne = relation_in = start_binary
+    addition_add = addition_sub = multiplication_mul = multiplication_div = multiplication_mod = start_binary
 
     def binary(self, applied: _Applied | None, right: Part) -> Part:
         """A binary operator on both operands, or what has none."""
         if applied is None:
             return right
-        return visited(parts.call(at(applied.operator), _BINARY[applied.operator], applied.left, right))
+        return count_visit(parts.call(at(applied.operator), _BINARY[applied.operator], applied.left, right))
 
     relation = addition = multiplication = binary
 
@@ -123,11 +133,11 @@ class TreeBuilder(Transformer[Token, Part]):
 
     def logical_not(self, first: Token, *rest: Token | Part) -> Part:
         """`!a`; an even number of signs is nothing."""
-        return _negated("!_", first, rest)
+        return _negation("!_", first, rest)
 
     def negation(self, first: Token, *rest: Token | Part) -> Part:
         """`-a`; an even number of signs is nothing."""
-        return _negated("-_", first, rest)
+        return _negation("-_", first, rest)
 
     def member(self, operand: Part, *suffixes: Suffix) -> Part:
         """Fields, elements and methods of something, from left to right."""
@@ -171,7 +181,7 @@ class TreeBuilder(Transformer[Token, Part]):
         qualified = f".{name}" if dot else str(name)
         if name not in _RESERVED:
             return parts.identifier(at(name), qualified)
-        part = parts.failed(at(dot or name), f"reserved identifier: {name}")
+        part = parts.failed_part(at(dot or name), f"reserved identifier: {name}")
         part.name = qualified
         return part
 
@@ -180,14 +190,14 @@ class TreeBuilder(Transformer[Token, Part]):
     ) -> Part:
         """`function(arguments)`."""
         if name in _RESERVED:
-            return parts.failed(at(dot or name), f"reserved identifier: {name}")
-        return called(at(opening), f".{name}" if dot else str(name), arguments or ())
+            return parts.failed_part(at(dot or name), f"reserved identifier: {name}")
+        return call_or_macro(at(opening), f".{name}" if dot else str(name), arguments or ())
 
     def arguments(self, *children: Part | Token) -> tuple[Part, ...]:
         """`a, b`."""
         return tuple(child for child in children if isinstance(child, Part))
 
-    def nested(self, opening: Token, part: Part, closing: Token) -> Part:
+    def parentheses(self, opening: Token, part: Part, closing: Token) -> Part:
         """`(a)`: no name of a type, even if `a` is."""
         part.name = None
         return part
@@ -215,16 +225,16 @@ class TreeBuilder(Transformer[Token, Part]):
         try:
             return parts.literal(at(token), _LITERALS[token.type](token))
         except ValueError as error:
-            return parts.failed(at(token), str(error))
+            return parts.failed_part(at(token), str(error))
 
     signed_literal = literal
 
 
 def _tree(operand: _Operand) -> Part:
-    return operand.balanced(0, len(operand.offsets) - 1) if isinstance(operand, _Chain) else operand
+    return operand.balanced_tree(0, len(operand.offsets) - 1) if isinstance(operand, _Chain) else operand
 
 
-def _chained(function: str, left: _Operand | None, operator: Token | None, right: Part) -> _Operand:
+def _chain_operand(function: str, left: _Operand | None, operator: Token | None, right: Part) -> _Operand:
     if left is None or operator is None:
         return right
     chain = left if isinstance(left, _Chain) else _Chain(function, [left], [])
@@ -233,7 +243,7 @@ def _chained(function: str, left: _Operand | None, operator: Token | None, right
     return chain
 
 
-def _negated(function: str, first: Token, rest: tuple[Token | Part, ...]) -> Part:
+def _negation(function: str, first: Token, rest: tuple[Token | Part, ...]) -> Part:
     """The operand, which is the last child, with as many signs as there are children before it."""
     *_, operand = rest
     if not isinstance(operand, Part):
