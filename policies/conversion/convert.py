@@ -19,7 +19,7 @@ from policies.conversion.strategies import STRATEGIES
 from policies.conversion.surroundings import class_problems, template_problems
 from policies.decision import Severity
 from policies.dra.resource_claims import LONGEST_SELECTOR
-from policies.dra.templates import selectors
+from policies.dra.templates import cel_expressions
 from policies.kubernetes.defaults import container_defaults
 from policies.kubernetes.pods import SPEC
 from policies.nvidia.identifiers import GPU_RESOURCE
@@ -210,7 +210,7 @@ def _template_problems(record: ConversionRecord, places: dict[str, FieldPath]) -
         yield TOO_MANY.finding(next(iter(places.values())), str(error))
         return
     for resource, predicate in predicates.items():
-        for expression in selectors(predicate):
+        for expression in cel_expressions(predicate):
             size = len(expression.encode())
             if size > LONGEST_SELECTOR:
                 text = f"its node labels and wishes become a CEL expression of {size} bytes, and {LONGEST_SELECTOR} are allowed"

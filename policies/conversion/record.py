@@ -15,7 +15,7 @@ from policies.conversion.constraints import NodeConstraints
 from policies.conversion.device_layout import ContainerRequest, Piece, device_layout
 from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.dra.resource_claims import MOST_DEVICES
-from policies.dra.templates import DeviceRequest, claim_template
+from policies.dra.templates import ExactRequest, claim_template
 from policies.kubernetes.names import is_dns_label, is_dns_subdomain
 from policies.kubernetes.pods import has_pod_constraints_shape
 from policies.nvidia.labels import Subject, profile_is
@@ -110,7 +110,7 @@ class ConversionRecord:
         return claim_template(
             namespace,
             [
-                DeviceRequest(
+                ExactRequest(
                     piece.request,
                     self.device_class(piece.resource),
                     piece.count,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.decision import Severity
 from policies.dra.deviceclasses import GPU_CLASS, extended_resource_name
-from policies.dra.templates import as_written
+from policies.dra.templates import without_nulls
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import FieldPath, lookup
@@ -61,7 +61,7 @@ FOREIGN_TEMPLATE = rule(
 def template_problems(template: Template, view: ClusterView) -> Iterator[Finding]:
     """A finding if a template of this name has another spec."""
     existing = view.get("ResourceClaimTemplate", template.name, template.namespace)
-    if isinstance(existing, dict) and as_written(existing.get("spec")) != template.spec:
+    if isinstance(existing, dict) and without_nulls(existing.get("spec")) != template.spec:
         yield FOREIGN_TEMPLATE.finding(
             SPEC / "resourceClaims",
             f'needs the ResourceClaimTemplate "{template.name}", and the one that exists has another spec',

@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.dra.templates import as_written, content_name, is_our_name
+from policies.dra.templates import content_name, is_our_name, without_nulls
 from policies.kubernetes.objects import has_ended, name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup
 from policies.metadata_keys import MANAGED, UNUSED_SINCE
@@ -56,7 +56,7 @@ def is_ours(template: Object) -> bool:
     return (
         lookup(template, ("metadata", "labels", MANAGED)) == "true"
         and is_our_name(name)
-        and content_name(as_written(template.get("spec"))) == name
+        and content_name(without_nulls(template.get("spec"))) == name
     )
 
 

@@ -1,4 +1,4 @@
-"""Allocation: which devices Kubernetes' scheduler would give to claims on a node, computed without a cluster."""
+"""Which devices Kubernetes' scheduler would allocate to claims on a node, computed without a cluster."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 STEP_BUDGET = 500_000
-"""Search steps on one node, each a device looked at for a request; about three seconds of work."""
+"""Search steps on one node; a step looks at a device for a request. About three seconds of work."""
 
 
 def allocate(
@@ -52,9 +52,9 @@ def allocate(
     allocated_capacity: Mapping[str, Mapping[str, Any]] | None = None,
     features: Features | Iterable[str] | Mapping[str, bool] = DEFAULTS,
 ) -> list[Object] | None:
-    """The allocations that the claims would get together on one node, one for each; None if they do not fit.
+    """The allocations of the claims on one node, in their order; None if they do not fit together.
 
-    Go writes an empty list as null, so None stands for one.
+    Go writes an empty list as null, so None stands for an empty list.
 
     Args:
         claims: ResourceClaims (resource.k8s.io/v1) without an allocation.
@@ -78,10 +78,9 @@ def allocate(
 
 
 class Allocator:
-    """Claims, asked of one node after the other.
+    """Allocates claims on one node after the other.
 
-    What one node's answer needs is kept for the next: verdicts of selectors by shape of device, and pools that several
-    nodes see alike.
+    Verdicts of selectors by shape of device, and pools that look the same from several nodes, are kept for the next node.
     """
 
     def __init__(
@@ -95,28 +94,37 @@ class Allocator:
         budget: int = STEP_BUDGET,
         check_cancelled: CancelCheck = never_cancelled,
     ) -> None:
-        """Args: the slices, then as in `allocate`; after how many search steps on a node to give up; what may stop it all.
+        """Read claims and classes.
+
+        Args:
+            index: the ResourceSlices.
+            claims: as in `allocate`.
+            classes: the DeviceClasses.
+            usage: the devices of other claims.
+            features: the feature gates of the scheduler.
+            budget: search steps on a node after which the search ends without a result.
+            check_cancelled: may raise an exception to stop the search.
 
         Raises:
-            AllocationError: a field of a claim or a class is of the wrong type.
+            AllocationError: a field of a claim or a class has the wrong type.
         """
         self.question = Question.read(claims, classes, usage, features, check_cancelled)
         self._gatherer = PoolGatherer(index, features)
         self._budget = budget
 
     def against(self, usage: Usage, budget: int) -> Allocator:
-        """The same claims where others hold something else; what is known of devices and pools is shared."""
+        """The same claims with other usage; verdicts about devices and pools are shared."""
         other = copy(self)
         other.question, other._budget = self.question.against(usage), budget  # noqa: SLF001 - of the same class
         return other
 
     def allocate(self, node: Object) -> list[Object] | None:
-        """The allocations that the claims would get together on the node, one for each; None if they do not fit.
+        """The allocations of the claims on the node, in their order; None if they do not fit together.
 
         Raises:
             AllocationError: Kubernetes' scheduler would fail with this text.
             InvalidPoolsError: they do not fit, but an invalid pool is in the way; this stops this node only.
-            SearchBudgetExceeded: it would take too many steps to know.
+            SearchBudgetExceeded: the search would take too many steps.
         """
         question, target = self.question, TargetNode(node)
         question.check_cancelled()
@@ -139,21 +147,21 @@ class Allocator:
         ]
 
     def pools(self, node: Object) -> list[Pool]:
-        """What the node sees of its pools, in the order in which they are searched.
+        """The pools that the node can reach, in the order in which they are searched.
 
         Raises:
-            AllocationError: a node selector is none.
+            AllocationError: a node selector is invalid.
         """
         return self._gatherer.gather(TargetNode(node))
 
     def node_shape(self, node: Object) -> Hashable:
-        """What of the node decides whether the claims fit: they fit all nodes of one shape, or none of them.
+        """A key of what decides whether the claims fit a node: they fit all nodes of a shape, or none.
 
-        Allocations on such nodes differ in names and in what is only copied into them. Nodes that share devices with
-        others have one shape only if they share the very same.
+        Allocations on such nodes differ only in names and in copied fields. Nodes that share devices with other nodes
+        have the same shape only if they share the same devices.
 
         Raises:
-            AllocationError: a node selector is none.
+            AllocationError: a node selector is invalid.
         """
         target = TargetNode(node)
         self.question.check_cancelled()

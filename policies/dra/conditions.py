@@ -12,7 +12,7 @@ from policies.work import count_work
 if TYPE_CHECKING:
     from policies.dra.cel import Expression
 
-__all__ = ["Condition", "condition", "reads_of"]
+__all__ = ["Condition", "device_reads", "read_condition"]
 
 _COMPARISONS = {"_==_": "==", "_!=_": "!=", "_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
 _MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -20,30 +20,30 @@ _METHODS = {"isGreaterThan": ">", "isLessThan": "<"}
 _TEXTUAL = frozenset({"startsWith", "endsWith", "contains", "matches"})
 _VALUES = frozenset({"quantity", "semver"})
 _MOST_BYTES = 2 << 20
-"""Of all conjuncts that are kept with what was read from them."""
+"""Of all conjuncts in the cache, with what was read from them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a conjunct asks of one part of a device."""
+    """What a conjunct requires of one part of a device."""
 
     read: Read
     operator: str
     """`==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `has`, `true`, `false`, or a function of texts such as `startsWith`."""
-    asked: tuple[str | int | float | bool, ...] = ()
-    """The value asked for, or those of a list."""
+    values: tuple[str | int | float | bool, ...] = ()
+    """The required value, or those of a list."""
     value_kind: str = ""
-    """`quantity` or `semver` where that is compared; empty for plain values."""
+    """`quantity` or `semver` if such values are compared; empty for plain values."""
 
 
 def _weight(text: str, found: Condition | None) -> int:
-    return 500 + 2 * len(text) + (0 if found is None else 100 * len(found.asked))
+    return 500 + 2 * len(text) + (0 if found is None else 100 * len(found.values))
 
 
 @remember(_MOST_BYTES, _weight)
-def condition(text: str) -> Condition | None:
-    """What a conjunct asks, if it has one of the common forms."""
-    root = _parsed(text)
+def read_condition(text: str) -> Condition | None:
+    """What a conjunct requires; None if it has none of the common forms."""
+    root = _parse_or_none(text)
     return None if root is None else _condition(root)
 
 
@@ -52,9 +52,9 @@ def _weight_of_reads(text: str, found: tuple[Read, ...]) -> int:
 
 
 @remember(_MOST_BYTES, _weight_of_reads)
-def reads_of(text: str) -> tuple[Read, ...]:
+def device_reads(text: str) -> tuple[Read, ...]:
     """The parts of a device that an expression names, each once, in the order of the text."""
-    root = _parsed(text)
+    root = _parse_or_none(text)
     found: dict[Read, None] = {}
     pending = [] if root is None else [root]
     while pending:
@@ -71,7 +71,7 @@ def reads_of(text: str) -> tuple[Read, ...]:
     return tuple(found)
 
 
-def _parsed(text: str) -> Expression | None:
+def _parse_or_none(text: str) -> Expression | None:
     count_work(10 * len(text))
     try:
         return parse(text)
@@ -103,7 +103,7 @@ def _condition(node: Expression) -> Condition | None:
 
 
 def _membership(operand: Expression, elements: tuple[Expression, ...]) -> Condition | None:
-    read, values = _read(_unspelled(operand)), [_plain(element) for element in elements]
+    read, values = _read(_without_spelling(operand)), [_constant(element) for element in elements]
     if read is None or not values or any(value is None for value in values):
         return None
     return Condition(read, "in", tuple(value for value in values if value is not None))
@@ -114,17 +114,17 @@ def _comparison(left: Expression, operator: str, right: Expression) -> Condition
     if isinstance(left, Call) and left.function == "compareTo" and left.target is not None:
         if not isinstance(right, Literal) or right.value != 0 or len(left.arguments) != 1:
             return None
-        return _valued(left.target, operator, left.arguments[0])
-    read, value = _read(_unspelled(left)), _plain(right)
+        return _typed_comparison(left.target, operator, left.arguments[0])
+    read, value = _read(_without_spelling(left)), _constant(right)
     if read is not None and value is not None:
         return Condition(read, operator, (value,))
-    return _valued(left, operator, right)
+    return _typed_comparison(left, operator, right)
 
 
-def _unspelled(node: Expression) -> Expression:
-    """What is compared in another spelling: labels have dashes where names have blanks.
+def _without_spelling(node: Expression) -> Expression:
+    """The operand of a change of spelling: labels have dashes where names have blanks.
 
-    No other replacement is one of spelling: what it compares may be the name of another product.
+    Any other replacement may compare with the name of another product.
     """
     match node:
         case Call(function="lowerAscii", target=target) if target is not None:
@@ -139,14 +139,14 @@ def _unspelled(node: Expression) -> Expression:
 
 def _method(function: str, target: Expression, argument: Expression) -> Condition | None:
     if function in _METHODS:
-        return _valued(target, _METHODS[function], argument)
-    read, value = _read(target), _plain(argument)
+        return _typed_comparison(target, _METHODS[function], argument)
+    read, value = _read(target), _constant(argument)
     if function in _TEXTUAL and read is not None and isinstance(value, str):
         return Condition(read, function, (value,))
     return None
 
 
-def _valued(operand: Expression, operator: str, value: Expression) -> Condition | None:
+def _typed_comparison(operand: Expression, operator: str, value: Expression) -> Condition | None:
     read = _read(operand)
     match value:
         case Call(function=kind, target=None, arguments=(Literal(value=str(text)),)) if kind in _VALUES:
@@ -155,15 +155,15 @@ def _valued(operand: Expression, operator: str, value: Expression) -> Condition 
             return None
 
 
-def _plain(node: Expression) -> str | int | float | bool | None:
-    """A constant's value; of unsigned numbers and negative ones too."""
+def _constant(node: Expression) -> str | int | float | bool | None:
+    """The value of a constant; None for an unsigned number and for anything else."""
     if isinstance(node, Literal) and isinstance(node.value, str | int | float) and not isinstance(node.value, UInt):
         return node.value
     return None
 
 
 def _read(node: Expression) -> Read | None:
-    """The part of a device that an expression is, if it is one."""
+    """The part of a device that an expression reads; None if it is something else."""
     match node:
         case Select(operand=Identifier(name="device"), field=("driver" | "allowMultipleAllocations") as kind):
             return Read(kind)
@@ -177,7 +177,7 @@ def _read(node: Expression) -> Read | None:
 
 
 def _domain(node: Expression) -> tuple[str, str] | None:
-    """The kind of map and the domain, if the node is `device.attributes["domain"]` or the same of capacity."""
+    """The map and the domain of `device.attributes["domain"]` or `device.capacity["domain"]`; else None."""
     match node:
         case Call(
             function="_[_]",

@@ -1,12 +1,12 @@
-"""Pod groups: the claims that the pods of a PodGroup share instead of having one each (KEP-5729)."""
+"""PodGroups: the claims that the pods of a PodGroup share instead of having one each (KEP-5729)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from policies.kubernetes.objects import Object, controller_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import lookup, mappings_at
 
 if TYPE_CHECKING:
     from policies.view import ClusterView
@@ -20,38 +20,40 @@ _REFERENCES = ("resourceClaimName", "resourceClaimTemplateName")
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """A PodGroup, and which claims its pods share."""
+    """A PodGroup, with the claims that its pods share."""
 
     name: str
     uid: str
-    """In a file without a uid, the kind and the name."""
+    """The kind and the name if the object has no uid, as in a file."""
     namespace: str
     document: Object
 
     def shares(self, entry: Object) -> bool:
-        """Whether an entry of a pod's `spec.resourceClaims` is a claim of the group: its name and references are equal.
+        """Whether an entry of a pod's `spec.resourceClaims` is a claim of the group.
+
+        The name and the references must be equal.
 
         Source: k8s.io/dynamic-resource-allocation resourceclaim BindTo, 1.36.
         """
         return any(
             each.get("name") == entry.get("name") and all(each.get(field) == entry.get(field) for field in _REFERENCES)
-            for each in _items(self.document, ("spec", "resourceClaims"))
+            for each in mappings_at(self.document, ("spec", "resourceClaims"))
         )
 
     def claim_name(self, entry: str) -> str:
-        """The name of the claim that was made for an entry of this name; empty where the status does not say it yet.
+        """The name of the claim made for an entry; empty until the status names it.
 
         Only the resource claim controller may write that status.
         """
-        for each in _items(self.document, ("status", "resourceClaimStatuses")):
+        for each in mappings_at(self.document, ("status", "resourceClaimStatuses")):
             if each.get("name") == entry and isinstance(each.get("resourceClaimName"), str):
                 return str(each["resourceClaimName"])
         return ""
 
     def claim(self, entry: Object, view: ClusterView) -> Object | None:
-        """The claim that was made from the template of an entry; None where the view does not show it.
+        """The claim made from the template of an entry; None if the view does not show it.
 
-        A claim of that name that the group does not control is another one.
+        A claim of that name that the group does not control is a different claim.
         """
         name = self.claim_name(str(entry.get("name")))
         found = view.get("ResourceClaim", name, self.namespace) if name else None
@@ -62,10 +64,10 @@ class PodGroup:
 
 
 def pod_group(pod: Object, namespace: str, view: ClusterView) -> PodGroup | None:
-    """The PodGroup that a pod belongs to; None where it has none, or the view does not show it.
+    """The PodGroup that a pod belongs to; None if it has none or the view does not show it.
 
-    Only an API server with the feature gate GenericWorkload stores what a pod names, and only one with
-    DRAWorkloadResourceClaims the claims of a PodGroup.
+    An API server stores the name of the group only with the feature gate GenericWorkload, and the claims of a PodGroup
+    only with DRAWorkloadResourceClaims.
     """
     name = pod_group_name(pod)
     found = view.get(KIND, name, namespace) if name else None
@@ -76,17 +78,12 @@ def pod_group(pod: Object, namespace: str, view: ClusterView) -> PodGroup | None
 
 
 def pod_group_name(pod: Object) -> str:
-    """The name of the PodGroup that a pod belongs to; empty where it has none."""
+    """The name of the PodGroup that a pod belongs to; empty if it has none."""
     name = lookup(pod, ("spec", "schedulingGroup", "podGroupName"))
     return name if isinstance(name, str) else ""
 
 
 def is_pod_group(reference: Object) -> bool:
-    """Whether an object, or an ownerReference, is a PodGroup of Kubernetes, in any version. Other projects have theirs."""
+    """Whether an object or ownerReference is Kubernetes' PodGroup; other projects have kinds of that name."""
     group = str(reference.get("apiVersion", "")).partition("/")[0]
     return (group, reference.get("kind")) == (_API_GROUP, KIND)
-
-
-def _items(document: Object, path: tuple[str, ...]) -> list[dict[str, Any]]:
-    found = lookup(document, path)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

@@ -1,8 +1,8 @@
-"""ResourceClaimTemplates: written by us, named by their content.
+"""The ResourceClaimTemplates that conversion creates, named by their content.
 
-The canonical form behind a name is the template's `spec` as JSON with sorted keys, no white space and no escapes but
-those JSON demands, in UTF-8. The name is `gpu-` and the first 16 hexadecimal digits of its SHA-256. Everything that the
-API server would default is written out, so that what is stored equals what was hashed.
+A name is `gpu-` and the first 16 hexadecimal digits of the SHA-256 of the template's `spec` as JSON in UTF-8, with sorted
+keys, without white space, and only with the escapes that JSON requires. Every default of the API server is written out,
+so that the stored spec equals the hashed one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from policies.nvidia.predicates import TRUE, AllOf, Predicate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DeviceRequest", "as_written", "claim_template", "content_name", "is_our_name", "selectors"]
+__all__ = ["ExactRequest", "cel_expressions", "claim_template", "content_name", "is_our_name", "without_nulls"]
 
 _MOST_SELECTORS = 32
 
@@ -28,40 +28,40 @@ _OUR_NAME = re.compile(r"gpu-[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRequest:
-    """One request of a claim: so many devices of a class that meet a predicate."""
+class ExactRequest:
+    """One exact request of a claim: a number of devices of a class that meet a predicate."""
 
     name: str
     device_class: str
     count: int
     predicate: Predicate = TRUE
     shares: int = 0
-    """How many shares of each device are asked for, where the driver shares devices (`shares`, ConsumableShares)."""
+    """Requested shares of each device, if the driver shares devices (`shares`, ConsumableShares)."""
 
     def manifest(self) -> dict[str, Any]:
-        """The request in its wire form."""
+        """The request as JSON."""
         exactly: dict[str, Any] = {
             "deviceClassName": self.device_class,
             "allocationMode": "ExactCount",
             "count": self.count,
         }
-        if expressions := selectors(self.predicate):
+        if expressions := cel_expressions(self.predicate):
             exactly["selectors"] = [{"cel": {"expression": expression}} for expression in expressions]
         if self.shares:
             exactly["capacity"] = {"requests": {"shares": str(self.shares)}}
         return {"name": self.name, "exactly": exactly}
 
 
-def selectors(predicate: Predicate) -> list[str]:
-    """The CEL expressions of a request: one for each part of a conjunction, because they are read one by one."""
+def cel_expressions(predicate: Predicate) -> list[str]:
+    """The CEL expressions of a predicate: one for each part of a conjunction, which is easier to read."""
     if predicate == TRUE:
         return []
     parts = predicate.parts if isinstance(predicate, AllOf) else (predicate,)
     return [part.cel() for part in parts] if len(parts) <= _MOST_SELECTORS else [predicate.cel()]
 
 
-def claim_template(namespace: str, requests: Sequence[DeviceRequest]) -> Template:
-    """The template with these requests, under the name that its content gives it."""
+def claim_template(namespace: str, requests: Sequence[ExactRequest]) -> Template:
+    """The template with these requests, named by its content."""
     spec = {
         "metadata": {"labels": {MANAGED: "true"}},
         "spec": {"devices": {"requests": [request.manifest() for request in requests]}},
@@ -70,18 +70,18 @@ def claim_template(namespace: str, requests: Sequence[DeviceRequest]) -> Templat
 
 
 def content_name(spec: Any) -> str:
-    """The name that a template's `spec` gives it."""
+    """The name of a template with this `spec`."""
     canonical = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     return f"gpu-{hashlib.sha256(canonical).hexdigest()[:16]}"
 
 
-def as_written(value: Any) -> Any:
-    """A stored value as it was written: clients in Go write fields that are not set as null."""
+def without_nulls(value: Any) -> Any:
+    """A value without null fields, which clients in Go write for fields that are not set."""
     if isinstance(value, dict):
-        return {key: as_written(item) for key, item in value.items() if item is not None}
-    return [as_written(item) for item in value] if isinstance(value, list) else value
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def is_our_name(name: object) -> bool:
-    """Whether a template of this name could be ours."""
+    """Whether a name has the form of our templates' names."""
     return isinstance(name, str) and _OUR_NAME.fullmatch(name) is not None

@@ -12,7 +12,7 @@ from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.pools import PoolState
 from policies.dra.allocation.rejections import Reason as Check
 from policies.dra.allocation.rejections import Rejection
-from policies.dra.lacks import failing_conjunct, lack
+from policies.dra.failed_conditions import describe_failure, failing_conjunct
 from policies.phrases import format_list, format_ranges, inflect, shorten
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.question import Question
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel import Conjunct, Read
-    from policies.dra.lacks import Lack
+    from policies.dra.failed_conditions import FailedCondition
     from policies.dra.resource_claims import Claim, Subrequest
 
 __all__ = ["OF_CAPACITY", "DeviceRejection", "Tallies", "Tally", "value_of"]
@@ -128,7 +128,7 @@ class Tallies:
         """Args: the allocator's question, and who holds which device."""
         self._question = question
         self._holders = holders
-        self._lacks: dict[tuple[str, int], tuple[Lack, Conjunct | None]] = {}
+        self._lacks: dict[tuple[str, int], tuple[FailedCondition, Conjunct | None]] = {}
 
     def of(self, claim: Claim, subrequest: Subrequest, pools: Iterable[Pool], node: TargetNode) -> Tally:
         """Ask every device that can be allocated from the node."""
@@ -182,13 +182,13 @@ class Tallies:
         capacity = (rejection.name, rejection.asked, rejection.left) if reason in OF_CAPACITY else ("", 0, 0)
         return DeviceRejection(reason, text, gist, capacity=capacity)
 
-    def _lack(self, selector: str, device: AllocatableDevice) -> tuple[Lack, Conjunct | None]:
+    def _lack(self, selector: str, device: AllocatableDevice) -> tuple[FailedCondition, Conjunct | None]:
         checks = self._question.checks
         key = (selector, checks.shapes.of(device))
         if key not in self._lacks:
             failing = failing_conjunct(selector, lambda text: checks.matches(text, device))
             text = selector if failing is None else failing.text
-            self._lacks[key] = lack(text, lambda read: value_of(device, read)), failing
+            self._lacks[key] = describe_failure(text, lambda read: value_of(device, read)), failing
         return self._lacks[key]
 
 

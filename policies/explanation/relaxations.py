@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from policies.dra.allocation.amounts import Amount
 from policies.dra.allocation.rejections import Reason as Check
 from policies.dra.cel import CelRuntimeError, Semver, split_conjuncts, without_conjunct
-from policies.dra.conditions import condition
+from policies.dra.conditions import read_condition
 from policies.explanation.changes import with_capacity, with_count, with_selector, with_toleration, without_constraint
 from policies.explanation.device_reasons import constraint_words
 from policies.explanation.rejected_devices import OF_CAPACITY, value_of
@@ -187,23 +187,27 @@ def _selector_changes(number: int, claim: NamedClaim, found: Tally, failing: _Fa
 
 def _bounds(failing: Conjunct, devices: Iterable[AllocatableDevice]) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     """The condition with values that devices have in the place of its bound, the nearest first; in words; and its loss."""
-    asked = condition(failing.text)
-    if asked is None or asked.operator not in (">=", "<="):
+    condition = read_condition(failing.text)
+    if condition is None or condition.operator not in (">=", "<="):
         return
-    bound = str(asked.asked[0])
-    has = {value for device in devices if (value := value_of(device, asked.read)) is not None}
-    ordered = sorted(has, key=lambda value: _rank(value, asked), reverse=asked.operator == ">=")
+    bound = str(condition.values[0])
+    has = {value for device in devices if (value := value_of(device, condition.read)) is not None}
+    ordered = sorted(has, key=lambda value: _rank(value, condition), reverse=condition.operator == ">=")
     for value in ordered[:_MOST_BOUNDS]:
-        text = _replace_bound(failing.text, bound, value, quoted=bool(asked.value_kind))
+        text = _replace_bound(failing.text, bound, value, quoted=bool(condition.value_kind))
         if text is not None:
-            of = f"{value} of {asked.read.name}" if asked.read.part == "capacity" else f"{asked.read.name} {value}"
-            loss = tuple(-step if asked.operator == ">=" else step for step in _rank(value, asked))
+            of = (
+                f"{value} of {condition.read.name}"
+                if condition.read.part == "capacity"
+                else f"{condition.read.name} {value}"
+            )
+            loss = tuple(-step if condition.operator == ">=" else step for step in _rank(value, condition))
             yield text, f"accept {shorten(of)} instead of {bound}", loss
 
 
-def _rank(value: str, asked: Condition) -> tuple[int, ...]:
+def _rank(value: str, condition: Condition) -> tuple[int, ...]:
     """Values in the order in which CEL compares them."""
-    if asked.value_kind != "semver":
+    if condition.value_kind != "semver":
         return (billionths(value),)
     try:
         version = Semver.read(value)

@@ -15,7 +15,7 @@ from policies.dra.claims.cluster.missing_attributes import domains, removed_attr
 from policies.dra.claims.cluster.missing_reads import missing_reads
 from policies.dra.claims.cluster.wording import path_of, text_place
 from policies.dra.claims.subject import Subject
-from policies.dra.conditions import reads_of
+from policies.dra.conditions import device_reads
 from policies.dra.resource_claims import Claim
 from policies.explanation.question import Obstacle, ObstacleKind
 from policies.explanation.rejected_devices import value_of
@@ -130,7 +130,7 @@ def _remedy(found: _Culprit, error: str, checks: Checks, facts: Facts) -> str:
         return "change the selector so that it is true or false for every device of the class"
     texts = (each.text for each in split_conjuncts(found.selector))
     failing = next((text for text in texts if checks.matches(text, found.device) is None), found.selector)
-    reads = (each for each in reads_of(failing) if each.name == missing[1])
+    reads = (each for each in device_reads(failing) if each.name == missing[1])
     read = next((each for each in reads if value_of(found.device, each) is None), None)
     if read is None or read.domain is None:
         return f"check that {missing[1]} is there before it is read"

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.conversion.sweep import mark, next_step, references, used_by_pods
-from policies.dra.templates import DeviceRequest, claim_template
+from policies.dra.templates import ExactRequest, claim_template
 from policies.metadata_keys import UNUSED_SINCE
 
 NOW = datetime(2027, 1, 1, 12, tzinfo=UTC)
 GRACE = timedelta(hours=1)
-TEMPLATE = claim_template("team-a", [DeviceRequest("main", "gpu.nvidia.com", 1)])
+TEMPLATE = claim_template("team-a", [ExactRequest("main", "gpu.nvidia.com", 1)])
 
 
 def template(since=None, **metadata):

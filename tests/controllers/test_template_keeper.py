@@ -6,14 +6,14 @@ from collections import Counter
 import pytest
 
 from policies.decision import Template
-from policies.dra.templates import DeviceRequest, claim_template
+from policies.dra.templates import ExactRequest, claim_template
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.manifests import ManifestsView
 from webhook.server import template_keeper
 from webhook.server.deadlines import Deadline
 from webhook.server.template_keeper import RefusedTemplate, TemplateKeeper
 
-TEMPLATE = claim_template("team-a", [DeviceRequest("main", "gpu.nvidia.com", 1)])
+TEMPLATE = claim_template("team-a", [ExactRequest("main", "gpu.nvidia.com", 1)])
 COLLECTION = "/apis/resource.k8s.io/v1/namespaces/team-a/resourceclaimtemplates"
 PATH = f"{COLLECTION}/{TEMPLATE.name}"
 KEY = ("team-a", TEMPLATE.name)
@@ -108,7 +108,7 @@ async def test_template_that_a_cache_does_not_show_in_time_is_asked_for(api, kee
 
 async def test_memory_is_bounded(api, keeper, deadline, monkeypatch):
     monkeypatch.setattr(template_keeper, "_MOST_REMEMBERED", 2)
-    templates = [claim_template("team-a", [DeviceRequest("main", "gpu.nvidia.com", count)]) for count in (1, 2, 3)]
+    templates = [claim_template("team-a", [ExactRequest("main", "gpu.nvidia.com", count)]) for count in (1, 2, 3)]
     await keeper.ensure(templates, deadline)
     assert list(keeper._remembered) == [("team-a", template.name) for template in templates[1:]]
 

@@ -7,7 +7,7 @@ import hashlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.dra.templates import DeviceRequest, claim_template
+from policies.dra.templates import ExactRequest, claim_template
 from policies.kubernetes.nodes import REQUIRED
 from policies.nvidia.predicates import TextIn
 from policies.request import Request
@@ -40,26 +40,26 @@ def name_of(canonical):
 
 
 def test_name_is_the_hash_of_the_canonical_spec():
-    template = claim_template("team-a", [DeviceRequest("train", "gpu.nvidia.com", 1)])
+    template = claim_template("team-a", [ExactRequest("train", "gpu.nvidia.com", 1)])
     assert template.name == name_of(ONE_GPU) == "gpu-c6e64bdbb49dc79c"
 
 
 def test_name_covers_selectors_and_shares_in_utf_8():
     product = TextIn("productName", ("Größe",), "dashed")
     requests = [
-        DeviceRequest("a", "gpu.nvidia.com", 2, product, shares=4),
-        DeviceRequest("b", "mig.nvidia.com", 1),
+        ExactRequest("a", "gpu.nvidia.com", 2, product, shares=4),
+        ExactRequest("b", "mig.nvidia.com", 1),
     ]
     assert claim_template("team-a", requests).name == name_of(TWO_KINDS) == "gpu-f488bfda5505784b"
 
 
 def test_name_does_not_depend_on_the_namespace():
-    request = DeviceRequest("train", "gpu.nvidia.com", 1)
+    request = ExactRequest("train", "gpu.nvidia.com", 1)
     assert claim_template("team-a", [request]).name == claim_template("team-b", [request]).name
 
 
 def test_name_depends_on_the_order_of_requests():
-    one, two = DeviceRequest("a", "gpu.nvidia.com", 1), DeviceRequest("b", "gpu.nvidia.com", 1)
+    one, two = ExactRequest("a", "gpu.nvidia.com", 1), ExactRequest("b", "gpu.nvidia.com", 1)
     assert claim_template("team-a", [one, two]).name != claim_template("team-a", [two, one]).name
 
 

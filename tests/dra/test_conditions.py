@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.dra.conditions import condition
+from policies.dra.conditions import read_condition
 
 NAME = 'device.attributes["gpu.nvidia.com"].productName'
 
@@ -12,10 +12,10 @@ NAME = 'device.attributes["gpu.nvidia.com"].productName'
     [f'{NAME} == "T4"', f'{NAME}.replace(" ", "-") == "T4"', f'{NAME}.lowerAscii() == "T4"', f'"T4" == {NAME}'],
 )
 def test_another_spelling_of_a_name_is_a_condition_on_the_name(text):
-    found = condition(text)
-    assert (found.operator, found.asked) == ("==", ("T4",))
+    found = read_condition(text)
+    assert (found.operator, found.values) == ("==", ("T4",))
 
 
 @pytest.mark.parametrize("operator", ['== "Tesla T4"', 'in ["Tesla T4"]'])
 def test_another_replacement_may_compare_the_name_of_another_product(operator):
-    assert condition(f'{NAME}.replace("NVIDIA H200", "Tesla T4") {operator}') is None
+    assert read_condition(f'{NAME}.replace("NVIDIA H200", "Tesla T4") {operator}') is None

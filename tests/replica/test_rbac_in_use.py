@@ -15,7 +15,7 @@ from aiohttp import web
 from certs.rotation import RotationPolicy
 from policies.conversion.sweep import mark
 from policies.decision import Template
-from policies.dra.templates import as_written, content_name
+from policies.dra.templates import content_name, without_nulls
 from policies.metadata_keys import UNUSED_SINCE
 from policies.quota.charges import OWN
 from policies.quota.ledger.open_charges import OpenCharge
@@ -99,7 +99,7 @@ def another(template, driver, **annotations):
     spec = copy.deepcopy(template["spec"])
     spec["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [{"cel": {"expression": f"'{driver}' != ''"}}]
     metadata = {"namespace": template["metadata"]["namespace"], "labels": template["metadata"]["labels"]}
-    metadata |= {"name": content_name(as_written(spec)), "annotations": annotations}
+    metadata |= {"name": content_name(without_nulls(spec)), "annotations": annotations}
     return {"apiVersion": template["apiVersion"], "kind": template["kind"], "metadata": metadata, "spec": spec}
 
 

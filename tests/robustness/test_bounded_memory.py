@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, selectors, split_conjuncts
-from policies.dra.conditions import condition, reads_of
+from policies.dra.conditions import device_reads, read_condition
 from policies.dra.device_groups import DeviceGroup
 from policies.dra.possible_types import possible_types
 from policies.dra.published_devices import PublishedDevices, SliceDevices
@@ -33,7 +33,7 @@ SHAPES = {
 
 @pytest.fixture(autouse=True)
 def _empty_caches():
-    for each in (selectors._cached_selector, split_conjuncts, condition, reads_of, possible_types):
+    for each in (selectors._cached_selector, split_conjuncts, read_condition, device_reads, possible_types):
         each.cache.clear()
     selectors._VERDICTS.clear()
 
@@ -74,11 +74,11 @@ def test_conjuncts_and_conditions_are_bounded_in_bytes():
     for number in range(1000, 1050):
         text = "&&".join([f"a{number}"] * 1500)
         split_conjuncts(text)
-        reads_of("||".join(f"{A}.a{number}x{index}" for index in range(40)))
-        condition(f"{A}.a == " + "x" * 9000 + str(number))
+        device_reads("||".join(f"{A}.a{number}x{index}" for index in range(40)))
+        read_condition(f"{A}.a == " + "x" * 9000 + str(number))
         assert split_conjuncts.cache.weight <= split_conjuncts.cache.most <= 8 << 20
-        assert reads_of.cache.weight <= reads_of.cache.most <= 4 << 20
-        assert condition.cache.weight <= condition.cache.most <= 4 << 20
+        assert device_reads.cache.weight <= device_reads.cache.most <= 4 << 20
+        assert read_condition.cache.weight <= read_condition.cache.most <= 4 << 20
 
 
 def test_types_are_bounded_in_bytes():

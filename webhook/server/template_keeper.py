@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.sweep import is_marked, unmark
-from policies.dra.templates import as_written
+from policies.dra.templates import without_nulls
 from policies.kubernetes.paths import lookup
 from policies.metadata_keys import DRA_LABEL
 from policies.view import UNKNOWN
@@ -142,7 +142,7 @@ class TemplateKeeper:
                 if key in foreign or self._knows(template):
                     continue
                 stored = await self._brought(template)
-                if as_written(stored.get("spec")) == template.spec:
+                if without_nulls(stored.get("spec")) == template.spec:
                     self._remember(key)
                 else:
                     foreign[key] = stored
@@ -270,7 +270,7 @@ class TemplateKeeper:
         """The template that exists; if it is ours and was to be swept, it stays now."""
         path = _RESOURCE.path(template.namespace, template.name)
         stored: Object = await self._client.get(path, timeout=_CALL_SECONDS)
-        if as_written(stored.get("spec")) != template.spec:
+        if without_nulls(stored.get("spec")) != template.spec:
             self._count("foreign")
         elif is_marked(stored):
             body = {"metadata": {"annotations": unmark()}}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel import Read, split_conjuncts
 from policies.dra.claims.effort import MOST_TEXT, size_of
-from policies.dra.conditions import condition
+from policies.dra.conditions import read_condition
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.product_globs import folded
@@ -69,12 +69,12 @@ def necessary(types: frozenset[str], texts: Sequence[str]) -> Necessary:
 def _equalities(text: str) -> Iterator[tuple[Read, frozenset[str]]]:
     """The attributes that a selector compares with texts, and those of which they must be one."""
     for conjunct in split_conjuncts(text):
-        asked = condition(conjunct.text)
-        if asked is None or asked.operator not in ("==", "in") or asked.value_kind:
+        condition = read_condition(conjunct.text)
+        if condition is None or condition.operator not in ("==", "in") or condition.value_kind:
             continue
-        values = frozenset(value for value in asked.asked if isinstance(value, str))
-        if len(values) == len(set(asked.asked)) <= _MOST_NAMED:
-            yield asked.read, values
+        values = frozenset(value for value in condition.values if isinstance(value, str))
+        if len(values) == len(set(condition.values)) <= _MOST_NAMED:
+            yield condition.read, values
 
 
 def _common(sets: list[frozenset[str]]) -> frozenset[str] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.dra.cel import CelCompileError, split_conjuncts
 from policies.dra.claims.cluster.wording import devices
 from policies.dra.device_groups import shown_value
-from policies.dra.lacks import lack
+from policies.dra.failed_conditions import describe_failure
 from policies.phrases import inflect
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _failing(
 
 def _told(selector: Selector, groups: Sequence[DeviceGroup]) -> str:
     count = _count(groups)
-    has = lack(selector.text, lambda read: _values(read, groups)).text
+    has = describe_failure(selector.text, lambda read: _values(read, groups)).text
     subject, verb = ("it", "fails") if count == 1 else ("they", "fail")
     return f"{devices(count)} {verb} only one condition: {subject} {inflect(has, count)}"
 
