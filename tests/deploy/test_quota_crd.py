@@ -14,7 +14,7 @@ from policies.quota.limits.quota import API_VERSION, NAME, QuotaError, parse_quo
 from policies.quota.limits.spec import MOST_GLOBS, MOST_LIMITS, UNITS
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.crds import definition_problems, schema_problems
-from webhook.sandbox.decoding import pruned
+from webhook.sandbox.decoding import prune
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +213,7 @@ def test_schema_knows_every_field(schema):
     spec = SPECS["every list"] | {"mode": "Warn", "unknownProducts": "Deny"}
     for unit in UNITS:
         quota = document(spec | {"limits": [{**spec["limits"][0], unit: 1}]})
-        assert pruned(schema, quota) == (quota, [])
+        assert prune(schema, quota) == (quota, [])
 
 
 def test_status_takes_what_the_ledger_writes(schema):
@@ -237,7 +237,7 @@ def test_status_takes_what_the_ledger_writes(schema):
         written = {**quota, "status": after.status(parsed, 3)}
         assert len(written["status"]["charges"]) == 3
         assert schema_problems(schema, written) == []
-        assert pruned(schema, written) == (written, [])
+        assert prune(schema, written) == (written, [])
 
 
 @pytest.mark.parametrize(("field", "longest"), [("uid", 128), ("name", 253), ("piece", 63)])

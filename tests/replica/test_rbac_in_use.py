@@ -107,7 +107,7 @@ def another(template, driver, **annotations):
 async def authorizer(sandbox, installation):
     """A cluster in which everything is installed that we know of, and RBAC holds."""
     for resource in {*RESOURCES.values(), *WORKLOAD_RESOURCES.values()}:
-        if sandbox._cluster.kinds.called(resource.kind, resource.api_version) is None:
+        if sandbox._cluster.kinds.find(resource.kind, resource.api_version) is None:
             sandbox.create(definition(resource))
     binding = yaml.safe_load((DEPLOY / "components" / "gpu-operator" / "role-binding.yaml").read_text())
     assert binding["metadata"]["namespace"] == OPERATOR

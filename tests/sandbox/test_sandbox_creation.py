@@ -97,15 +97,15 @@ async def test_object_without_name_is_422(api):
         ({"metadata": []}, 'ConfigMap in version "v1" cannot be handled as a ConfigMap: metadata is no JSON object'),
         (
             {"metadata": {"labels": {"a": 1}}},
-            'ConfigMap in version "v1" cannot be handled as a ConfigMap: metadata.labels is no map of texts',
+            'ConfigMap in version "v1" cannot be handled as a ConfigMap: metadata.labels must be a map of strings',
         ),
         (
             {"metadata": {"name": 1}},
-            'ConfigMap in version "v1" cannot be handled as a ConfigMap: metadata.name is no text',
+            'ConfigMap in version "v1" cannot be handled as a ConfigMap: metadata.name must be a string',
         ),
         (
             {"metadata": {"ownerReferences": [1]}},
-            'ConfigMap in version "v1" cannot be handled as a ConfigMap: metadata.ownerReferences is no list of objects',
+            'ConfigMap in version "v1" cannot be handled as a ConfigMap: metadata.ownerReferences must be a list of objects',
         ),
     ],
 )

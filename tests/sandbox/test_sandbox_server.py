@@ -113,7 +113,7 @@ BUILT_IN = [
 
 @pytest.mark.parametrize("kind", BUILT_IN)
 async def test_built_in_kinds_are_served(sandbox, kind):
-    assert sandbox._cluster.kinds.called(kind).resource == RESOURCES[kind]
+    assert sandbox._cluster.kinds.find(kind).resource == RESOURCES[kind]
 
 
 async def test_requests_are_recorded(api, sandbox, config_map):

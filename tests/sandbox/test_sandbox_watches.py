@@ -145,7 +145,7 @@ async def test_history_keeps_only_its_latest_changes(config_map):
     sandbox = Sandbox(history=10)
     for number in range(40):
         sandbox.create(config_map(f"c-{number}"))
-    history = sandbox._cluster.store.collection(sandbox._cluster.kinds.called("ConfigMap")).history
+    history = sandbox._cluster.store.collection(sandbox._cluster.kinds.find("ConfigMap")).history
     assert len(history.after(30)) == 14
     with pytest.raises(TooOldError):
         history.after(4)

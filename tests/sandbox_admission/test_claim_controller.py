@@ -41,7 +41,7 @@ def cluster():
 
 
 def store(cluster, document):
-    return seed(cluster, cluster.kinds.called(document["kind"]), document)
+    return seed(cluster, cluster.kinds.find(document["kind"]), document)
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ async def test_a_claim_that_the_pod_was_not_told_of_is_not_made_twice(cluster, p
     pod = pod_with_claims()
     await until(told)
     known = told()
-    cluster.commit(cluster.kinds.called("Pod"), {**pod, "status": {"phase": "Pending"}})
+    cluster.commit(cluster.kinds.find("Pod"), {**pod, "status": {"phase": "Pending"}})
     await until(told)
     assert told() == known
 
@@ -178,7 +178,7 @@ async def test_claims_go_with_their_pod(cluster, pod_with_claims, template, unti
     template()
     pod_with_claims()
     await until(told)
-    kind = cluster.kinds.called("Pod")
+    kind = cluster.kinds.find("Pod")
     cluster.remove(kind, cluster.store.get(kind, "team-a", "p"))
     await until(lambda: not cluster.objects("ResourceClaim"))
 

@@ -1,4 +1,4 @@
-"""A write on its way into the sandbox, in the words in which admission is asked about it."""
+"""Attempts: writes as admission sees them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks, as `userInfo` of an AdmissionReview says it."""
+    """The user of a request, as in `userInfo` of an AdmissionReview."""
 
     name: str
     groups: tuple[str, ...]
@@ -33,9 +33,9 @@ class Attempt:
     resource: Resource
     subresource: str
     namespace: str
-    """Empty for what is cluster-scoped; for a Namespace its own name, as the API server says it."""
+    """Empty for cluster-scoped objects; the own name of a Namespace, as in the API server."""
     name: str
-    """Empty before a generated name is made, and for each object of a collection that is deleted."""
+    """Empty before a name is generated, and for each object of a deleted collection."""
     object: Object | None
     """None for a DELETE."""
     old_object: Object | None
@@ -47,7 +47,7 @@ class Attempt:
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error of the program
-    """A request that the server answers with a `Status`, of whatever part of it."""
+    """A request that is answered with a `Status`."""
 
     def __init__(self, status: dict[str, Any]) -> None:
         super().__init__(status.get("message", ""))
@@ -56,10 +56,7 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error of the program
 
 
 class Objects(Protocol):
-    """What is stored, to read: webhook configurations, namespaces, and what else admission looks at.
-
-    Nobody changes what is returned.
-    """
+    """Read access to the stored objects, for admission; callers must not change them."""
 
     def objects(self, kind: str, namespace: str = "") -> list[Object]:
         """The objects of a kind by name, of one namespace or of all; none for a kind that is not served."""
@@ -69,18 +66,18 @@ class Objects(Protocol):
 
 
 class Admission(Protocol):
-    """What stands between a request and the store."""
+    """Admission of writes."""
 
     async def mutate(self, attempt: Attempt, warn: Callable[[str], None]) -> Object | None:
-        """The object as mutated and defaulted again; what the attempt holds is not changed in place.
+        """The mutated object with defaults; does not change the object of the attempt.
 
         Raises:
-            Refused: the attempt is not let through.
+            Refused: The attempt is refused.
         """
 
     async def validate(self, attempt: Attempt, warn: Callable[[str], None]) -> None:
-        """Look at what is about to be stored, with its final name and uid.
+        """Validate the object that will be stored, with its final name and UID.
 
         Raises:
-            Refused: the attempt is not let through.
+            Refused: The attempt is refused.
         """

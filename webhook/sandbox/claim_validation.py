@@ -1,17 +1,16 @@
-"""What a ResourceClaim, a ResourceClaimTemplate and a DeviceClass must be like: requests and selectors.
+"""Validation of ResourceClaims, ResourceClaimTemplates and DeviceClasses: requests and selectors.
 
 Source: kubernetes/pkg/apis/resource/validation; the words as seen on Kubernetes 1.36.2.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from policies.dra.cel import CelCompileError, compile_selector
 from policies.kubernetes.names import is_dns_label, is_dns_subdomain
-from policies.kubernetes.paths import lookup
-from webhook.sandbox.statuses import NO_LABEL, NO_SUBDOMAIN, Cause
+from policies.kubernetes.paths import items_at, lookup
+from webhook.sandbox.statuses import NO_LABEL, NO_SUBDOMAIN, Cause, quote, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,17 +27,17 @@ _MODES = ("All", "ExactCount")
 
 
 def claim_problems(document: Object) -> list[Cause]:
-    """What is wrong with a document of one of these kinds; nothing with one of another kind."""
+    """Problems of a document of one of these kinds; none for other kinds."""
     kind = document.get("kind")
     if kind == "DeviceClass":
         return list(_selector_problems(lookup(document, ("spec", "selectors")), "spec.selectors"))
     if kind not in _SPECS:
         return []
     path = (*_SPECS[kind], "devices", "requests")
-    return list(_list_problems(lookup(document, path), ".".join(path)))
+    return list(_list_problems(items_at(document, path), ".".join(path)))
 
 
-def _list_problems(requests: Any, path: str) -> Iterator[Cause]:
+def _list_problems(requests: list[Any], path: str) -> Iterator[Cause]:
     found = _objects(requests)
     if len(found) > _MOST:
         yield Cause(path, "TooMany", f"{len(found)}: must have at most {_MOST} items")
@@ -55,7 +54,7 @@ def _repetitions(named: list[Object], path: str) -> Iterator[Cause]:
     names = [item.get("name") for item in named]
     for index, name in enumerate(names):
         if name in names[:index]:
-            yield Cause(f"{path}[{index}]", "Duplicate", _quoted(name))
+            yield Cause(f"{path}[{index}]", "Duplicate", quote(name))
 
 
 def _request_problems(request: Object, path: str) -> Iterator[Cause]:
@@ -76,7 +75,7 @@ def _request_problems(request: Object, path: str) -> Iterator[Cause]:
 def _name_problems(named: Object, path: str) -> Iterator[Cause]:
     name = named.get("name") or ""
     if not is_dns_label(name):
-        yield Cause(f"{path}.name", "Invalid", f"{_quoted(name)}: {NO_LABEL}")
+        yield Cause(f"{path}.name", "Invalid", f"{quote(name)}: {NO_LABEL}")
 
 
 def _device_problems(request: Object, path: str) -> Iterator[Cause]:
@@ -85,12 +84,11 @@ def _device_problems(request: Object, path: str) -> Iterator[Cause]:
     if not device_class:
         yield Cause(f"{path}.deviceClassName", "Required", "")
     elif not is_dns_subdomain(device_class):
-        yield Cause(f"{path}.deviceClassName", "Invalid", f"{_quoted(device_class)}: {NO_SUBDOMAIN}")
+        yield Cause(f"{path}.deviceClassName", "Invalid", f"{quote(device_class)}: {NO_SUBDOMAIN}")
     yield from _selector_problems(request.get("selectors"), f"{path}.selectors")
     mode, count = request.get("allocationMode"), request.get("count") or 0
     if mode not in _MODES:
-        supported = ", ".join(map(_quoted, _MODES))
-        yield Cause(f"{path}.allocationMode", "NotSupported", f"{_quoted(mode)}: supported values: {supported}")
+        yield unsupported(f"{path}.allocationMode", mode, _MODES)
     elif mode == "All" and count:
         yield Cause(f"{path}.count", "Invalid", f"{count}: must not be specified when allocationMode is 'All'")
     elif mode == "ExactCount" and count <= 0:
@@ -111,8 +109,4 @@ def _selector_problems(selectors: Any, path: str) -> Iterator[Cause]:
         try:
             compile_selector(text)
         except CelCompileError as error:
-            yield Cause(f"{path}[{index}].cel.expression", "Invalid", f"{_quoted(text)}: {error}")
-
-
-def _quoted(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+            yield Cause(f"{path}[{index}].cel.expression", "Invalid", f"{quote(text)}: {error}")

@@ -1,6 +1,6 @@
-"""A stub of the resourceclaim controller: it makes the claims of pods and PodGroups, and tells them the names of these.
+"""The resourceclaim controller: creates the claims of pods and PodGroups, and writes their names into the status.
 
-Allocation, reservation and the end of claims belong to the scheduler, the kubelet and the garbage collector.
+Allocation, reservation and deletion of claims belong to the scheduler, the kubelet and the garbage collector.
 Source: k8s.io/kubernetes pkg/controller/resourceclaim/controller.go; what a real 1.36.2 was seen to do.
 """
 
@@ -36,11 +36,11 @@ CONTROLLER = User(
     "system:serviceaccount:kube-system:resource-claim-controller",
     ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
 )
-"""In whose name claims are made: webhooks tell them by it."""
+"""The user that creates claims, by which webhooks recognize them."""
 
 _POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 _LONGEST_BASE = 57
-"""Of what names are generated from; with five random characters they stay below the 63 of a label."""
+"""Of the prefix of generated names; with five random characters they stay below the 63 of a label."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.005, 1000.0
 """Seconds between two tries, doubled each time, as client-go's work queue does."""
 
@@ -48,26 +48,26 @@ Key = tuple[str, str, str]
 """Kind, namespace and name of a pod or a PodGroup."""
 
 
-class _Problem(Exception):  # noqa: N818 - the words of an event
-    """A claim that could not be made."""
+class _Problem(Exception):  # noqa: N818 - the message of an event
+    """A claim could not be created."""
 
 
 class ClaimController:
-    """Makes claims as pods and PodGroups come and templates appear."""
+    """Creates claims for new pods and PodGroups, and when missing templates appear."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """Args: where pods, templates and claims are, and admission that the claims pass like everybody's."""
+        """The claims pass the admission of the cluster."""
         self._cluster = cluster
         self._pods = _kind(cluster, "Pod")
         self._groups = _kind(cluster, POD_GROUP) if cluster.feature_gates >= CLAIMS_OF_GROUPS else None
         self._templates = _kind(cluster, "ResourceClaimTemplate")
         self._seen = -1
         self._due: dict[Key, float] = {}
-        """When a pod or a group is looked at again, by the loop's clock."""
+        """When a pod or a group is processed again, by the loop's clock."""
         self._failures: dict[Key, int] = {}
 
     async def run(self) -> None:
-        """Go on until cancelled."""
+        """Run until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             self._take_changes(loop.time())
@@ -78,9 +78,9 @@ class ClaimController:
             await self._wait(loop.time())
 
     def _take_changes(self, now: float) -> None:
-        """Look at all that changed, at the pods of every group that did, and at all that failed where a template did."""
-        changed = [("Pod", *name) for name in self._changed(self._pods)]
-        if self._groups is not None and (groups := self._changed(self._groups)):
+        """Queue changed objects, the pods of changed groups, and failed objects of namespaces with new templates."""
+        changed = [("Pod", *name) for name in self._changed_names(self._pods)]
+        if self._groups is not None and (groups := self._changed_names(self._groups)):
             changed += [(POD_GROUP, *name) for name in groups]
             changed += [
                 ("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
@@ -90,13 +90,13 @@ class ClaimController:
         for key in changed:
             if key not in self._failures:
                 self._due[key] = now
-        namespaces = {namespace for namespace, _ in self._changed(self._templates)}
+        namespaces = {namespace for namespace, _ in self._changed_names(self._templates)}
         for key in self._failures:
             if key[1] in namespaces:
                 self._due[key] = now
         self._seen = self._cluster.store.version
 
-    def _changed(self, kind: Kind) -> list[tuple[str, str]]:
+    def _changed_names(self, kind: Kind) -> list[tuple[str, str]]:
         collection = self._cluster.store.collection(kind)
         try:
             changes = collection.history.after(self._seen) if self._seen >= 0 else None
@@ -105,13 +105,13 @@ class ClaimController:
         return list(collection.names) if changes is None else [change.entry.name for change in changes]
 
     async def _wait(self, now: float) -> None:
-        """Until something changes or a try is due."""
+        """Wait until something changes or a retry is due."""
         pause = min(self._due.values(), default=now + _LONGEST_WAIT) - now
         if pause <= 0:
             return
         kinds = [kind for kind in (self._pods, self._groups, self._templates) if kind is not None]
         histories = (self._cluster.store.collection(kind).history for kind in kinds)
-        waits = [asyncio.ensure_future(history.changed()) for history in histories]
+        waits = [asyncio.ensure_future(history.wait_for_change()) for history in histories]
         try:
             await asyncio.sleep(0)  # from here on the waits see every change
             if self._cluster.store.version == self._seen:
@@ -121,7 +121,7 @@ class ClaimController:
                 wait.cancel()
 
     async def _look_at(self, key: Key) -> None:
-        """Make what a pod or a group lacks; where that fails, say so in an event and try again later."""
+        """Create the missing claims of a pod or a group; after a failure, write an event and retry later."""
         kind, namespace, name = key
         owner = self._cluster.get(kind, name, namespace)
         try:
@@ -132,7 +132,7 @@ class ClaimController:
             wait = min(_FIRST_WAIT * 2 ** min(failures - 1, 32), _LONGEST_WAIT)
             self._due[key] = asyncio.get_running_loop().time() + wait
             if owner is not None and isinstance(error, _Problem):
-                await self._tell(owner, str(error))
+                await self._write_event(owner, str(error))
         else:
             self._failures.pop(key, None)
         await collect(self._cluster)
@@ -146,12 +146,12 @@ class ClaimController:
             if not template or entry["name"] in known:
                 continue
             if group is not None and group.shares(entry):
-                found = self._existing(group.document, entry["name"])
+                found = self._find_claim(group.document, entry["name"])
             else:
                 found = await self._claim(owner, entry["name"], template)
             names |= {entry["name"]: found} if found else {}
         if names != known:
-            await self._tell_names(owner, names)
+            await self._write_names(owner, names)
 
     def _group(self, owner: Object) -> PodGroup | None:
         """The PodGroup of a pod.
@@ -167,8 +167,8 @@ class ClaimController:
         return None if document is None else PodGroup(name, document["metadata"]["uid"], namespace, document)
 
     async def _claim(self, owner: Object, entry: str, template_name: str) -> str:
-        """The name of the claim of a pod or a group, which is made if there is none."""
-        if found := self._existing(owner, entry):
+        """The name of the claim of a pod or a group, which is created if it is missing."""
+        if found := self._find_claim(owner, entry):
             return found
         where = f"{owner['kind']}ResourceClaim {entry}"
         namespace = owner["metadata"]["namespace"]
@@ -185,15 +185,15 @@ class ClaimController:
             raise _Problem(f"{where}: create ResourceClaim : {refusal}") from None
         return str(claim["metadata"]["name"])
 
-    def _existing(self, owner: Object, entry: str) -> str:
-        """A claim that was made before, when the owner could not be told."""
+    def _find_claim(self, owner: Object, entry: str) -> str:
+        """A claim that exists although the owner's status does not name it; empty without one."""
         for place in self._cluster.store.dependents(owner["metadata"]["uid"]):
             claim = self._cluster.get("ResourceClaim", place.name[1], place.name[0])
             if lookup(claim, ("metadata", "annotations", _POD_CLAIM)) == entry:
                 return place.name[1]
         return ""
 
-    async def _tell_names(self, owner: Object, names: dict[str, str]) -> None:
+    async def _write_names(self, owner: Object, names: dict[str, str]) -> None:
         metadata = owner["metadata"]
         statuses = [{"name": name, "resourceClaimName": claim} for name, claim in names.items()]
 
@@ -203,8 +203,8 @@ class ClaimController:
         target = Target(_kind(self._cluster, owner["kind"]), metadata["namespace"], metadata["name"], "status")
         await update(self._cluster, _call("Update"), target, change)
 
-    async def _tell(self, owner: Object, message: str) -> None:
-        """An event; the same words about the same object are told once."""
+    async def _write_event(self, owner: Object, message: str) -> None:
+        """Write an event, once for the same message and object."""
         metadata = owner["metadata"]
         digest = hashlib.sha256(f"{metadata['uid']} {message}".encode()).hexdigest()[:16]
         name = f"{metadata['name']}.{digest}"
@@ -230,23 +230,19 @@ class ClaimController:
             "count": 1,
             "type": "Warning",
         }
-        with suppress(Refused):  # events are told where they can be: not in a namespace that ends, for one
+        with suppress(Refused):  # events are best effort: a terminating namespace refuses them
             await create(self._cluster, _call("Create"), _kind(self._cluster, "Event"), metadata["namespace"], event)
 
 
 def _kind(cluster: Cluster, name: str) -> Kind:
-    kind = cluster.kinds.called(name)
+    kind = cluster.kinds.find(name)
     if kind is None:
         raise LookupError(f"the sandbox serves no {name}")
     return kind
 
 
 def _call(verb: str) -> Call:
-    return Call(CONTROLLER, {"kind": f"{verb}Options", "apiVersion": "meta.k8s.io/v1"}, _unheard)
-
-
-def _unheard(_warning: str) -> None:
-    """Nobody reads the warnings of a controller."""
+    return Call(CONTROLLER, {"kind": f"{verb}Options", "apiVersion": "meta.k8s.io/v1"})
 
 
 def _needs_claims(owner: Object) -> bool:
@@ -258,13 +254,13 @@ def _needs_claims(owner: Object) -> bool:
 
 
 def _statuses(owner: Object) -> dict[str, str]:
-    """The claims that a pod or a group was told of, by the names that it has for them."""
+    """The claims in the status of a pod or a group, by the names in its spec."""
     statuses: list[dict[str, Any]] = lookup(owner, ("status", "resourceClaimStatuses")) or []
     return {status["name"]: status.get("resourceClaimName") or "" for status in statuses}
 
 
 def _from_template(owner: Object, entry: str, template: Object) -> Object:
-    """The claim, with labels and annotations of the template."""
+    """The claim, with the labels and annotations of the template."""
     metadata, of_template = owner["metadata"], lookup(template, ("spec", "metadata")) or {}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -289,7 +285,7 @@ def _from_template(owner: Object, entry: str, template: Object) -> Object:
 
 
 def generate_name(owner: str, entry: str) -> str:
-    """What the names of an owner's claims begin with; both parts are cut alike where they are too long together."""
+    """The prefix of the names of an owner's claims; if it is too long, both parts are shortened."""
     whole = f"{owner}-{entry}-"
     if len(whole) <= _LONGEST_BASE:
         return whole

@@ -6,8 +6,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from policies.kubernetes.paths import lookup
 from webhook.cluster.clockwork import rfc3339
-from webhook.sandbox.crds import CRD, established
+from webhook.sandbox.attempt import Attempt
+from webhook.sandbox.crds import CRD, with_served_status
+from webhook.sandbox.statuses import not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +18,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from policies.kubernetes.objects import Object
-    from webhook.sandbox.attempt import Admission, Attempt, User
+    from webhook.cluster.resources import Resource
+    from webhook.sandbox.attempt import Admission, Operation, User
     from webhook.sandbox.kinds import Kind, Kinds
     from webhook.sandbox.store import Place, Store
     from webhook.sandbox.stored_entries import Entry
@@ -23,26 +27,47 @@ if TYPE_CHECKING:
 __all__ = ["Adopt", "Call", "Chore", "Clear", "Cluster", "EndNamespace", "Orphan", "Unguarded"]
 
 
+def _ignore_warning(_warning: str) -> None:
+    """Controllers do not show warnings."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """In whose name a write happens, and how."""
+    """The user, the options and the warnings of a write."""
 
     user: User
     options: Object
     """The options of the write, with `kind` and `apiVersion`."""
-    warn: Callable[[str], None]
+    warn: Callable[[str], None] = _ignore_warning
     dry_run: bool = False
+
+    def attempt(
+        self,
+        operation: Operation,
+        resource: Resource,
+        place: tuple[str, str],
+        new: Object | None,
+        old: Object | None,
+        subresource: str = "",
+    ) -> Attempt:
+        """The attempt to write an object at a namespace and name."""
+        namespace, name = place
+        if resource.kind == "Namespace" and not namespace:
+            namespace = lookup(new or old, ("metadata", "name")) or name
+        return Attempt(
+            operation, resource, subresource, namespace, name, new, old, self.user, self.dry_run, self.options
+        )
 
 
 class Unguarded:
-    """Admission that lets everything through as it is."""
+    """Admission that accepts every write unchanged."""
 
     async def mutate(self, attempt: Attempt, warn: Callable[[str], None]) -> Object | None:
         """The object of the attempt."""
         return attempt.object
 
     async def validate(self, attempt: Attempt, warn: Callable[[str], None]) -> None:
-        """Let it through."""
+        """Accept it."""
 
 
 @dataclass(slots=True)
@@ -54,40 +79,51 @@ class Cluster:
     clock: Callable[[], datetime]
     random: Random
     feature_gates: frozenset[str] = frozenset()
-    """Those that are on."""
+    """The enabled feature gates."""
     admission: Admission = field(default_factory=Unguarded)
     chores: deque[Chore] = field(default_factory=deque)
-    """What the writes so far left to do."""
+    """Pending work of controllers, from the writes so far."""
 
     def objects(self, kind: str, namespace: str = "") -> list[Object]:
-        """The objects of a kind by namespace and name, of one namespace or of all; none for a kind not served."""
-        served = self.kinds.called(kind)
+        """The objects of a kind in one namespace or all, sorted; none for a kind that is not served."""
+        served = self.kinds.find(kind)
         if served is None:
             return []
         return [entry.decode(served) for entry in self.store.collection(served).list(namespace)]
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | None:
         """One object, if it exists."""
-        served = self.kinds.called(kind)
+        served = self.kinds.find(kind)
         entry = None if served is None else self.store.get(served, namespace, name)
         return None if entry is None or served is None else entry.decode(served)
 
+    def existing(self, kind: Kind, namespace: str, name: str) -> Entry:
+        """The entry of an object.
+
+        Raises:
+            Refused: It does not exist.
+        """
+        entry = self.store.get(kind, namespace, name)
+        if entry is None:
+            raise not_found(kind.resource, name)
+        return entry
+
     def now(self) -> str:
-        """The time as objects write it."""
+        """The current time in the format of Kubernetes objects."""
         return rfc3339(self.clock())
 
     def commit(self, kind: Kind, document: Object) -> Object:
-        """Store an object; a definition of custom resources is served from here on."""
+        """Store an object; the kind of a CustomResourceDefinition is served from now on."""
         if kind.resource.kind != CRD:
             return self.store.put(kind, document)
-        written = self.store.put(kind, established(document, self.now()))
+        written = self.store.put(kind, with_served_status(document, self.now()))
         self.kinds.define(written)
         return written
 
     def remove(self, kind: Kind, entry: Entry) -> Object:
-        """Take an object out of the store; returns it under the version of its end.
+        """Remove an object from the store; returns it with the version of its deletion.
 
-        With a definition go all custom resources of its kind, whatever finalizers they have.
+        Removing a CustomResourceDefinition removes all its custom resources, even with finalizers.
         """
         removed = self.store.remove(kind, *entry.name).decode(kind)
         self.chores.append(Clear(entry.uid, entry.name[0]))
@@ -102,30 +138,30 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """An object came that names owners; without any, it goes."""
+    """A new object has owner references; delete it if none of the owners exists."""
 
     place: Place
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """The object of this uid is to go without what it owns."""
+    """The object of this UID is deleted without its dependents."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """The object of this uid is gone; what it owned goes too."""
+    """The object of this UID is deleted; delete its dependents."""
 
     uid: str
     namespace: str
-    """Where it was: its namespace may have waited for it to be gone."""
+    """Its namespace, whose deletion may wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndNamespace:
-    """A namespace is to go with everything in it."""
+    """A namespace is deleted with everything in it."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""Custom resource definitions: what makes one complete, and what its schema says about objects."""
+"""Validation of CustomResourceDefinitions, and of custom resources by their schema."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import orjson
 
 from policies.kubernetes.paths import FieldPath, lookup
 from webhook.sandbox.rules import has_rules, rule_definition_problems, rule_problems
-from webhook.sandbox.statuses import Cause
+from webhook.sandbox.statuses import Cause, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["CRD", "definition_problems", "established", "schema_problems"]
+__all__ = ["CRD", "definition_problems", "schema_problems", "with_served_status"]
 
 CRD = "CustomResourceDefinition"
 
 
 def definition_problems(definition: Object) -> list[Cause]:
-    """What is missing in a CustomResourceDefinition, of what the sandbox needs to serve it."""
+    """Problems of a CustomResourceDefinition that the sandbox could not serve."""
     causes = [
         Cause(f"spec.{'.'.join(path)}", "Required", "")
         for path in (("group",), ("scope",), ("names", "plural"), ("names", "kind"))
@@ -42,8 +42,7 @@ def definition_problems(definition: Object) -> list[Cause]:
         shown = f'"{name}": must be spec.names.plural+"."+spec.group'
         causes.append(Cause("metadata.name", "Invalid", shown))
     if definition["spec"]["scope"] not in ("Cluster", "Namespaced"):
-        shown = f'"{definition["spec"]["scope"]}": supported values: "Cluster", "Namespaced"'
-        causes.append(Cause("spec.scope", "NotSupported", shown))
+        causes.append(unsupported("spec.scope", definition["spec"]["scope"], ("Cluster", "Namespaced")))
     for version in versions:
         schema = lookup(version, ("schema", "openAPIV3Schema"))
         if isinstance(schema, dict):
@@ -51,8 +50,8 @@ def definition_problems(definition: Object) -> list[Cause]:
     return causes
 
 
-def established(definition: Object, now: str) -> Object:
-    """The definition with the status of one that is served; its names are never in conflict here."""
+def with_served_status(definition: Object, now: str) -> Object:
+    """The definition with the status of a served one; names never conflict in the sandbox."""
     names = definition["spec"]["names"]
     kind = names["kind"]
     names = {"singular": kind.lower(), "listKind": f"{kind}List", **names}
@@ -77,10 +76,10 @@ def established(definition: Object, now: str) -> Object:
 
 
 def schema_problems(schema: Object | None, document: Object, old: Object | None = None) -> list[Cause]:
-    """Where an object does not meet the schema of its definition.
+    """Violations of the schema by an object.
 
-    Types, `required`, `enum`, `pattern`, bounds, lengths, keys of lists and CEL rules are looked at; `anyOf` and its
-    like, `format` and `multipleOf` are not.
+    Checks types, `required`, `enum`, `pattern`, bounds, lengths, keys of lists and CEL rules; not `anyOf` and the like,
+    `format` and `multipleOf`.
 
     Source of the words: kube-openapi pkg/validation/validate, as seen on Kubernetes 1.36.2.
     """
@@ -110,8 +109,8 @@ def _problems(schema: Object, value: Any, path: FieldPath) -> Iterator[Cause]:
         yield problem
         return
     if (choices := schema.get("enum")) and value not in choices:
-        shown = ", ".join(_shown(choice) for choice in choices)
-        yield Cause(str(path), "NotSupported", f"{_shown(value)}: supported values: {shown}")
+        supported = ", ".join(_json(choice) for choice in choices)
+        yield Cause(str(path), "NotSupported", f"{_json(value)}: supported values: {supported}")
     yield from _limit_problems(schema, value, path)
     if isinstance(value, list) and len(value) > schema.get("maxItems", len(value)):
         yield Cause(str(path), "TooMany", f"{len(value)}: must have at most {schema['maxItems']} items")
@@ -124,19 +123,19 @@ def _problems(schema: Object, value: Any, path: FieldPath) -> Iterator[Cause]:
 
 
 def _limit_problems(schema: Object, value: Any, path: FieldPath) -> Iterator[Cause]:
-    """The first limit that is broken: of a text, no more is told than that."""
+    """The first violated limit; the API server reports only one."""
     if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
         yield Cause(str(path), "TooLong", f"may not be more than {schema['maxLength']} bytes")
         return
     for keyword, (broken, words) in _LIMITS.items():
         if keyword in schema and broken(value, schema[keyword]):
             shown = len(value) if isinstance(value, list) else value
-            yield Cause(str(path), "Invalid", f"{_shown(shown)}: {path} in body should {words.format(schema[keyword])}")
+            yield Cause(str(path), "Invalid", f"{_json(shown)}: {path} in body should {words.format(schema[keyword])}")
             return
 
 
 def _repetitions(schema: Object, items: list[Any], path: FieldPath) -> Iterator[Cause]:
-    """Items that are there twice in a list that is a set, or a map by keys of its items."""
+    """Duplicate items of a list that is a set, or a map by keys of its items."""
     form, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
     seen = []
     for index, item in enumerate(items):
@@ -147,7 +146,7 @@ def _repetitions(schema: Object, items: list[Any], path: FieldPath) -> Iterator[
         else:
             continue
         if identity in seen:
-            yield Cause(str(path / index), "Duplicate", _shown(identity))
+            yield Cause(str(path / index), "Duplicate", _json(identity))
         seen.append(identity)
 
 
@@ -196,5 +195,5 @@ _LIMITS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
 }
 
 
-def _shown(value: Any) -> str:
+def _json(value: Any) -> str:
     return orjson.dumps(value).decode()

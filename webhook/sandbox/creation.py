@@ -1,21 +1,21 @@
-"""Creating objects: decoded, defaulted, mutated, named, validated, stored - in this order, as the API server does it."""
+"""Creates objects: decodes, defaults, mutates, names, validates and stores them, as the API server does."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from webhook.sandbox import strategies
-from webhook.sandbox.attempt import Attempt
 from webhook.sandbox.cluster import Adopt
-from webhook.sandbox.decoding import decoded, decoded_quietly
+from webhook.sandbox.decoding import decode, decode_mutated
 from webhook.sandbox.defaults import with_defaults
 from webhook.sandbox.kinds import CLAIMS_OF_GROUPS, GROUPS
-from webhook.sandbox.metadata import check_shape, identified, placed, wiped
+from webhook.sandbox.metadata import check_shape, with_identity, with_namespace, without_server_fields
 from webhook.sandbox.statuses import already_exists, failure, forbidden, not_found
 from webhook.sandbox.store import Place
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
+    from webhook.sandbox.attempt import Attempt
     from webhook.sandbox.cluster import Call, Cluster
     from webhook.sandbox.kinds import Kind
 
@@ -24,32 +24,31 @@ __all__ = ["create", "seed"]
 _NAMES_TRIED = 8
 _OWN = ("uid", "creationTimestamp", "deletionTimestamp")
 _GATED_FIELDS = {"Pod": (GROUPS, "schedulingGroup"), "PodGroup": (CLAIMS_OF_GROUPS, "resourceClaims")}
-"""By kind, which gates must be on for which field of the spec."""
+"""By kind: feature gates, and the field of the spec that needs them."""
 
 
 async def create(cluster: Cluster, call: Call, kind: Kind, namespace: str, document: Any) -> Object:
     """Create an object; returns it as stored.
 
     Args:
-        cluster: Where.
-        call: In whose name.
-        kind: What.
-        namespace: Of the path; empty for what is in none.
-        document: As it was sent.
+        cluster: The cluster.
+        call: The user and the options.
+        kind: The kind of the object.
+        namespace: The namespace of the path; empty for cluster-scoped objects.
+        document: The object as it was sent.
 
     Raises:
-        Refused: it is not created.
+        Refused: The object is not created.
     """
-    asked = wiped(placed(kind, decoded(kind, check_shape(kind, document), call), namespace))
-    if asked["metadata"].pop("resourceVersion", "") not in ("", "0"):
+    sent = without_server_fields(with_namespace(decode(kind, check_shape(kind, document), call), namespace))
+    if sent["metadata"].pop("resourceVersion", "") not in ("", "0"):
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
     if kind.resource.namespaced:
-        _check_namespace(cluster, kind, namespace, asked["metadata"].get("name", ""))
-    attempt = _attempt(call, kind, namespace, with_defaults(kind.resource, asked))
+        _check_namespace(cluster, kind, namespace, sent["metadata"].get("name", ""))
+    attempt = _attempt(call, kind, namespace, with_defaults(kind.resource, sent))
     mutated = await cluster.admission.mutate(attempt, call.warn)
-    decided = decoded_quietly(kind, check_shape(kind, mutated))
-    enabled = _without_disabled(kind, wiped(placed(kind, decided, namespace)), cluster.feature_gates)
-    ready = strategies.created(kind, enabled)
+    decoded = without_server_fields(with_namespace(decode_mutated(kind, check_shape(kind, mutated)), namespace))
+    ready = strategies.prepare_create(kind, _without_disabled(kind, decoded, cluster.feature_gates))
     written = await _store(cluster, call, kind, ready)
     if written["metadata"].get("ownerReferences") and not call.dry_run:
         cluster.chores.append(Adopt(Place(kind.key, (namespace, written["metadata"]["name"]))))
@@ -57,11 +56,11 @@ async def create(cluster: Cluster, call: Call, kind: Kind, namespace: str, docum
 
 
 async def _store(cluster: Cluster, call: Call, kind: Kind, ready: Object) -> Object:
-    """Store an object under its name, or under the first generated one that is free."""
+    """Store an object under its name, or under the first free generated name."""
     generated = not ready["metadata"].get("name")
     for _ in range(_NAMES_TRIED):
         # Defaults once more, as some follow from the name.
-        named = with_defaults(kind.resource, identified(ready, cluster.now(), cluster.random))
+        named = with_defaults(kind.resource, with_identity(ready, cluster.now(), cluster.random))
         strategies.check(kind, named)
         namespace, name = named["metadata"].get("namespace", ""), named["metadata"]["name"]
         await cluster.admission.validate(_attempt(call, kind, namespace, named), call.warn)
@@ -75,13 +74,11 @@ async def _store(cluster: Cluster, call: Call, kind: Kind, ready: Object) -> Obj
 
 
 def _attempt(call: Call, kind: Kind, namespace: str, document: Object) -> Attempt:
-    name = document["metadata"].get("name", "")
-    namespace = name if kind.resource.kind == "Namespace" else namespace
-    return Attempt("CREATE", kind.resource, "", namespace, name, document, None, call.user, call.dry_run, call.options)
+    return call.attempt("CREATE", kind.resource, (namespace, document["metadata"].get("name", "")), document, None)
 
 
 def _check_namespace(cluster: Cluster, kind: Kind, namespace: str, name: str) -> None:
-    """A namespace has to exist, and to be there to stay. Source: the NamespaceLifecycle admission plug-in."""
+    """A namespace must exist and must not be terminating. Source: the NamespaceLifecycle admission plug-in."""
     namespaces = cluster.kinds.at("", "v1", "namespaces")
     found = cluster.get("Namespace", namespace)
     if found is None and namespaces is not None:
@@ -97,17 +94,18 @@ def _check_namespace(cluster: Cluster, kind: Kind, namespace: str, name: str) ->
 
 
 def seed(cluster: Cluster, kind: Kind, document: Object) -> Object:
-    """Store an object as it is, past admission, with its status, and with its uid if it has one.
+    """Store an object without admission, with its status, and with its UID if it has one.
 
     Raises:
-        Refused: it has no shape of an object, is not valid, or there is one of its name.
+        Refused: It is not valid, or an object of this name exists.
     """
     given = with_defaults(kind.resource, check_shape(kind, document))
     namespace = given["metadata"].get("namespace") or "default" if kind.resource.namespaced else ""
-    made = strategies.created(kind, identified(placed(kind, given, namespace), cluster.now(), cluster.random))
+    new = with_identity(with_namespace(given, namespace), cluster.now(), cluster.random)
+    prepared = strategies.prepare_create(kind, new)
     own = {key: given["metadata"][key] for key in _OWN if given["metadata"].get(key)}
     status = {"status": given["status"]} if "status" in given else {}
-    seeded = {**made, "metadata": {**made["metadata"], **own}, **status}
+    seeded = {**prepared, "metadata": {**prepared["metadata"], **own}, **status}
     strategies.check(kind, seeded)
     name = seeded["metadata"]["name"]
     if cluster.store.get(kind, namespace, name) is not None:
@@ -116,7 +114,7 @@ def seed(cluster: Cluster, kind: Kind, document: Object) -> Object:
 
 
 def _without_disabled(kind: Kind, document: Object, feature_gates: frozenset[str]) -> Object:
-    """A new object without the fields of gates that are off, as dropDisabledFields of the API server's strategies does."""
+    """The object without fields of disabled gates, as dropDisabledFields of the API server does."""
     needs, field = _GATED_FIELDS.get(kind.resource.kind, (frozenset(), ""))
     spec = document.get("spec")
     if needs <= feature_gates or not isinstance(spec, dict) or field not in spec:

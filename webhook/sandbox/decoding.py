@@ -1,4 +1,7 @@
-"""Objects as they are read from requests: pruned and defaulted by the schema of their kind."""
+"""Decodes objects of requests: prunes and defaults custom resources by their schema.
+
+Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema; the words as seen on Kubernetes 1.36.2.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ if TYPE_CHECKING:
     from webhook.sandbox.cluster import Call
     from webhook.sandbox.kinds import Kind
 
-__all__ = ["decoded", "decoded_quietly", "filled", "pruned"]
+__all__ = ["decode", "decode_mutated", "prune"]
 
 
-def decoded(kind: Kind, document: Object, call: Call) -> Object:
-    """The object as the schema of its kind has it; what its fields tell of typing errors is told.
+def decode(kind: Kind, document: Object, call: Call) -> Object:
+    """The object by the schema of its kind; warns of unknown fields.
 
     Raises:
-        Refused: it has fields that the schema does not know, and the request wants none.
+        Refused: It has unknown fields, and the request has `fieldValidation: Strict`.
     """
     if kind.schema is None:
         return document
-    known, unknown = pruned(kind.schema, document)
+    known, unknown = prune(kind.schema, document)
     problems = [f'unknown field "{path}"' for path in unknown]
     wanted = call.options.get("fieldValidation", "Warn")
     if problems and wanted == "Strict":
@@ -37,38 +40,35 @@ def decoded(kind: Kind, document: Object, call: Call) -> Object:
     if wanted == "Warn":
         for problem in problems:
             call.warn(problem)
-    filled_in: Object = filled(kind.schema, known)
-    return filled_in
+    decoded: Object = _fill_defaults(kind.schema, known)
+    return decoded
 
 
-def decoded_quietly(kind: Kind, document: Object) -> Object:
-    """The same of what a webhook made of an object, of whose unknown fields nobody is told."""
+def decode_mutated(kind: Kind, document: Object) -> Object:
+    """The object after mutating webhooks, decoded without warnings."""
     if kind.schema is None:
         return document
-    filled_in: Object = filled(kind.schema, pruned(kind.schema, document)[0])
-    return filled_in
+    decoded: Object = _fill_defaults(kind.schema, prune(kind.schema, document)[0])
+    return decoded
 
 
 _ALWAYS = ("apiVersion", "kind", "metadata")
-"""Fields of every object, of which a schema need not speak."""
+"""Fields of every object, which a schema need not contain."""
 _KEEPS_ALL = "x-kubernetes-preserve-unknown-fields"
 
 
-def pruned(schema: Object, document: Object) -> tuple[Object, list[str]]:
-    """The object without the fields that the schema does not know, and where they were, in order."""
+def prune(schema: Object, document: Object) -> tuple[Object, list[str]]:
+    """The object without unknown fields, and the sorted paths of these."""
     unknown: list[str] = []
-    known = _pruned({**schema, "properties": {**(schema.get("properties") or {}), **_opaque()}}, document, "", unknown)
+    always = {name: {_KEEPS_ALL: True} for name in _ALWAYS}
+    known = _prune({**schema, "properties": {**(schema.get("properties") or {}), **always}}, document, "", unknown)
     return known, sorted(unknown)
 
 
-def _opaque() -> Object:
-    return {name: {_KEEPS_ALL: True} for name in _ALWAYS}
-
-
-def _pruned(schema: Object, value: Any, path: str, unknown: list[str]) -> Any:
+def _prune(schema: Object, value: Any, path: str, unknown: list[str]) -> Any:
     if isinstance(value, list):
         items = schema.get("items") or {_KEEPS_ALL: schema.get(_KEEPS_ALL)}
-        return [_pruned(items, item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
+        return [_prune(items, item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
     if isinstance(value, float) and schema.get("type") == "integer" and value.is_integer():
         return int(value)
     if not isinstance(value, dict):
@@ -78,9 +78,9 @@ def _pruned(schema: Object, value: Any, path: str, unknown: list[str]) -> Any:
     for name, item in value.items():
         at = f"{path}.{name}" if path else name
         if name in fields:
-            kept[name] = _pruned(fields[name], item, at, unknown)
+            kept[name] = _prune(fields[name], item, at, unknown)
         elif isinstance(others, dict):
-            kept[name] = _pruned(others, item, at, unknown)
+            kept[name] = _prune(others, item, at, unknown)
         elif others is True or schema.get(_KEEPS_ALL):
             kept[name] = item
         else:
@@ -88,10 +88,10 @@ def _pruned(schema: Object, value: Any, path: str, unknown: list[str]) -> Any:
     return kept
 
 
-def filled(schema: Object, value: Any) -> Any:
-    """The value with the schema's defaults; null counts as left out where it cannot be null."""
+def _fill_defaults(schema: Object, value: Any) -> Any:
+    """The value with the schema's defaults, also for null if it is not nullable."""
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        return [filled(schema["items"], item) for item in value]
+        return [_fill_defaults(schema["items"], item) for item in value]
     if not isinstance(value, dict):
         return value
     fields, others = schema.get("properties") or {}, schema.get("additionalProperties")
@@ -102,5 +102,5 @@ def filled(schema: Object, value: Any) -> Any:
     for name, item in result.items():
         field = fields.get(name) or (others if isinstance(others, dict) else None)
         if field:
-            result[name] = filled(field, item)
+            result[name] = _fill_defaults(field, item)
     return result

@@ -1,13 +1,12 @@
-"""Deleting objects: preconditions, admission, finalizers."""
+"""Deletes objects: preconditions, admission, finalizers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from webhook.sandbox.attempt import Attempt
 from webhook.sandbox.cluster import EndNamespace, Orphan
-from webhook.sandbox.statuses import conflict, forbidden, not_found
+from webhook.sandbox.statuses import conflict, forbidden
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
@@ -23,61 +22,47 @@ _IMMORTAL = frozenset(["default", "kube-system", "kube-public"])
 async def delete(
     cluster: Cluster, call: Call, kind: Kind, name: tuple[str, str], *, in_collection: bool = False
 ) -> tuple[Object, bool]:
-    """Delete an object. Pods go at once, as there is no kubelet that would have to stop them.
+    """Delete an object. Pods are removed at once, because no kubelet has to stop them.
 
     Args:
-        cluster: Where.
-        call: In whose name; its options are DeleteOptions.
-        kind: What.
+        cluster: The cluster.
+        call: The user, and DeleteOptions.
+        kind: The kind of the object.
         name: Namespace and name.
-        in_collection: Whether it is one of many, of which admission is not told the name.
+        in_collection: True for objects of a collection, whose names admission does not get.
 
     Returns:
-        The object as it was last, and whether it is gone: with finalizers, it is only marked.
+        The last state of the object, and whether it is gone; with finalizers, it is only marked.
 
     Raises:
-        Refused: it is not deleted.
+        Refused: The object is not deleted.
     """
     if kind.resource.kind == "Namespace" and name[1] in _IMMORTAL:
         raise forbidden(kind.resource, name[1], "this namespace may not be deleted")
-    old = _found(cluster, kind, name).decode(kind)
+    old = cluster.existing(kind, *name).decode(kind)
     _check_preconditions(kind, old, call.options)
-    attempt = _attempt(call, kind, old, in_collection=in_collection)
+    attempt = call.attempt("DELETE", kind.resource, (name[0], "" if in_collection else name[1]), None, old)
     await cluster.admission.mutate(attempt, call.warn)
     await cluster.admission.validate(attempt, call.warn)
-    # Admission takes its time; somebody may have written since.
-    entry = _found(cluster, kind, name)
+    # The object may have changed during admission.
+    entry = cluster.existing(kind, *name)
     if call.dry_run:
         return old, True
     return _end_or_mark(cluster, kind, entry, call.options)
 
 
-def _found(cluster: Cluster, kind: Kind, name: tuple[str, str]) -> Entry:
-    entry = cluster.store.get(kind, *name)
-    if entry is None:
-        raise not_found(kind.resource, name[1])
-    return entry
-
-
 def _check_preconditions(kind: Kind, old: Object, options: Object) -> None:
-    asked = options.get("preconditions") or {}
+    preconditions = options.get("preconditions") or {}
     for field, called, happened in (
         ("uid", "UID", "The object might have been deleted and then recreated"),
         ("resourceVersion", "ResourceVersion", "The object might have been modified"),
     ):
         found = old["metadata"][field]
-        if asked.get(field, found) != found:
-            why = f"the {called} in the precondition ({asked[field]}) does not match the {called} in record ({found}). {happened}"
+        if (wanted := preconditions.get(field, found)) != found:
+            why = f"the {called} in the precondition ({wanted}) does not match the {called} in record ({found}). {happened}"
             # The API server names the kind here, not the resource as everywhere else.
             named = replace(kind.resource, plural=kind.resource.kind)
             raise conflict(named, old["metadata"]["name"], why)
-
-
-def _attempt(call: Call, kind: Kind, old: Object, *, in_collection: bool) -> Attempt:
-    name = old["metadata"]["name"]
-    namespace = name if kind.resource.kind == "Namespace" else old["metadata"].get("namespace", "")
-    shown = "" if in_collection else name
-    return Attempt("DELETE", kind.resource, "", namespace, shown, None, old, call.user, call.dry_run, call.options)
 
 
 def _end_or_mark(cluster: Cluster, kind: Kind, entry: Entry, options: Object) -> tuple[Object, bool]:
@@ -102,7 +87,7 @@ def _end_or_mark(cluster: Cluster, kind: Kind, entry: Entry, options: Object) ->
 
 
 def end_if_final(cluster: Cluster, kind: Kind, name: tuple[str, str]) -> None:
-    """Take an object away that is marked as deleted and has no finalizer left."""
+    """Remove an object that is marked as deleted and has no finalizers."""
     entry = cluster.store.get(kind, *name)
     if entry is None:
         return

@@ -1,7 +1,7 @@
-"""Garbage collection and the end of namespaces, done before the answer to the write that calls for it.
+"""Garbage collection and the deletion of namespaces, before the answer to the write that causes them.
 
-In a real cluster controllers do this soon after. Here it is done at once, so that a test need not wait; what
-they do passes through admission in their names, as there.
+In a real cluster, controllers do this a little later. Here it happens at once, so that tests need not wait. Deletions
+pass admission in the names of the controllers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _logger = logging.getLogger("gpu_admission.sandbox")
 
 
 async def collect(cluster: Cluster) -> None:
-    """Do what the last writes left to do, and what follows from that."""
+    """Do the pending work of controllers, and what follows from it."""
     while cluster.chores:
         match cluster.chores.popleft():
             case Adopt(place):
@@ -52,21 +52,21 @@ def _look_up(cluster: Cluster, place: Place) -> tuple[Kind, Entry] | None:
 
 
 async def _adopt(cluster: Cluster, place: Place) -> None:
-    """Delete what names only owners that do not exist. Owners of kinds that are not served are believed to exist."""
+    """Delete an object if none of its owners exists; owners of unknown kinds count as existing."""
     found = _look_up(cluster, place)
     if found is None:
         return
     kind, entry = found
     owners = entry.decode(kind)["metadata"]["ownerReferences"]
     if all(
-        cluster.store.place(owner["uid"]) is None and cluster.kinds.called(owner["kind"], owner["apiVersion"])
+        cluster.store.place(owner["uid"]) is None and cluster.kinds.find(owner["kind"], owner["apiVersion"])
         for owner in owners
     ):
         await _delete(cluster, _COLLECTOR, kind, entry)
 
 
 async def _clear(cluster: Cluster, uid: str) -> None:
-    """Delete what had this one owner; from what has others, take the reference away."""
+    """Delete the dependents of an object, or remove its reference if they have other owners."""
     for place in cluster.store.dependents(uid):
         found = _look_up(cluster, place)
         if found is None:
@@ -98,8 +98,8 @@ async def _empty_namespace(cluster: Cluster, name: str) -> None:
 
 
 def _end_namespace(cluster: Cluster, name: str) -> None:
-    """Let a namespace go that is marked as deleted and empty."""
-    kind = cluster.kinds.called("Namespace", "v1")
+    """Remove a namespace that is marked as deleted and empty."""
+    kind = cluster.kinds.find("Namespace", "v1")
     entry = None if kind is None or not name else cluster.store.get(kind, "", name)
     if kind is None or entry is None or cluster.store.in_namespace(name):
         return
@@ -113,11 +113,7 @@ async def _delete(cluster: Cluster, user: User, kind: Kind, entry: Entry) -> Non
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": entry.uid}}
     namespaced = user is _NAMESPACES
     try:
-        await delete(cluster, Call(user, options, _unheard), kind, entry.name, in_collection=namespaced)
+        await delete(cluster, Call(user, options), kind, entry.name, in_collection=namespaced)
     except Refused as refused:
-        # Refused is refused: in a real cluster the controller would try again, and be refused again.
+        # A real controller would retry, and be refused again.
         _logger.warning("%s %s stays: %s", kind.resource.name, "/".join(entry.name).strip("/"), refused)
-
-
-def _unheard(warning: str) -> None:
-    """Controllers do not show warnings."""

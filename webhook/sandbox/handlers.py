@@ -16,7 +16,7 @@ from webhook.sandbox.options import JSON, call_of, delete_options, read_body, wr
 from webhook.sandbox.reading import encode_list, read_list, read_one, selected
 from webhook.sandbox.selectors import parse_selection
 from webhook.sandbox.statuses import method_not_allowed, no_such_path, success
-from webhook.sandbox.subresources import CREATED, create_part
+from webhook.sandbox.subresources import CREATED, create_subresource
 from webhook.sandbox.updates import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, change_of, check_name, update
 from webhook.sandbox.users import answer
 from webhook.sandbox.watching import parse_watch
@@ -115,7 +115,7 @@ class Handlers:
         if target.kind.review:
             return _json(orjson.dumps(answer(target.kind, body, asked.user, self._allows)), 201)
         if target.name:
-            return _json(orjson.dumps(await create_part(self._cluster, call, target, body)), 201)
+            return _json(orjson.dumps(await create_subresource(self._cluster, call, target, body)), 201)
         written = await create(self._cluster, call, target.kind, target.namespace, body)
         return _json(orjson.dumps(written), 201)
 

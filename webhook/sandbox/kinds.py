@@ -1,4 +1,4 @@
-"""The kinds that the sandbox serves: a table of built-in ones, and those of custom resource definitions."""
+"""The kinds that the sandbox serves: built-in ones, and those of CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ class Kind:
 
     resource: Resource
     status: StatusWrites = ""
-    """What a write to `/status` may change: nothing as there is none, only the status, or labels and annotations too."""
+    """What a write to `/status` may change: empty without `/status`, only the status, or labels and annotations too."""
     generation: bool = False
-    """Whether `metadata.generation` counts the changes of what is wanted."""
+    """True if `metadata.generation` counts changes of the spec."""
     unconditional: bool = True
-    """Whether a PUT may leave out `resourceVersion`."""
+    """True if a PUT may omit `resourceVersion`."""
     put_creates: bool = False
-    """Whether a PUT of what is not there creates it."""
+    """True if a PUT creates a missing object."""
     shown_when_deleted: bool = False
-    """Whether a DELETE answers with the object rather than with a Status."""
+    """True if a DELETE returns the object instead of a Status."""
     review: bool = False
-    """Whether creating one is a question, whose answer is not stored."""
+    """True for reviews, which are answered and not stored."""
     custom: bool = False
-    """Whether a CustomResourceDefinition defines it."""
+    """True if a CustomResourceDefinition defines it."""
     fields: tuple[str, ...] = ()
-    """What field selectors may ask for, beside `metadata.name` and `metadata.namespace`."""
+    """Fields for field selectors, beside `metadata.name` and `metadata.namespace`."""
     schema: Object | None = None
     """The OpenAPI schema of a custom resource."""
 
@@ -151,7 +151,7 @@ class Kinds:
     """Every kind that is served at the moment, in each of its versions."""
 
     def __init__(self, feature_gates: frozenset[str] = frozenset()) -> None:
-        """Args: the feature gates that are on."""
+        """Serves built-in kinds, and those of the enabled feature gates."""
         self._served: dict[tuple[str, str, str], Kind] = {}
         gated = {name: facts for name, (needs, facts) in _GATED.items() if needs <= feature_gates}
         for name, facts in {**_BUILT_IN, **gated}.items():
@@ -167,8 +167,8 @@ class Kinds:
         """The kind that a path names."""
         return self._served.get((group, version, plural))
 
-    def called(self, kind: str, api_version: str | None = None) -> Kind | None:
-        """The kind that an object names; of several of one name a built-in one, where no `apiVersion` is said."""
+    def find(self, kind: str, api_version: str | None = None) -> Kind | None:
+        """A kind by name; without `apiVersion`, built-in kinds come first."""
         return next(
             (
                 served
@@ -183,7 +183,7 @@ class Kinds:
         return next((kind for kind in self if kind.key == key), None)
 
     def define(self, definition: Object) -> None:
-        """Serve what a CustomResourceDefinition defines, in place of what it defined before."""
+        """Serve the versions of a CustomResourceDefinition, instead of its old ones."""
         self.forget(definition)
         spec = definition["spec"]
         names = spec["names"]
@@ -210,6 +210,6 @@ class Kinds:
             )
 
     def forget(self, definition: Object) -> None:
-        """Serve it no longer."""
+        """Stop serving the kind of a CustomResourceDefinition."""
         key = definition["spec"]["group"], definition["spec"]["names"]["plural"]
         self._served = {where: kind for where, kind in self._served.items() if not (kind.custom and kind.key == key)}

@@ -1,12 +1,11 @@
-"""`metadata`: what clients may write there, and what the server writes itself."""
+"""Object metadata: fields of clients and fields of the server."""
 
 from __future__ import annotations
 
-import re
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.names import is_label_key, is_label_value
+from policies.kubernetes.names import is_dns_subdomain, is_label_key, is_label_value
 from webhook.sandbox.statuses import NO_SUBDOMAIN, Cause, bad_request
 
 if TYPE_CHECKING:
@@ -15,7 +14,14 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.kinds import Kind
 
-__all__ = ["check_shape", "identified", "metadata_problems", "placed", "update_problems", "wiped"]
+__all__ = [
+    "check_shape",
+    "metadata_problems",
+    "update_problems",
+    "with_identity",
+    "with_namespace",
+    "without_server_fields",
+]
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Of generated names: no vowels, so that no words come out. Source: apimachinery pkg/util/rand."""
@@ -24,7 +30,6 @@ _LONGEST_BASE = 63 - _RANDOM_CHARACTERS
 _LONGEST_NAME = 253
 _LONGEST_LABEL = 63
 
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NO_LABEL_VALUE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and"
     " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
@@ -39,14 +44,14 @@ _NO_LABEL_KEY = (
 _TEXTS = ("name", "namespace", "generateName", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 _WIPED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 _FREE_NAMES = "rbac.authorization.k8s.io"
-"""The group whose objects may have any name that is one step of a path."""
+"""The group whose objects may have any name that is one segment of a path."""
 
 
 def check_shape(kind: Kind, document: Any) -> Object:
-    """The document as an object of the kind, with `metadata` in place.
+    """The document as an object of the kind, with `metadata`.
 
     Raises:
-        Refused: it is none, or its metadata is not made of what metadata is made of.
+        Refused: It is not an object of the kind, or fields of its metadata have wrong types.
     """
     resource = kind.resource
     if not isinstance(document, dict):
@@ -68,36 +73,36 @@ def check_shape(kind: Kind, document: Any) -> Object:
     metadata = {} if metadata is None else metadata
     if wrong := _wrong_shape(metadata):
         raise bad_request(f'{named} in version "{resource.version}" cannot be handled as a {named}: {wrong}')
-    # What is null or empty is as good as not written, and the API server does not keep it.
+    # The API server does not store null and empty fields.
     shown = {key: value for key, value in metadata.items() if value not in (None, {}, []) and key != "managedFields"}
     return {**document, "kind": resource.kind, "apiVersion": version, "metadata": shown}
 
 
 def _wrong_shape(metadata: Any) -> str:
-    """What is not as metadata has it; empty if nothing is."""
+    """The first field of metadata with a wrong type; empty if all are right."""
     if not isinstance(metadata, dict):
         return "metadata is no JSON object"
     for field in _TEXTS:
         if not isinstance(metadata.get(field) or "", str):
-            return f"metadata.{field} is no text"
+            return f"metadata.{field} must be a string"
     for field in ("labels", "annotations"):
         values = metadata.get(field) or {}
         if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
-            return f"metadata.{field} is no map of texts"
+            return f"metadata.{field} must be a map of strings"
     finalizers = metadata.get("finalizers") or []
     if not isinstance(finalizers, list) or not all(isinstance(finalizer, str) for finalizer in finalizers):
-        return "metadata.finalizers is no list of texts"
+        return "metadata.finalizers must be a list of strings"
     owners = metadata.get("ownerReferences") or []
     if not isinstance(owners, list) or not all(isinstance(owner, dict) for owner in owners):
-        return "metadata.ownerReferences is no list of objects"
+        return "metadata.ownerReferences must be a list of objects"
     return ""
 
 
-def placed(kind: Kind, document: Object, namespace: str) -> Object:
+def with_namespace(document: Object, namespace: str) -> Object:
     """The object in the namespace of its path.
 
     Raises:
-        Refused: it says that it is in another one.
+        Refused: It has another namespace.
     """
     metadata = {key: value for key, value in document["metadata"].items() if key != "namespace"}
     if document["metadata"].get("namespace", namespace) not in ("", namespace):
@@ -105,14 +110,14 @@ def placed(kind: Kind, document: Object, namespace: str) -> Object:
     return {**document, "metadata": {**metadata, **({"namespace": namespace} if namespace else {})}}
 
 
-def wiped(document: Object) -> Object:
-    """The object without what only the server writes."""
+def without_server_fields(document: Object) -> Object:
+    """The object without metadata that only the server writes."""
     metadata = {key: value for key, value in document["metadata"].items() if key not in _WIPED}
     return {**document, "metadata": metadata}
 
 
-def identified(document: Object, now: str, random: Random) -> Object:
-    """The new object with a name, if it has only the beginning of one, a uid and the time of its creation."""
+def with_identity(document: Object, now: str, random: Random) -> Object:
+    """The new object with a UID, its time of creation, and a generated name if it needs one."""
     metadata = dict(document["metadata"])
     if not metadata.get("name") and (base := metadata.get("generateName")):
         metadata["name"] = base[:_LONGEST_BASE] + "".join(random.choices(_ALPHABET, k=_RANDOM_CHARACTERS))
@@ -121,7 +126,7 @@ def identified(document: Object, now: str, random: Random) -> Object:
 
 
 def metadata_problems(kind: Kind, document: Object) -> list[Cause]:
-    """What is wrong with the metadata of an object that is about to be stored."""
+    """Problems in the metadata of an object before it is stored."""
     metadata = document["metadata"]
     causes = [*_name_problems(kind, metadata.get("name", ""))]
     for key, value in (metadata.get("labels") or {}).items():
@@ -174,7 +179,7 @@ def _name_problems(kind: Kind, name: str) -> list[Cause]:
         return [Cause("metadata.name", "Invalid", f'"{name}": must be no more than {_LONGEST_NAME} characters')]
     if kind.resource.kind == "Namespace" and "." in name:
         return [Cause("metadata.name", "Invalid", f'"{name}": must not contain dots')]
-    return [] if _SUBDOMAIN.fullmatch(name) else [_bad_name(name)]
+    return [] if is_dns_subdomain(name) else [_bad_name(name)]
 
 
 def _bad_name(name: str) -> Cause:
@@ -182,7 +187,7 @@ def _bad_name(name: str) -> Cause:
 
 
 def update_problems(old: Object, new: Object) -> list[Cause]:
-    """What may not change in metadata: while an object is being deleted, no finalizer is added."""
+    """Forbidden changes of metadata: new finalizers while an object is being deleted."""
     if "deletionTimestamp" not in old["metadata"]:
         return []
     before = old["metadata"].get("finalizers") or ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from webhook.sandbox.selectors import parse_selection
-from webhook.sandbox.statuses import bad_request, expired, not_found, too_large_version
+from webhook.sandbox.statuses import bad_request, gone, not_found, too_large_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from webhook.sandbox.selectors import Selection
     from webhook.sandbox.stored_entries import Entry
 
-__all__ = ["Page", "Pages", "asked_version", "encode_list", "read_list", "read_one", "selected", "whole_number"]
+__all__ = ["Page", "Pages", "encode_list", "read_list", "read_one", "requested_version", "selected", "whole_number"]
 
 
 def read_one(cluster: Cluster, target: Target) -> bytes:
@@ -62,13 +62,13 @@ def selected(cluster: Cluster, kind: Kind, selection: Selection) -> list[Entry]:
 
 
 def _check_version(cluster: Cluster, query: Mapping[str, str]) -> None:
-    version = asked_version(cluster, query)
+    version = requested_version(cluster, query)
     exact = query.get("resourceVersionMatch") == "Exact"
     if exact and version != cluster.store.version:
-        raise expired("The resourceVersion for the provided list is too old.")
+        raise gone("The resourceVersion for the provided list is too old.")
 
 
-def asked_version(cluster: Cluster, query: Mapping[str, str]) -> int:
+def requested_version(cluster: Cluster, query: Mapping[str, str]) -> int:
     """The `resourceVersion` of a query; 0 where none is asked for.
 
     Raises:
@@ -164,7 +164,7 @@ class Pages:
         if not identifier.startswith("list-") or not start.isascii() or not start.isdecimal():
             raise bad_request(f"continue key is not valid: {token[:100]!r} was not given out by this server")
         if identifier not in self._lists:
-            raise expired(_EXPIRED)
+            raise gone(_EXPIRED)
         entries, version = self._lists[identifier]
         return _page(identifier, entries, version, int(start), limit)
 

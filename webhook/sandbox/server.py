@@ -206,7 +206,7 @@ class Sandbox:
         self._pages.forget()
 
     def _kind(self, document: Object) -> Kind:
-        kind = self._cluster.kinds.called(document["kind"], document.get("apiVersion"))
+        kind = self._cluster.kinds.find(document["kind"], document.get("apiVersion"))
         if kind is None:
             raise LookupError(f"the sandbox serves no {document['kind']} of {document.get('apiVersion', 'any group')}")
         return kind

@@ -1,17 +1,18 @@
-"""What an API server answers instead of an object: `Status`, word for word.
+"""The Status objects of an API server, with its own messages.
 
-The texts are those that kubectl shows; they come from k8s.io/apimachinery pkg/api/errors and pkg/util/validation/field.
+Source: k8s.io/apimachinery pkg/api/errors and pkg/util/validation/field.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from webhook.sandbox.attempt import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from webhook.cluster.resources import Resource
 
@@ -23,18 +24,20 @@ __all__ = [
     "already_exists",
     "bad_request",
     "conflict",
-    "expired",
     "failure",
     "forbidden",
+    "gone",
     "internal_error",
     "invalid",
     "method_not_allowed",
     "no_such_path",
     "not_found",
     "patch_rejected",
+    "quote",
     "success",
     "too_large",
     "too_large_version",
+    "unsupported",
     "unsupported_media_type",
 ]
 
@@ -46,13 +49,13 @@ NO_SUBDOMAIN = (
     " end with an alphanumeric character (e.g. 'example.com', regex used for validation is"
     r" '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
-"""Why a text cannot name most objects."""
+"""The message for invalid names of most objects."""
 NO_LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
     " an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"
     " '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
-"""Why a text cannot name a container, a pod claim or a request of a claim."""
+"""The message for invalid names of containers, pod claims and requests of a claim."""
 
 CauseType = Literal[
     "Required", "Invalid", "Forbidden", "NotFound", "NotSupported", "Duplicate", "TypeInvalid", "TooLong", "TooMany"
@@ -72,12 +75,12 @@ _WORDS: dict[CauseType, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing that is wrong with one field."""
+    """One problem of one field."""
 
     field: str
     type: CauseType
     detail: str
-    """What follows after `Required value: ` and the like, the bad value included; may be empty."""
+    """The text after `Required value: ` and the like, with the invalid value; may be empty."""
 
     @property
     def body(self) -> str:
@@ -85,8 +88,18 @@ class Cause:
         return f"{_WORDS[self.type]}: {self.detail}" if self.detail else _WORDS[self.type]
 
 
+def quote(value: Any) -> str:
+    """A value as JSON, as it appears in causes."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def unsupported(field: str, value: Any, supported: Iterable[str]) -> Cause:
+    """The cause for a value that is not one of the supported ones."""
+    return Cause(field, "NotSupported", f"{quote(value)}: supported values: {', '.join(map(quote, supported))}")
+
+
 def failure(code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> Refused:
-    """A refusal with a Status of these parts."""
+    """A refusal with a Status of these fields."""
     status: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -102,48 +115,47 @@ def failure(code: int, reason: str, message: str, details: dict[str, Any] | None
 
 
 def success(resource: Resource, name: str, uid: str = "") -> dict[str, Any]:
-    """The Status that tells of a deed whose object is not shown."""
+    """The Status of a successful write without an object in the answer."""
+    details = _details(resource, name, uid)
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+def _details(resource: Resource, name: str, uid: str = "") -> dict[str, Any]:
     details = {"name": name, "group": resource.group, "kind": resource.plural, "uid": uid}
-    shown = {key: value for key, value in details.items() if value}
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": shown}
-
-
-def _details(resource: Resource, name: str) -> dict[str, Any]:
-    details = {"name": name, "group": resource.group, "kind": resource.plural}
     return {key: value for key, value in details.items() if value}
 
 
 def not_found(resource: Resource, name: str) -> Refused:
-    """404: there is no such object."""
+    """404: the object does not exist."""
     return failure(404, "NotFound", f'{resource.name} "{name}" not found', _details(resource, name))
 
 
 def already_exists(resource: Resource, name: str, *, ending: bool = False) -> Refused:
-    """409: the name is taken, perhaps by an object that is being deleted."""
+    """409: an object of this name exists, possibly one that is being deleted."""
     message = f'{"object is being deleted: " if ending else ""}{resource.name} "{name}" already exists'
     return failure(409, "AlreadyExists", message, _details(resource, name))
 
 
 def conflict(resource: Resource, name: str, why: str = MODIFIED) -> Refused:
-    """409: what the write rests on is no longer so."""
+    """409: the object changed since it was read."""
     message = f'Operation cannot be fulfilled on {resource.name} "{name}": {why}'
     return failure(409, "Conflict", message, _details(resource, name))
 
 
 def forbidden(resource: Resource, name: str, why: str, causes: list[dict[str, str]] | None = None) -> Refused:
-    """403, by the server itself."""
+    """403: the server refuses the request."""
     named = f'{resource.name} "{name}"' if name else resource.name
     details = _details(resource, name) | ({"causes": causes} if causes else {})
     return failure(403, "Forbidden", f"{named} is forbidden: {why}", details)
 
 
 def bad_request(message: str) -> Refused:
-    """400: the request makes no sense."""
+    """400: the request is malformed."""
     return failure(400, "BadRequest", message)
 
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Refused:
-    """422: fields have values that they cannot have."""
+    """422: fields have invalid values."""
     texts = [f"{cause.field}: {cause.body}" for cause in dict.fromkeys(causes)]
     shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     named = f"{kind}.{group}" if group else kind
@@ -155,36 +167,36 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Refuse
     return failure(422, "Invalid", f'{named} "{name}" is invalid: {shown}', details)
 
 
-def expired(message: str) -> Refused:
-    """410: it was known once."""
+def gone(message: str) -> Refused:
+    """410: the version or the continue token is too old."""
     return failure(410, "Expired", message)
 
 
-def too_large_version(asked: int, current: int) -> Refused:
-    """504: a version is asked for that does not exist yet."""
+def too_large_version(requested: int, current: int) -> Refused:
+    """504: the requested version does not exist yet."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    message = f"Timeout: Too large resource version: {requested}, current: {current}"
     return failure(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
 
 
 def patch_rejected() -> Refused:
-    """422: a JSON Patch that does not fit the object. API servers do not say what stands in the way."""
+    """422: a JSON Patch does not apply. API servers do not say why."""
     return failure(422, "Invalid", "the server rejected our request due to an error in our request")
 
 
 def internal_error(message: str) -> Refused:
-    """500, in the words `Internal error occurred: ...`."""
+    """500: `Internal error occurred: ...`."""
     causes = [{"message": message}]
     return failure(500, "InternalError", f"Internal error occurred: {message}", {"causes": causes})
 
 
 def no_such_path() -> Refused:
-    """404: nothing is served here."""
+    """404: the path is not served."""
     return failure(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def method_not_allowed() -> Refused:
-    """405: something is served here, but does not take this verb."""
+    """405: the path does not support this verb."""
     return failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
@@ -194,6 +206,6 @@ def too_large(limit: int) -> Refused:
 
 
 def unsupported_media_type(*accepted: str) -> Refused:
-    """415: a body in a form that is not read here."""
+    """415: the content type of the body is not supported."""
     message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
     return failure(415, "UnsupportedMediaType", message)

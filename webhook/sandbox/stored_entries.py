@@ -26,25 +26,25 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object in one version. It is kept as JSON, so that nobody changes it and a list costs no encoding."""
+    """One object in one version, as JSON: it cannot change, and lists need no encoding."""
 
     name: Name
     uid: str
     version: int
     labels: Mapping[str, str]
     fields: Mapping[str, str]
-    """What field selectors ask for."""
+    """The values for field selectors."""
     owners: tuple[str, ...]
     """The uids of `metadata.ownerReferences`."""
     tail: bytes
-    """The JSON after `kind` and `apiVersion`, which differ with the version that is asked for."""
+    """The JSON after `kind` and `apiVersion`, which depend on the requested version."""
 
     def encode(self, kind: Kind) -> bytes:
-        """The object in one version of its kind."""
+        """The JSON of the object in one version of its kind."""
         return kind.head + self.tail
 
     def decode(self, kind: Kind) -> Object:
-        """The object as a document of the caller's own."""
+        """A new document, which the caller may change."""
         document: Object = orjson.loads(self.encode(kind))
         return document
 
@@ -65,7 +65,7 @@ def make_entry(kind: Kind, document: Object, version: int) -> Entry:
 
 
 def _field(document: Object, field: str) -> str:
-    """The value as field selectors compare it: as text, empty where there is none."""
+    """The value of a field as text for field selectors; empty if it is missing."""
     value = lookup(document, field.split("."))
     return value if isinstance(value, str) else "" if value is None else orjson.dumps(value).decode()
 
@@ -84,9 +84,9 @@ class Change:
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     version: int
     entry: Entry
-    """As written; of a DELETED one as it was last, with the version of its end."""
+    """The new entry; for DELETED the last one, with the version of the deletion."""
     before: Entry | None
-    """As it was; None for an ADDED one."""
+    """The old entry; None for ADDED."""
 
 
 class History:
@@ -99,7 +99,7 @@ class History:
         self._changed = asyncio.Event()
 
     def add(self, change: Change) -> None:
-        """Remember a change, and wake who waits for one."""
+        """Add a change, and wake all waiting watches."""
         self._changes.append(change)
         if len(self._changes) > 2 * self._limit:
             self.forget(keep=self._limit)
@@ -123,6 +123,6 @@ class History:
             raise TooOldError(version, self._oldest)
         return self._changes[bisect_right(self._changes, version, key=attrgetter("version")) :]
 
-    async def changed(self) -> None:
-        """Return at the next change."""
+    async def wait_for_change(self) -> None:
+        """Wait for the next change."""
         await self._changed.wait()

@@ -1,4 +1,4 @@
-"""What the server does itself with the parts of an object when it is written: status, generation, what is immutable.
+"""Strategies of writes: status, generation, immutable fields and validation, per kind.
 
 Source: PrepareForCreate, PrepareForUpdate and ValidateUpdate of the strategies in kubernetes/pkg/registry, 1.36.
 """
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.kinds import Kind
 
-__all__ = ["check", "check_update", "created", "status_updated", "updated"]
+__all__ = ["check", "check_update", "prepare_create", "prepare_status_update", "prepare_update"]
 
 _FIRST_STATUS: dict[str, Object] = {"Pod": {"phase": "Pending"}, "Namespace": {"phase": "Active"}}
 _KEEP_STATUS = frozenset(["Node"])
-"""Kinds whose status may be written at creation: a kubelet registers its node with it."""
+"""Kinds whose status may be written at creation: a kubelet registers its node with a status."""
 _IMMUTABLE_SPEC = frozenset(["PodGroup", "ResourceClaim", "ResourceClaimTemplate"])
 _OWN_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
-def created(kind: Kind, document: Object) -> Object:
-    """A new object with the status that new ones have."""
+def prepare_create(kind: Kind, document: Object) -> Object:
+    """A new object with its first status and generation."""
     if kind.generation:
         document = {**document, "metadata": {**document["metadata"], "generation": 1}}
     if not kind.status or kind.resource.kind in _KEEP_STATUS:
@@ -42,21 +42,21 @@ def created(kind: Kind, document: Object) -> Object:
     return document if kind.custom else {**document, "status": _FIRST_STATUS.get(kind.resource.kind, {})}
 
 
-def updated(kind: Kind, old: Object, new: Object) -> Object:
-    """A changed object with the status it had."""
+def prepare_update(kind: Kind, old: Object, new: Object) -> Object:
+    """A changed object with its old status, and its next generation."""
     document = _own_metadata(old, new)
     if kind.resource.kind == "Namespace":
         document["spec"] = old.get("spec", {})
     if kind.status:
         document = _with_part(document, "status", old)
-    if kind.generation and _wanted(kind, document) != _wanted(kind, old):
+    if kind.generation and _spec_fields(kind, document) != _spec_fields(kind, old):
         generation = old["metadata"].get("generation", 0) + 1
         document = {**document, "metadata": {**document["metadata"], "generation": generation}}
     return document
 
 
-def status_updated(kind: Kind, old: Object, new: Object) -> Object:
-    """The old object with the new status and, for kinds that let it through, labels and annotations."""
+def prepare_status_update(kind: Kind, old: Object, new: Object) -> Object:
+    """The old object with the new status and, for some kinds, new labels and annotations."""
     metadata = _own_metadata(old, new)["metadata"] if kind.status == "metadata" else old["metadata"]
     version = new["metadata"].get("resourceVersion", old["metadata"]["resourceVersion"])
     return _with_part({**old, "metadata": {**metadata, "resourceVersion": version}}, "status", new)
@@ -73,13 +73,13 @@ def _own_metadata(old: Object, new: Object) -> Object:
     return {**new, "metadata": {**kept, **own}}
 
 
-def _wanted(kind: Kind, document: Object) -> Object:
+def _spec_fields(kind: Kind, document: Object) -> Object:
     apart = {"metadata", "status"} if kind.status else {"metadata"}
     return {key: value for key, value in document.items() if key not in apart}
 
 
 def check(kind: Kind, document: Object) -> None:
-    """Look at an object as validation does.
+    """Validate a new object.
 
     Raises:
         Refused: 422, with every cause.
@@ -88,13 +88,13 @@ def check(kind: Kind, document: Object) -> None:
 
 
 def check_update(kind: Kind, old: Object, new: Object, *, whole: bool) -> None:
-    """Look at a change as validation does.
+    """Validate a change.
 
     Args:
-        kind: Of the object.
-        old: As it was.
-        new: As it shall be.
-        whole: Whether the object was written rather than a subresource, which has its own say over what changes.
+        kind: The kind of the object.
+        old: The old object.
+        new: The new object.
+        whole: False for a subresource, which has its own rules of what may change.
 
     Raises:
         Refused: 422, with every cause.
@@ -136,12 +136,12 @@ _SECRET_KEYS = {
 
 
 def _secret_problems(secret: Object, old: Object | None) -> list[Cause]:
-    """What is wrong with a secret, and what changed in it that must not."""
+    """Problems of a secret, and forbidden changes."""
     data = secret.get("data") or {}
     causes = [
         Cause(f"data[{key}]", "Required", "") for key in _SECRET_KEYS.get(secret.get("type", ""), ()) if key not in data
     ]
-    # A real server does not get as far as validation with this, and calls it a bad request.
+    # A real server answers this with 400 before validation.
     causes += [Cause(f"data[{key}]", "Invalid", "illegal base64 data") for key in data if not _is_base64(data[key])]
     if old is not None and secret.get("type") != old.get("type"):
         causes.append(Cause("type", "Invalid", f'"{secret.get("type")}": field is immutable'))

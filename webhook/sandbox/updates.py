@@ -1,23 +1,23 @@
-"""Changing objects that exist, by PUT or by a patch, as a whole or one subresource."""
+"""Changes objects by PUT or PATCH, as a whole or one subresource."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from webhook.sandbox import strategies
-from webhook.sandbox.attempt import Attempt
-from webhook.sandbox.decoding import decoded, decoded_quietly
+from webhook.sandbox.decoding import decode, decode_mutated
 from webhook.sandbox.defaults import with_defaults
 from webhook.sandbox.deletion import end_if_final
-from webhook.sandbox.metadata import check_shape, placed
+from webhook.sandbox.metadata import check_shape, with_namespace
 from webhook.sandbox.patches import BadPatch, PatchFailed, apply_json_patch, apply_merge_patch
-from webhook.sandbox.statuses import Cause, bad_request, conflict, failure, invalid, not_found, patch_rejected
+from webhook.sandbox.statuses import Cause, bad_request, conflict, failure, invalid, patch_rejected
 from webhook.sandbox.strategic import apply_strategic_patch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.kubernetes.objects import Object
+    from webhook.sandbox.attempt import Attempt
     from webhook.sandbox.cluster import Call, Cluster
     from webhook.sandbox.kinds import Kind
     from webhook.sandbox.routing import Target
@@ -26,31 +26,29 @@ if TYPE_CHECKING:
 __all__ = ["JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "change_of", "check_name", "update"]
 
 _TRIES = 5
-"""How often a change that names no version is made again on what somebody else wrote in the meantime."""
+"""How often a change without a resourceVersion is applied again after a concurrent write."""
 
 
 async def update(cluster: Cluster, call: Call, target: Target, change: Callable[[Object], Any]) -> Object:
-    """Change an object; returns it as stored, which is as before where nothing changed; that is validated all the same.
+    """Change an object; returns it as stored. It is validated even if nothing changes.
 
     Source: k8s.io/apiserver pkg/registry/generic/registry/store.go Update, pkg/storage/etcd3/store.go GuaranteedUpdate.
 
     Args:
-        cluster: Where.
-        call: In whose name.
-        target: Which object, and which subresource of it.
-        change: Gives the new document for the old one, which it does not change in place. It is asked again when
-            another write came between, as the API server does.
+        cluster: The cluster.
+        call: The user and the options.
+        target: The object, and the subresource.
+        change: Returns the new document for the old one, without changing it in place. It is called again after a
+            concurrent write, as in the API server.
 
     Raises:
-        Refused: it is not changed.
+        Refused: The object is not changed.
     """
     kind = target.kind
     for _ in range(_TRIES):
-        entry = cluster.store.get(kind, target.namespace, target.name)
-        if entry is None:
-            raise not_found(kind.resource, target.name)
+        entry = cluster.existing(kind, target.namespace, target.name)
         old = entry.decode(kind)
-        new = await _changed(cluster, call, target, old, change(old))
+        new = await _prepare_update(cluster, call, target, old, change(old))
         strategies.check_update(kind, old, new, whole=not target.subresource)
         await cluster.admission.validate(_attempt(call, target, old, new), call.warn)
         if call.dry_run or new == old:
@@ -60,25 +58,25 @@ async def update(cluster: Cluster, call: Call, target: Target, change: Callable[
     raise conflict(kind.resource, target.name)
 
 
-async def _changed(cluster: Cluster, call: Call, target: Target, old: Object, sent: Any) -> Object:
-    """The object that shall be stored."""
+async def _prepare_update(cluster: Cluster, call: Call, target: Target, old: Object, document: Any) -> Object:
+    """The object to be stored."""
     kind = target.kind
-    asked = placed(kind, decoded(kind, check_shape(kind, sent), call), target.namespace)
-    check_name(target, asked)
-    _check_uid(target, old, asked)
-    document = with_defaults(kind.resource, asked)
-    mutated = await cluster.admission.mutate(_attempt(call, target, old, document), call.warn)
-    new = placed(kind, decoded_quietly(kind, check_shape(kind, mutated)), target.namespace)
+    sent = with_namespace(decode(kind, check_shape(kind, document), call), target.namespace)
+    check_name(target, sent)
+    _check_uid(target, old, sent)
+    attempt = _attempt(call, target, old, with_defaults(kind.resource, sent))
+    mutated = await cluster.admission.mutate(attempt, call.warn)
+    new = with_namespace(decode_mutated(kind, check_shape(kind, mutated)), target.namespace)
     check_name(target, new)
     version = old["metadata"]["resourceVersion"]
-    if not asked["metadata"].get("resourceVersion") and not kind.unconditional:
+    if not sent["metadata"].get("resourceVersion") and not kind.unconditional:
         why = Cause("metadata.resourceVersion", "Invalid", "0: must be specified for an update")
         # The API server names the resource here, not the kind as everywhere else.
         raise invalid(kind.resource.plural, kind.resource.group, target.name, [why])
-    if asked["metadata"].get("resourceVersion") not in (None, "", "0", version):
+    if sent["metadata"].get("resourceVersion") not in (None, "", "0", version):
         raise conflict(kind.resource, target.name)
     new = {**new, "metadata": {**new["metadata"], "resourceVersion": version}}
-    return _WRITES.get(target.subresource, strategies.updated)(kind, old, new)
+    return _WRITES.get(target.subresource, strategies.prepare_update)(kind, old, new)
 
 
 def _ephemeral_containers(kind: Kind, old: Object, new: Object) -> Object:
@@ -87,23 +85,23 @@ def _ephemeral_containers(kind: Kind, old: Object, new: Object) -> Object:
     return {**old, "spec": {**spec, "ephemeralContainers": containers} if containers else spec}
 
 
-def _finalized(kind: Kind, old: Object, new: Object) -> Object:
-    """A namespace after a write to `/finalize`, which lets labels and annotations through."""
-    return {**strategies.updated(kind, old, new), "spec": new.get("spec") or {}}
+def _finalize(kind: Kind, old: Object, new: Object) -> Object:
+    """A namespace after a write to `/finalize`, which may change labels and annotations too."""
+    return {**strategies.prepare_update(kind, old, new), "spec": new.get("spec") or {}}
 
 
 _WRITES: dict[str, Callable[[Kind, Object, Object], Object]] = {
-    "status": strategies.status_updated,
+    "status": strategies.prepare_status_update,
     "ephemeralcontainers": _ephemeral_containers,
-    "finalize": _finalized,
+    "finalize": _finalize,
 }
 
 
 def check_name(target: Target, document: Object) -> None:
-    """Whether an object has the name that its path says.
+    """Check that an object has the name in its path.
 
     Raises:
-        Refused: it has not.
+        Refused: It has another name.
     """
     name = document["metadata"].get("name", "")
     if not name:
@@ -114,8 +112,8 @@ def check_name(target: Target, document: Object) -> None:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
 
 
-def _check_uid(target: Target, old: Object, asked: Object) -> None:
-    uid, found = asked["metadata"].get("uid") or "", old["metadata"]["uid"]
+def _check_uid(target: Target, old: Object, sent: Object) -> None:
+    uid, found = sent["metadata"].get("uid") or "", old["metadata"]["uid"]
     if uid not in ("", found):
         resource = target.resource
         key = "/".join(part for part in ("/registry", resource.plural, target.namespace, target.name) if part)
@@ -128,23 +126,11 @@ def _check_uid(target: Target, old: Object, asked: Object) -> None:
 
 
 def _attempt(call: Call, target: Target, old: Object, new: Object) -> Attempt:
-    namespace = target.name if target.resource.kind == "Namespace" else target.namespace
-    return Attempt(
-        "UPDATE",
-        target.resource,
-        target.subresource,
-        namespace,
-        target.name,
-        new,
-        old,
-        call.user,
-        call.dry_run,
-        call.options,
-    )
+    return call.attempt("UPDATE", target.resource, (target.namespace, target.name), new, old, target.subresource)
 
 
 def _commit(cluster: Cluster, kind: Kind, entry: Entry, new: Object) -> Object:
-    """Store a change; it is the end of an object whose deletion waited for the last finalizer."""
+    """Store a change; removes an object whose deletion waited for the last finalizer."""
     written = cluster.commit(kind, new)
     if "deletionTimestamp" in new["metadata"]:
         end_if_final(cluster, kind, entry.name)

@@ -1,4 +1,4 @@
-"""Watches: what exists, then every change, bookmarks in between, until the time is over."""
+"""Watches: existing objects, then every change, with bookmarks, until the time-out."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from webhook.sandbox.reading import asked_version, selected, whole_number
+from webhook.sandbox.reading import requested_version, selected, whole_number
 from webhook.sandbox.selectors import parse_selection
-from webhook.sandbox.statuses import Cause, expired, invalid
+from webhook.sandbox.statuses import Cause, gone, invalid
 from webhook.sandbox.stored_entries import TooOldError
 
 if TYPE_CHECKING:
@@ -32,16 +32,16 @@ _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """One watch as it was asked for."""
+    """The parameters of a watch."""
 
     kind: Kind
     selection: Selection
     version: int
-    """After which changes are told."""
+    """The watch sends changes after this version."""
     initial: bool
-    """Whether what exists is told first."""
+    """True if existing objects are sent first."""
     initial_end: bool
-    """Whether a bookmark says where it ends."""
+    """True if a bookmark marks their end."""
     bookmarks: bool
     seconds: float
 
@@ -66,10 +66,10 @@ class Watch:
             try:
                 changes = history.after(version)
             except TooOldError as error:
-                yield b'{"type":"ERROR","object":' + orjson.dumps(expired(str(error)).status) + b"}\n"
+                yield b'{"type":"ERROR","object":' + orjson.dumps(gone(str(error)).status) + b"}\n"
                 return
             version = max(version, cluster.store.version)
-            if lines := b"".join(self._told(change) for change in changes):
+            if lines := b"".join(self._event_of(change) for change in changes):
                 yield lines
                 # Writing took time, in which more may have changed.
                 continue
@@ -77,17 +77,17 @@ class Watch:
                 break
             if loop.time() >= bookmark:
                 bookmark = loop.time() + _BOOKMARK_SECONDS * second
-                # Also who wants no bookmarks has a turn, in which it is seen whether the client is still there.
+                # An empty chunk lets the caller check whether the client is still connected.
                 yield self._bookmark(version) if self.bookmarks else b""
                 continue
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(min(end, bookmark)):
-                    await history.changed()
+                    await history.wait_for_change()
         if self.bookmarks:
             yield self._bookmark(version)
 
-    def _told(self, change: Change) -> bytes:
-        """A change as this watch sees it: what comes into its selection is new to it, and what leaves it is gone."""
+    def _event_of(self, change: Change) -> bytes:
+        """The event for a change: an object that enters the selection is ADDED, one that leaves is DELETED."""
         was = change.before is not None and self.selection.covers(change.before)
         remains = change.type != "DELETED" and self.selection.covers(change.entry)
         if was and remains:
@@ -110,7 +110,7 @@ class Watch:
 
 
 def _left(change: Change, kind: Kind) -> Entry:
-    """What left a selection: as it was while it was in it, under the version in which it left."""
+    """The entry that left a selection: its old state, with the version of the change."""
     before = (change.before or change.entry).decode(kind)
     before["metadata"]["resourceVersion"] = str(change.version)
     shown = {key: value for key, value in before.items() if key not in ("kind", "apiVersion")}
@@ -118,13 +118,13 @@ def _left(change: Change, kind: Kind) -> Entry:
 
 
 def parse_watch(cluster: Cluster, target: Target, query: Mapping[str, str]) -> Watch:
-    """The watch that a query asks for.
+    """The watch of a query.
 
     Raises:
-        Refused: it cannot be had.
+        Refused: The query is invalid.
     """
     selection = parse_selection(target.kind, target.namespace, query)
-    version = asked_version(cluster, query)
+    version = requested_version(cluster, query)
     listed = query.get("sendInitialEvents") == "true"
     if "sendInitialEvents" in query and query.get("resourceVersionMatch") != "NotOlderThan":
         cause = Cause(
@@ -136,7 +136,7 @@ def parse_watch(cluster: Cluster, target: Target, query: Mapping[str, str]) -> W
     return Watch(
         target.kind,
         selection,
-        # Without what is there already, a watch from no version begins now.
+        # A watch without a version and without initial events starts now.
         version or cluster.store.version,
         initial=listed or (version == 0 and query.get("sendInitialEvents") != "false"),
         initial_end=listed and query.get("allowWatchBookmarks") == "true",

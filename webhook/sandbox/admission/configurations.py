@@ -1,17 +1,16 @@
-"""Webhook configurations as they are written: what the API server refuses, as far as calling webhooks depends on it.
+"""Validation of webhook configurations, as far as calls of webhooks depend on it.
 
 Source: k8s.io/kubernetes pkg/apis/admissionregistration/validation/validation.go, k8s.io/apiserver pkg/util/webhook/validation.go.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from policies.dra.cel import CelCompileError
 from webhook.sandbox.admission.expressions import compile_condition
-from webhook.sandbox.statuses import Cause, invalid
+from webhook.sandbox.statuses import Cause, invalid, quote, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +33,7 @@ _LONGEST_TIMEOUT = 30
 
 
 def check_configuration(attempt: Attempt) -> None:
-    """Refuse a configuration with a webhook that could not be called, or a condition that does not compile.
+    """Validate a configuration: each webhook can be called, and each condition compiles.
 
     Raises:
         Refused: 422, with every cause.
@@ -56,16 +55,14 @@ def _problems(webhook: Object, path: str) -> Iterator[Cause]:
     if effects is None:
         yield Cause(f"{path}.sideEffects", "Required", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
     elif effects not in _SIDE_EFFECTS:
-        supported = ", ".join(map(_quoted, _SIDE_EFFECTS))
-        yield Cause(f"{path}.sideEffects", "NotSupported", f"{_quoted(effects)}: supported values: {supported}")
+        yield unsupported(f"{path}.sideEffects", effects, _SIDE_EFFECTS)
     for field, supported_values in _CHOICES.items():
         if (chosen := webhook.get(field)) is not None and chosen not in supported_values:
-            supported = ", ".join(map(_quoted, supported_values))
-            yield Cause(f"{path}.{field}", "NotSupported", f"{_quoted(chosen)}: supported values: {supported}")
+            yield unsupported(f"{path}.{field}", chosen, supported_values)
     timeout = webhook.get("timeoutSeconds")
     if timeout is not None and not (isinstance(timeout, int) and 1 <= timeout <= _LONGEST_TIMEOUT):
         why = f"the timeout value must be between 1 and {_LONGEST_TIMEOUT} seconds"
-        yield Cause(f"{path}.timeoutSeconds", "Invalid", f"{_quoted(timeout)}: {why}")
+        yield Cause(f"{path}.timeoutSeconds", "Invalid", f"{quote(timeout)}: {why}")
     for index, rule in enumerate(webhook.get("rules") or []):
         yield from _rule_problems(rule, f"{path}.rules[{index}]")
     yield from _client_problems(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
@@ -78,7 +75,7 @@ def _name_problems(name: str, path: str) -> Iterator[Cause]:
         yield Cause(path, "Required", "")
     elif name.count(".") < _LEAST_SEGMENTS - 1:
         why = "should be a domain with at least three segments separated by dots"
-        yield Cause(path, "Invalid", f"{_quoted(name)}: {why}")
+        yield Cause(path, "Invalid", f"{quote(name)}: {why}")
 
 
 def _client_problems(client: dict[str, Any], path: str) -> Iterator[Cause]:
@@ -93,7 +90,7 @@ def _client_problems(client: dict[str, Any], path: str) -> Iterator[Cause]:
 
 
 def _url_problems(url: Any, path: str) -> Iterator[Cause]:
-    """A URL by which no webhook can be called."""
+    """Problems of a URL."""
     form = "desired format: https://host[/path]"
     try:
         parts = urlsplit(str(url))
@@ -101,15 +98,15 @@ def _url_problems(url: Any, path: str) -> Iterator[Cause]:
         yield Cause(path, "Required", f"url must be a valid URL: {error}; {form}")
         return
     if parts.scheme != "https":
-        yield Cause(path, "Invalid", f"{_quoted(parts.scheme)}: 'https' is the only allowed URL scheme; {form}")
+        yield Cause(path, "Invalid", f"{quote(parts.scheme)}: 'https' is the only allowed URL scheme; {form}")
     if not parts.netloc:
         yield Cause(path, "Invalid", f'"": host must be specified; {form}')
     if parts.username is not None:
-        yield Cause(path, "Invalid", f"{_quoted(parts.username)}: user information is not permitted in the URL")
+        yield Cause(path, "Invalid", f"{quote(parts.username)}: user information is not permitted in the URL")
     if parts.fragment:
-        yield Cause(path, "Invalid", f"{_quoted(parts.fragment)}: fragments are not permitted in the URL")
+        yield Cause(path, "Invalid", f"{quote(parts.fragment)}: fragments are not permitted in the URL")
     if parts.query:
-        yield Cause(path, "Invalid", f"{_quoted(parts.query)}: query parameters are not permitted in the URL")
+        yield Cause(path, "Invalid", f"{quote(parts.query)}: query parameters are not permitted in the URL")
 
 
 def _rule_problems(rule: Object, path: str) -> Iterator[Cause]:
@@ -118,9 +115,7 @@ def _rule_problems(rule: Object, path: str) -> Iterator[Cause]:
             yield Cause(f"{path}.{field}", "Required", "")
     for index, operation in enumerate(rule.get("operations") or ()):
         if operation not in _OPERATIONS:
-            supported = ", ".join(map(_quoted, _OPERATIONS))
-            shown = f"{_quoted(operation)}: supported values: {supported}"
-            yield Cause(f"{path}.operations[{index}]", "NotSupported", shown)
+            yield unsupported(f"{path}.operations[{index}]", operation, _OPERATIONS)
 
 
 def _condition_problems(condition: Object, path: str) -> Iterator[Cause]:
@@ -133,8 +128,4 @@ def _condition_problems(condition: Object, path: str) -> Iterator[Cause]:
     try:
         compile_condition(expression)
     except CelCompileError as error:
-        yield Cause(f"{path}.expression", "Invalid", f"{_quoted(expression)}: {error}")
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+        yield Cause(f"{path}.expression", "Invalid", f"{quote(expression)}: {error}")
