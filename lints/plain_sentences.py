@@ -57,7 +57,6 @@ NOT_YET = (
     "policies/warnings.py",
     "policies/work.py",
     "policies/workload_templates.py",
-    "policies/workloads.py",
     "testbed",
     "webhook/cli",
     "webhook/ledger",

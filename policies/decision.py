@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,13 @@ from policies.warnings import warning_lines
 
 if TYPE_CHECKING:
     from policies.kubernetes.paths import FieldPath
+    from policies.quota.charges import ChargeRequest
 
-__all__ = ["MOST_FINDINGS", "Decision", "Finding", "Operation", "Place", "Rule", "Severity", "Template"]
+__all__ = ["MOST_FINDINGS", "TEMPLATE", "Decision", "Finding", "Operation", "Place", "Rule", "Severity", "Template"]
 
+
+TEMPLATE = "ResourceClaimTemplate"
+"""The kind of `Template`."""
 
 MOST_FINDINGS = 50
 """Findings of one decision. One object can have tens of thousands, and an answer shows fewer than fifty."""
@@ -92,6 +96,8 @@ class Rule:
     """True if privileges in the same pod do not make its findings worse."""
     circumstance: bool = False
     """True if it is only found beside findings of other rules of its subject that are not suspicions."""
+    depends_on_usage: bool = False
+    """True if it depends on what the pods and claims of the namespace hold now."""
     as_invalid: bool = False
     """True if its refusals are worded field by field, although not all rules of its subject are."""
     offline: bool = False
@@ -168,11 +174,16 @@ class Template:
     spec: dict[str, Any]
     """The template's `spec`: metadata for the claims made from it, and their ResourceClaimSpec."""
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Kind, namespace and name."""
+        return TEMPLATE, self.namespace, self.name
+
     def manifest(self) -> dict[str, Any]:
         """The object to create."""
         return {
             "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaimTemplate",
+            "kind": TEMPLATE,
             "metadata": {
                 "name": self.name,
                 "namespace": self.namespace,
@@ -194,6 +205,9 @@ class Decision:
     remarks: tuple[str, ...] = ()
     """What else its author is told, beside the findings that warn."""
     templates: tuple[Template, ...] = ()
+    charges: tuple[ChargeRequest, ...] = ()
+    """What to charge to the namespace's quota before the object is admitted. At most one; an entry for quotas leaves it to
+    its caller to charge it and to add what comes of it (`policies.quota.charging.outcomes.settle`)."""
     annotations: dict[str, str] = field(default_factory=dict)
     """For the API server's audit log, beside the findings; keys are qualified-name parts."""
     retry_after: int | None = None
@@ -217,6 +231,14 @@ class Decision:
     def allowed(self) -> bool:
         """Whether no finding denies the request."""
         return all(finding.severity is not Severity.DENY for finding in self.findings)
+
+    def found_by(self, entry: str) -> Decision:
+        """The decision with the name of an entry in the findings that have none."""
+        if all(finding.entry for finding in self.findings):
+            return self
+        return replace(
+            self, findings=tuple(each if each.entry else replace(each, entry=entry) for each in self.findings)
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -50,6 +50,9 @@ class Request:
     """Whether claims are compared with the devices of the cluster. A server whose caller has used its share of time says
     no; the answer says so, and nothing else is left out."""
 
+    caller_is_known: bool = True
+    """False if the caller may not be an API server: what it says of a claim's uid is not believed then."""
+
     def of(self, document: Any) -> Request:
         """The same question about another form of the object, as a later webhook would see it."""
         return replace(self, object=document)

@@ -10,10 +10,13 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["UNKNOWN", "ClusterView", "PassingView", "Unknown"]
+__all__ = ["UNKNOWN", "ClusterView", "Key", "Overlay", "PassingView", "Unknown"]
 
 T = TypeVar("T")
 H = TypeVar("H", bound="Hashable")
+
+Key = tuple[str, str, str]
+"""Kind, namespace and name of an object."""
 
 
 class Unknown(Enum):
@@ -133,3 +136,22 @@ class PassingView:
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         """What pods that `list` does not show take of a node."""
         return self._view.others_on(node)
+
+
+class Overlay(PassingView):
+    """A view in which some objects are others, for callers that get them by name; lists and digests stay the same."""
+
+    def __init__(
+        self, view: ClusterView, objects: Mapping[Key, Object | Callable[[], Object | Unknown | None] | None]
+    ) -> None:
+        """Put objects over a view: None for one that certainly does not exist, a function for one that is made late."""
+        super().__init__(view)
+        self._objects = objects
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None when it certainly does not exist."""
+        key = kind, namespace, name
+        if key not in self._objects:
+            return super().get(kind, name, namespace)
+        found = self._objects[key]
+        return found() if callable(found) else found

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from policies.nvidia.identifiers import MEMORY_LABEL
-from policies.quota.charges import Bill
+from policies.quota.charges import Bill, Charge
 from policies.quota.limits.selectors import EVERYTHING, Match, Selector
 from policies.quota.limits.spec import UNITS
 from policies.work import count_work
@@ -16,10 +16,10 @@ from policies.work import count_work
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.quota.charges import Ask, DeviceKind, Unit
+    from policies.quota.charges import Ask, ChargeRequest, DeviceKind, Unit
     from policies.quota.limits.quota import Limit, Quota
 
-__all__ = ["UnknownMemory", "UnknownProduct", "bill"]
+__all__ = ["Uncountable", "UnknownMemory", "UnknownProduct", "bill", "charge_under"]
 
 
 _NAME_IT = (
@@ -60,6 +60,35 @@ class UnknownMemory:
             f"have; {_NAME_IT}, one that the cluster has, or make GPU Feature Discovery label GPU nodes with "
             f"{MEMORY_LABEL}"
         )
+
+
+class Uncountable(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
+    """The quota cannot count what an object requests."""
+
+    def __init__(self, unknown: UnknownProduct | UnknownMemory, mode: Literal["Enforce", "Warn"]) -> None:
+        super().__init__(unknown.text)
+        self.unknown = unknown
+        self.mode = mode
+        """Of the quota."""
+
+
+def charge_under(request: ChargeRequest, quota: Quota) -> Charge:
+    """What a request comes to under the limits of a quota.
+
+    Raises:
+        Uncountable: The product or the memory of a GPU is unknown, and the quota needs it.
+    """
+    bills = {}
+    by_asks: dict[int, Bill] = {}  # claims from the same template come to the same
+    for piece, asks in request.pieces.items():
+        if id(asks) not in by_asks:
+            found = bill(asks, quota)
+            if isinstance(found, UnknownProduct | UnknownMemory):
+                raise Uncountable(found, quota.mode)
+            by_asks[id(asks)] = found
+        bills[piece] = by_asks[id(asks)]
+    shared = None if request.shared is None else charge_under(request.shared, quota)
+    return Charge(request.uid, request.kind, request.namespace, request.name, bills, request.of, shared)
 
 
 def bill(asks: Iterable[Ask], quota: Quota) -> Bill | UnknownProduct | UnknownMemory:

@@ -1,13 +1,29 @@
-"""Charges: what is asked for, in the terms in which quotas count it."""
+"""Charges: what is requested, in the terms in which quotas count it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-__all__ = ["OWN", "UNSEEN", "Amounts", "Ask", "Bill", "Charge", "ChargedKind", "DeviceKind", "Unit"]
+if TYPE_CHECKING:
+    from policies.kubernetes.paths import FieldPath
+    from policies.view import Key
+
+__all__ = [
+    "OWN",
+    "UNSEEN",
+    "Amounts",
+    "Ask",
+    "Bill",
+    "Charge",
+    "ChargeRequest",
+    "ChargedKind",
+    "DeviceKind",
+    "TooManyClaims",
+    "Unit",
+]
 
 Unit = Literal["gpus", "memory", "devices"]
 """What a limit counts: whole GPUs, of which a device may be a fraction; bytes of GPU memory; devices of any size."""
@@ -103,3 +119,45 @@ class Charge:
     def bills(self) -> tuple[Bill, ...]:
         """All that is to be charged, to the object itself and to its PodGroup."""
         return (*self.pieces.values(), *(() if self.shared is None else self.shared.bills))
+
+
+@dataclass(frozen=True, slots=True)
+class TooManyClaims:
+    """A pod has more claims than are read or charged for one pod, so none of its claims is charged with it."""
+
+    path: FieldPath
+    message: str
+    remedy: str
+    is_lasting: bool
+    """True if trying again does not help: the pod itself has to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeRequest:
+    """What an object that is being created requests of its namespace's quota, whatever the limits are."""
+
+    uid: str
+    kind: ChargedKind
+    namespace: str
+    name: str
+    pieces: Mapping[str, tuple[Ask, ...]]
+    """As `Charge` has them."""
+    enforced: bool
+    """True if the namespace's quota fails closed."""
+    of: tuple[str, str] | None = None
+    """As `Charge` has it."""
+    owner: str = ""
+    """The name of the pod or PodGroup that a claim was made for."""
+    shared: ChargeRequest | None = None
+    """For a pod: what it shares with its PodGroup, which is charged to the group."""
+    excess: TooManyClaims | None = None
+    """Why its claims were not read; nothing is charged for them now."""
+    unseen: tuple[Key, ...] = ()
+    """At most `MOST_UNSEEN` objects that decide and that the view does not show, or may show as they were before:
+    templates that a pod names, its PodGroup and the group's claims, the pod that a claim is for, and the claim itself if
+    the caller may not be an API server."""
+
+    @property
+    def is_for_gpus(self) -> bool:
+        """True if it requests a GPU, or may do so."""
+        return bool(self.pieces or self.shared or self.unseen)

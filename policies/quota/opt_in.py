@@ -10,14 +10,14 @@ from policies.metadata_keys import QUOTA_LABEL
 if TYPE_CHECKING:
     from policies.view import ClusterView
 
-__all__ = ["ENFORCED", "ENTRIES", "is_enforced"]
+__all__ = ["ENFORCED", "QUOTA_NAME", "is_enforced"]
 
 ENFORCED = "enforced"
 
-ENTRIES = {"quota-enforced": True, "quota": False}
-"""The webhook entries that charge, and whether each is for namespaces whose quota fails closed."""
+QUOTA_NAME = "gpu"
+"""The name of the one GPUQuota of a namespace."""
 
 
 def is_enforced(namespace: str, view: ClusterView) -> bool:
-    """Whether nothing that gets GPUs is admitted while it cannot be charged; no as long as nobody knows the namespace."""
+    """True if the quota of a namespace fails closed. False if the namespace is unknown."""
     return bool(lookup(view.get("Namespace", namespace), ("metadata", "labels", QUOTA_LABEL)) == ENFORCED)

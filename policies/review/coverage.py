@@ -11,6 +11,7 @@ from policies.entries import CLAIM_KINDS
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
+from policies.review.on_demand import imported
 from policies.review.pods import reapplies_pod, updates_pod
 from policies.rules import rule
 from policies.settings.exempt_namespaces import NEVER_MATCHED
@@ -156,7 +157,7 @@ def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> t
     kinds = reviewed_kinds(settings)
     if kind in kinds and (why := _unreviewed_operation(request)):
         return why, ""
-    if kind == ("", "ConfigMap") and _is_configuration(request, view, settings):
+    if kind == ("", "ConfigMap") and imported("config map roles")(request, view, settings):
         return None
     if request.namespace in NEVER_MATCHED:
         remedy = "create it in another namespace to have it reviewed"
@@ -209,15 +210,6 @@ def _adds_a_word(one: str, other: str) -> bool:
     """Whether a kind is another one with a word before or behind it: LLMInferenceService is no slip of the pen."""
     shorter, longer = sorted((one, other), key=len)
     return shorter in longer and len(longer) - len(shorter) > 1
-
-
-def _is_configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> bool:
-    from policies.configuration.change import Change  # noqa: PLC0415 - see policies.review
-    from policies.configuration.config_maps.roles import roles_of  # noqa: PLC0415 - see policies.review
-    from policies.configuration.facts import Facts  # noqa: PLC0415 - see policies.review
-
-    change = Change.of(request, Facts(view, settings))
-    return change is not None and bool(roles_of(change))
 
 
 def _mentions(document: Any) -> Iterator[FieldPath]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Checks, Problem, problem
 from policies.conversion.opt_in import STRATEGIES
-from policies.decision import Severity
+from policies.decision import Decision, Severity
+from policies.dra.claims.admin_access import validate_namespace
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.metadata_keys import DRA_LABEL, QUOTA_LABEL, STRATEGY_LABEL
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
 
-__all__ = ["validate_labels"]
+__all__ = ["namespaces"]
 
 _LABELS = FieldPath(["metadata", "labels"])
 _SOURCE = "deploy/base/api/namespace-labels.yaml"
@@ -38,7 +40,15 @@ _RIGHTS = {DRA_LABEL: "namespaceoptins", STRATEGY_LABEL: "namespaceoptins", QUOT
 _NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks()
 
 
-def validate_labels(request: Request, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
+def namespaces(request: Request, _view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """Findings on the labels of a namespace; in a cluster, admission policies guard them."""
+    if request.subresource:
+        return Decision(object=request.object)
+    found = (*_label_findings(request, settings), *validate_namespace(request, settings))
+    return Decision(findings=settings.judge(found, name_of(request.object or {})), object=request.object)
+
+
+def _label_findings(request: Request, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     """Findings for our labels on a namespace that is created, or whose labels change."""
     if request.operation != "DELETE" and isinstance(request.object, dict):
         yield from _NAMESPACES.run((request, settings))

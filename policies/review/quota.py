@@ -1,94 +1,72 @@
-"""Entries for what is charged to quotas, as far as a view tells what there is; nothing is written.
-
-The webhook charges for good instead, in `webhook.server.quotas`, and says the same of what comes of it.
-"""
+"""Entries for quotas: what to charge, which the webhook then writes, and what the quota of a view says of it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.decision import Decision
 from policies.kubernetes.objects import name_of
-from policies.quota.opt_in import is_enforced
+from policies.quota.bills import Uncountable, charge_under
+from policies.quota.charging.charging import charge_decision
+from policies.quota.charging.outcomes import settle
+from policies.quota.counting.counting import counted_ledger
+from policies.quota.ledger.admit import NoQuota, admit
+from policies.quota.limits.quota import NAME, QuotaError, parse_quota
+from policies.review.own_templates import with_own_templates
 from policies.view import UNKNOWN, PassingView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from policies.decision import Template
+    from policies.decision import Decision
     from policies.kubernetes.objects import Object
-    from policies.quota.charging.charging import Charging
+    from policies.quota.charges import ChargeRequest
     from policies.quota.charging.outcomes import ChargeOutcome
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.settings.choices import Quotas
     from policies.view import ClusterView, Unknown
 
-__all__ = ["QUOTA_NAME", "Templates", "quota", "quota_entry"]
-
-QUOTA_NAME = "gpu"
-"""Of the one GPUQuota of a namespace; `policies.quota.limits.quota` says the same, and takes long to import."""
-
-
-def quota_entry(namespace: str, view: ClusterView) -> str:
-    """The entry that charges the pods and claims of a namespace, by its label."""
-    return "quota-enforced" if is_enforced(namespace, view) else "quota"
+__all__ = ["quota", "settle_by_view"]
 
 
 def quota(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Whether what is being created fits into its namespace's quota."""
-    found = view.get("GPUQuota", QUOTA_NAME, request.namespace)
-    if not isinstance(found, dict):
-        # Files that say nothing of quotas are no reason to speak of any.
-        return Decision(object=request.object)
-    from policies.quota.charging.charging import charging  # noqa: PLC0415 - see policies.review
-    from policies.quota.charging.outcomes import decision  # noqa: PLC0415 - see policies.review
-
-    asked = charging(request, view, settings)
-    if asked is None:
-        return Decision(object=request.object)
-    return decision(request.object, asked, _outcome(asked, found, _Others(asked, view), settings.quota))
+    """What to charge for the object; whether it is admitted depends on what comes of that, see `settle`."""
+    # On a dry run, conversion has created no template that could be read.
+    seen = with_own_templates(request, view, settings) if request.dry_run else view
+    return charge_decision(request, seen, settings)
 
 
-def _outcome(asked: Charging, document: Object, view: ClusterView, settings: Quotas) -> ChargeOutcome:
-    from policies.quota.charging.charging import Uncountable  # noqa: PLC0415 - see policies.review
-    from policies.quota.counting.counting import counted_ledger  # noqa: PLC0415 - see policies.review
-    from policies.quota.ledger.admit import admit  # noqa: PLC0415 - see policies.review
-    from policies.quota.limits.quota import QuotaError, parse_quota  # noqa: PLC0415 - see policies.review
+def settle_by_view(decision: Decision, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """The decision if the charge were written to the quota that the view shows; nothing is written."""
+    if not decision.charges:
+        return decision
+    (charge,) = decision.charges
+    document = view.get("GPUQuota", NAME, charge.namespace)
+    if not isinstance(document, dict):
+        return settle(decision, NoQuota())
+    return settle(decision, _outcome(charge, document, _Others(charge, view), settings.quota))
 
-    if asked.excess is not None and asked.enforced:
-        return asked.excess
+
+def _outcome(charge: ChargeRequest, document: Object, view: ClusterView, settings: Quotas) -> ChargeOutcome:
+    if charge.excess is not None and charge.enforced:
+        return charge.excess
     try:
         limits = parse_quota(document)
-        charge = asked.charge(limits)
-    except (QuotaError, Uncountable) as found:
-        return found
-    return admit(counted_ledger(document, view, settings), limits, charge, enforced=asked.enforced)
-
-
-class Templates(PassingView):
-    """The cluster with the templates that the answer to a request creates."""
-
-    def __init__(self, view: ClusterView, templates: Iterable[Template]) -> None:
-        """Args: the cluster, and the templates."""
-        super().__init__(view)
-        self._templates = {(each.namespace, each.name): each for each in templates}
-
-    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
-        """One object; None when it certainly does not exist."""
-        made = self._templates.get((namespace, name)) if kind == "ResourceClaimTemplate" else None
-        return super().get(kind, name, namespace) if made is None else made.manifest()
+        amounts = charge_under(charge, limits)
+    except (QuotaError, Uncountable) as error:
+        return error
+    return admit(counted_ledger(document, view, settings), limits, amounts, enforced=charge.enforced)
 
 
 class _Others(PassingView):
     """The cluster as it was before an object was created that files show beside the others."""
 
-    def __init__(self, asked: Charging, view: ClusterView) -> None:
+    def __init__(self, charge: ChargeRequest, view: ClusterView) -> None:
         super().__init__(view)
-        self._asked = asked
+        self._charge = charge
 
     def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
         listed = super().list(kind, namespace)
-        if listed is UNKNOWN or (kind, namespace) != (self._asked.kind, self._asked.namespace):
+        if listed is UNKNOWN or (kind, namespace) != (self._charge.kind, self._charge.namespace):
             return listed
-        return [each for each in listed if name_of(each) != self._asked.name]
+        return [each for each in listed if name_of(each) != self._charge.name]

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.quota.bills import Uncountable, charge_under
 from policies.quota.charges import OWN
-from policies.quota.charging.charging import Uncountable, charging
+from policies.quota.charging.charging import charge_decision
 from policies.quota.limits.quota import parse_quota
 from policies.request import Request, UserInfo
 from policies.settings import DEFAULTS
@@ -47,12 +48,16 @@ def creating(document, user="alice", **fields):
     return Request(document, user=UserInfo(user), uid="review", **fields)
 
 
+def decided(document, view, user="alice", settings=DEFAULTS, **fields):
+    return charge_decision(creating(document, user, **fields), view, settings)
+
+
 def asked(document, view, user="alice", settings=DEFAULTS, **fields):
-    return charging(creating(document, user, **fields), view, settings)
+    return next(iter(decided(document, view, user, settings, **fields).charges), None)
 
 
 def amounts(found, limits):
-    return {piece: bill.amounts for piece, bill in found.charge(limits).pieces.items()}
+    return {piece: bill.amounts for piece, bill in charge_under(found, limits).pieces.items()}
 
 
 def owned(claim, annotations, **owner):
@@ -66,7 +71,7 @@ def test_pod_is_charged_by_its_uid_for_what_it_asks_itself(pod, cluster):
     found = asked(pod({"nvidia.com/gpu": 2}).document, cluster("f1"))
     assert (found.uid, found.kind, found.namespace, found.name) == ("1", "Pod", "team-a", "train")
     assert amounts(found, quota()) == {OWN: {"all": 2}}
-    assert (found.of, found.unseen, found.problems) == (None, (), ())
+    assert (found.of, found.unseen) == (None, ())
 
 
 def test_pod_is_charged_for_its_claims_from_templates_by_their_names(pod, example, template, request_for):
@@ -110,13 +115,14 @@ def test_object_without_uid_is_charged_by_that_of_the_question(pod, example):
 
 def test_missing_template_is_told_and_to_be_looked_for(pod, example):
     claims = [{"name": "a", "resourceClaimTemplateName": "gpus"}]
-    found = asked(
+    decision = decided(
         pod(resourceClaims=claims).document,
         example({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplateList", "items": []}),
     )
+    (found,) = decision.charges
     assert found.unseen == (("ResourceClaimTemplate", "team-a", "gpus"),)
     assert amounts(found, quota()) == {}
-    (problem,) = found.problems
+    (problem,) = decision.findings
     assert (problem.message, problem.remedy) == (
         'no ResourceClaimTemplate "gpus" exists in team-a, so nothing is charged for it now',
         "create the template first; its claim is charged when it is made",
@@ -215,7 +221,9 @@ def test_claim_whose_pod_asks_for_other_devices_is_charged_in_full(claim, exampl
 def test_what_nobody_can_count_says_so_with_the_mode_of_the_quota(pod, cluster):
     found = asked(pod({"nvidia.com/gpu": 1}).document, cluster("f1"))
     with pytest.raises(Uncountable, match='"h100" counts by product') as raised:
-        found.charge(quota({"name": "h100", "selector": {"products": ["H100*"]}, "gpus": 1}, unknownProducts="Deny"))
+        charge_under(
+            found, quota({"name": "h100", "selector": {"products": ["H100*"]}, "gpus": 1}, unknownProducts="Deny")
+        )
     assert raised.value.mode == "Enforce"
 
 
@@ -243,7 +251,7 @@ def test_namespace_of_which_nobody_knows_enforces_nothing(pod):
 @pytest.mark.parametrize("kind", ["Pod", "ResourceClaim"])
 def test_malformed_objects_are_charged_nothing(document, kind):
     group = "" if kind == "Pod" else "resource.k8s.io"
-    assert charging(Request(document, group=group, kind=kind), ManifestsView(), DEFAULTS) is None
+    assert charge_decision(Request(document, group=group, kind=kind), ManifestsView(), DEFAULTS).charges == ()
 
 
 KEYS = [
@@ -287,7 +295,7 @@ def test_claim_of_any_shape_is_charged_or_not_and_never_raises(metadata, request
 
 def test_charging_holds_what_a_charge_needs(pod, cluster):
     found = asked(pod({"nvidia.com/gpu": 2}).document, cluster("f1"))
-    charge = replace(found, of=("p", "train")).charge(quota())
+    charge = charge_under(replace(found, of=("p", "train")), quota())
     assert (charge.uid, charge.kind, charge.namespace, charge.name, charge.of) == (
         "1",
         "Pod",

@@ -5,14 +5,13 @@ from fractions import Fraction
 
 import pytest
 
-from policies.checks import problem
-from policies.decision import Severity
+from policies.decision import Decision, Severity
 from policies.kubernetes.paths import FieldPath
-from policies.quota.bills import UnknownMemory, UnknownProduct
-from policies.quota.charges import Ask
-from policies.quota.charging.charging import Charging, TooManyClaims, Uncountable
+from policies.quota.bills import Uncountable, UnknownMemory, UnknownProduct
+from policies.quota.charges import Ask, ChargeRequest, TooManyClaims
+from policies.quota.charging.charging import CHARGED_LATER
 from policies.quota.charging.messages import Holder
-from policies.quota.charging.outcomes import OUTCOMES, Unavailable, decision, outcome_name
+from policies.quota.charging.outcomes import OUTCOMES, Unavailable, outcome_name, settle
 from policies.quota.ledger.admit import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, Ledger, NotPrimed, Over, Unstorable
 from policies.quota.ledger.open_charges import OpenCharge
@@ -34,15 +33,16 @@ UNKNOWN_PRODUCT = UnknownProduct(H100, ASK)
 UNKNOWN_MEMORY = UnknownMemory(Limit("memory", "memory", Fraction(2**40)), ASK)
 UNREADABLE = QuotaError([(FieldPath(["spec", "limits", 0, "gpus"]), "is 0.5 without quotas")])
 UNAVAILABLE = Unavailable("no route\nto host.")
-TOO_MANY = TooManyClaims(problem(FieldPath(), "has 1,001 claims", "request fewer claims"), is_lasting=True)
+TOO_MANY = TooManyClaims(FieldPath(), "has 1,001 claims", "request fewer claims", is_lasting=True)
 
 
 def asked(*, enforced=False, pieces=True, problems=()):
-    return Charging("u", "Pod", "team-a", "train", {"": (ASK,)} if pieces else {}, enforced, problems=problems)
+    charge = ChargeRequest("u", "Pod", "team-a", "train", {"": (ASK,)} if pieces else {}, enforced)
+    return Decision(tuple(problems), object=DOCUMENT, charges=(charge,))
 
 
 def answered(outcome, holders=(), **fields):
-    return decision(DOCUMENT, asked(**fields), outcome, holders)
+    return settle(asked(**fields), outcome, holders)
 
 
 def said(outcome, holders=(), **fields):
@@ -64,7 +64,7 @@ def test_what_fits_is_answered_without_a_word():
 
 
 def test_nothing_is_said_where_there_is_no_quota():
-    missing = problem(FieldPath(), "no ResourceClaimTemplate gpus exists in team-a", "create it")
+    missing = CHARGED_LATER.finding(FieldPath(), "no ResourceClaimTemplate gpus exists in team-a", "create it")
     assert answered(NoQuota(), problems=(missing,)).findings == ()
 
 
@@ -253,7 +253,7 @@ def test_what_asks_for_nothing_need_not_wait_until_it_can_be_charged(outcome):
 
 def test_what_is_missing_is_a_warning_beside_everything_else():
     path = FieldPath(["spec", "resourceClaims", 0, "resourceClaimTemplateName"])
-    missing = problem(path, "no ResourceClaimTemplate gpus exists in team-a", "create it first")
+    missing = CHARGED_LATER.finding(path, "no ResourceClaimTemplate gpus exists in team-a", "create it first")
     told = answered(refused(EXCEEDED), problems=(missing,))
     assert [(finding.rule.id, finding.severity) for finding in told.findings] == [
         ("GA502", Severity.DENY),

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import pytest
 
+from policies.quota.bills import charge_under
 from policies.quota.charges import OWN
 from policies.quota.counting.counter import Counter, Terms
 from policies.quota.ledger.ledger import Exceeded, Ledger
@@ -32,7 +33,7 @@ def primed():
 
 
 def charged(ledger, found):
-    return ledger.charge(found.charge(quota()), quota())
+    return ledger.charge(charge_under(found, quota()), quota())
 
 
 def total(ledger):
@@ -56,7 +57,7 @@ def test_shared_claim_is_charged_to_the_group(pod, view):
     found = asked(member(pod), view(group()))
     assert found.pieces == {}
     assert (found.shared.kind, found.shared.uid, found.shared.name) == ("PodGroup", "g", "ring")
-    charge = found.charge(quota())
+    charge = charge_under(found, quota())
     assert {piece: bill.amounts for piece, bill in charge.shared.pieces.items()} == {"gpus": {"all": 2}}
 
 
@@ -102,7 +103,7 @@ def test_claim_of_a_group_that_cannot_be_seen_is_the_pods_own(pod, view, documen
 def test_group_that_does_not_fit_refuses_its_first_pod(pod, view, primed):
     full = replace(quota(), limits=(replace(quota().limits[0], hard=Fraction(1)),))
     found = asked(member(pod), view(group()))
-    verdict = primed.charge(found.charge(full), full)
+    verdict = primed.charge(charge_under(found, full), full)
     assert isinstance(verdict, Exceeded)
     assert verdict.limits[0].asked == 2
 
@@ -110,10 +111,10 @@ def test_group_that_does_not_fit_refuses_its_first_pod(pod, view, primed):
 def test_claim_for_a_group_that_was_charged_is_never_refused(pod, view, primed, claim, request_for):
     only = replace(quota(), limits=(replace(quota().limits[0], hard=Fraction(2)),))
     cluster = view(group())
-    first = primed.charge(asked(member(pod), cluster).charge(only), only)
+    first = primed.charge(charge_under(asked(member(pod), cluster), only), only)
     made = asked(group_claim(claim(request_for(count=2))), cluster, CONTROLLER)
     assert made.of == ("g", "gpus")
-    after = first.charge(made.charge(only), only)
+    after = first.charge(charge_under(made, only), only)
     assert isinstance(after, Ledger)
     assert total(after) == 2
 
@@ -166,7 +167,7 @@ def test_claim_that_a_group_tells_of_is_read(pod, view):
 def test_shared_claim_counts_in_limits_by_priority_class(pod, view):
     """Pods of one group may have different ones."""
     batch = quota({"name": "batch", "selector": {"priorityClasses": ["batch"]}, "gpus": 8})
-    charge = asked(member(pod), view(group())).charge(batch)
+    charge = charge_under(asked(member(pod), view(group())), batch)
     assert charge.shared.pieces["gpus"].amounts == {"all": 2, "batch": 2}
 
 

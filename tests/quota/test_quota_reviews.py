@@ -10,10 +10,8 @@ from policies.decision import Severity
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import load_document
-from policies.quota.limits.quota import NAME
 from policies.request import Request, UserInfo
 from policies.review import entries_called, review
-from policies.review.quota import QUOTA_NAME
 from policies.settings import DEFAULTS
 from policies.settings.choices import Exemption, GPUAdmissionPolicy
 from webhook.cli.admit import admit
@@ -177,10 +175,6 @@ def test_nobody_is_exempt(pod, example):
     settings = GPUAdmissionPolicy(exemptions=(Exemption(from_=("GA*", "conversion"), users=("*",)),))
     request = creating(pod({"nvidia.com/gpu": 2}).document, user=UserInfo("root"))
     assert of_quota(review(request, example(limited(1)), settings)) == [("GA502", Severity.DENY)]
-
-
-def test_quota_is_called_the_same_everywhere():
-    assert QUOTA_NAME == NAME
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Node", "ClusterPolicy"])

@@ -11,6 +11,7 @@ from policies.entries import ENTRIES
 from policies.quota.report.reporting import quota_report
 from policies.request import Request
 from policies.review import entries_called, review
+from policies.review.quota import settle_by_view
 from policies.settings import DEFAULTS, Access, Configuration, GPUAdmissionPolicy, Quotas
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
@@ -101,6 +102,8 @@ def test_namespaces_of_the_operator_and_those_exempt_from_quotas_are_never_charg
 @pytest.mark.parametrize("entry", ["", "quota-enforced"])
 def test_exemption_from_access_rules_switches_no_quota_off(entry):
     decision = review(asked(pod(), "agents-eu", entry), view("agents-eu"), TRUSTED)
+    if entry:
+        decision = settle_by_view(decision, view("agents-eu"), TRUSTED)
     assert [finding.rule.id for finding in decision.denials] == ["GA502"]
 
 
@@ -179,7 +182,7 @@ def test_audit_knows_that_exempt_namespaces_never_convert():
 class Charging:
     """A keeper of quotas that must not be asked."""
 
-    async def decide(self, request, settings, deadline):
+    async def charge(self, decision, request, settings, deadline, run):
         raise AssertionError(f"asked about namespace {request.namespace}")
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from policies.quota.opt_in import ENTRIES as CHARGING_ENTRIES
+from policies.entries import ENTRIES
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
@@ -86,7 +86,7 @@ def test_namespace_that_cannot_exist_is_turned_down(namespace, shown):
     )
 
 
-@pytest.mark.parametrize("entry", sorted(CHARGING_ENTRIES))
+@pytest.mark.parametrize("entry", sorted(name for name, entry in ENTRIES.items() if entry.concern == "quota"))
 def test_charge_without_a_namespace_is_turned_down(entry):
     document = {
         "apiVersion": "admission.k8s.io/v1",

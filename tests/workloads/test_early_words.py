@@ -13,8 +13,9 @@ from policies.decision import Decision, Severity
 from policies.kubernetes.workloads import group_of, pod_templates
 from policies.request import Request
 from policies.review import review
+from policies.review.workloads import MOST_TEMPLATES
+from policies.review.workloads import workloads as entry
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
-from policies.workloads import MOST_TEMPLATES, early_words
 from webhook.cluster.manifests import ManifestsView
 
 MODES = {"team-a": "enabled", "team-preview": "preview", "team-legacy": "disabled", "kube-system": "enabled"}
@@ -100,6 +101,10 @@ def asked(document, old=None, namespace="team-a", **request):
     operation = "CREATE" if old is None else "UPDATE"
     names = {"group": group_of(document), "kind": document["kind"], "name": "big"}
     return Request(document, old, **{"operation": operation, "namespace": namespace, **names, **request})
+
+
+def early_words(request, view, settings, review):
+    return entry(request, view, settings, lambda pod, *_: review(pod))
 
 
 def words(document, old=None, **request):

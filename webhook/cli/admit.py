@@ -16,10 +16,9 @@ from policies.request import Request
 from policies.review import review
 from policies.review.coverage import UNREVIEWED, uncovered
 from policies.review.documents import duplicate_keys
-from policies.review.together import pods_together
+from policies.review.workloads import WorkloadPods, not_reviewed, shortage
 from policies.settings.exempt_namespaces import NEVER_MATCHED
 from policies.workload_templates import templates_of
-from policies.workloads import not_reviewed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -162,12 +161,12 @@ def _as_written(subject: Subject, settings: GPUAdmissionPolicy) -> tuple[Finding
 
 def _together(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """What is said of a workload beside what is said of each of its pods, which are reviewed one by one."""
-    told = pods_together(request, view, settings, lambda pod: review(pod, view, settings))
+    found = tuple(shortage(WorkloadPods(request, view, settings), lambda pod: review(pod, view, settings)))
     gap = uncovered(request, view, settings)
     if gap is not None:
-        return Decision(findings=(*told, *gap.findings), object=request.object, not_reviewed=gap.reason)
+        return Decision(findings=(*found, *gap.findings), object=request.object, not_reviewed=gap.reason)
     remarks = not_reviewed(request.object, view, settings) if request.object is not None else ()
-    return Decision(findings=tuple(told), object=request.object, remarks=tuple(remarks))
+    return Decision(findings=found, object=request.object, remarks=tuple(remarks))
 
 
 def _findings(part: _Part) -> tuple[Finding, ...]:

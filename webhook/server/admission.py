@@ -5,14 +5,16 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from policies.decision import Decision
-from policies.quota.opt_in import ENTRIES as CHARGING_ENTRIES
-from policies.review import leaves_alone, review
+from policies.review import review
+from policies.review.quota import settle_by_view
 from policies.settings.exempt_namespaces import exemption_in_cluster
+from policies.view import Overlay
 from webhook.server.admission_response import (
     encode,
     encode_busy,
@@ -24,7 +26,6 @@ from webhook.server.admission_response import (
 from webhook.server.admission_review import BadReview, TooLargeReview, decode, unparsed
 from webhook.server.deadlines import Deadline
 from webhook.server.logs import log_decision, log_failure, log_refused_template
-from webhook.server.overlay import Overlay
 from webhook.server.review_runner import ReviewRunner
 from webhook.server.strict_json import MOST_VALUES
 from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
@@ -123,10 +124,10 @@ class Admission:
             why = str(error) if too_large else "The AdmissionReview cannot be parsed in time; try again."
             raise BadReview(why) from error
         payer = request.namespace, caller
-        request = replace(request, compares=not self._turns.is_used_up(payer))
+        request = replace(request, compares=not self._turns.is_used_up(payer), caller_is_known=caller_is_known)
         run = self._runner.for_call(body, deadline, payer)
         try:
-            decision = await self._decided(request, self._settings(), deadline, run, caller_is_known=caller_is_known)
+            decision = await self._decided(request, self._settings(), deadline, run)
             return self._answered(entry, request, decision, deadline)
         except Busy:
             return self._busy(entry, request, deadline)
@@ -164,14 +165,12 @@ class Admission:
         payer = (begun.namespace if begun is not None else "") or LARGE_BODIES, caller
         return await self._runner.run(lambda: decode(body, entry.name), deadline, payer, is_long=True)
 
-    async def _decided(
-        self, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run, *, caller_is_known: bool
-    ) -> Decision:
-        if leaves_alone(request.entry, request.namespace, settings):
-            return Decision(object=request.object)
-        if self._quotas is not None and request.entry in CHARGING_ENTRIES:
-            return await self._quotas.decide(request, settings, deadline, run, caller_is_known=caller_is_known)
+    async def _decided(self, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run) -> Decision:
         decision = await run(lambda: review(request, self._view, settings))
+        if decision.charges and self._quotas is not None:
+            decision = await self._quotas.charge(decision, request, settings, deadline, run)
+        elif decision.charges:
+            decision = await run(partial(settle_by_view, decision, self._view, settings))
         return await self._effected(request, decision, settings, deadline, run)
 
     async def _effected(

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from policies.entries import ENTRIES
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.quota.opt_in import ENTRIES as CHARGING_ENTRIES
 from policies.request import Request, UserInfo
 from webhook.server.strict_json import BadJSON, TooManyValues, read_json
 
@@ -100,7 +100,7 @@ def decode(body: bytes | dict[str, Any], entry: str = "") -> Request:
             f"The AdmissionReview cannot be read: request.namespace {_shown(question.namespace)}, which is no name of a "
             "namespace: at most 63 lower-case letters, digits and dashes, without a dash at either end."
         )
-    if not question.namespace and entry in CHARGING_ENTRIES:
+    if not question.namespace and entry and ENTRIES[entry].concern == "quota":
         raise BadReview(
             "The AdmissionReview cannot be read: request.namespace is missing; quotas are charged for "
             "what is in a namespace."

@@ -1,38 +1,39 @@
-"""Charging: what an object that is being created asks of its namespace's quota."""
+"""Charging: what an object that is being created requests of its namespace's quota."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from policies.checks import problem
+from policies.checks import Problem
+from policies.decision import TEMPLATE, Decision, Severity
 from policies.dra.pod_groups import KIND as POD_GROUP
 from policies.dra.pod_groups import pod_group_name
+from policies.entries import ENTRIES
 from policies.fleet.pod_claims import MOST_CLAIMS, number_of_template_claims, template_claims
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import SPEC, MalformedPodError, Pod
 from policies.quota.asks.claims import asks_of_claim
 from policies.quota.asks.pods import asks_of_pod, got_by_pod, priority_class_of
-from policies.quota.bills import UnknownMemory, UnknownProduct, bill
-from policies.quota.charges import OWN, Charge
+from policies.quota.charges import OWN, ChargeRequest, TooManyClaims
 from policies.quota.charging.origins import narrow_asks, origin_of
-from policies.quota.opt_in import ENTRIES, is_enforced
+from policies.quota.opt_in import is_enforced
+from policies.rules import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
-    from policies.checks import Problem
     from policies.fleet.pod_claims import PodClaim
     from policies.kubernetes.objects import Object
     from policies.quota.asks.pods import PodAsks
-    from policies.quota.charges import Ask, Bill, ChargedKind
-    from policies.quota.limits.quota import Quota
+    from policies.quota.charges import ChargedKind
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.settings.choices import Quotas
-    from policies.view import ClusterView
+    from policies.view import ClusterView, Key
 
-__all__ = ["MOST_UNSEEN", "Charging", "Key", "TooManyClaims", "Uncountable", "charging"]
+__all__ = ["CHARGED_LATER", "MOST_UNSEEN", "charge_decision"]
 
 MOST_UNSEEN = 31
 """Objects that are read from the API server for one review, beside the GPUQuota."""
@@ -40,104 +41,52 @@ _MOST_OF_GROUP = 5
 """Of these, a PodGroup and its claims. Source: k8s.io/api/scheduling/v1alpha2 MaxPodGroupResourceClaims."""
 _CLAIMS = SPEC / "resourceClaims"
 
-Key = tuple[str, str, str]
-"""Kind, namespace and name of an object."""
+_Found = tuple[ChargeRequest, Sequence[Problem]] | None
+"""A charge, and what it refers to and does not exist; None if nothing is charged."""
+
+CHARGED_LATER = rule(
+    "GA505",
+    "Objects that a pod or claim refers to must exist when it is charged",
+    default=Severity.WARN,
+    why="""
+    A pod pays for its claims from templates when it is created. Where a template does not exist yet, nothing can be
+    charged for it: its claim is charged when somebody makes it, and where that does not fit the pod waits, with the
+    reason in its events, rather than being refused. Where a DeviceClass does not exist, more may be charged than is
+    needed.
+    """,
+    remedy="create what is named first",
+    source="docs/quota.md",
+    fixed=True,
+    shared_cause=True,
+)
 
 
-class Uncountable(Exception):  # noqa: N818 - it says what is
-    """Nobody can say what an object comes to under a quota."""
+def charge_decision(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """The charge of an object that is being created, with a warning for each object that it refers to and that is missing.
 
-    def __init__(self, unknown: UnknownProduct | UnknownMemory, mode: Literal["Enforce", "Warn"]) -> None:
-        super().__init__(unknown.text)
-        self.unknown = unknown
-        self.mode = mode
-        """Of the quota."""
-
-
-@dataclass(frozen=True, slots=True)
-class TooManyClaims:
-    """A pod has more claims than are read or charged for one pod, so none of its claims is charged with it."""
-
-    problem: Problem
-    is_lasting: bool
-    """True if trying again does not help: the pod itself has to change."""
-
-
-@dataclass(frozen=True, slots=True)
-class Charging:
-    """What an object that is being created asks of its namespace's quota."""
-
-    uid: str
-    kind: ChargedKind
-    namespace: str
-    name: str
-    pieces: Mapping[str, tuple[Ask, ...]]
-    """As `Charge` has them."""
-    enforced: bool
-    """Whether the namespace's quota fails closed."""
-    of: tuple[str, str] | None = None
-    """For a claim that somebody trusted made for a pod or a PodGroup: its uid, and for which piece of it."""
-    owner: str = ""
-    """The name of that pod or PodGroup."""
-    shared: Charging | None = None
-    """For a pod: what it shares with its PodGroup, which is charged to the group."""
-    problems: tuple[Problem, ...] = ()
-    """What it names and does not exist, and what is charged therefore."""
-    excess: TooManyClaims | None = None
-    """Why its claims were not looked at; nothing is charged for these now."""
-    unseen: tuple[Key, ...] = ()
-    """At most `MOST_UNSEEN` objects that decide and that the view does not show, or may show as they were before:
-    templates that a pod names, its PodGroup and the group's claims, the pod that a claim is for, and the claim itself if
-    anybody may have made the call."""
-
-    @property
-    def is_for_gpus(self) -> bool:
-        """Whether it asks for a GPU, or may do so."""
-        return bool(self.pieces or self.shared or self.unseen)
-
-    def charge(self, quota: Quota) -> Charge:
-        """What it comes to under a quota.
-
-        Raises:
-            Uncountable: nobody can say.
-        """
-        bills = {}
-        made: dict[int, Bill] = {}  # claims from the same template come to the same
-        for piece, asks in self.pieces.items():
-            if id(asks) not in made:
-                found = bill(asks, quota)
-                if isinstance(found, UnknownProduct | UnknownMemory):
-                    raise Uncountable(found, quota.mode)
-                made[id(asks)] = found
-            bills[piece] = made[id(asks)]
-        shared = None if self.shared is None else self.shared.charge(quota)
-        return Charge(self.uid, self.kind, self.namespace, self.name, bills, self.of, shared)
-
-
-def charging(
-    request: Request, view: ClusterView, settings: GPUAdmissionPolicy, *, caller_is_known: bool = True
-) -> Charging | None:
-    """What a request asks of its namespace's quota; None where it creates nothing that could get a GPU.
-
-    A pod that cannot be read asks for nothing: the API server stores none.
+    Without a charge, nothing is created that could get a GPU: a pod that cannot be read is not stored by the API server.
 
     Args:
-        request: What it says of the namespace's label by the entry that was called counts before what the view shows.
+        request: The entry that was called says more of the namespace's label than the view.
         view: The cluster, with nodes, classes, slices, templates, and the pods that claims are made for.
         settings: How quotas count, and who makes the claims of pods.
-        caller_is_known: False if the caller may not be an API server.
     """
-    if request.operation != "CREATE" or request.subresource or not isinstance(request.object, dict):
-        return None
-    if (request.group, request.kind) == ("", "Pod"):
-        return _of_pod(request.object, request, view, settings.quota)
-    if (request.group, request.kind) == ("resource.k8s.io", "ResourceClaim"):
-        found = _of_claim(request.object, request, view, settings.quota)
-        return found if found is None or caller_is_known else _unless_stored(found, view)
-    return None
+    found: _Found = None
+    if request.operation == "CREATE" and not request.subresource and isinstance(request.object, dict):
+        if (request.group, request.kind) == ("", "Pod"):
+            found = _of_pod(request.object, request, view, settings.quota)
+        elif (request.group, request.kind) == ("resource.k8s.io", "ResourceClaim"):
+            found = _of_claim(request.object, request, view, settings.quota)
+    if found is None:
+        return Decision(object=request.object)
+    charge, problems = found
+    findings = [CHARGED_LATER.finding(each.path, each.message, each.remedy) for each in problems]
+    if charge.excess is not None and not charge.enforced:
+        findings.append(CHARGED_LATER.finding(charge.excess.path, charge.excess.message, charge.excess.remedy))
+    return Decision(tuple(findings), object=request.object, charges=(charge,))
 
 
-def _of_pod(document: Object, request: Request, view: ClusterView, settings: Quotas) -> Charging | None:
+def _of_pod(document: Object, request: Request, view: ClusterView, settings: Quotas) -> _Found:
     try:
         pod = Pod.read(document)
     except MalformedPodError:
@@ -152,20 +101,17 @@ def _of_pod(document: Object, request: Request, view: ClusterView, settings: Quo
     pieces = asked.pieces
     if pod.past_scheduling and OWN in pieces:
         pieces = {**pieces, OWN: got_by_pod(pod, view, settings)}
-    found = replace(_nothing("Pod", document, request, view), pieces=pieces, problems=asked.problems)
+    found = replace(_without_pieces("Pod", document, request, view), pieces=pieces)
     if excess is not None:
-        return replace(found, excess=excess)
-    return replace(
-        found,
-        shared=_shared(asked, found),
-        unseen=(*unseen, *_unseen_of_group(pod, claims, asked, view)),
-    )
+        return replace(found, excess=excess), asked.problems
+    unseen = (*unseen, *_unseen_of_group(pod, claims, asked, view))
+    return replace(found, shared=_shared(asked, found), unseen=unseen), asked.problems
 
 
-def _shared(asked: PodAsks, found: Charging) -> Charging | None:
+def _shared(asked: PodAsks, found: ChargeRequest) -> ChargeRequest | None:
     if asked.group is None or not asked.shared:
         return None
-    return Charging(
+    return ChargeRequest(
         asked.group.uid, POD_GROUP, found.namespace, asked.group.name, pieces=asked.shared, enforced=found.enforced
     )
 
@@ -173,12 +119,10 @@ def _shared(asked: PodAsks, found: Charging) -> Charging | None:
 def _unseen_templates(claims: Sequence[PodClaim]) -> tuple[Key, ...]:
     templates: dict[str, PodClaim] = {}
     for claim in claims:
-        if claim.kind == "ResourceClaimTemplate":
+        if claim.kind == TEMPLATE:
             templates.setdefault(claim.object_name, claim)
     return tuple(
-        ("ResourceClaimTemplate", claim.namespace, name)
-        for name, claim in templates.items()
-        if not isinstance(claim.document, dict)
+        (TEMPLATE, claim.namespace, name) for name, claim in templates.items() if not isinstance(claim.document, dict)
     )
 
 
@@ -206,7 +150,7 @@ def _too_many_claims(pod: Pod) -> TooManyClaims | None:
     if claims <= MOST_CLAIMS:
         return None
     said = f"has {claims:,} claims from templates, and at most {MOST_CLAIMS:,} can be charged for one pod"
-    return TooManyClaims(problem(_CLAIMS, said, "request fewer claims"), is_lasting=True)
+    return TooManyClaims(_CLAIMS, said, "request fewer claims", is_lasting=True)
 
 
 def _too_many_unseen(pod: Pod, unseen: Sequence[Key]) -> TooManyClaims | None:
@@ -214,34 +158,31 @@ def _too_many_unseen(pod: Pod, unseen: Sequence[Key]) -> TooManyClaims | None:
     if len(unseen) <= most:
         return None
     said = f"names {len(unseen):,} ResourceClaimTemplates that are not known yet, and at most {most} are read for a pod"
-    found = problem(_CLAIMS, said, "create the templates first, or request fewer claims")
-    return TooManyClaims(found, is_lasting=False)
+    return TooManyClaims(_CLAIMS, said, "create the templates first, or request fewer claims", is_lasting=False)
 
 
-def _of_claim(claim: Object, request: Request, view: ClusterView, settings: Quotas) -> Charging | None:
-    made = origin_of(claim) if request.user.username in settings.trusted_creators else None
-    pod = None if made is None else made.pod(request.namespace, view)
+def _of_claim(claim: Object, request: Request, view: ClusterView, settings: Quotas) -> _Found:
+    origin = origin_of(claim) if request.user.username in settings.trusted_creators else None
+    pod = None if origin is None else origin.pod(request.namespace, view)
     asked = asks_of_claim(claim, view, settings, None if pod is None else priority_class_of(pod))
     if not asked.asks:
         return None
-    found = replace(_nothing("ResourceClaim", claim, request, view), pieces={OWN: asked.asks}, problems=asked.problems)
-    if made is None:
-        return found
-    found = replace(found, of=(made.uid, made.piece), owner=made.owner)
-    if made.kind == POD_GROUP:
-        return found
-    if pod is None:
-        return replace(found, unseen=(("Pod", request.namespace, made.owner),))
-    if made.piece == OWN:
-        return replace(found, pieces={OWN: narrow_asks(asked.asks, got_by_pod(pod, view, settings))})
-    return found
+    found = replace(_without_pieces("ResourceClaim", claim, request, view), pieces={OWN: asked.asks})
+    if origin is not None:
+        found = replace(found, of=(origin.uid, origin.piece), owner=origin.owner)
+        if origin.kind != POD_GROUP and pod is None:
+            found = replace(found, unseen=(("Pod", request.namespace, origin.owner),))
+        elif pod is not None and origin.piece == OWN:
+            found = replace(found, pieces={OWN: narrow_asks(asked.asks, got_by_pod(pod, view, settings))})
+    charge = found if request.caller_is_known else _unless_stored(found, view)
+    return None if charge is None else (charge, asked.problems)
 
 
-def _unless_stored(found: Charging, view: ClusterView) -> Charging | None:
-    """What a claim asks, if nobody can know its uid yet; None if it is stored, so that no API server asks about it.
+def _unless_stored(found: ChargeRequest, view: ClusterView) -> ChargeRequest | None:
+    """The charge of a claim whose uid no user can know yet; None if the claim is stored: no API server creates it twice.
 
-    The origin of a claim is believed of whoever calls, and a claim counts with the pod that it was made for. Whoever could
-    say of a claim that was counted by itself that it was made for a pod would have one of the two for nothing.
+    An unknown caller can name any origin, and a claim is counted with the pod that it was made for. It could move a claim
+    that was counted by itself to a pod, and get one of the two for nothing.
     """
     if found.of is None:
         return found
@@ -251,17 +192,18 @@ def _unless_stored(found: Charging, view: ClusterView) -> Charging | None:
     return replace(found, unseen=(*found.unseen, (found.kind, found.namespace, found.name)))
 
 
-def _nothing(kind: ChargedKind, document: Object, request: Request, view: ClusterView) -> Charging:
-    """A charging of an object without its pieces; one out of a file may have neither uid nor name."""
+def _without_pieces(kind: ChargedKind, document: Object, request: Request, view: ClusterView) -> ChargeRequest:
+    """The charge of an object without its pieces; one out of a file may have neither uid nor name."""
     uid = _text(document, "uid") or request.uid
     name = _text(document, "name") or request.name or _text(document, "generateName") or uid
-    return Charging(uid, kind, request.namespace, name, {}, _fails_closed(request, view))
+    return ChargeRequest(uid, kind, request.namespace, name, {}, _fails_closed(request, view))
 
 
 def _fails_closed(request: Request, view: ClusterView) -> bool:
-    """Whether the quota does; the API server has read the namespace's label when it calls one of the two entries."""
-    if request.entry in ENTRIES:
-        return ENTRIES[request.entry]
+    """True if the quota does; the API server has read the namespace's label when it calls one of the two entries."""
+    entry = ENTRIES.get(request.entry)
+    if entry is not None and entry.concern == "quota":
+        return entry.failure_policy == "Fail"
     return is_enforced(request.namespace, view)
 
 

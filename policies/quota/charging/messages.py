@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from policies.quota.bills import UnknownMemory, UnknownProduct
-    from policies.quota.charges import Amounts, Unit
-    from policies.quota.charging.charging import TooManyClaims
+    from policies.quota.charges import Amounts, TooManyClaims, Unit
 
 __all__ = [
     "ChargeMessage",
@@ -156,9 +155,8 @@ def unstorable(found: Unstorable, namespace: str, *, admitted: bool) -> ChargeMe
 
 def too_many_claims(found: TooManyClaims, namespace: str) -> ChargeMessage:
     """A pod has more claims than are read or charged for one pod."""
-    where, remedy = found.problem, found.problem.remedy or ""
-    said = f"quota {NAME} of namespace {namespace} cannot be charged: {where.path} {where.message}"
-    return ChargeMessage(said, remedy) if found.is_lasting else _later(said, remedy, 10)
+    said = f"quota {NAME} of namespace {namespace} cannot be charged: {found.path} {found.message}"
+    return ChargeMessage(said, found.remedy) if found.is_lasting else _later(said, found.remedy, 10)
 
 
 def contended(namespace: str, *, admitted: bool) -> ChargeMessage:

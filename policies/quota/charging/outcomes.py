@@ -1,14 +1,14 @@
-"""Outcomes: what charging came to, and what is answered therefore."""
+"""Outcomes of charges, and the decisions that follow from them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from policies.decision import Decision, Severity
 from policies.kubernetes.paths import FieldPath
-from policies.quota.bills import UnknownProduct
-from policies.quota.charging.charging import TooManyClaims, Uncountable
+from policies.quota.bills import Uncountable, UnknownProduct
+from policies.quota.charges import TooManyClaims
 from policies.quota.charging.messages import (
     charged_otherwise,
     contended,
@@ -27,28 +27,27 @@ from policies.quota.limits.quota import QuotaError
 from policies.rules import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections.abc import Iterable
 
     from policies.decision import Finding, Rule
-    from policies.quota.charging.charging import Charging
+    from policies.quota.charges import ChargeRequest
     from policies.quota.charging.messages import ChargeMessage, Holder
 
-__all__ = ["OUTCOMES", "ChargeOutcome", "Unavailable", "decision", "outcome_name"]
+__all__ = ["OUTCOMES", "ChargeOutcome", "Unavailable", "outcome_name", "settle"]
 
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """The quota could not be got or written."""
+    """The quota could not be read or written."""
 
     why: str
     """For people."""
     is_lasting: bool = False
-    """Whether it stays so until somebody does something: we have no right to it."""
+    """True if trying again does not help: RBAC does not allow it."""
 
 
 ChargeOutcome = ChargeVerdict | NoQuota | Uncountable | QuotaError | Unavailable | TooManyClaims
-"""What charging can come to; `QuotaError` where the GPUQuota that is stored cannot be read."""
+"""What can come of a charge; `QuotaError` where the GPUQuota that is stored cannot be read."""
 
 _REFUSED = {
     Exceeded: "exceeded",
@@ -91,28 +90,27 @@ def outcome_name(outcome: ChargeOutcome) -> str:
     return "unavailable"
 
 
-def decision(
-    document: Any,
-    asked: Charging,
-    outcome: ChargeOutcome,
-    holders: Iterable[Holder] = (),
-    *,
-    names_holders: bool = True,
+def settle(
+    decision: Decision, outcome: ChargeOutcome, holders: Iterable[Holder] = (), *, names_holders: bool = True
 ) -> Decision:
-    """What is answered. No settings change it, and nobody is exempt.
+    """The decision after its charge: allowed or not, with what to do. No settings change it, and no user is exempt.
 
     Args:
-        document: what is being created.
-        asked: what of it is charged.
-        outcome: what that came to.
-        holders: who holds something of the quota, told to who is over it.
-        names_holders: whether they are told by name; otherwise how many they are, and how to list them.
+        decision: Of an entry for quotas, with a charge.
+        outcome: What came of the charge.
+        holders: Pods and claims that hold some of the quota, for a request that exceeds it.
+        names_holders: True if the holders are named; otherwise their number is given, and how to list them.
     """
-    told = _answer_for(asked, outcome, holders, names_holders=names_holders)
-    findings = [] if told is None else [told.finding]
-    if not isinstance(outcome, NoQuota):
-        findings += _problems(asked)
-    return Decision(tuple(findings), object=document, retry_after=None if told is None else told.retry_after)
+    (charge,) = decision.charges
+    if isinstance(outcome, NoQuota):
+        return Decision(object=decision.object)
+    answer = _answer_for(charge, outcome, holders, names_holders=names_holders)
+    if answer is None:
+        return decision
+    findings = (answer.finding, *decision.findings)
+    return replace(
+        decision, findings=findings, charges=decision.charges if answer.admitted else (), retry_after=answer.retry_after
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +141,7 @@ FITS = rule(
     remedy="request less, wait until a pod or claim that holds GPUs ends, or ask your administrator to raise GPUQuota gpu",
     source="docs/quota.md",
     fixed=True,
+    depends_on_usage=True,
 )
 
 COUNTABLE = rule(
@@ -181,59 +180,36 @@ WRITTEN = rule(
 
 
 def _answer_for(
-    asked: Charging, outcome: ChargeOutcome, holders: Iterable[Holder], *, names_holders: bool
+    charge: ChargeRequest, outcome: ChargeOutcome, holders: Iterable[Holder], *, names_holders: bool
 ) -> _Answer | None:
-    # What asks for nothing is charged nothing, and need not wait until it could be.
-    admitted = not (asked.enforced and asked.is_for_gpus)
+    # A request for nothing is charged nothing, and need not wait until it could be charged.
+    admitted = not (charge.enforced and charge.is_for_gpus)
     match outcome:
         case ChargeVerdict(reason=Exceeded() as found):
-            hidden_in = "" if names_holders else asked.namespace
+            hidden_in = "" if names_holders else charge.namespace
             return _Answer(
                 FITS, outcome.allowed, exceeded(found, holders, admitted=outcome.allowed, hidden_in=hidden_in)
             )
         case ChargeVerdict(reason=NotPrimed() as found):
-            return _Answer(WRITTEN, outcome.allowed, not_primed(found, asked.namespace, admitted=outcome.allowed))
+            return _Answer(WRITTEN, outcome.allowed, not_primed(found, charge.namespace, admitted=outcome.allowed))
         case ChargeVerdict(reason=Full() as found):
-            return _Answer(WRITTEN, outcome.allowed, full(found, asked.namespace, admitted=outcome.allowed))
+            return _Answer(WRITTEN, outcome.allowed, full(found, charge.namespace, admitted=outcome.allowed))
         case ChargeVerdict(reason=ChargedOtherwise() as found):
             return _Answer(
-                WRITTEN, outcome.allowed, charged_otherwise(found, asked.namespace, admitted=outcome.allowed)
+                WRITTEN, outcome.allowed, charged_otherwise(found, charge.namespace, admitted=outcome.allowed)
             )
         case ChargeVerdict(reason=Unstorable() as found):
-            return _Answer(WRITTEN, outcome.allowed, unstorable(found, asked.namespace, admitted=outcome.allowed))
+            return _Answer(WRITTEN, outcome.allowed, unstorable(found, charge.namespace, admitted=outcome.allowed))
         case ChargeVerdict(reason=Contended()):
-            return _Answer(WRITTEN, outcome.allowed, contended(asked.namespace, admitted=outcome.allowed))
+            return _Answer(WRITTEN, outcome.allowed, contended(charge.namespace, admitted=outcome.allowed))
         case Uncountable():
             admitted = outcome.mode == "Warn"
             return _Answer(COUNTABLE, admitted, uncountable(outcome.unknown, admitted=admitted))
         case QuotaError():
-            return _Answer(WRITTEN, admitted, unreadable(asked.namespace, str(outcome), admitted=admitted))
+            return _Answer(WRITTEN, admitted, unreadable(charge.namespace, str(outcome), admitted=admitted))
         case TooManyClaims():
-            return _Answer(WRITTEN, False, too_many_claims(outcome, asked.namespace))
+            return _Answer(WRITTEN, False, too_many_claims(outcome, charge.namespace))
         case Unavailable():
-            verdict = unavailable(asked.namespace, outcome.why, admitted=admitted, is_lasting=outcome.is_lasting)
+            verdict = unavailable(charge.namespace, outcome.why, admitted=admitted, is_lasting=outcome.is_lasting)
             return _Answer(WRITTEN, admitted, verdict)
     return None
-
-
-CHARGED_LATER = rule(
-    "GA505",
-    "Objects that a pod or claim refers to must exist when it is charged",
-    default=Severity.WARN,
-    why="""
-    A pod pays for its claims from templates when it is created. Where a template does not exist yet, nothing can be
-    charged for it: its claim is charged when somebody makes it, and where that does not fit the pod waits, with the
-    reason in its events, rather than being refused. Where a DeviceClass does not exist, more may be charged than is
-    needed.
-    """,
-    remedy="create what is named first",
-    source="docs/quota.md",
-    fixed=True,
-    shared_cause=True,
-)
-
-
-def _problems(asked: Charging) -> Iterator[Finding]:
-    beyond = () if asked.excess is None or asked.enforced else (asked.excess.problem,)
-    for each in (*asked.problems, *beyond):
-        yield CHARGED_LATER.finding(each.path, each.message, each.remedy)

@@ -13,6 +13,7 @@ from policies.quota.limits.amounts import read_hard, written
 from policies.quota.limits.globs import GLOBS
 from policies.quota.limits.selectors import EVERYTHING, Selector
 from policies.quota.limits.spec import UNITS, spec_problems, unknown_field
+from policies.quota.opt_in import QUOTA_NAME as NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["API_VERSION", "NAME", "Limit", "Quota", "QuotaError", "parse_quota"]
 
 API_VERSION = "gpu-admission.io/v1alpha1"
-NAME = "gpu"
-"""What the one GPUQuota of a namespace is called."""
 
 _FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
 

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from policies.entries import ENTRIES
 from policies.kubernetes.objects import name_of
-from policies.quota.charging.charging import Uncountable, charging
+from policies.quota.bills import Uncountable, charge_under
 from policies.quota.limits.quota import parse_quota
-from policies.quota.opt_in import ENTRIES as CHARGING_ENTRIES
 from policies.request import Request, UserInfo
 from policies.review import review
-from policies.review.quota import Templates
+from policies.review.quota import settle_by_view
+from policies.view import Overlay
 from webhook.sandbox.admission.expressions import compile_condition, value_of
 from webhook.sandbox.admission.matching import selects
 
 if TYPE_CHECKING:
-    from policies.decision import Finding
+    from policies.decision import Decision, Finding
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -88,24 +89,24 @@ def create(
             continue
         entry = webhook["name"].partition(".")[0]
         asked = Request(**{**_fields(request), "entry": entry})
-        seen = Templates(view, templates) if entry in CHARGING_ENTRIES else view
-        decision = review(asked, seen, settings)
+        is_charging = ENTRIES[entry].concern == "quota"
+        seen = Overlay(view, {each.key: each.manifest() for each in templates}) if is_charging else view
+        decision = settle_by_view(review(asked, seen, settings), seen, settings)
         findings += decision.findings
         templates += decision.templates
         if not decision.allowed:
             return Answer(allowed=False, object=request.object, findings=findings, charged={})
-        if entry in CHARGING_ENTRIES:
-            charged = _charged(asked, seen, settings)
+        if is_charging:
+            charged = _charged(decision)
         request = request.of(decision.object)
     return Answer(allowed=True, object=request.object, findings=findings, charged=charged)
 
 
-def _charged(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> dict[str, int]:
-    asked = charging(request, view, settings)
-    if asked is None:
+def _charged(decision: Decision) -> dict[str, int]:
+    if not decision.charges:
         return {}
     try:
-        charge = asked.charge(parse_quota(QUOTA))
+        charge = charge_under(decision.charges[0], parse_quota(QUOTA))
     except Uncountable:
         return {}
     return {piece: int(bill.amounts.get("all", 0)) for piece, bill in charge.pieces.items()}

@@ -4,7 +4,7 @@ import pytest
 
 from policies.fleet.pod_claims import MOST_CLAIMS
 from policies.quota.asks import pods as asks
-from policies.quota.charging.charging import MOST_UNSEEN, charging
+from policies.quota.charging.charging import MOST_UNSEEN, charge_decision
 from policies.quota.ledger.ledger import MOST_CHARGES
 from policies.request import Request
 from policies.settings import DEFAULTS
@@ -166,14 +166,14 @@ def test_ledger_has_room_for_all_claims_of_a_pod():
 def test_template_is_resolved_once_however_often_a_pod_names_it(train, resolved):
     view = Counting(ManifestsView([template(1)]))
     pod = train(0, resourceClaims=claims(1000, template_name="gpus".format))
-    asked = charging(Request(pod, namespace="team-a"), view, DEFAULTS)
+    (asked,) = charge_decision(Request(pod, namespace="team-a"), view, DEFAULTS).charges
     assert (len(asked.pieces), len(resolved), view.looked_up) == (1000, 1, 1)
 
 
 def test_no_template_is_resolved_for_more_claims_than_can_be_charged(train, resolved):
     view = Counting(ManifestsView([template(1)]))
     pod = train(0, resourceClaims=claims(MANY, template_name="gpus".format))
-    asked = charging(Request(pod, namespace="team-a"), view, DEFAULTS)
+    (asked,) = charge_decision(Request(pod, namespace="team-a"), view, DEFAULTS).charges
     assert (len(asked.pieces), len(resolved), view.looked_up) == (0, 0, 0)
     assert asked.excess is not None
 
@@ -189,7 +189,7 @@ def costly(name):
 def test_selectors_of_all_templates_of_a_pod_share_one_budget(train, resolved):
     names = [f"{index}" for index in range(40)]
     view = ManifestsView([costly(name) for name in names])
-    asked = charging(Request(train(0, resourceClaims=claims(40)), namespace="team-a"), view, DEFAULTS)
+    (asked,) = charge_decision(Request(train(0, resourceClaims=claims(40)), namespace="team-a"), view, DEFAULTS).charges
     assert (len(asked.pieces), len(resolved)) == (40, 40)
     assert resolved == sorted(resolved, reverse=True)
     assert resolved[0] > resolved[-1] == resolved[-2]

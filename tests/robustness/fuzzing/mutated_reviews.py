@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import jsonpatch
 
 from policies.entries import ENTRIES
-from policies.quota.opt_in import ENTRIES as CHARGING_ENTRIES
 from policies.request import Request
 from policies.review import entries_called
 from policies.settings import DEFAULTS
@@ -96,7 +95,7 @@ class MutatedReviews:
         entry = self._entry(request)
         if random.random() < 0.03:
             return Review(entry, self._mutator.mutant(document, 1), is_readable=False)
-        is_bad = namespace in _BAD_NAMESPACES or (not namespace and entry.name in CHARGING_ENTRIES)
+        is_bad = namespace in _BAD_NAMESPACES or (not namespace and entry.concern == "quota")
         return Review(entry, document, is_readable=not is_bad)
 
     def _before(self, seed: Any, mutant: Any) -> Any:

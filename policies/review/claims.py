@@ -1,0 +1,24 @@
+"""The entry for claims, templates, DeviceClasses and ComputeDomains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.decision import Decision
+from policies.dra.claims import validate
+
+if TYPE_CHECKING:
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["claims"]
+
+
+def claims(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """Findings on a claim, a template, a DeviceClass or a ComputeDomain."""
+    if request.subresource or request.operation == "DELETE":
+        return Decision(object=request.object)
+    return Decision(
+        findings=settings.judge(validate(request, view, settings), request.namespace), object=request.object
+    )

@@ -1,0 +1,73 @@
+"""The entries for the configuration of GPU clusters, our own kinds, and labels of nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.configuration import lenient, uses, validate
+from policies.configuration.change import Change
+from policies.configuration.config_maps.roles import roles_of
+from policies.configuration.facts import Facts
+from policies.decision import Decision, Severity
+from policies.placement.priority_classes import validate_priority_class
+from policies.placement.wishes.product_misspellings import default_misspellings
+from policies.quota.limits.rules import validate as validate_quota
+from policies.settings import DEFAULTS, SettingsError, parse_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policies.decision import Finding
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["configuration", "is_configuration", "priority_classes"]
+
+_QUOTA = ("gpu-admission.io", "GPUQuota")
+_SETTINGS = ("gpu-admission.io", "GPUAdmissionPolicy")
+_OURS = (_QUOTA, _SETTINGS)
+
+
+def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """Findings on configuration of GPU clusters, and on labels of nodes, also if they are written with the status.
+
+    Settings and quotas are judged by the defaults: no settings may say that these need not be readable.
+    """
+    if request.subresource and (request.kind, request.subresource) != ("Node", "status"):
+        return Decision(object=request.object)
+    kind = request.group, request.kind
+    found: Iterable[Finding] = (
+        validate_quota(request, view, settings) if kind == _QUOTA else validate(request, view, settings)
+    )
+    if kind == _SETTINGS:
+        found = (*found, *_default_wishes(request, view))
+    judged = (DEFAULTS if kind in _OURS else settings).judge(found, request.namespace)
+    findings = tuple(lenient(finding, request, view, settings) for finding in judged)
+    is_reported = any(finding.severity in (Severity.DENY, Severity.WARN) for finding in findings)
+    remarks = uses(request, view, settings) if is_reported else ()
+    return Decision(findings=findings, object=request.object, remarks=remarks)
+
+
+def priority_classes(request: Request, _view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """Findings on a PriorityClass, which only files and the audit show: no webhook is called for one."""
+    if request.subresource:
+        return Decision(object=request.object)
+    return Decision(findings=settings.judge(validate_priority_class(request), ""), object=request.object)
+
+
+def is_configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> bool:
+    """True if a ConfigMap is recognised as GPU configuration."""
+    change = Change.of(request, Facts(view, settings))
+    return change is not None and bool(roles_of(change))
+
+
+def _default_wishes(request: Request, view: ClusterView) -> Iterator[Finding]:
+    """Findings on wishes of settings for products that do not exist; none for settings that cannot be read."""
+    if request.operation == "DELETE":
+        return
+    try:
+        settings = parse_settings(request.object)
+    except SettingsError:
+        return  # GA701 has reported it.
+    yield from default_misspellings(settings, view)

@@ -1,0 +1,62 @@
+"""The functions that answer for entries and kinds, each imported with all that it needs when it is first called.
+
+The rules on configuration alone take longer to import than an offline review of a pod takes. A server calls `load_rooms`,
+so that no request waits for an import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+from policies.rules import rules_on_demand
+
+if TYPE_CHECKING:
+    from policies.decision import Decision
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["Review", "imported", "load_rooms"]
+
+Review = Callable[["Request", "ClusterView", "GPUAdmissionPolicy"], "Decision"]
+"""What answers for an entry."""
+
+_NAMES = {
+    "conversion": "policies.review.conversion:conversion",
+    "preview": "policies.review.conversion:preview",
+    "placement": "policies.review.placement:placement",
+    "reapply": "policies.review.conversion:reapply",
+    "conversion-check": "policies.review.conversion:conversion_check",
+    "access": "policies.review.access:access",
+    "workloads": "policies.review.workloads:workloads",
+    "claims": "policies.review.claims:claims",
+    "quota-enforced": "policies.review.quota:quota",
+    "quota": "policies.review.quota:quota",
+    "configuration": "policies.review.configuration:configuration",
+    "nodes": "policies.review.configuration:configuration",
+    # Kinds of the entry configuration that no webhook is called for.
+    "Namespace": "policies.review.namespaces:namespaces",
+    "PriorityClass": "policies.review.configuration:priority_classes",
+    # Parts of a review that few objects need.
+    "config map roles": "policies.review.configuration:is_configuration",
+    "charges by view": "policies.review.quota:settle_by_view",
+    "charges of workloads": "policies.review.workload_charges:shortages",
+    "documents": "policies.review.documents:duplicate_keys",
+}
+"""Dotted names; the first are those of `policies.entries`."""
+
+
+@cache
+def imported(name: str) -> Any:
+    """The function of an entry, a kind or a part of a review."""
+    return resolve_name(_NAMES[name])
+
+
+@rules_on_demand
+def load_rooms() -> None:
+    """Import all of them now, rather than with the first request that needs them."""
+    for name in _NAMES:
+        imported(name)

@@ -1,0 +1,55 @@
+"""The entry that places pods: tolerations, wishes, and the nodes that could run them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.causes import without_repeats
+from policies.conversion.converted_pods import conversion_record
+from policies.decision import Decision
+from policies.fleet import may_request_gpu, probably_gets_gpu
+from policies.metadata_keys import RECORD
+from policies.patch import Editor
+from policies.placement import tolerate_gpu_nodes
+from policies.placement.selector_misspellings import selector_misspellings
+from policies.placement.place import place
+from policies.placement.resources.findings import node_findings
+from policies.placement.wishes import read_wishes, has_annotations
+from policies.review.pods import review_created_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.decision import Finding
+    from policies.kubernetes.pods import Pod
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["placement"]
+
+
+@review_created_pod
+def placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """The pod with tolerations and node conditions, and findings on its wishes and the resources that it requests."""
+    if pod.past_scheduling or not (may_request_gpu(pod.document) or has_annotations(pod)):
+        return Decision(object=request.object)
+    edits = Editor(request.object)
+    judged = settings.judge(_place(pod, request, view, settings, edits), request.namespace)
+    findings = without_repeats(judged, request.object)
+    if probably_gets_gpu(pod.document, request.namespace, view):
+        tolerate_gpu_nodes(pod, edits, request.namespace, settings)
+    decision = Decision(findings=findings, patch=tuple(edits.operations), object=edits.document)
+    return decision if decision.allowed else Decision(findings=findings, object=request.object)
+
+
+def _place(
+    pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, edits: Editor
+) -> Iterable[Finding]:
+    """Findings on what a pod requests of its node; the claim of a converted pod has its conditions already."""
+    if RECORD not in pod.annotations or conversion_record(pod, request.namespace) is None:
+        wishes = read_wishes(pod, request.namespace, view, settings)
+        yield from place(pod, request.namespace, view, settings, wishes, edits)
+        yield from node_findings(replace(pod, document=edits.document), request.namespace, view, settings)
+        yield from selector_misspellings(pod, view)

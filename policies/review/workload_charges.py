@@ -1,0 +1,82 @@
+"""Workloads under a quota: a warning if the pods that one runs side by side do not fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.quota.bills import Uncountable, charge_under
+from policies.quota.charging.charging import charge_decision
+from policies.quota.charging.workload_totals import PodsAtOnce, find_shortage
+from policies.quota.counting.counting import counted_ledger
+from policies.quota.limits.quota import QuotaError, parse_quota
+from policies.request import Request
+from policies.view import Overlay, PassingView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from policies.decision import Decision, Finding
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.pod_templates import PodCount
+    from policies.quota.limits.quota import Quota
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView, Unknown
+
+__all__ = ["shortages"]
+
+
+def shortages(
+    pods: Iterable[tuple[Object, PodCount]],
+    document: Object,
+    request: Request,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    review: Callable[[Request], Decision],
+) -> Iterable[Finding]:
+    """A warning if the pods of a workload do not fit into a quota together.
+
+    Args:
+        pods: A pod of each template, and how many there are.
+        document: The GPUQuota of the namespace.
+        request: The creation or update of the workload.
+        view: The cluster.
+        settings: The administrator's settings.
+        review: Decides on the creation of one pod; the pod is charged as that leaves it.
+    """
+    try:
+        quota = parse_quota(document)
+    except QuotaError:
+        # Each pod has a finding of it.
+        return ()
+    is_new = request.operation == "CREATE"
+    charged = [*_charges(pods, request.namespace, quota, view if is_new else _Unclaimed(view), settings, review)]
+    ledger = counted_ledger(document, view, settings.quota)
+    return settings.judge(find_shortage(charged, quota, ledger, is_new=is_new), request.namespace)
+
+
+class _Unclaimed(PassingView):
+    """The cluster without ResourceClaims: a PodGroup then requests again the claims that it has already."""
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None for a claim."""
+        return None if kind == "ResourceClaim" else super().get(kind, name, namespace)
+
+
+def _charges(
+    pods: Iterable[tuple[Object, PodCount]],
+    namespace: str,
+    quota: Quota,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    review: Callable[[Request], Decision],
+) -> Iterator[PodsAtOnce]:
+    for document, count in pods:
+        pod = Request(document, namespace=namespace)
+        answer = review(pod)
+        seen = Overlay(view, {each.key: each.manifest() for each in answer.templates})
+        for charge in charge_decision(pod.of(answer.object), seen, settings).charges:
+            try:
+                yield PodsAtOnce(charge_under(charge, quota), count)
+            except Uncountable:
+                # The pod has a finding of its own.
+                continue

@@ -1,0 +1,205 @@
+"""The entry for workloads: warnings about the pods that a workload will create, each by itself and together.
+
+The pods of a workload are created by its controller, and what a webhook says of them then stands in an event of a
+ReplicaSet or a Job. Here the author of the workload sees it. Nothing is changed, and nothing is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.causes import once_per_cause
+from policies.decision import Decision, Severity
+from policies.kubernetes.defaults import with_defaults
+from policies.kubernetes.objects import controller_of
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.pod_templates import pod_of
+from policies.nvidia.identifiers import VENDOR_PREFIX
+from policies.quota.opt_in import QUOTA_NAME
+from policies.request import Request
+from policies.review.on_demand import imported
+from policies.settings.exempt_namespaces import exemption_in_cluster
+from policies.workload_templates import templates_of, unread_pods
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from policies.decision import Finding
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.pod_templates import PodCount, PodTemplate
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["LONGEST_TEMPLATE", "MOST_TEMPLATES", "WorkloadPods", "not_reviewed", "shortage", "workloads"]
+
+MOST_TEMPLATES = 16
+"""Pods of one workload that are reviewed: the costliest take tens of milliseconds each, in which other calls wait, and
+RayClusters and JobSets have a handful of templates."""
+
+LONGEST_TEMPLATE = 64 * 1024
+"""Characters of JSON of a pod that is reviewed with its workload. Several entries review it; a larger one is reviewed when
+it is created, where every object has to be."""
+
+_NO_KIND = "not reviewed: the object has no kind, which tells where its pod templates are"
+
+
+class TemplatePod(NamedTuple):
+    """A pod as a template of a workload makes it."""
+
+    template: PodTemplate
+    document: Object
+    text: str
+    """The pod in canonical form; equal pods have equal texts."""
+
+
+@dataclass(frozen=True)
+class WorkloadPods:
+    """The pods that a workload will create, and those of its former state."""
+
+    request: Request
+    view: ClusterView
+    settings: GPUAdmissionPolicy
+
+    @cached_property
+    def now(self) -> Sequence[TemplatePod]:
+        """By the templates of the workload as it is now."""
+        return self._pods(self.request.object)
+
+    @cached_property
+    def before(self) -> Sequence[TemplatePod]:
+        """By the templates of its former state."""
+        return self._pods(self.request.old_object)
+
+    def _pods(self, document: Object | None) -> Sequence[TemplatePod]:
+        """The pods of the workload as it is now, by the templates of one of its states."""
+        workload = self.request.object
+        if workload is None or document is None:
+            return ()
+        pods = []
+        for template in templates_of(document, self.view, self.settings):
+            # The API server fills in pods, and leaves the templates of workloads to their authors.
+            pod = pod_of(with_defaults(template.template), workload, self.request.namespace)
+            pods.append(TemplatePod(template, pod, json.dumps(pod, sort_keys=True)))
+        return pods
+
+
+def workloads(
+    request: Request,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    review: Callable[[Request, ClusterView, GPUAdmissionPolicy], Decision],
+) -> Decision:
+    """Warnings about the pods that a workload will create, at the places of their templates.
+
+    Nothing is said of pods that the workload created before from the same template, nor of workloads that another
+    controller created or that are being deleted.
+
+    Args:
+        request: The creation or update of an object.
+        view: The cluster, with the training runtimes that workloads name.
+        settings: The administrator's settings, with the kinds that they add.
+        review: Decides on the creation of a pod as all entries together do.
+    """
+    workload = request.object
+    if not isinstance(workload, dict) or not _is_by_its_author(request, workload):
+        return Decision(object=workload)
+    if not isinstance(workload.get("kind"), str):
+        return Decision(object=workload, remarks=(_NO_KIND,))
+    answers: dict[str, Decision] = {}
+
+    def decision_on(pod: Request) -> Decision:
+        text = json.dumps(pod.object, sort_keys=True)
+        if text not in answers:
+            answers[text] = review(pod, view, settings)
+        return answers[text]
+
+    pods = WorkloadPods(request, view, settings)
+    decision = _warnings_of_pods(pods, decision_on)
+    together = shortage(pods, decision_on)
+    return replace(decision, findings=tuple(dict.fromkeys((*decision.findings, *together))))
+
+
+def _warnings_of_pods(pods: WorkloadPods, review: Callable[[Request], Decision]) -> Decision:
+    request = pods.request
+    known = {pod.text for pod in pods.before}
+    new = [pod for pod in pods.now if pod.text not in known]
+    judged = [pod for pod in new[:MOST_TEMPLATES] if len(pod.text) <= LONGEST_TEMPLATE]
+    answers = {pod.text: review(Request(pod.document, namespace=request.namespace)) for pod in judged}
+    warnings = [[*_warnings(answers[pod.text], pod.template, request)] for pod in judged]
+    findings = dict.fromkeys(finding for each in once_per_cause(warnings, "pod template") for finding in each)
+    remarks = dict.fromkeys(remark for answer in answers.values() for remark in answer.remarks)
+    for pod in new[:MOST_TEMPLATES]:
+        if len(pod.text) > LONGEST_TEMPLATE:
+            limit = f"only pods of at most {LONGEST_TEMPLATE // 1024} KiB are reviewed with their workload"
+            text = f"{pod.template.path}: its pods were not reviewed: {limit}, and this one has {len(pod.text) // 1024}"
+            remarks[text] = None
+    if len(new) > MOST_TEMPLATES:
+        remarks[f"only the first {MOST_TEMPLATES} of {len(new)} pod templates were reviewed"] = None
+    if request.object is not None and lookup(request.old_object, ("spec",)) != request.object.get("spec"):
+        remarks |= dict.fromkeys(not_reviewed(request.object, pods.view, pods.settings))
+    left_out = sum(answers[pod.text].left_out for pod in judged)
+    return Decision(findings=tuple(findings), object=request.object, remarks=tuple(remarks), left_out=left_out)
+
+
+def _warnings(answer: Decision, template: PodTemplate, request: Request) -> Iterator[Finding]:
+    """The findings on one pod, as warnings at its template.
+
+    On updates, those on what is left of the quota are dropped: the workload's own pods hold it. `shortage` says whether
+    all pods fit.
+    """
+    for finding in answer.findings:
+        if finding.rule.offline or (finding.rule.depends_on_usage and request.operation != "CREATE"):
+            continue
+        moved = replace(finding, path=template.home(finding.path))
+        if finding.severity is Severity.DENY:
+            moved = replace(moved, severity=Severity.WARN, message=f"its pods would be refused: {finding.message}")
+        yield moved
+
+
+def shortage(pods: WorkloadPods, review: Callable[[Request], Decision]) -> Iterable[Finding]:
+    """A warning if a new workload's pods do not fit into the quota together, or those of one that gets more pods.
+
+    Args:
+        pods: Of the workload.
+        review: Decides on the creation of one pod; the pod is charged as that leaves it.
+    """
+    request, view, settings = pods.request, pods.view, pods.settings
+    workload = request.object
+    if not isinstance(workload, dict) or not isinstance(workload.get("kind"), str):
+        return ()
+    document = view.get("GPUQuota", QUOTA_NAME, request.namespace)
+    if not isinstance(document, dict) or exemption_in_cluster("quota", request.namespace, settings):
+        return ()
+    if not _is_by_its_author(request, workload):
+        return ()
+    counted = _with_counts(pods.now)
+    before = {pod.text: count.pods for pod, count in _with_counts(pods.before)}
+    if all(count.pods <= before.get(pod.text, 0) for pod, count in counted):
+        return ()
+    found: Iterable[Finding] = imported("charges of workloads")(
+        [(pod.document, count) for pod, count in counted], document, request, view, settings, review
+    )
+    return found
+
+
+def _with_counts(pods: Sequence[TemplatePod]) -> list[tuple[TemplatePod, PodCount]]:
+    """The pods of each template, with how many there are of them, if the workload says so."""
+    counted = [(pod, count) for pod in pods if (count := pod.template.count) is not None][:MOST_TEMPLATES]
+    return [(pod, count) for pod, count in counted if len(pod.text) <= LONGEST_TEMPLATE]
+
+
+def not_reviewed(workload: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[str]:
+    """Remarks on pods of a workload that no review sees before they are created, if the workload mentions GPUs."""
+    unread = unread_pods(workload, view, settings)
+    if unread and VENDOR_PREFIX in json.dumps(workload.get("spec")):
+        yield from (f"{each.path}: not reviewed: {each.reason}" for each in unread)
+
+
+def _is_by_its_author(request: Request, workload: Object) -> bool:
+    """True if a user or tool that reads warnings writes the workload, and it goes on creating pods."""
+    if request.operation not in ("CREATE", "UPDATE") or request.subresource:
+        return False
+    return controller_of(workload) is None and lookup(workload, ("metadata", "deletionTimestamp")) is None
