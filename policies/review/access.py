@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from policies.access import validate
 from policies.decision import Decision
-from policies.review.own_templates import with_own_templates
+from policies.review.on_demand import imported
+from policies.review.pods import is_being_converted
 
 if TYPE_CHECKING:
     from policies.request import Request
@@ -21,6 +22,6 @@ def access(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
 
     It reads what it needs of a pod of any shape; `placement` reports what is malformed.
     """
-    seen = with_own_templates(request, view, settings)
+    seen = imported("own templates")(request, view, settings) if is_being_converted(request, view) else view
     findings = settings.judge(validate(request, seen, settings), request.namespace)
     return Decision(findings=findings, object=request.object)

@@ -18,8 +18,8 @@ from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.metadata_keys import RECORD
 from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.placement import keep_tolerations, tolerate_gpu_nodes
-from policies.placement.selector_misspellings import selector_misspellings
 from policies.placement.place import own_conditions
+from policies.placement.selector_misspellings import selector_misspellings
 from policies.placement.wishes import read_wishes, wish_problems
 from policies.placement.wishes.conflicts import IMPOSSIBLE
 from policies.review.pods import reapplies_pod, review_created_pod

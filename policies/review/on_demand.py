@@ -41,6 +41,9 @@ _NAMES = {
     "Namespace": "policies.review.namespaces:namespaces",
     "PriorityClass": "policies.review.configuration:priority_classes",
     # Parts of a review that few objects need.
+    "conversion record": "policies.conversion.converted_pods:conversion_record",
+    "own templates": "policies.review.own_templates:with_own_templates",
+    "node findings": "policies.placement.resources.findings:node_findings",
     "config map roles": "policies.review.configuration:is_configuration",
     "charges by view": "policies.review.quota:settle_by_view",
     "charges of workloads": "policies.review.workload_charges:shortages",

@@ -5,13 +5,9 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.sweep import references
 from policies.decision import TEMPLATE
-from policies.kubernetes.paths import lookup
-from policies.metadata_keys import RECORD
 from policies.review.on_demand import Review, imported
-from policies.review.pods import creates_pod
 from policies.view import Overlay
 
 if TYPE_CHECKING:
@@ -30,13 +26,8 @@ def with_own_templates(request: Request, view: ClusterView, settings: GPUAdmissi
 
     They are those that conversion makes of the pod, so that a forged record adds nothing.
     """
-    pod = request.object
-    if pod is None or not creates_pod(request) or lookup(pod, ("metadata", "annotations", RECORD)) is None:
-        return view
-    if mode_of(request.namespace, view) is not Mode.ENABLED:
-        return view
     made = cache(partial(_own_templates, request, view, settings))
-    keys = [(TEMPLATE, request.namespace, name) for name in references(pod)]
+    keys = [(TEMPLATE, request.namespace, name) for name in references(request.object or {})]
     missing = [key for key in keys if not isinstance(view.get(TEMPLATE, key[2], request.namespace), dict)]
     return Overlay(view, {key: partial(_own_template, key, made, view) for key in missing})
 

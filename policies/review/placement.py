@@ -6,16 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.causes import without_repeats
-from policies.conversion.converted_pods import conversion_record
 from policies.decision import Decision
 from policies.fleet import may_request_gpu, probably_gets_gpu
 from policies.metadata_keys import RECORD
 from policies.patch import Editor
 from policies.placement import tolerate_gpu_nodes
-from policies.placement.selector_misspellings import selector_misspellings
 from policies.placement.place import place
-from policies.placement.resources.findings import node_findings
-from policies.placement.wishes import read_wishes, has_annotations
+from policies.placement.selector_misspellings import selector_misspellings
+from policies.placement.wishes import has_annotations, read_wishes
+from policies.review.on_demand import imported
 from policies.review.pods import review_created_pod
 
 if TYPE_CHECKING:
@@ -48,8 +47,8 @@ def _place(
     pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, edits: Editor
 ) -> Iterable[Finding]:
     """Findings on what a pod requests of its node; the claim of a converted pod has its conditions already."""
-    if RECORD not in pod.annotations or conversion_record(pod, request.namespace) is None:
+    if RECORD not in pod.annotations or imported("conversion record")(pod, request.namespace) is None:
         wishes = read_wishes(pod, request.namespace, view, settings)
         yield from place(pod, request.namespace, view, settings, wishes, edits)
-        yield from node_findings(replace(pod, document=edits.document), request.namespace, view, settings)
+        yield from imported("node findings")(replace(pod, document=edits.document), request.namespace, view, settings)
         yield from selector_misspellings(pod, view)

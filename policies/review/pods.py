@@ -13,7 +13,7 @@ from policies.fleet import may_request_gpu, probably_gets_gpu
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
-from policies.metadata_keys import MANAGED
+from policies.metadata_keys import MANAGED, RECORD
 from policies.rules import rule
 from policies.settings.exempt_namespaces import NEVER_MATCHED
 
@@ -30,6 +30,7 @@ __all__ = [
     "MALFORMED",
     "creates_pod",
     "debugs_pod",
+    "is_being_converted",
     "reapplies_pod",
     "refused_amounts",
     "review_created_pod",
@@ -66,6 +67,12 @@ def reapplies_pod(request: Request) -> bool:
         and lookup(request.old_object, ("spec",)) != lookup(request.object, ("spec",))
         and lookup(request.object, ("metadata", "deletionTimestamp")) is None
     )
+
+
+def is_being_converted(request: Request, view: ClusterView) -> bool:
+    """True if a pod with a record of conversion is being created in a namespace that converts."""
+    record = lookup(request.object, ("metadata", "annotations", RECORD))
+    return record is not None and creates_pod(request) and mode_of(request.namespace, view) is Mode.ENABLED
 
 
 def unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:

@@ -12,6 +12,7 @@ from policies.quota.counting.counting import counted_ledger
 from policies.quota.ledger.admit import NoQuota, admit
 from policies.quota.limits.quota import NAME, QuotaError, parse_quota
 from policies.review.own_templates import with_own_templates
+from policies.review.pods import is_being_converted
 from policies.view import UNKNOWN, PassingView
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ __all__ = ["quota", "settle_by_view"]
 def quota(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """What to charge for the object; whether it is admitted depends on what comes of that, see `settle`."""
     # On a dry run, conversion has created no template that could be read.
-    seen = with_own_templates(request, view, settings) if request.dry_run else view
+    seen = (
+        with_own_templates(request, view, settings) if request.dry_run and is_being_converted(request, view) else view
+    )
     return charge_decision(request, seen, settings)
 
 
