@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from policies.explanation.nodes import Shortage, Taint
 from policies.explanation.report import NodeGroup, Reason, ReasonKind
 from policies.explanation.solver import SolutionState
-from policies.kubernetes.amounts import ONE, spoken
+from policies.kubernetes.amounts import ONE, amount_text
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -172,7 +172,9 @@ def _shortage_reason(shortages: Sequence[Shortage]) -> Reason:
     """A resource that does not suffice; of several nodes, the one with the most left is told."""
     best = max(shortages, key=lambda shortage: (shortage.left, shortage.allocatable))
     name = best.resource
-    requested, left, allocatable = (spoken(name, amount) for amount in (best.requested, best.left, best.allocatable))
+    requested, left, allocatable = (
+        amount_text(name, amount) for amount in (best.requested, best.left, best.allocatable)
+    )
     facts: dict[str, Any] = {"resource": name, "asked": requested, "left": left, "allocatable": allocatable}
     at_most = "at most " if len({shortage.left for shortage in shortages}) > 1 else ""
     if name == "pods":
@@ -182,7 +184,7 @@ def _shortage_reason(shortages: Sequence[Shortage]) -> Reason:
     elif best.is_permanent:
         most = "at most " if len({shortage.allocatable for shortage in shortages}) > 1 else ""
         all_of_it = max(shortage.allocatable for shortage in shortages)
-        sentence = f"{requested} {name} asked, and the node has {most}{spoken(name, all_of_it)} in all"
+        sentence = f"{requested} {name} asked, and the node has {most}{amount_text(name, all_of_it)} in all"
     else:
         sentence = f"{requested} {name} asked, {at_most}{left} of {allocatable} left beside the pods that run there"
     return Reason(ReasonKind.RESOURCES, sentence, facts=facts)

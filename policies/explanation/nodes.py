@@ -85,7 +85,7 @@ class NodeChecks:
         self._usage_of = usage.of if usage else _no_usage
         self._by_claims = by_claims
         self._spec = question.pod.spec if question.pod else {}
-        self._selected = NodeIndex(nodes).selected(self._spec) if question.pod else -1
+        self._selected = NodeIndex(nodes).select(self._spec) if question.pod else -1
         self._tolerations = [each for each in self._spec.get("tolerations") or [] if isinstance(each, dict)]
         self._tolerated: dict[Taint, bool] = {}
 

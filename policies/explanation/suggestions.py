@@ -15,7 +15,7 @@ from policies.explanation.relaxations import Relaxation, relaxations
 from policies.explanation.report import Change, ReasonKind, Suggestion
 from policies.explanation.solver import SolutionState, Solver
 from policies.explanation.wish_changes import WishChange, wish_changes
-from policies.kubernetes.amounts import ONE, spoken
+from policies.kubernetes.amounts import ONE, amount_text
 from policies.kubernetes.pods import Pod
 from policies.kubernetes.taints import node_taint
 from policies.phrases import shorten
@@ -163,7 +163,7 @@ def _changes_of_pod(surveyed: SurveyedQuestion) -> Iterator[Suggestion]:
             * ONE
         )
         if left:
-            sentence = f"ask for {spoken(resource, left)} {resource} instead of {spoken(resource, asked)}"
+            sentence = f"ask for {amount_text(resource, left)} {resource} instead of {amount_text(resource, asked)}"
             resources = {**surveyed.problem.question.resources, resource: left}
             problem = replace(surveyed.problem, question=replace(surveyed.problem.question, resources=resources))
             yield from _if_it_helps(surveyed, Change.COUNT, sentence, problem, groups)

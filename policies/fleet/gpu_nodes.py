@@ -115,7 +115,7 @@ class GPUNodes:
             return tuple(node for node in self.nodes if node.name == name)
         if not _selects_nodes(spec):
             return self.nodes
-        bits = self._index.selected(spec)
+        bits = self._index.select(spec)
         return tuple(compress(self.nodes, map("1".__eq__, reversed(f"{bits:b}")))) if bits else ()
 
     @cached_property
@@ -177,7 +177,7 @@ class GPUNodes:
         """The same for the nodes that a pod's own node selector and required node affinity let it run on."""
         if not _selects_nodes(spec):
             return self.plugin_products
-        selected = self._index.selected(spec)
+        selected = self._index.select(spec)
         counts = {product: (selected & nodes).bit_count() for product, nodes in self._with_product.items()}
         return {product: count for product, count in counts.items() if count}
 

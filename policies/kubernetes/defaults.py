@@ -47,7 +47,7 @@ def _with_requests(container: Any) -> Any:
 
 
 def with_limit_ranges(pod: Object, limit_ranges: Iterable[Object]) -> tuple[Object, tuple[str, ...]]:
-    """The pod with the defaults of the LimitRanges, and notes on what they set, worded as by the API server.
+    """The pod with the defaults of the LimitRanges, and notes on them in the words of the API server.
 
     The given object is not changed. An explicit 0 prevents a default.
 

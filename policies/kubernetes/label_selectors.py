@@ -52,7 +52,7 @@ def parse_label_selector(text: str) -> tuple[Requirement, ...]:
             return tuple(requirements)
         if found != ",":
             raise LabelSelectorError(
-                f"{_shown(found)} follows {_shown(requirements[-1].key)} where a comma or the end is expected"
+                f"{_quote_token(found)} follows {_quote_token(requirements[-1].key)} where a comma or the end is expected"
             )
 
 
@@ -79,16 +79,16 @@ def _requirement(tokens: _Tokens) -> Requirement:
         tokens.take()
     key = tokens.take()
     if key in _SYMBOLS or key == _END:
-        raise LabelSelectorError(f"{_shown(key)} stands where the key of a label is expected")
+        raise LabelSelectorError(f"{_quote_token(key)} stands where the key of a label is expected")
     if not is_label_key(key):
-        raise LabelSelectorError(f"{_shown(key)} cannot be the key of a label")
+        raise LabelSelectorError(f"{_quote_token(key)} cannot be the key of a label")
     if absent or tokens.next in (_END, ","):
         return Requirement(key, "!" if absent else "exists")
     found = tokens.take()
     operator = _OPERATORS.get(found)
     if operator is None:
         raise LabelSelectorError(
-            f"{_shown(found)} follows {_shown(key)} where one of =, ==, !=, in, notin, <, > is expected"
+            f"{_quote_token(found)} follows {_quote_token(key)} where one of =, ==, !=, in, notin, <, > is expected"
         )
     values = _set(tokens, key) if operator in ("in", "notin") else frozenset([_value(tokens, key)])
     _check_values(key, operator, values)
@@ -101,14 +101,16 @@ def _value(tokens: _Tokens, key: str) -> str:
         return ""
     value = tokens.take()
     if value in _SYMBOLS:
-        raise LabelSelectorError(f"{_shown(value)} stands where a value of {_shown(key)} is expected")
+        raise LabelSelectorError(f"{_quote_token(value)} stands where a value of {_quote_token(key)} is expected")
     return value
 
 
 def _set(tokens: _Tokens, key: str) -> frozenset[str]:
     """The values in parentheses; between two commas, or a comma and a parenthesis, there is an empty one."""
     if (opening := tokens.take()) != "(":
-        raise LabelSelectorError(f"{_shown(opening)} follows {_shown(key)} where ( and a list of values are expected")
+        raise LabelSelectorError(
+            f"{_quote_token(opening)} follows {_quote_token(key)} where ( and a list of values are expected"
+        )
     values, value = set(), ""
     while True:
         found = tokens.take()
@@ -119,7 +121,7 @@ def _set(tokens: _Tokens, key: str) -> frozenset[str]:
                 return frozenset(values)
         elif found == _END or found in _SYMBOLS or value:
             raise LabelSelectorError(
-                f"{_shown(found)} stands in the values of {_shown(key)} where a comma or ) is expected"
+                f"{_quote_token(found)} stands in the values of {_quote_token(key)} where a comma or ) is expected"
             )
         else:
             value = found
@@ -129,11 +131,11 @@ def _check_values(key: str, operator: Operator, values: frozenset[str]) -> None:
     for value in sorted(values):
         if operator in (">", "<") and not _INTEGER.fullmatch(value):
             raise LabelSelectorError(
-                f"{_shown(value)} is no whole number, and {_shown(key)} is compared with {operator}"
+                f"{_quote_token(value)} is no whole number, and {_quote_token(key)} is compared with {operator}"
             )
         if not is_label_value(value):
-            raise LabelSelectorError(f"{_shown(value)} cannot be the value of a label")
+            raise LabelSelectorError(f"{_quote_token(value)} cannot be the value of a label")
 
 
-def _shown(token: str) -> str:
+def _quote_token(token: str) -> str:
     return f'"{token}"' if token else "the end"

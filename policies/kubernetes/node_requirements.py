@@ -11,7 +11,7 @@ from policies.kubernetes.quantities import INT64_MAX, INT64_MIN, parse_integer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ALWAYS", "Alternatives", "Conjunction", "NodeRequirement", "Operator", "both", "can_hold", "implied"]
+__all__ = ["ALWAYS", "Alternatives", "Conjunction", "NodeRequirement", "Operator", "both", "can_hold", "is_implied"]
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
@@ -20,7 +20,7 @@ _SHOWN_VALUES = 5
 
 @dataclass(frozen=True, slots=True)
 class NodeRequirement:
-    """One condition on one label of a node; it prints as `nvidia.com/gpu.product In [Tesla-T4, NVIDIA-L4]`.
+    """One condition on one label of a node, printed as `nvidia.com/gpu.product In [Tesla-T4, NVIDIA-L4]`.
 
     Source: k8s.io/apimachinery/pkg/labels NewRequirement, Requirement.Matches; policies.kubernetes.nodes reads the same
     for many nodes at once.
@@ -69,7 +69,7 @@ class NodeRequirement:
         return expression
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels meets it; where the label is missing, `NotIn` and `DoesNotExist` are met."""
+        """True if a node with these labels meets it. Missing labels meet `NotIn` and `DoesNotExist`."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -109,7 +109,7 @@ def can_hold(requirements: Iterable[NodeRequirement]) -> bool:
     return Conjunction(requirements).can_hold()
 
 
-def implied(requirement: NodeRequirement, by: Iterable[NodeRequirement]) -> bool:
+def is_implied(requirement: NodeRequirement, by: Iterable[NodeRequirement]) -> bool:
     """Whether every node that meets all requirements of `by` certainly meets this one too.
 
     No node meets requirements that cannot hold together; they imply everything.

@@ -1,4 +1,4 @@
-"""Nodes: which ones a node selector and a required node affinity select, and how large such a selection is."""
+"""Nodes: which ones a node selector and a required node affinity select, and the size of a selection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringEx
 
 
 def labels_of(node: Object) -> Mapping[str, str]:
-    """A node's labels; what a hand-written node has as a number or a bool is no label's value and is left out."""
+    """A node's labels, without values of hand-written nodes that are numbers or booleans."""
     labels = lookup(node, ("metadata", "labels"))
     if not isinstance(labels, dict):
         return {}
@@ -68,7 +68,7 @@ class NodeIndex:
     def _names(self) -> _Label:
         return _Label(self._names_in_order)
 
-    def selected(self, spec: Mapping[str, Any]) -> int:
+    def select(self, spec: Mapping[str, Any]) -> int:
         """The nodes that a pod's node selector and required node affinity let it run on.
 
         Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity: terms are OR-ed, expressions within a term
@@ -165,7 +165,7 @@ class _Label:
 
     @cached_property
     def _ordered(self) -> tuple[list[int], list[int]]:
-        """The values that are numbers in their order, and for each the nodes before it; at last, all of these nodes."""
+        """The numeric values in their order, and for each the nodes before it; at the end, all of these nodes."""
         pairs = sorted(
             (number, nodes) for value, nodes in self._nodes.items() if (number := parse_integer(value)) is not None
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import lookup, mappings_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,38 +17,35 @@ Object = dict[str, Any]
 
 
 def name_of(document: Object) -> str:
-    """`metadata.name`, empty where there is none."""
+    """`metadata.name`; empty if it is missing."""
     name = lookup(document, ("metadata", "name"))
     return name if isinstance(name, str) else ""
 
 
 def namespace_of(document: Object) -> str:
-    """`metadata.namespace`, empty where there is none."""
+    """`metadata.namespace`; empty if it is missing."""
     namespace = lookup(document, ("metadata", "namespace"))
     return namespace if isinstance(namespace, str) else ""
 
 
 def has_ended(pod: Object) -> bool:
-    """Whether a pod's containers have ended for good."""
+    """True if a pod's containers have ended for good."""
     return lookup(pod, ("status", "phase")) in ("Succeeded", "Failed")
 
 
 def controller_of(document: Object) -> Object | None:
-    """The ownerReference that says it is the controller, of which an object has one at most; None where there is none."""
-    owners = lookup(document, ("metadata", "ownerReferences"))
-    for owner in owners if isinstance(owners, list) else ():
-        if isinstance(owner, dict) and owner.get("controller") is True:
-            return owner
-    return None
+    """The ownerReference of the controller, of which an object has at most one; None if it has none."""
+    owners = mappings_at(document, ("metadata", "ownerReferences"))
+    return next((owner for owner in owners if owner.get("controller") is True), None)
 
 
 def with_conditions(before: Sequence[Object], conditions: Iterable[Object], generation: int, time: str) -> list[Object]:
-    """The conditions of a status with some as they are to be; each has the time of its last change between True and False.
+    """The conditions of a status with some replaced or added, each with the time of its last transition.
 
     Args:
-        before: Those that are stored.
-        conditions: As they are to be.
-        generation: Of the spec that they are about.
+        before: The stored conditions.
+        conditions: The conditions to set.
+        generation: The generation of the spec that they are about.
         time: Now, in RFC 3339.
     """
     after = list(before)

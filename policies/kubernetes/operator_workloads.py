@@ -1,11 +1,11 @@
-"""Pod templates of TrainJobs, Volcano Jobs and InferenceServices, whose controllers compose the pods from several fields."""
+"""Pod templates of TrainJobs, Volcano Jobs and InferenceServices, composed of several fields."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import FieldPath, items_at, lookup
 from policies.kubernetes.pod_templates import PodCount, PodTemplate, pod_count, pod_template
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ def train_job_templates(job: Object, runtime: Object) -> Iterator[PodTemplate]:
     Source: kubeflow trainer pkg/apis/trainer/v1alpha1/trainjob_types.go and trainingruntime_types.go; how they are
     joined, pkg/runtime/framework/plugins/jobset/builder.go.
     """
-    listed = lookup(runtime, _JOBS)
-    for each in listed if isinstance(listed, list) else ():
+    for each in items_at(runtime, _JOBS):
         template = lookup(each, ("template", "spec", "template"))
         if isinstance(template, dict):
             count = _trainer_count(job, runtime) if _is_trainer(each) else _job_count(each)
@@ -83,12 +82,12 @@ def _job_count(replicated_job: Any) -> PodCount:
 
 
 def _env(container: Object, trainer: Object) -> dict[str, list[Any]]:
-    inherited, own = container.get("env"), trainer.get("env")
+    own = trainer.get("env")
     if not isinstance(own, list):
         return {}
-    named = {lookup(each, ("name",)) for each in own}
-    kept = [each for each in inherited if lookup(each, ("name",)) not in named] if isinstance(inherited, list) else []
-    return {"env": [*kept, *own]}
+    names = {lookup(each, ("name",)) for each in own}
+    inherited = [each for each in items_at(container, ("env",)) if lookup(each, ("name",)) not in names]
+    return {"env": [*inherited, *own]}
 
 
 _INHERITED = {"schedulerName": "volcano", "priorityClassName": None}
@@ -96,13 +95,12 @@ _INHERITED = {"schedulerName": "volcano", "priorityClassName": None}
 
 
 def volcano_templates(job: Object) -> Iterator[PodTemplate]:
-    """The pod template of each task of a Volcano Job, with the scheduler and the priority class of the job.
+    """The pod template of each task of a Volcano Job, with the scheduler and priority class of the job.
 
     Source: volcano pkg/controllers/job/job_controller_util.go, and pkg/webhooks/admission/jobs/mutate, which sets the
     scheduler of a job without one.
     """
-    tasks = lookup(job, ("spec", "tasks"))
-    for index in range(len(tasks) if isinstance(tasks, list) else 0):
+    for index in range(len(items_at(job, ("spec", "tasks")))):
         task = FieldPath(["spec", "tasks", index])
         template = lookup(job, task / "template")
         if isinstance(template, dict):
@@ -135,9 +133,9 @@ _CONTAINER = "kserve-container"
 
 
 def service_templates(service: Object) -> Iterator[PodTemplate]:
-    """The pod template of each component of a KServe InferenceService, which holds the fields of a pod spec.
+    """The pod template of each component of a KServe InferenceService.
 
-    `model`, or the name of a framework, holds the fields of a container that KServe merges with a container of a
+    A component holds the fields of a pod spec. `model`, or the name of a framework, holds the fields of a container that KServe merges with a container of a
     ServingRuntime. A model without resources has no template, because its ServingRuntime sets the resources.
 
     Source: kserve pkg/apis/serving/v1beta1/predictor.go, component.go and podspec.go.
@@ -165,8 +163,7 @@ def _component_count(service: Object, component: FieldPath) -> PodCount:
 
 
 def _with_model(path: FieldPath, component: Object, model: str, count: PodCount) -> PodTemplate:
-    listed: Any = component.get("containers")
-    others = listed if isinstance(listed, list) else []
+    others = items_at(component, ("containers",))
     container = {**component[model], "name": component[model].get("name") or _CONTAINER}
     spec = {**component, "containers": [container, *others]}
     homes = (

@@ -56,13 +56,13 @@ def lookup(document: Any, path: Iterable[str | int]) -> Any:
 
 
 def items_at(document: Any, path: Iterable[str | int]) -> list[Any]:
-    """The items of the list at `path`; empty if there is no list."""
+    """The items of the list at `path`; empty if the value is missing or not a list."""
     value = lookup(document, path)
     return value if isinstance(value, list) else []
 
 
 def mappings_at(document: Any, path: Iterable[str | int]) -> list[dict[str, Any]]:
-    """The mappings in the list at `path`, without items of another type; empty if there is no list."""
+    """The mappings in the list at `path`, without other items; empty if the value is not a list."""
     return [item for item in items_at(document, path) if isinstance(item, dict)]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import FieldPath, items_at, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ class PodTemplate:
         return self.path
 
     def edits(self, template: Object) -> Iterator[tuple[FieldPath, Any]]:
-        """The fields of the workload that change if it gets another template, with their values; none if composed."""
+        """The fields of the workload that another template changes, with their values; none if composed."""
         if not self.is_composed:
             for inside, outside in self.homes:
                 if (value := lookup(template, inside)) is not None:
@@ -106,7 +106,7 @@ def is_count(found: Any) -> TypeGuard[int]:
 
 
 def job_count(workload: Object, template: FieldPath) -> PodCount:
-    """Pods of the Job whose spec holds the template: `parallelism`, but at most `completions`. Source: batch/v1."""
+    """Pods of the Job that holds the template: `parallelism`, at most `completions`. Source: batch/v1."""
     spec = _up(template, 1)
     parallel = pod_count(workload, spec / "parallelism")
     completions = lookup(workload, spec / "completions")
@@ -120,7 +120,7 @@ def jobset_count(workload: Object, template: FieldPath) -> PodCount:
 
 
 def lws_count(workload: Object, template: FieldPath) -> PodCount:
-    """One leader in each group; a group without a leader template has a worker as its leader. Source: lws api/."""
+    """One leader per group, which is a worker if the group has no leader template. Source: lws api/."""
     groups = pod_count(workload, FieldPath(["spec", "replicas"]))
     if template[-1] == "leaderTemplate":
         return groups
@@ -141,7 +141,7 @@ def ray_count(workload: Object, template: FieldPath) -> PodCount:
 
 
 def clique_count(workload: Object, template: FieldPath) -> PodCount:
-    """Replicas of the set, times those of the clique, times those of the scaling group that the clique is in.
+    """Replicas of the set, times those of the clique, times those of the clique's scaling group.
 
     Source: grove operator/api/core/v1alpha1: the replicas of a set are 0 by default, all others 1.
     """
@@ -149,11 +149,9 @@ def clique_count(workload: Object, template: FieldPath) -> PodCount:
     own = pod_count(workload, _up(template, 1) / "replicas")
     sets = pod_count(workload, FieldPath(["spec", "replicas"]), 0)
     name, places = lookup(workload, clique / "name"), FieldPath(["spec", "template", "podCliqueScalingGroups"])
-    groups = lookup(workload, places)
     scaled = 1
-    for index, group in enumerate(groups if isinstance(groups, list) else ()):
-        names = lookup(group, ("cliqueNames",))
-        if isinstance(names, list) and name in names:
+    for index, group in enumerate(items_at(workload, places)):
+        if name in items_at(group, ("cliqueNames",)):
             scaled = pod_count(workload, places / index / "replicas").pods
     return PodCount(sets.pods * scaled * own.pods, own.path)
 

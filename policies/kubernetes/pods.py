@@ -43,7 +43,7 @@ class MalformedPodError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container or init container of a pod, and what it asks for."""
+    """A container or init container of a pod, and what it requests."""
 
     name: str
     path: FieldPath
@@ -68,7 +68,7 @@ class Pod:
     def read(cls, document: Any) -> Pod:
         """Check the shape of what policies read.
 
-        The API server has done so before it asks us; a file on disk has not been checked by anybody.
+        The API server has done so before it calls a webhook; a file on disk has not been validated.
 
         Raises:
             MalformedPodError: with everything that is wrong.
@@ -204,7 +204,7 @@ def _read_affinity(reader: _Reader, spec: dict[str, Any]) -> None:
 
 
 _Place = FieldPath | tuple["_Place", str | int]
-"""Where something is: a path, or a place and one step on. Paths are made only of those that are told."""
+"""Where something is: a path, or a place and one step on. Paths are made only for what is reported."""
 
 
 def _path(place: _Place) -> FieldPath:

@@ -36,10 +36,10 @@ def parse_quantity(value: object) -> Fraction:
     """Read a quantity as Kubernetes does: exact to the ninth decimal, and away from zero beyond it.
 
     Numbers are accepted beside text because YAML and JSON give `nvidia.com/gpu: 1` as a number. Text without a digit
-    (`Ki`, `.`), which Kubernetes takes for 0, is refused: nobody means that.
+    (`Ki`, `.`), which Kubernetes reads as 0, is refused, because it is always a mistake.
 
     Raises:
-        QuantityError: `value` is not a quantity, or longer than anybody would write one.
+        QuantityError: `value` is not a quantity, or longer than 64 characters.
 
     Source: k8s.io/apimachinery/pkg/api/resource/quantity.go.
     """
@@ -48,7 +48,7 @@ def parse_quantity(value: object) -> Fraction:
     text = repr(value) if isinstance(value, float) else value if isinstance(value, str) else _integer_text(value)
     if len(text) > _MOST_CHARACTERS:
         raise QuantityError(f"is longer than the {_MOST_CHARACTERS} characters a quantity can have")
-    return _parsed(text)
+    return _parse(text)
 
 
 def parse_integer(text: str) -> int | None:
@@ -60,7 +60,7 @@ def parse_integer(text: str) -> int | None:
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str) -> Fraction:
+def _parse(text: str) -> Fraction:
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise QuantityError("is not a quantity")
@@ -69,16 +69,16 @@ def _parsed(text: str) -> Fraction:
         power = int(exponent)
         if abs(power) > _LARGEST_EXPONENT:
             raise QuantityError(f"has an exponent beyond {_LARGEST_EXPONENT}")
-        return _rounded(Fraction(number) * Fraction(10) ** power)
+        return _round(Fraction(number) * Fraction(10) ** power)
     if suffix in _BINARY:
-        exact = _rounded(Fraction(number) * _BINARY[suffix])
+        exact = _round(Fraction(number) * _BINARY[suffix])
         return max(-_MOST_BINARY, min(exact, _MOST_BINARY))
     if suffix not in _DECIMAL:
         raise QuantityError(f'has the unknown suffix "{suffix}"')
-    return _rounded(Fraction(number) * _DECIMAL[suffix])
+    return _round(Fraction(number) * _DECIMAL[suffix])
 
 
-def _rounded(number: Fraction) -> Fraction:
+def _round(number: Fraction) -> Fraction:
     if _NANO % number.denominator == 0:
         return number
     nanos = ceil(abs(number) * _NANO)

@@ -51,7 +51,7 @@ class Device:
 
     @cached_property
     def attributes(self) -> Mapping[str, Attribute]:
-        """Values by qualified name: what a driver publishes as `type` is `gpu.nvidia.com/type`, as it is for CEL."""
+        """Values by qualified name, as in CEL: `type` of the driver is `gpu.nvidia.com/type`."""
         return dict(_attributes(self.driver, self.items_of("attributes")))
 
     @cached_property
@@ -135,16 +135,19 @@ def _attributes(driver: str, items: Mapping[str, Any]) -> Iterator[tuple[str, At
     for name, value in items.items():
         for kind, kind_type in _ATTRIBUTES if isinstance(value, dict) else ():
             if kind in value and type(value[kind]) is kind_type:
-                yield _qualified(driver, name), value[kind]
+                yield _qualified_name(driver, name), value[kind]
 
 
 def _capacity(driver: str, items: Mapping[str, Any]) -> Iterator[tuple[str, Fraction]]:
     for name, value in items.items():
         try:
-            yield _qualified(driver, name), parse_quantity(value.get("value") if isinstance(value, dict) else value)
+            yield (
+                _qualified_name(driver, name),
+                parse_quantity(value.get("value") if isinstance(value, dict) else value),
+            )
         except QuantityError:
             continue
 
 
-def _qualified(driver: str, name: str) -> str:
+def _qualified_name(driver: str, name: str) -> str:
     return name if "/" in name else f"{driver}/{name}"

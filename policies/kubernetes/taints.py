@@ -12,7 +12,7 @@ __all__ = ["NodeTaint", "node_taint", "tolerates_key", "tolerates_taint"]
 
 
 def tolerates_key(tolerations: Iterable[dict[str, Any]], key: str, effect: str) -> bool:
-    """Whether a taint with this key and effect is tolerated whatever its value.
+    """True if a taint with this key and effect is tolerated, whatever its value.
 
     A toleration with `operator: Exists` does, for its key or, with an empty key, for all; an empty effect stands for
     every effect. One with `Equal` tolerates one value only, and a taint's value is the administrator's choice.
@@ -28,7 +28,7 @@ def tolerates_key(tolerations: Iterable[dict[str, Any]], key: str, effect: str) 
 
 
 def tolerates_taint(tolerations: Iterable[dict[str, Any]], taint: dict[str, Any]) -> bool:
-    """Whether a taint, with the value that it has, is tolerated.
+    """True if the taint is tolerated, with its value.
 
     Source: k8s.io/api/core/v1/toleration.go ToleratesTaint.
     """
@@ -45,7 +45,7 @@ def tolerates_taint(tolerations: Iterable[dict[str, Any]], taint: dict[str, Any]
 
 
 class NodeTaint(Enum):
-    """What such a taint tells of its node."""
+    """A state or role of a node that a taint describes."""
 
     CONDITION = "not ready, cordoned, or short of something"
     CLOUD = "not set up by its cloud yet, or shut down"
@@ -57,7 +57,7 @@ class NodeTaint(Enum):
 
     @property
     def passes(self) -> bool:
-        """Whether it goes away by itself with the life of the node; a role stays."""
+        """True if the taint disappears by itself during the life of the node; a role stays."""
         return self is not NodeTaint.ROLE
 
 
@@ -79,5 +79,5 @@ Documentation/installation/taints.rst."""
 
 
 def node_taint(key: str) -> NodeTaint | None:
-    """What the taint with this key tells of its node; None where it reserves the node, or nobody knows."""
+    """The state or role of a node that the taint with this key describes; None for all other taints."""
     return next((kind for beginning, kind in _BY_BEGINNING.items() if key.startswith(beginning)), None)

@@ -1,4 +1,4 @@
-"""Workload kinds: one table of where each kind keeps its pod templates, and how many pods it runs of each."""
+"""Workload kinds: one table of the paths of their pod templates, and of how many pods each runs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def path_steps(text: str) -> tuple[str, ...]:
 
 
 def _beside(count: tuple[str, ...], template: FieldPath) -> FieldPath | None:
-    """The field of a count that multiplies a template: its parent holds the template, directly or further below."""
+    """The field with the count of a template's pods; its parent holds the template, directly or below."""
     parent = count[:-1]
     if len(parent) >= len(template) or any(
         step not in (_EACH, own) for step, own in zip(parent, template, strict=False)
@@ -185,7 +185,7 @@ def group_of(document: Any) -> str:
 def pod_templates(document: Any, kinds: Mapping[tuple[str, str], WorkloadKind] = WORKLOADS) -> tuple[PodTemplate, ...]:
     """The pod templates that an object itself holds; none for objects of other kinds.
 
-    A value that is no mapping where a template should be is skipped: the API server cannot read such an object.
+    A template that is not a mapping is skipped, because the API server cannot read such an object.
     """
     kind = lookup(document, ("kind",))
     known = kinds.get((group_of(document), kind)) if isinstance(kind, str) else None

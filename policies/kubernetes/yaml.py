@@ -1,4 +1,4 @@
-"""The loader of all YAML and JSON that people wrote: manifests on disk, and configuration embedded in ConfigMaps.
+"""The loader of YAML and JSON that people wrote: manifests on disk, and configuration in ConfigMaps.
 
 It reads what Kubernetes would read, and beyond that it
 
@@ -42,8 +42,8 @@ class Limits:
         size: Bytes of the whole text, in UTF-8.
         depth: Mappings and lists inside each other.
         nodes: Documents, keys and values of the whole text, aliases counted as often as they are used.
-        aliased: Keys and values that the aliases of the whole text stand for. Reading shares them, but whoever walks
-            over the value or writes it out meets each as often as it is used: few bytes, and no end.
+        aliased: Keys and values that the aliases of the whole text stand for. Reading shares them, but code that walks
+            over the value or writes it out meets each as often as it is used: few bytes can become very many.
     """
 
     size: int = 8 * 1024 * 1024
@@ -103,7 +103,7 @@ class Document:
         return self._position(node.key_mark if exists and node.key_mark is not None else node.mark)
 
     def line_position(self, path: Sequence[str | int]) -> Position:
-        """Where people look for the value at a path: at the value, or at its key if the value begins on a later line."""
+        """The mark of the value at a path, or of its key if the value begins on a later line."""
         value, key = self.position(path), self.key_position(path)
         return value if value.line == key.line else key
 

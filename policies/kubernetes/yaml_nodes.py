@@ -62,7 +62,7 @@ class Node:
 
 
 class Budget:
-    """How many documents, keys and values a text may still hold, and how many its aliases may still stand for."""
+    """How many documents, keys and values a text and its aliases may still hold."""
 
     __slots__ = ("aliased", "aliased_limit", "left", "limit")
 
@@ -191,7 +191,7 @@ class _Composition:
             return
         scalar: scalars.Scalar = event.value
         if event.tag is not None:
-            scalar = self._checked(mark, scalars.tagged, event.tag, event.value)
+            scalar = self._convert(mark, scalars.tagged_scalar, event.tag, event.value)
         elif is_plain:
             scalar = scalars.plain(event.value)
         if event.anchor is not None:
@@ -202,9 +202,9 @@ class _Composition:
         name = cast("str", event.anchor)
         anchor = self._anchors.get(name)
         if anchor is None:
-            self._piece.fail(f"the alias {scalars.shown(name)} has no anchor of that name before it", mark)
+            self._piece.fail(f"the alias {scalars.quote_text(name)} has no anchor of that name before it", mark)
         if anchor.is_open:
-            self._piece.fail(f"the alias {scalars.shown(name)} stands inside its own anchor", mark)
+            self._piece.fail(f"the alias {scalars.quote_text(name)} stands inside its own anchor", mark)
         self._budget.spend_alias(anchor.size, self._piece, mark)
         if anchor.node is None:
             self._add_scalar(anchor.scalar, mark)
@@ -237,9 +237,9 @@ class _Composition:
 
     def _add_scalar(self, scalar: scalars.Scalar, mark: Mark) -> None:
         if self._open and self._open[-1].expects_key:
-            self._add_key(self._checked(mark, scalars.key, scalar), mark)
+            self._add_key(self._convert(mark, scalars.key, scalar), mark)
         else:
-            self._add(Node(self._checked(mark, scalars.value, scalar), mark), 0)
+            self._add(Node(self._convert(mark, scalars.value, scalar), mark), 0)
 
     def _add_key(self, key: str, mark: Mark) -> None:
         mapping = self._open[-1]
@@ -253,7 +253,7 @@ class _Composition:
     def _add_duplicate(self, key: str, first: Mark, mark: Mark) -> None:
         first_line, line = (self._piece.line + each.line + 1 for each in (first, mark))
         if not self._keeps_duplicates:
-            self._piece.fail(f"duplicate key {scalars.shown(key)}: first given at line {first_line}", mark)
+            self._piece.fail(f"duplicate key {scalars.quote_text(key)}: first given at line {first_line}", mark)
         parents = (
             parent.key if isinstance(parent.node.value, dict) else len(parent.node.value) for parent in self._open[:-1]
         )
@@ -306,14 +306,14 @@ class _Composition:
             self._piece.fail("a list cannot be a key", mark)
 
     def _check_tag(self, tag: str, kind: str, mark: Mark) -> None:
-        expected = self._checked(mark, scalars.kind_of_tag, tag)
+        expected = self._convert(mark, scalars.kind_of_tag, tag)
         if expected != kind:
-            self._piece.fail(f"{kind} stands here, but its tag asks for {expected}", mark)
+            self._piece.fail(f"{kind} stands here, but its tag requires {expected}", mark)
 
     def _refuse_merge(self, mark: Mark) -> NoReturn:
         self._piece.fail('the merge key "<<" takes a mapping or a list of mappings', mark)
 
-    def _checked(self, mark: Mark, convert: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def _convert(self, mark: Mark, convert: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return convert(*args, **kwargs)
         except ValueError as error:

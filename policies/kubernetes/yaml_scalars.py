@@ -16,7 +16,7 @@ import re
 import struct
 from decimal import Decimal
 
-__all__ = ["Scalar", "key", "kind_of_tag", "plain", "shown", "tagged", "value"]
+__all__ = ["Scalar", "key", "kind_of_tag", "plain", "quote_text", "tagged_scalar", "value"]
 
 Scalar = str | int | float | bool | None
 """A scalar as go-yaml resolves it; floats may still be infinite or not a number."""
@@ -75,11 +75,11 @@ def plain(text: str) -> Scalar:
     return _float(digits, text) if _FLOAT.fullmatch(digits) else text
 
 
-def tagged(tag: str, text: str) -> Scalar:
+def tagged_scalar(tag: str, text: str) -> Scalar:
     """The meaning of a scalar that carries a tag.
 
     Raises:
-        ValueError: if the tag is none of JSON's types, or the text cannot be read as one.
+        ValueError: if the tag is not a type of JSON, or the text cannot be read as its type.
     """
     name = tag.removeprefix(_TAG_PREFIX)
     if tag == "!" or name == "str":
@@ -89,7 +89,7 @@ def tagged(tag: str, text: str) -> Scalar:
     if name == "float" and isinstance(scalar, int) and not isinstance(scalar, bool):
         return float(scalar)
     if name != _tag_name(scalar):
-        raise ValueError(f"{shown(text)} is not {expected}, which its tag !!{name} asks for")
+        raise ValueError(f"{quote_text(text)} is not {expected}, which its tag !!{name} requires")
     return scalar
 
 
@@ -97,13 +97,13 @@ def kind_of_tag(tag: str) -> str:
     """What a tag promises, in words.
 
     Raises:
-        ValueError: if the tag is none of JSON's types.
+        ValueError: if the tag is not a type of JSON.
     """
     name = tag.removeprefix(_TAG_PREFIX)
     if name == tag or name not in _TAGS:
         short = tag if name == tag else f"!!{name}"
         raise ValueError(
-            f"the tag {shown(short)} is not supported: objects of Kubernetes hold only strings, numbers, booleans, null, lists and mappings"
+            f"the tag {quote_text(short)} is not supported: objects of Kubernetes hold only strings, numbers, booleans, null, lists and mappings"
         )
     return _TAGS[name]
 
@@ -147,7 +147,7 @@ def key(scalar: Scalar) -> str:
     return str(scalar)
 
 
-def shown(text: str) -> str:
+def quote_text(text: str) -> str:
     """A text in double quotes, on one line and not too long, for use in a message."""
     return json.dumps(text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…", ensure_ascii=False)
 

@@ -1,1 +1,1 @@
-"""Words of NVIDIA: extended resources, MIG profiles, GPU Feature Discovery labels, what is asked of a device."""
+"""Vocabulary of NVIDIA: extended resources, MIG profiles, GPU Feature Discovery labels, predicates."""

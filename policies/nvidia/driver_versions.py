@@ -47,7 +47,7 @@ class DriverVersion:
         return self.numbers[0]
 
     def is_below(self, *least: int) -> bool:
-        """Whether it is certainly older; a branch may be any version of it, so it is not older than one of its own."""
+        """True if it is certainly older. A branch is not older than a version of the branch."""
         return self.numbers < least[: len(self.numbers)]
 
     @property
@@ -60,7 +60,7 @@ class DriverVersion:
 
     @property
     def leaves_full_gpus_pending(self) -> bool:
-        """Whether pods that ask for whole GPUs stay pending on nodes that have MIG devices too.
+        """Whether pods that request whole GPUs stay pending on nodes that have MIG devices too.
 
         Source: github.com/NVIDIA/gpu-operator issues 1361, release notes of GPU Operator 25.3.
         """
@@ -89,7 +89,7 @@ _FAMILY_NEEDS = {"blackwell": Need("Blackwell", (570,)), "hopper": Need("Hopper"
 
 
 def driver_needs(labels: Mapping[str, str]) -> Need | None:
-    """The oldest driver for the GPUs of a node, by its labels; None where any that is still offered will do.
+    """The oldest driver for the GPUs of a node, by its labels; None if every supported driver works.
 
     Source: docs.nvidia.com GPU Operator, platform support; the branches of whole families are those that their first
     GPUs were released with.
@@ -105,7 +105,7 @@ def needs_proprietary_modules(labels: Mapping[str, str]) -> bool:
 
 
 def needs_open_modules(labels: Mapping[str, str]) -> bool:
-    """Whether a node's GPUs work with the open kernel modules only: Blackwell and later, and those of Grace."""
+    """True if a node's GPUs need the open kernel modules: Blackwell and later, and those of Grace."""
     return _family(labels) in _OPEN_FAMILIES or _GRACE.match(_product(labels)) is not None
 
 

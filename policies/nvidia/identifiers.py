@@ -1,4 +1,4 @@
-"""Names that NVIDIA's components define: resources, labels of nodes, DRA drivers and their feature gates."""
+"""Names that NVIDIA's components define: resources, labels of nodes, DRA drivers, feature gates."""
 
 from __future__ import annotations
 

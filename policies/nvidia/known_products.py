@@ -1,4 +1,4 @@
-"""Known products: GPUs by the name that their label has, and the product that a misspelt name probably means."""
+"""Known products: GPUs by the name in their label, and the product that a misspelt name means."""
 
 from __future__ import annotations
 
@@ -99,28 +99,30 @@ class ProductNames:
     def of(cls, labels: Iterable[str]) -> ProductNames:
         """The products that have these values of the label `nvidia.com/gpu.product`."""
         names = sorted({Product.parse(label).name.removeprefix(_BRAND) for label in labels})
-        return cls(tuple(names), {_folded(part): part for name in names for part in _parts(name)})
+        return cls(tuple(names), {_fold(part): part for name in names for part in _parts(name)})
 
     def suggestion(self, pattern: str) -> str | None:
         """A pattern that names products and is near to one that does not: `H100*` for `H100`, `*T4` for `T4`."""
         if found := self.with_words_of(pattern):
             return found
-        near = closest(_folded(_core(pattern)), self.parts)
+        near = closest(_fold(_core(pattern)), self.parts)
         if near is None:
             return None
         meant = self.parts[near]
-        return _naming([name for name in self.names if f"-{meant}-" in f"-{name}-"], [meant], pattern)
+        return _common_pattern([name for name in self.names if f"-{meant}-" in f"-{name}-"], [meant], pattern)
 
     def with_words_of(self, pattern: str) -> str | None:
-        """A pattern of the products whose names have all words of a pattern in that order: `A100*80GB` for `A100-80GB`."""
-        wanted = [_folded(word) for word in _core(pattern).split("-")]
+        """A pattern for products with all words of a pattern in order: `A100*80GB` for `A100-80GB`."""
+        wanted = [_fold(word) for word in _core(pattern).split("-")]
         having = [name for name in self.names if _places(wanted, name)]
         if not having:
             return None
         words = having[0].split("-")
         found = [words[place] for place in _places(wanted, having[0])]
         whole = "-".join(found)
-        return _naming(having, [whole] if all(f"-{whole}-" in f"-{name}-" for name in having) else found, pattern)
+        return _common_pattern(
+            having, [whole] if all(f"-{whole}-" in f"-{name}-" for name in having) else found, pattern
+        )
 
 
 def _core(pattern: str) -> str:
@@ -129,7 +131,7 @@ def _core(pattern: str) -> str:
 
 def _places(wanted: list[str], name: str) -> list[int]:
     """Where a name has the wanted words, one after the other; empty if it lacks one."""
-    words = _folded(name).split("-")
+    words = _fold(name).split("-")
     places: list[int] = []
     for word in wanted:
         start = places[-1] + 1 if places else 0
@@ -139,7 +141,7 @@ def _places(wanted: list[str], name: str) -> list[int]:
     return places
 
 
-def _naming(having: list[str], words: list[str], pattern: str) -> str:
+def _common_pattern(having: list[str], words: list[str], pattern: str) -> str:
     """The name of the only product, or the pattern of several that have these words."""
     if len(having) == 1 and "*" not in pattern:
         return having[0]
@@ -156,5 +158,5 @@ def _parts(name: str) -> Iterator[str]:
             yield "-".join(words[start:end])
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return name.lower().translate(_LOOKALIKES)

@@ -40,7 +40,7 @@ class Subject:
     """What kind of device a label is translated for."""
 
     kind: Literal["gpu", "mig", "mig-single"]
-    """A whole GPU, a MIG device asked for by its profile, or one asked for as `nvidia.com/gpu` (single strategy)."""
+    """A whole GPU, a MIG device requested by profile, or one requested as `nvidia.com/gpu`."""
     profile: MIGProfile | None = None
 
 
@@ -57,7 +57,7 @@ class Label:
 
     def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
         """The device could be on a node where the label is greater or less than a number."""
-        raise UntranslatableError("is no number, so Gt and Lt never match it")
+        raise UntranslatableError("is not a number, so Gt and Lt never match it")
 
     def present(self, subject: Subject) -> Predicate:
         """The device could be on a node that has the label."""
@@ -70,7 +70,7 @@ def profile_is(profile: MIGProfile) -> Predicate:
 
 
 class ProductLabel(Label):
-    """`gpu.product`: compared on the label's side, because a dash in a label may stand for a dash or for a blank."""
+    """`gpu.product`: compared as the label spells it, because its dashes may stand for blanks."""
 
     def equals(self, value: str, subject: Subject) -> Predicate:
         product = Product.parse(value)
@@ -81,10 +81,10 @@ class ProductLabel(Label):
         if product.profile is not None and subject.kind != "mig-single":
             raise UntranslatableError(
                 f"names nodes that hand out MIG {product.profile} devices as nvidia.com/gpu; "
-                f"the pod asks for {'whole GPUs' if subject.kind == 'gpu' else 'MIG devices by their profile'}"
+                f"the pod requests {'whole GPUs' if subject.kind == 'gpu' else 'MIG devices by their profile'}"
             )
         if product.profile is None and subject.kind == "mig-single":
-            raise UntranslatableError("names nodes with whole GPUs; the pod asks for MIG devices")
+            raise UntranslatableError("names nodes with whole GPUs; the pod requests MIG devices")
         name = TextIn("productName", (product.name,), "dashed", "product")
         return all_of([name, profile_is(product.profile)]) if product.profile else name
 
@@ -112,7 +112,7 @@ class Family(Label):
 
 @dataclass(frozen=True, slots=True)
 class VersionNumber(Label):
-    """One number of a version. Drivers write `05` where the attribute holds 5, and nothing where it holds 0."""
+    """One number of a version. Labels have `05` if the attribute is 5, and nothing if it is 0."""
 
     attribute: str
     part: Literal["major", "minor", "patch"]
@@ -127,7 +127,7 @@ class VersionNumber(Label):
     def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:
         compared = VersionPart(self.attribute, self.part, comparison, number)
         if self.part == "patch" and comparison == "<":
-            # Nothing is no number, so Lt does not match it, and nothing is what labels hold where the attribute has 0.
+            # The label is empty if the attribute is 0, and Lt does not match an empty value.
             return all_of([VersionPart(self.attribute, self.part, ">", 0), compared])
         return compared
 
@@ -153,7 +153,7 @@ class FullVersion(Label):
 
 
 class Memory(Label):
-    """`gpu.memory`: whole mebibytes, rounded down; of the GPU, or of its MIG devices under the single strategy."""
+    """`gpu.memory`: whole mebibytes, rounded down, of the GPU or of its MIG devices (single strategy)."""
 
     def equals(self, value: str, subject: Subject) -> Predicate:
         self._check(subject)
@@ -205,7 +205,7 @@ class Implied(Label):
     def equals(self, value: str, subject: Subject) -> Predicate:
         if value == self.value and subject.kind in self.kinds:
             return TRUE
-        raise UntranslatableError(f'"{value}" contradicts what the pod asks for; no node with such a device has it')
+        raise UntranslatableError(f'"{value}" contradicts the request of the pod; no node with such a device has it')
 
     def excludes(self, value: str, subject: Subject) -> Predicate:
         return self.equals(value, subject) if value == self.value else FALSE
@@ -215,7 +215,7 @@ class Implied(Label):
 
 
 class Strategy(Label):
-    """`mig.strategy`: how resources are named, which what the pod asks for implies."""
+    """`mig.strategy`: how resources are named, which the request of the pod implies."""
 
     def equals(self, value: str, subject: Subject) -> Predicate:
         if {"mixed": "mig", "single": "mig-single"}.get(value) == subject.kind:

@@ -106,12 +106,12 @@ _LABELS: dict[str, Label] = {
     "gpu.machine": NoEquivalent(_OF_THE_NODE),
     "gfd.timestamp": NoEquivalent(_OF_THE_NODE),
     "gpu.clique": NoEquivalent(
-        "tells the node's NVLink domain, which no GPU attribute does; a ComputeDomain asks for one"
+        "names the node's NVLink domain, which no GPU attribute does; a ComputeDomain requests one"
     ),
     "vgpu.present": NoEquivalent(_OF_THE_NODE),
     "vgpu.host-driver-version": NoEquivalent(_OF_THE_NODE),
     "vgpu.host-driver-branch": NoEquivalent(_OF_THE_NODE),
-    "mig.config": NoEquivalent("names a configuration of the MIG manager; ask for the MIG profile itself"),
+    "mig.config": NoEquivalent("names a configuration of the MIG manager; request the MIG profile itself"),
     "mig.config.state": NoEquivalent("is the MIG manager's progress; no device has such an attribute"),
     "gpu.slices.gi": Slices(),
     "gpu.slices.ci": Slices(),

@@ -49,7 +49,7 @@ class MIGProfile:
 
     @classmethod
     def from_label(cls, text: str) -> MIGProfile | None:
-        """Read a profile as resource names and labels spell it: they cannot hold `+` and write `.` in its place.
+        """Read a profile as resource names and labels spell it, with `.` in place of `+`.
 
         Source: github.com/NVIDIA/k8s-device-plugin internal/resource/nvml-mig-device.go GetName.
         """

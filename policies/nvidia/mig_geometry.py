@@ -82,7 +82,7 @@ class Geometry:
         return _matches(self)
 
     def match(self, profile: MIGProfile) -> Match | None:
-        """What the GPU has that is meant by a profile, as exactly as possible; None where there is nothing like it.
+        """The layout of the GPU that a profile means, as exactly as possible; None if nothing is similar.
 
         Of a compute instance (`1c.3g.20gb`) it is the GPU instance that it is made in.
         """
@@ -155,5 +155,5 @@ def _difference(profile: MIGProfile, other: MIGProfile) -> int:
 
 
 def _tolerance(profile: MIGProfile) -> int:
-    """By how many gigabytes drivers name the same profile differently: one, of large instances two or three."""
+    """By how many gigabytes the name of a profile differs between drivers: 1, for large instances 2 or 3."""
     return min(1 + profile.memory_gb // 64, 3)

@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 
 @dataclass(frozen=True, slots=True)
 class MIGCapacity(Label):
-    """A number that describes MIG devices: `gpu.multiprocessors`, `gpu.engines.copy` under the single strategy."""
+    """A number of MIG devices under the single strategy: `gpu.multiprocessors`, `gpu.engines.copy`."""
 
     capacity: str
 
@@ -51,7 +51,7 @@ class MIGCapacity(Label):
 
 
 class Slices(Label):
-    """`gpu.slices.gi` and `.ci`: the number a MIG profile begins with; devices whose two numbers differ do not exist."""
+    """`gpu.slices.gi` and `.ci`: the first number of a MIG profile; the two are always equal."""
 
     def equals(self, value: str, subject: Subject) -> Predicate:
         MIGCapacity.check(subject)
@@ -69,7 +69,7 @@ class Slices(Label):
 
 @dataclass(frozen=True, slots=True)
 class OfProfile(Label):
-    """A label of one MIG profile (`mig-1g.5gb.count`): exact only where the pod asks for that very profile."""
+    """A label of one MIG profile (`mig-1g.5gb.count`): exact only if the pod requests that profile."""
 
     profile: MIGProfile
     rest: str
@@ -90,7 +90,7 @@ class OfProfile(Label):
     def _inner(self, subject: Subject) -> Label:
         if subject.kind != "mig" or subject.profile != self.profile:
             raise UntranslatableError(
-                f"says that the node has {self.profile} devices, which this pod does not ask for; a device knows nothing "
+                f"says that the node has {self.profile} devices, which this pod does not request; a device knows nothing "
                 "of its neighbours"
             )
         return _OF_PROFILE.get(self.rest, _COUNTED)

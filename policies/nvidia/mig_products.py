@@ -97,7 +97,7 @@ def product_of_device(device: str) -> MIGProduct | None:
 
 
 def node_product(labels: Mapping[str, str]) -> MIGProduct | None:
-    """The product on a node, and by the memory that its driver reports where the label tells of whole GPUs."""
+    """The product on a node, also by the memory that its driver reports if the label is of whole GPUs."""
     label = Product.parse(labels.get(PRODUCT_LABEL, ""))
     product = product_named(label.name)
     memory = labels.get(MEMORY_LABEL, "")

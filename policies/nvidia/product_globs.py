@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 __all__ = [
     "BRAND",
     "any_matches",
-    "folded",
+    "fold_name",
     "is_within",
     "lower_ascii",
-    "matching",
+    "matching_texts",
     "regular_expression",
     "spellings",
 ]
@@ -36,7 +36,7 @@ def lower_ascii(text: str) -> str:
     return text.lower() if text.isascii() else text.translate(_LOWER)
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """A name as globs are matched against: ASCII letters in lower case, dashes for blanks."""
     return lower_ascii(name).replace(" ", "-")
 
@@ -48,10 +48,10 @@ def any_matches(globs: Collection[str], name: str) -> bool:
         globs: in lower case and without `nvidia-`.
         name: folded.
     """
-    return any(matching(glob, spellings(name)) for glob in globs)
+    return any(matching_texts(glob, spellings(name)) for glob in globs)
 
 
-def matching(glob: str, texts: Iterable[str]) -> list[str]:
+def matching_texts(glob: str, texts: Iterable[str]) -> list[str]:
     """Those of many spellings of names that a glob matches."""
     return _matching(texts, glob)
 
@@ -63,7 +63,7 @@ def spellings(name: str) -> tuple[str, ...]:
 
 
 def regular_expression(globs: Collection[str]) -> str:
-    """The regular expression, in the syntax of RE2, that matches just the names that `any_matches` accepts."""
+    """A regular expression in the syntax of RE2 that matches exactly the names that `any_matches` accepts."""
     alternatives = (glob.replace(".", "[.]").replace("*", ".*").replace("?", ".") for glob in sorted(set(globs)))
     return f"(?s)^({BRAND})?({'|'.join(alternatives)})$"
 

@@ -33,11 +33,11 @@ class Product:
     @staticmethod
     def parse(label: str) -> Product:
         """Take a label value apart; what is no suffix belongs to the name."""
-        return _parsed(label)
+        return _parse(label)
 
 
 @remember_short(4096)
-def _parsed(label: str) -> Product:
+def _parse(label: str) -> Product:
     """Remembered, because every wish is compared with every product that there is."""
     base = label.removesuffix(_SHARED)
     shared = base != label

@@ -14,7 +14,7 @@ from policies.kubernetes.paths import FieldPath, items_at, lookup
 from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames
-from policies.nvidia.product_globs import any_matches, folded
+from policies.nvidia.product_globs import any_matches, fold_name
 from policies.nvidia.products import Product
 from policies.phrases import format_list
 from policies.rules import rule
@@ -139,7 +139,9 @@ def _product(value: str, there: list[str]) -> str | None:
     if Product.parse(value).name in KNOWN_PRODUCTS:
         return None
     pattern = ProductNames.of(there).suggestion(value)
-    meant = [label for label in there if pattern and any_matches([folded(pattern)], folded(Product.parse(label).name))]
+    meant = [
+        label for label in there if pattern and any_matches([fold_name(pattern)], fold_name(Product.parse(label).name))
+    ]
     if not meant:
         return None
     return (

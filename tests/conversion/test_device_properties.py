@@ -101,7 +101,7 @@ def test_devices_are_selected_where_their_nodes_were(alternatives, resource):
 
 
 def runs_on(spec, node):
-    return NodeIndex([node]).selected(spec) == 1
+    return NodeIndex([node]).select(spec) == 1
 
 
 def expressions_of(spec):

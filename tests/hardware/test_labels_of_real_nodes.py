@@ -73,7 +73,7 @@ def assert_keeps_its_meaning(hardware, spec, resource="nvidia.com/gpu"):
     """The claim gets the device if the node is selected, or the author is told why no claim says this."""
     decision = conversion(hardware, pod(spec, resource=resource))
     if decision.templates:
-        assert gets_gpu(hardware, decision) == bool(NodeIndex([hardware.node]).selected(spec)), spec
+        assert gets_gpu(hardware, decision) == bool(NodeIndex([hardware.node]).select(spec)), spec
         return
     (told,) = (
         each for each in decision.findings if (each.rule.id, each.severity) in (("GA307", "deny"), ("GA306", "warn"))

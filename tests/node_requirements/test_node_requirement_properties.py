@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kubernetes.node_requirements import ALWAYS, NodeRequirement, both, can_hold, implied
+from policies.kubernetes.node_requirements import ALWAYS, NodeRequirement, both, can_hold, is_implied
 from policies.kubernetes.nodes import REQUIRED, NodeIndex
 
 LEAST, MOST = "-9223372036854775808", "9223372036854775807"
@@ -56,7 +56,7 @@ def some_hold(some, node):
 def test_expression_holds_where_the_node_index_says_so(expression, node):
     read = NodeRequirement.read(expression)
     affinity = {"nodeAffinity": {REQUIRED[-1]: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
-    selected = NodeIndex([{"metadata": {"labels": node}}]).selected({"affinity": affinity}) == 1
+    selected = NodeIndex([{"metadata": {"labels": node}}]).select({"affinity": affinity}) == 1
     assert (read is not None and read.holds(node)) == selected
 
 
@@ -67,12 +67,12 @@ def test_requirements_can_hold_exactly_where_some_labels_meet_them(branch):
 
 @given(requirements, branches)
 def test_requirement_is_implied_exactly_where_no_labels_speak_against_it(item, by):
-    assert implied(item, by) == all(item.holds(node) for node in ALL_LABELS if hold(by, node))
+    assert is_implied(item, by) == all(item.holds(node) for node in ALL_LABELS if hold(by, node))
 
 
 @given(requirements, branches, branches)
 def test_what_is_implied_stays_so_when_more_is_required(item, by, more):
-    assert not implied(item, by) or implied(item, (*by, *more))
+    assert not is_implied(item, by) or is_implied(item, (*by, *more))
 
 
 @given(alternatives, alternatives, labels)

@@ -20,7 +20,7 @@ LABELS = {
 
 def expression_matches(expression, labels):
     affinity = {"nodeAffinity": {REQUIRED[-1]: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
-    return NodeIndex([{"metadata": {"labels": labels}}]).selected({"affinity": affinity}) == 1
+    return NodeIndex([{"metadata": {"labels": labels}}]).select({"affinity": affinity}) == 1
 
 
 def matches(key, operator, *values):

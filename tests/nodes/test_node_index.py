@@ -46,20 +46,20 @@ specs = st.fixed_dictionaries(
 
 @given(nodes, specs)
 def test_nodes_answer_together_as_each_alone(nodes, spec):
-    together = NodeIndex(nodes).selected(spec)
+    together = NodeIndex(nodes).select(spec)
     assert [together >> position & 1 for position in range(len(nodes))] == [
-        NodeIndex([node]).selected(spec) for node in nodes
+        NodeIndex([node]).select(spec) for node in nodes
     ]
 
 
 @given(nodes, st.lists(specs, max_size=4))
 def test_index_answers_the_same_whatever_it_was_asked_before(nodes, specs):
     index = NodeIndex(nodes)
-    assert [index.selected(spec) for spec in specs] == [NodeIndex(nodes).selected(spec) for spec in specs]
+    assert [index.select(spec) for spec in specs] == [NodeIndex(nodes).select(spec) for spec in specs]
 
 
 def test_no_nodes_are_selected_among_none():
-    assert NodeIndex([]).selected({}) == 0
+    assert NodeIndex([]).select({}) == 0
 
 
 def numbered(count):
@@ -68,7 +68,7 @@ def numbered(count):
 
 def test_sets_have_the_first_node_lowest():
     spec = {"nodeSelector": {"host": "n2"}}
-    assert NodeIndex(numbered(5)).selected(spec) == 0b100
+    assert NodeIndex(numbered(5)).select(spec) == 0b100
 
 
 class CountedLabels(dict):
@@ -87,12 +87,12 @@ def test_each_label_is_read_once_of_each_node_however_many_ask(monkeypatch, oper
     index = NodeIndex([{"metadata": {"labels": CountedLabels(host=str(number))}} for number in range(50)])
     for number in range(50):
         expression = {"key": "host", "operator": operator, "values": [str(number)]}
-        index.selected({"affinity": affinity([{"matchExpressions": [expression]}] * 20)})
+        index.select({"affinity": affinity([{"matchExpressions": [expression]}] * 20)})
     assert CountedLabels.reads == 50
 
 
 def test_labels_that_no_node_has_are_not_looked_for(monkeypatch):
     monkeypatch.setattr(CountedLabels, "reads", 0)
     index = NodeIndex([{"metadata": {"labels": CountedLabels(host="a")}}])
-    assert index.selected({"nodeSelector": {f"key-{number}": "a" for number in range(50)}}) == 0
+    assert index.select({"nodeSelector": {f"key-{number}": "a" for number in range(50)}}) == 0
     assert CountedLabels.reads == 0

@@ -16,7 +16,7 @@ NAME_B = {"key": "metadata.name", "operator": "In", "values": ["b"]}
 
 
 def pod_selects(spec, node):
-    return NodeIndex([node]).selected(spec) == 1
+    return NodeIndex([node]).select(spec) == 1
 
 
 def affinity(*terms):

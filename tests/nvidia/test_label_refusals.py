@@ -20,11 +20,11 @@ NO_EQUIVALENT = {
     "gpu.mode": OF_THE_NODE,
     "gpu.machine": OF_THE_NODE,
     "gfd.timestamp": OF_THE_NODE,
-    "gpu.clique": "tells the node's NVLink domain, which no GPU attribute does; a ComputeDomain asks for one",
+    "gpu.clique": "names the node's NVLink domain, which no GPU attribute does; a ComputeDomain requests one",
     "vgpu.present": OF_THE_NODE,
     "vgpu.host-driver-version": OF_THE_NODE,
     "vgpu.host-driver-branch": OF_THE_NODE,
-    "mig.config": "names a configuration of the MIG manager; ask for the MIG profile itself",
+    "mig.config": "names a configuration of the MIG manager; request the MIG profile itself",
     "mig.config.state": "is the MIG manager's progress; no device has such an attribute",
     "gpu.deploy.device-plugin": "steers the GPU Operator's own pods; no device has such an attribute",
 }
@@ -57,10 +57,10 @@ def test_label_that_no_attribute_equals(label, reason, operator):
             "gpu.product",
             "In",
             f"{H100}-MIG-1g.10gb",
-            "names nodes that hand out MIG 1g.10gb devices as nvidia.com/gpu; the pod asks for whole GPUs",
+            "names nodes that hand out MIG 1g.10gb devices as nvidia.com/gpu; the pod requests whole GPUs",
         ),
-        ("gpu.product", "Gt", "1", "is no number, so Gt and Lt never match it"),
-        ("gpu.family", "Lt", "1", "is no number, so Gt and Lt never match it"),
+        ("gpu.product", "Gt", "1", "is not a number, so Gt and Lt never match it"),
+        ("gpu.family", "Lt", "1", "is not a number, so Gt and Lt never match it"),
         ("gpu.family", "In", "undefined", 'is "undefined" on GPUs that GFD does not know; no architecture equals that'),
         (
             "gpu.family",
@@ -77,8 +77,8 @@ def test_label_that_no_attribute_equals(label, reason, operator):
         ("cuda.driver-version.full", "In", "580", 'is a version on every node; "580" is none'),
         ("cuda.driver-version.full", "In", "580.95.05.1", 'is a version on every node; "580.95.05.1" is none'),
         ("cuda.driver-version.full", "In", "580.x", 'is a version on every node; "580.x" is none'),
-        ("cuda.driver-version.full", "Gt", "580", "is no number, so Gt and Lt never match it"),
-        ("gpu.present", "In", "false", '"false" contradicts what the pod asks for; no node with such a device has it'),
+        ("cuda.driver-version.full", "Gt", "580", "is not a number, so Gt and Lt never match it"),
+        ("gpu.present", "In", "false", '"false" contradicts the request of the pod; no node with such a device has it'),
         (
             "mig.strategy",
             "In",
@@ -99,7 +99,7 @@ def test_condition_on_a_whole_gpu(label, operator, value, reason):
 @pytest.mark.parametrize(
     ("subject", "label", "operator", "value", "reason"),
     [
-        (SINGLE, "gpu.product", "In", H100, "names nodes with whole GPUs; the pod asks for MIG devices"),
+        (SINGLE, "gpu.product", "In", H100, "names nodes with whole GPUs; the pod requests MIG devices"),
         (
             SINGLE,
             "gpu.slices.gi",
@@ -114,7 +114,7 @@ def test_condition_on_a_whole_gpu(label, operator, value, reason):
             "gpu.product",
             "In",
             f"{H100}-MIG-1g.10gb",
-            "names nodes that hand out MIG 1g.10gb devices as nvidia.com/gpu; the pod asks for MIG devices by their profile",
+            "names nodes that hand out MIG 1g.10gb devices as nvidia.com/gpu; the pod requests MIG devices by their profile",
         ),
         (MIXED, "gpu.memory", "Gt", "40000", "tells the memory of the whole GPU; a MIG device knows only its own"),
         (MIXED, "gpu.multiprocessors", "In", "14", ONLY_SINGLE),
@@ -125,16 +125,16 @@ def test_condition_on_a_whole_gpu(label, operator, value, reason):
             "mig-2g.10gb.memory",
             "Gt",
             "1",
-            "says that the node has 2g.10gb devices, which this pod does not ask for; a device knows nothing of its neighbours",
+            "says that the node has 2g.10gb devices, which this pod does not request; a device knows nothing of its neighbours",
         ),
         (
             GPU,
             "mig-1g.5gb.count",
             "Exists",
             "",
-            "says that the node has 1g.5gb devices, which this pod does not ask for; a device knows nothing of its neighbours",
+            "says that the node has 1g.5gb devices, which this pod does not request; a device knows nothing of its neighbours",
         ),
-        (MIXED, "mig-1g.5gb.product", "In", H100, "names nodes with whole GPUs; the pod asks for MIG devices"),
+        (MIXED, "mig-1g.5gb.product", "In", H100, "names nodes with whole GPUs; the pod requests MIG devices"),
     ],
 )
 def test_condition_on_a_mig_device(subject, label, operator, value, reason):

@@ -178,7 +178,7 @@ def expressions(node):
 
 def selects(expression, labels):
     affinity = {"nodeAffinity": {REQUIRED[-1]: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
-    return NodeIndex([{"metadata": {"labels": labels}}]).selected({"affinity": affinity}) == 1
+    return NodeIndex([{"metadata": {"labels": labels}}]).select({"affinity": affinity}) == 1
 
 
 @settings(suppress_health_check=[HealthCheck.filter_too_much])

@@ -53,7 +53,7 @@ def terms_of(edits):
 
 
 def nodes_selected(edits, *nodes):
-    return NodeIndex([{"metadata": {"labels": labels}} for labels in nodes]).selected(edits.document["spec"])
+    return NodeIndex([{"metadata": {"labels": labels}} for labels in nodes]).select(edits.document["spec"])
 
 
 @pytest.mark.parametrize(

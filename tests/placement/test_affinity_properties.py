@@ -89,8 +89,8 @@ def meeting(some):
 
 @given(pods, alternatives)
 def test_nodes_are_those_selected_before_that_meet_an_alternative(document, some):
-    selected = INDEX.selected(after(document, some).document["spec"])
-    assert selected == INDEX.selected(document["spec"]) & meeting(some)
+    selected = INDEX.select(after(document, some).document["spec"])
+    assert selected == INDEX.select(document["spec"]) & meeting(some)
 
 
 @given(pods, alternatives)
@@ -147,7 +147,7 @@ def test_what_the_user_wrote_stays_in_its_place(document, some):
 
 @given(pods_with(matchExpressions=some_expressions), alternatives)
 def test_contradiction_is_found_exactly_where_two_sides_leave_no_node(document, some):
-    own, wanted = INDEX.selected(document["spec"]), meeting(some)
+    own, wanted = INDEX.select(document["spec"]), meeting(some)
     found = contradiction(Pod.read(document), some)
     assert (found is not None) == bool(own and wanted and not own & wanted)
 
@@ -156,6 +156,6 @@ def test_contradiction_is_found_exactly_where_two_sides_leave_no_node(document, 
 def test_contradiction_names_what_is_there_and_leaves_no_node(document, some):
     found = contradiction(Pod.read(document), some)
     if found is not None:
-        assert INDEX.selected(after(document, some).document["spec"]) == 0
+        assert INDEX.select(after(document, some).document["spec"]) == 0
         assert any(found.requirement in branch for branch in some)
         assert lookup(document, found.path) is not None

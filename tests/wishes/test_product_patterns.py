@@ -111,7 +111,7 @@ def test_blanks_of_a_product_name_are_dashes():
     ],
 )
 def test_patterns_that_cancel_each_other_are_told(text, cancelled):
-    assert ProductPatterns.read(text).cancelled() == cancelled
+    assert ProductPatterns.read(text).cancelled_patterns() == cancelled
 
 
 globs = st.text("aB1-.*?", min_size=1, max_size=6)
@@ -121,7 +121,7 @@ names = st.text("aAbB1-.", max_size=8).map(lambda text: f"NVIDIA-{text}" if text
 @given(globs, globs, st.lists(names, max_size=20), st.booleans())
 def test_patterns_that_cancel_each_other_admit_nothing(include, exclude, products, by_profile):
     patterns = ProductPatterns.read(f"{include},!{exclude}")
-    if patterns.cancelled():
+    if patterns.cancelled_patterns():
         assert not any(patterns.admits(name, SMALL, by_profile=by_profile) for name in products)
         assert not any(patterns.admits(name) for name in products)
 

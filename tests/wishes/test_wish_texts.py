@@ -143,7 +143,7 @@ BAD_FAMILIES = [
         "write the families that are wanted, or exclude products by gpu-admission.io/product",
     ),
 ]
-SHARING = "which is none of exclusive, shared and any"
+SHARING = "which is not one of exclusive, shared and any"
 BAD_SHARING = [
     ("none", f'is "none", {SHARING}', 'write "exclusive"'),
     ("mps", f'is "mps", {SHARING}', 'write "shared"'),

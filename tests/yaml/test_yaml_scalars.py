@@ -171,13 +171,13 @@ def test_core_tag_decides_the_type(text, scalar):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("!!int x", '"x" is not an integer, which its tag !!int asks for'),
-        ("!!int 1.5", '"1.5" is not an integer, which its tag !!int asks for'),
-        ("!!int true", '"true" is not an integer, which its tag !!int asks for'),
-        ("!!float true", '"true" is not a number, which its tag !!float asks for'),
-        ("!!bool 1", '"1" is not a boolean, which its tag !!bool asks for'),
-        ("!!null x", '"x" is not null, which its tag !!null asks for'),
-        ("!!map x", '"x" is not a mapping, which its tag !!map asks for'),
+        ("!!int x", '"x" is not an integer, which its tag !!int requires'),
+        ("!!int 1.5", '"1.5" is not an integer, which its tag !!int requires'),
+        ("!!int true", '"true" is not an integer, which its tag !!int requires'),
+        ("!!float true", '"true" is not a number, which its tag !!float requires'),
+        ("!!bool 1", '"1" is not a boolean, which its tag !!bool requires'),
+        ("!!null x", '"x" is not null, which its tag !!null requires'),
+        ("!!map x", '"x" is not a mapping, which its tag !!map requires'),
     ],
 )
 def test_scalar_that_contradicts_its_tag_is_refused(text, message):
@@ -208,9 +208,9 @@ def test_tag_unknown_to_json_is_refused(text, tag):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("!!seq {}", "a mapping stands here, but its tag asks for a list"),
-        ("!!map []", "a list stands here, but its tag asks for a mapping"),
-        ("!!str []", "a list stands here, but its tag asks for a string"),
+        ("!!seq {}", "a mapping stands here, but its tag requires a list"),
+        ("!!map []", "a list stands here, but its tag requires a mapping"),
+        ("!!str []", "a list stands here, but its tag requires a string"),
     ],
 )
 def test_collection_that_contradicts_its_tag_is_refused(text, message):

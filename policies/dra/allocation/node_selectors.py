@@ -54,7 +54,7 @@ class TargetNode:
             said = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
             raise AllocationError(f"failed to parse node selector {_spelled(selection.selector)}: {said}")
         required = {"requiredDuringSchedulingIgnoredDuringExecution": selection.selector}
-        return self._labels.selected({"affinity": {"nodeAffinity": required}}) != 0
+        return self._labels.select({"affinity": {"nodeAffinity": required}}) != 0
 
 
 def _problems(selector: Mapping[str, Any]) -> Iterator[str]:

@@ -85,7 +85,7 @@ def all_of(parts: Iterable[Predicate]) -> Predicate:
     flat = [inner for part in parts for inner in (part.parts if isinstance(part, AllOf) else (part,))]
     if FALSE in flat:
         return FALSE
-    ordered = _ordered(flat) if len(flat) > 1 else tuple(flat)
+    ordered = _sort_parts(flat) if len(flat) > 1 else tuple(flat)
     return ordered[0] if len(ordered) == 1 else AllOf(ordered)
 
 
@@ -94,7 +94,7 @@ def any_of(parts: Iterable[Predicate]) -> Predicate:
     flat = [inner for part in parts for inner in (part.parts if isinstance(part, AnyOf) else (part,))]
     if TRUE in flat:
         return TRUE
-    ordered = _ordered(_merge_texts(flat)) if len(flat) > 1 else tuple(flat)
+    ordered = _sort_parts(_merge_texts(flat)) if len(flat) > 1 else tuple(flat)
     return ordered[0] if len(ordered) == 1 else AnyOf(ordered)
 
 
@@ -116,6 +116,6 @@ def _merge_texts(parts: list[Predicate]) -> list[Predicate]:
     return [*merged, *(part for part in parts if not isinstance(part, TextIn))]
 
 
-def _ordered(parts: list[Predicate]) -> tuple[Predicate, ...]:
+def _sort_parts(parts: list[Predicate]) -> tuple[Predicate, ...]:
     by_text = {part.cel(): part for part in parts}
     return tuple(by_text[text] for text in sorted(by_text))

@@ -74,7 +74,7 @@ class VersionIs:
 
 @dataclass(frozen=True, slots=True)
 class VersionAtLeast:
-    """A version attribute is this version or a newer one, all numbers taken together: 9.0 is newer than 8.6."""
+    """A version attribute is at least this version: 9.0 is newer than 8.6."""
 
     attribute: str
     version: tuple[int, int, int]
@@ -133,7 +133,7 @@ class CapacityIs:
 
 @dataclass(frozen=True, slots=True)
 class MemoryWithin:
-    """The device's memory, in whole mebibytes as labels tell it, is neither less nor more than some bounds.
+    """The device's memory, in whole mebibytes as in labels, is within bounds.
 
     With the driver's feature gate DynamicMIG a whole GPU publishes the size of its largest MIG profile, which is less
     than what its node's label says. Such a GPU is within the bounds if what the label says is.
@@ -146,7 +146,7 @@ class MemoryWithin:
     """Whether it is a condition on whole GPUs: MIG devices publish what their labels say."""
 
     def cel(self) -> str:
-        """Guarded `compareTo`s; where DynamicMIG matters, GPUs are told apart by the capacity that only it publishes."""
+        """Guarded `compareTo`s. If DynamicMIG matters, GPUs are distinguished by a capacity that only it has."""
         least, most = self._bounds_with_dynamic_mig
         bounds: list[tuple[Comparison, str]] = []
         if least is not None:

@@ -1,4 +1,4 @@
-"""What a predicate on devices is, and predicates on text attributes: equality, presence, and products by glob."""
+"""The protocol of predicates on devices, and predicates on text attributes and on product names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from policies.nvidia.identifiers import DRIVER
-from policies.nvidia.product_globs import any_matches, folded, lower_ascii, regular_expression
+from policies.nvidia.product_globs import any_matches, fold_name, lower_ascii, regular_expression
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -225,6 +225,6 @@ def _match(globs: tuple[str, ...], names: tuple[str, ...]) -> bool:
 
 def _names(of: _Matched, name: str, profile: str = "") -> tuple[str, ...]:
     """The texts that are matched, folded."""
-    plain = folded(name)
+    plain = fold_name(name)
     full = f"{plain}{_MIG}{lower_ascii(profile).replace('+', '.')}"
     return {"name": (plain,), "name with profile": (full,), "either": (plain, full)}[of]

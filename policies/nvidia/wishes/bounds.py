@@ -58,7 +58,7 @@ def read_most_memory(text: str) -> int:
 
 
 def as_sold(text: str) -> str | None:
-    """As many gigabytes as a lower bound has gibibytes, `80G` for `80Gi`; None for one that is not in such units.
+    """A lower bound in gigabytes instead of gibibytes, `80G` for `80Gi`; None if it has another unit.
 
     GPUs are sold by the gigabyte, and have less than as many gibibytes; see `read_least_memory`.
     """
@@ -149,7 +149,7 @@ def read_driver(text: str) -> tuple[int, int, int]:
     """Read `580.95.05`, or its beginning: `580`, `580.95`.
 
     Raises:
-        WishError: it is none of these.
+        WishError: the text is not such a version.
     """
     version = _driver(text)
     if version is not None:
@@ -167,7 +167,7 @@ def pair_text(version: tuple[int, int]) -> str:
 
 
 def driver_text(version: tuple[int, int, int]) -> str:
-    """A version of the driver, as NVIDIA writes it and without the zeros at its end: `580.95.05`, `580.95`, `580`."""
+    """A driver version as NVIDIA writes it, without zeros at the end: `580.95.05`, `580.95`, `580`."""
     branch, minor, patch = version
     return f"{branch}.{minor:02}.{patch:02}".removesuffix(".00").removesuffix(".00")
 

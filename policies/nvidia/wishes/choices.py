@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import shown
-from policies.nvidia.product_globs import folded
+from policies.nvidia.product_globs import fold_name
 from policies.nvidia.wishes.errors import WishError
 
 __all__ = ["FAMILIES", "Sharing", "read_families", "read_sharing"]
@@ -23,7 +23,7 @@ FAMILIES: dict[str, tuple[int, int] | None] = {
     "blackwell": (13, 0),
     "rubin": None,
 }
-"""Each with the compute capability that all of its GPUs stay below; None where nobody knows yet.
+"""Each family with the compute capability that its GPUs stay below; None if it is not known yet.
 
 Source: github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go. It knows `tesla` and `fermi` too, which no driver
 that Kubernetes can use supports.
@@ -49,7 +49,7 @@ def _family(entry: str) -> str:
             f"has {shown(entry)}, and families cannot be excluded",
             "write the families that are wanted, or exclude products by gpu-admission.io/product",
         )
-    name = folded(" ".join(entry.split()))
+    name = fold_name(" ".join(entry.split()))
     if name in FAMILIES:
         return name
     guess = _FAMILY_ALIASES.get(name) or closest(name, FAMILIES)
@@ -75,7 +75,7 @@ def read_sharing(text: str) -> Sharing:
     """Read one of the three; case does not matter.
 
     Raises:
-        WishError: it is none of them.
+        WishError: the text is not one of them.
     """
     lower = text.lower()
     for choice in _CHOICES:
@@ -83,6 +83,6 @@ def read_sharing(text: str) -> Sharing:
             return choice
     guess = _SHARING_ALIASES.get(lower) or closest(lower, _CHOICES)
     raise WishError(
-        f"is {shown(text)}, which is none of exclusive, shared and any",
+        f"is {shown(text)}, which is not one of exclusive, shared and any",
         f'write "{guess}"' if guess else 'write "exclusive", "shared" or "any"',
     )

@@ -1,4 +1,4 @@
-"""What is wrong with the text of a wish."""
+"""Errors in the text of a wish."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ __all__ = ["WishError"]
 
 
 class WishError(ValueError):
-    """A text that is no wish; the error's own text says what is wrong, as a clause without a full stop."""
+    """A text that cannot be read as a wish; the error's text says why, as a clause without a full stop."""
 
     def __init__(self, problem: str, remedy: str) -> None:
-        """Args: what is wrong, to stand behind the name of the annotation; what to do, as an imperative."""
+        """Keep the problem, which continues the name of the annotation, and the remedy, an imperative."""
         super().__init__(problem)
         self.remedy = remedy

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from policies.caches import remember_short
 from policies.kubernetes.printable import shown
-from policies.nvidia.product_globs import folded, is_within, matching, spellings
+from policies.nvidia.product_globs import fold_name, is_within, matching_texts, spellings
 from policies.nvidia.wishes.errors import WishError
 
 if TYPE_CHECKING:
@@ -76,23 +76,23 @@ class ProductPatterns:
         Args:
             product: as labels spell it, without `-SHARED`: `NVIDIA-A100-SXM4-40GB`.
             profile: of a MIG device; its name is then that of the label, `NVIDIA-A100-SXM4-40GB-MIG-1g.5gb`.
-            by_profile: whether the pod asks for the MIG device by its profile, as `nvidia.com/mig-1g.5gb`. Then a
+            by_profile: whether the pod requests the MIG device by its profile, as `nvidia.com/mig-1g.5gb`. Then a
                 pattern can also match the name of the GPU alone; one that excludes always can.
         """
         wanted = not self.includes or _match(self.includes, product_spellings(product, profile, by_profile=by_profile))
         return wanted and not _match(self.excludes, product_spellings(product, profile, by_profile=True))
 
-    def cancelled(self) -> dict[str, str]:
-        """The patterns that name products only to exclude them again, each with the excluding one; all of them, or none.
+    def cancelled_patterns(self) -> dict[str, str]:
+        """Each including pattern with the pattern that excludes all of it; empty if some product is left.
 
-        Without any pattern that includes, `*` stands for it.
+        Without any including pattern, `*` stands for it.
         """
         includes = self.includes or ("*",)
         taken = {
             include: exclude
             for include in includes
             for exclude in reversed(self.excludes)
-            if is_within(folded(include), folded(exclude))
+            if is_within(fold_name(include), fold_name(exclude))
         }
         return taken if len(taken) == len(includes) else {}
 
@@ -103,13 +103,13 @@ def product_spellings(product: str, profile: MIGProfile | None = None, *, by_pro
 
     Remembered, because the patterns of every wish are matched with all products that there are.
     """
-    full = folded(f"{product}-MIG-{profile.label}" if profile else product)
-    names = (folded(product), full) if by_profile else (full,)
+    full = fold_name(f"{product}-MIG-{profile.label}" if profile else product)
+    names = (fold_name(product), full) if by_profile else (full,)
     return tuple(dict.fromkeys(text for name in names for text in spellings(name)))
 
 
 def _match(patterns: Iterable[str], texts: Collection[str]) -> bool:
-    return any(matching(folded(pattern), texts) for pattern in patterns)
+    return any(matching_texts(fold_name(pattern), texts) for pattern in patterns)
 
 
 def _pattern(name: str, entry: str) -> str:
@@ -141,7 +141,7 @@ def _check(dashed: str, entry: str) -> None:
             f"has the name {shown(entry)}, and {shown(wrong)} stands in no product's name",
             _REMEDIES.get(wrong, _NO_EXPRESSION),
         )
-    if _SHARED in folded(dashed):
+    if _SHARED in fold_name(dashed):
         raise WishError(
             f"has the name {shown(entry)}, and sharing is no part of a product's name",
             'remove it, and write gpu-admission.io/sharing: "exclusive"'
@@ -160,5 +160,5 @@ def _distinct(patterns: Iterable[str]) -> tuple[str, ...]:
     """The patterns without those that differ from an earlier one in case only."""
     by_folded: dict[str, str] = {}
     for pattern in patterns:
-        by_folded.setdefault(folded(pattern), pattern)
+        by_folded.setdefault(fold_name(pattern), pattern)
     return tuple(by_folded.values())

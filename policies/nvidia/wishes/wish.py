@@ -108,7 +108,7 @@ class Wish:
         return self != _NOTHING
 
     def contradictions(self) -> list[tuple[tuple[str, ...], str]]:
-        """Why no GPU can ever meet the wish: the words that contradict each other, and a clause without a full stop."""
+        """Why no GPU can meet the wish: words that contradict each other, and a clause without a full stop."""
         return [*_products(self), *_memory(self), *_families(self)]
 
 
@@ -132,7 +132,7 @@ def _unknown(word: str) -> WishError:
 def _products(wish: Wish) -> list[tuple[tuple[str, ...], str]]:
     if wish.products is None:
         return []
-    cancelled = wish.products.cancelled()
+    cancelled = wish.products.cancelled_patterns()
     if not cancelled:
         return []
     if not wish.products.includes:

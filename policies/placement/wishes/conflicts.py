@@ -10,7 +10,7 @@ from policies.decision import Severity
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
-from policies.nvidia.product_globs import folded, matching
+from policies.nvidia.product_globs import fold_name, matching_texts
 from policies.nvidia.wishes import Wish
 from policies.placement.affinity import TooManyTermsError, contradiction
 from policies.placement.wishes.node_labels import DRIVER, RUNTIME, excludes_mig
@@ -149,7 +149,7 @@ def _profile_conflicts(
             f"excludes all MIG devices {profile}, and the pod asks for {resource.name}",
             "ask for nvidia.com/gpu, or remove what excludes them",
         )
-    elif patterns.includes and all(_names_another(folded(include), profile) for include in patterns.includes):
+    elif patterns.includes and all(_names_another(fold_name(include), profile) for include in patterns.includes):
         yield ResourceConflict(
             "product",
             f"names MIG devices of other profiles only, and the pod asks for {resource.name}",
@@ -162,11 +162,11 @@ def _names_another(pattern: str, profile: MIGProfile) -> bool:
 
     It is for one where what begins in it with the profile, `mig-1g.5gb` or `1g.5gb`, can be that profile.
     """
-    label = folded(profile.label)
+    label = fold_name(profile.label)
     named = _MIG.search(pattern)
     if named is None:
         return False
-    return not any(matching(pattern[start:], (label, f"mig-{label}")) for start in range(named.end()))
+    return not any(matching_texts(pattern[start:], (label, f"mig-{label}")) for start in range(named.end()))
 
 
 def _word_of(label: str, wishes: PodWishes) -> str:

@@ -16,7 +16,7 @@ from policies.kubernetes.names import is_label_value
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement, both
 from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.product_globs import folded, matching
+from policies.nvidia.product_globs import fold_name, matching_texts
 from policies.nvidia.products import Product
 from policies.nvidia.wishes import ProductPatterns
 from policies.nvidia.wishes.product_patterns import product_spellings
@@ -96,7 +96,7 @@ def _products(wish: Wish, resource: GPUResource, key: str, seen: SeenProducts) -
         for text in product_spellings(product.name, product.profile, by_profile=resource.mig)
     }
     for include in patterns.includes:
-        if not matching(folded(include), texts):
+        if not matching_texts(fold_name(include), texts):
             meant = _suffixed(_meant(include, resource), wish, resource)
             wanted |= {label for label in meant if admits(patterns, Product.parse(label), resource)}
     return ((NodeRequirement(key, "In", tuple(sorted(wanted))),),) if wanted else ()

@@ -11,7 +11,7 @@ from policies.kubernetes.names import is_label_value
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import product_named
-from policies.nvidia.product_globs import folded, matching, spellings
+from policies.nvidia.product_globs import fold_name, matching_texts, spellings
 from policies.nvidia.products import Product
 from policies.view import UNKNOWN
 
@@ -62,12 +62,12 @@ def known_labels(resource: GPUResource) -> tuple[str, ...]:
 def mig_labels_like(pattern: str) -> tuple[str, ...]:
     """The labels of MIG devices of known products, of every profile, that a pattern matches."""
     labels = _mig_labels_by_spelling()
-    return tuple(dict.fromkeys(labels[text] for text in matching(folded(pattern), labels)))
+    return tuple(dict.fromkeys(labels[text] for text in matching_texts(fold_name(pattern), labels)))
 
 
 @cache
 def _mig_labels_by_spelling() -> Mapping[str, str]:
-    return {text: label for label in mig_labels() for text in spellings(folded(label))}
+    return {text: label for label in mig_labels() for text in spellings(fold_name(label))}
 
 
 @lru_cache(maxsize=256)

@@ -11,7 +11,7 @@ from policies.dra.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.paths import FieldPath
 from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames
-from policies.nvidia.product_globs import folded, matching
+from policies.nvidia.product_globs import fold_name, matching_texts
 from policies.nvidia.products import Product
 from policies.nvidia.wishes.product_patterns import ProductPatterns, product_spellings
 from policies.placement.wishes.product_labels import mig_labels, seen_products
@@ -80,7 +80,7 @@ def default_misspellings(settings: GPUAdmissionPolicy, view: ClusterView) -> Ite
 def _unknown(patterns: ProductPatterns, products: _Products, *, is_seen: bool) -> Iterator[tuple[str, str | None]]:
     """The patterns to tell, each with what was probably meant."""
     for pattern in (*patterns.includes, *patterns.excludes):
-        if matching(folded(pattern), products.spellings):
+        if matching_texts(fold_name(pattern), products.spellings):
             continue
         suggestion = products.seen.with_words_of(pattern) or products.names.suggestion(pattern)
         if suggestion or is_seen:

@@ -10,7 +10,7 @@ from policies.dra.claims.effort import MOST_TEXT, size_of
 from policies.dra.conditions import read_condition
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.product_globs import folded
+from policies.nvidia.product_globs import fold_name
 from policies.quota.charges import DeviceKind
 from policies.quota.devices.shares import any_profile, unseen_gpu, unseen_slice
 
@@ -51,9 +51,9 @@ class Necessary:
 
         Of a product whose MIG devices are shown these count, and no other profile that its GPUs could be cut into.
         """
-        have = {(folded(kind.product), bool(kind.profile)) for kind in shown}
+        have = {(fold_name(kind.product), bool(kind.profile)) for kind in shown}
         unseen = frozenset[DeviceKind]().union(*map(self.unseen, self.products or ()))
-        return frozenset(kind for kind in unseen if (folded(kind.product), bool(kind.profile)) not in have)
+        return frozenset(kind for kind in unseen if (fold_name(kind.product), bool(kind.profile)) not in have)
 
 
 def necessary(types: frozenset[str], texts: Sequence[str]) -> Necessary:
@@ -82,8 +82,8 @@ def _common(sets: list[frozenset[str]]) -> frozenset[str] | None:
         return None
     first, *rest = sets
     for each in rest:
-        spelled = {folded(value) for value in each}
-        first = frozenset(value for value in first if folded(value) in spelled)
+        spelled = {fold_name(value) for value in each}
+        first = frozenset(value for value in first if fold_name(value) in spelled)
     return first
 
 

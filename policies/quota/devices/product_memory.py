@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from policies.nvidia.mig_products import product_named
-from policies.nvidia.product_globs import BRAND, folded
+from policies.nvidia.product_globs import BRAND, fold_name
 
 __all__ = ["product_memory"]
 
@@ -45,7 +45,7 @@ def product_memory(product: str) -> int | None:
     divisible = product_named(product)
     if divisible is not None:
         return max(divisible.memory) * _GIB
-    name = folded(product).removeprefix(BRAND)
+    name = fold_name(product).removeprefix(BRAND)
     told = _IN_NAME.search(name)
     gib = int(told[1]) if told else _BY_NAME.get(name)
     return None if gib is None else gib * _GIB

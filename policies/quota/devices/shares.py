@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.caches import remember_short
 from policies.nvidia.mig_geometry import AMPERE, Geometry
 from policies.nvidia.mig_products import PRODUCTS, product_named
-from policies.nvidia.product_globs import any_matches, folded
+from policies.nvidia.product_globs import any_matches, fold_name
 from policies.quota.charges import DeviceKind
 from policies.quota.devices.product_memory import product_memory
 
@@ -51,12 +51,12 @@ def of_replica(device: DeviceKind, sharing: Sharing, weights: tuple[ReplicaWeigh
 
 
 def _names(products: tuple[str, ...], product: str) -> bool:
-    return any_matches(_folded(products), folded(product))
+    return any_matches(_folded(products), fold_name(product))
 
 
 @remember_short(256)
 def _folded(products: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(folded(glob).removeprefix("nvidia-") for glob in products)
+    return tuple(fold_name(glob).removeprefix("nvidia-") for glob in products)
 
 
 @remember_short(1024)

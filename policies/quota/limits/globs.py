@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.product_globs import BRAND, folded
+from policies.nvidia.product_globs import BRAND, fold_name
 from policies.quota.limits.amounts import written
 
 if TYPE_CHECKING:
@@ -50,21 +50,21 @@ class Globs:
 
 
 def _product(text: str) -> str:
-    return _STARS.sub("*", _BRANDS.sub("", folded(text)))
+    return _STARS.sub("*", _BRANDS.sub("", fold_name(text)))
 
 
 def _no_product(text: str) -> str:
     if not _product(text):
         return 'which is the brand and no product; write a product such as "H100*"'
-    if "shared" in folded(text):
+    if "shared" in fold_name(text):
         return "and sharing is no part of a product's name; write it without -SHARED"
-    if _MIG in folded(text):
+    if _MIG in fold_name(text):
         return 'and MIG is no part of a product\'s name; write the profile under profiles, such as "1g.10gb"'
     return ""
 
 
 def _profile(text: str) -> str:
-    return _STARS.sub("*", folded(text))
+    return _STARS.sub("*", fold_name(text))
 
 
 def _no_profile(text: str) -> str:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from policies.caches import remember_short
-from policies.nvidia.product_globs import any_matches, folded, matching
+from policies.nvidia.product_globs import any_matches, fold_name, matching_texts
 
 if TYPE_CHECKING:
     from policies.quota.charges import DeviceKind
@@ -72,10 +72,10 @@ def _said(matches: bool) -> Match:
 # Every pod is asked about, and there are few products.
 @remember_short(8192)
 def _any_product(globs: tuple[str, ...], product: str) -> bool:
-    return any_matches(globs, folded(product))
+    return any_matches(globs, fold_name(product))
 
 
 @remember_short(8192)
 def _any_profile(globs: tuple[str, ...], profile: str) -> bool:
-    name = folded(profile)
-    return bool(name) and any(matching(glob, (name, name.replace("+", "."))) for glob in globs)
+    name = fold_name(profile)
+    return bool(name) and any(matching_texts(glob, (name, name.replace("+", "."))) for glob in globs)
