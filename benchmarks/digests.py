@@ -49,7 +49,7 @@ def _selecting_nodes(view: ClusterView) -> None:
     """The GPU nodes, asked about once: their index is a part of the digest."""
     nodes = gpu_nodes(view)
     if hasattr(nodes, "selected"):
-        nodes.selected(SELECTED)
+        nodes.select(SELECTED)
 
 
 def _plugin_products(view: ClusterView) -> object:

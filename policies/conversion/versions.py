@@ -8,12 +8,15 @@ Source: KEP-5004; k8s.io/kubernetes pkg/features/kube_features.go, pkg/kubelet/l
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.published_devices import published_devices
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.printable import printable
 from policies.view import UNKNOWN, ClusterView, Unknown
+
+if TYPE_CHECKING:
+    from policies.fleet.gpu_nodes import GPUNode
 
 __all__ = ["kubelet_problem", "server_problem"]
 
@@ -60,9 +63,11 @@ def _old_kubelets(view: ClusterView) -> tuple[_Kubelet, ...] | Unknown:
     nodes, devices = gpu_nodes(view), view.derive(published_devices)
     if nodes is UNKNOWN:
         return UNKNOWN
-    old = [node for node in nodes.all if node.kubelet_version is None or node.kubelet_version < _SINCE]
+    old = nodes.having(lambda traits: traits.kubelet_version is None or traits.kubelet_version < _SINCE)
     with_devices = frozenset() if devices is UNKNOWN or not old else devices.gpu_nodes
-    return tuple(
-        _Kubelet(node.name, node.kubelet, node.has_device_plugin or node.has_gpu_labels, node.name in with_devices)
-        for node in old
-    )
+    return tuple(_kubelet(node, by_dra=node.name in with_devices) for node in old)
+
+
+def _kubelet(node: GPUNode, *, by_dra: bool) -> _Kubelet:
+    by_plugin = node.traits.has_device_plugin or node.traits.has_gpu_labels
+    return _Kubelet(node.name, node.traits.kubelet, by_plugin, by_dra)

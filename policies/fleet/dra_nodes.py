@@ -9,9 +9,9 @@ from policies.fleet.gpu_nodes import gpu_nodes
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
-    from policies.fleet.gpu_nodes import GPUNode
+    from policies.fleet.gpu_nodes import GPUNode, NodeTraits
     from policies.view import ClusterView
 
 __all__ = ["SERVED_SINCE", "OldKubelet", "nodes_with_both", "old_kubelets"]
@@ -40,17 +40,17 @@ def old_kubelets(view: ClusterView) -> tuple[OldKubelet, ...]:
 
 
 def _nodes_with_both(view: ClusterView) -> tuple[str, ...]:
-    return tuple(sorted(node.name for node in _nodes_with_devices(view) if node.has_device_plugin))
+    return tuple(sorted(node.name for node in _nodes_with_devices(view, lambda traits: traits.has_device_plugin)))
 
 
 def _old_kubelets(view: ClusterView) -> tuple[OldKubelet, ...]:
-    nodes = ((node, node.kubelet_version) for node in _nodes_with_devices(view))
-    return tuple(
-        sorted(OldKubelet(node.name, node.kubelet) for node, version in nodes if version and version < SERVED_SINCE)
-    )
+    old = _nodes_with_devices(view, lambda traits: (traits.kubelet_version or SERVED_SINCE) < SERVED_SINCE)
+    return tuple(sorted(OldKubelet(node.name, node.traits.kubelet) for node in old))
 
 
-def _nodes_with_devices(view: ClusterView) -> Iterator[GPUNode]:
+def _nodes_with_devices(view: ClusterView, is_meant: Callable[[NodeTraits], bool]) -> list[GPUNode]:
+    """The nodes with published GPUs whose traits are meant."""
     nodes, devices = gpu_nodes(view), view.derive(published_devices)
-    if nodes is not UNKNOWN and devices is not UNKNOWN:
-        yield from (node for node in nodes.all if node.name in devices.gpu_nodes)
+    if nodes is UNKNOWN or devices is UNKNOWN:
+        return []
+    return [node for node in nodes.having(is_meant) if node.name in devices.gpu_nodes]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import compress
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.caches import LONGEST_KEY
 from policies.kubernetes.nodes import REQUIRED, NodeIndex, labels_of
@@ -21,11 +21,13 @@ from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
     from policies.kubernetes.objects import Object
 
 __all__ = ["GPUNode", "GPUNodes", "NodeTraits", "gpu_nodes", "narrows_gpus", "node_facts"]
+
+H = TypeVar("H", bound="Hashable")
 
 _NARROWING = re.compile(
     r"nvidia\.com/(gpu\.(product|memory|family|compute\.(major|minor)|sharing-strategy|replicas|slices\.gi)|"
@@ -39,22 +41,55 @@ _SHARING = "nvidia.com/gpu.sharing-strategy"
 _KUBELET = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
 
 
-class NodeTraits(NamedTuple):
+@dataclass(frozen=True)
+class NodeTraits:
     """What thousands of nodes have in common. Like nodes share one object."""
 
-    label_names: frozenset[str] = frozenset()
+    label_names: frozenset[str]
     """The names of all labels under `nvidia.com/`."""
-    labels: frozenset[tuple[str, str]] = frozenset()
+    labels: frozenset[tuple[str, str]]
     """The labels that describe GPUs."""
-    offers: frozenset[str] = frozenset()
+    offers: frozenset[str]
     """The names of `GPUNode.offers`."""
-    plugin_resources: frozenset[str] = frozenset()
+    plugin_resources: frozenset[str]
     """Resources of NVIDIA's device plugin in allocatable or capacity; a restarting plugin takes the allocatable away."""
-    extended_resources: frozenset[str] = frozenset()
+    extended_resources: frozenset[str]
     """The names of all extended resources in allocatable, also with an amount of 0."""
+    kubelet: str
+    """The version of the kubelet; empty if it is unknown."""
 
+    @cached_property
+    def label_values(self) -> Mapping[str, str]:
+        """The labels that describe GPUs, by name."""
+        return dict(self.labels)
 
-_NO_TRAITS = NodeTraits()
+    @cached_property
+    def has_gpu_labels(self) -> bool:
+        """True if the labels say that the node has a GPU."""
+        return PRODUCT_LABEL in self.label_values or self.label_values.get(PRESENT_LABEL) == "true"
+
+    @property
+    def has_gpus(self) -> bool:
+        """True if the node offers a resource of NVIDIA's or of a DeviceClass, or its labels say that it has a GPU."""
+        return bool(self.offers) or self.has_gpu_labels
+
+    @cached_property
+    def has_device_plugin(self) -> bool:
+        """True if a device plugin hands out GPUs here."""
+        return any(parse_resource(name) is not None for name in self.offers)
+
+    @cached_property
+    def kubelet_version(self) -> tuple[int, int] | None:
+        """Major and minor version of the kubelet; None if it is unknown."""
+        match = _KUBELET.match(self.kubelet)
+        return None if match is None else (int(match[1]), int(match[2]))
+
+    @cached_property
+    def plugin_product(self) -> Product:
+        """What `nvidia.com/gpu` is on the node, by its labels."""
+        product = Product.parse(self.label_values.get(PRODUCT_LABEL, ""))
+        is_shared = product.shared or self.label_values.get(_SHARING) in ("time-slicing", "mps")
+        return replace(product, shared=is_shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,30 +100,7 @@ class GPUNode:
     labels: Mapping[str, str]
     offers: Mapping[str, int]
     """Allocatable amounts above 0 of resources under `nvidia.com/` and of implicit names of DeviceClasses."""
-    traits: NodeTraits = _NO_TRAITS
-    kubelet: str = ""
-    """The version of the kubelet; empty if it is unknown."""
-
-    @property
-    def has_gpus(self) -> bool:
-        """True if it offers a resource of NVIDIA's or of a DeviceClass, or its labels say that it has a GPU."""
-        return bool(self.offers) or self.has_gpu_labels
-
-    @property
-    def has_gpu_labels(self) -> bool:
-        """True if the labels say that the node has a GPU."""
-        return PRODUCT_LABEL in self.labels or self.labels.get(PRESENT_LABEL) == "true"
-
-    @property
-    def has_device_plugin(self) -> bool:
-        """True if a device plugin hands out GPUs here."""
-        return any(parse_resource(name) is not None for name in self.offers)
-
-    @property
-    def kubelet_version(self) -> tuple[int, int] | None:
-        """Major and minor version of the kubelet; None if it is unknown."""
-        match = _KUBELET.match(self.kubelet)
-        return None if match is None else (int(match[1]), int(match[2]))
+    traits: NodeTraits
 
 
 @dataclass(frozen=True)
@@ -101,15 +113,34 @@ class GPUNodes:
     @cached_property
     def nodes(self) -> tuple[GPUNode, ...]:
         """The nodes that offer GPUs, and those whose labels say that they have a GPU."""
-        return tuple(node for node in self.all if node.has_gpus)
+        return self.having(lambda traits: traits.has_gpus)
 
     @property
     def others(self) -> int:
         """The number of nodes without GPUs."""
         return len(self.all) - len(self.nodes)
 
-    def selected(self, spec: Mapping[str, Any]) -> tuple[GPUNode, ...]:
-        """The nodes that a pod's own node selector and required node affinity let it run on, or the one that it names."""
+    @cached_property
+    def all_traits(self) -> Mapping[NodeTraits, int]:
+        """The number of nodes that have the same traits."""
+        return _counted_traits(self.all)
+
+    @cached_property
+    def traits(self) -> Mapping[NodeTraits, int]:
+        """The number of nodes with GPUs that have the same traits."""
+        return _counted_traits(self.nodes)
+
+    def having(self, is_meant: Callable[[NodeTraits], bool]) -> tuple[GPUNode, ...]:
+        """The nodes whose traits are meant, also those without GPUs."""
+        meant = {
+            id(traits): is_meant(traits) for traits in {id(node.traits): node.traits for node in self.all}.values()
+        }
+        if not any(meant.values()):
+            return ()
+        return tuple(node for node in self.all if meant[id(node.traits)])
+
+    def select(self, spec: Mapping[str, Any]) -> tuple[GPUNode, ...]:
+        """The GPU nodes that a pod's node selector and required affinity let it run on, or the one that it names."""
         name = spec.get("nodeName")
         if name:
             return tuple(node for node in self.nodes if node.name == name)
@@ -117,21 +148,6 @@ class GPUNodes:
             return self.nodes
         bits = self._index.select(spec)
         return tuple(compress(self.nodes, map("1".__eq__, reversed(f"{bits:b}")))) if bits else ()
-
-    @cached_property
-    def traits(self) -> tuple[NodeTraits, ...]:
-        """The traits of nodes with GPUs, each once."""
-        return tuple({id(node.traits): node.traits for node in self.nodes}.values())
-
-    @cached_property
-    def all_traits(self) -> tuple[NodeTraits, ...]:
-        """The traits of all nodes, each once."""
-        return tuple({id(node.traits): node.traits for node in self.all}.values())
-
-    @cached_property
-    def products(self) -> Mapping[str, int]:
-        """How many nodes have each value of `nvidia.com/gpu.product`."""
-        return Counter(node.labels[PRODUCT_LABEL] for node in self.nodes if PRODUCT_LABEL in node.labels)
 
     @cached_property
     def product_labels(self) -> Mapping[str, frozenset[str]]:
@@ -146,7 +162,7 @@ class GPUNodes:
     @cached_property
     def offers(self) -> Mapping[str, int]:
         """How many nodes offer each resource."""
-        return Counter(name for node in self.nodes for name in node.offers)
+        return self._count(lambda traits: traits.offers)
 
     @cached_property
     def largest_offers(self) -> Mapping[str, tuple[str, int]]:
@@ -165,13 +181,15 @@ class GPUNodes:
 
     @cached_property
     def handing_out_gpus(self) -> Mapping[str, int]:
-        """How many nodes of each product hand out `nvidia.com/gpu`, the empty product for nodes without the label."""
-        return Counter(node.labels.get(PRODUCT_LABEL, "") for node in self.nodes if GPU_RESOURCE in node.offers)
+        """How many nodes of each product hand out `nvidia.com/gpu`; the product is empty without the label."""
+        return self._count(
+            lambda traits: [traits.label_values.get(PRODUCT_LABEL, "")] if GPU_RESOURCE in traits.offers else []
+        )
 
     @cached_property
     def plugin_products(self) -> Mapping[Product, int]:
         """What the nodes that hand out `nvidia.com/gpu` mean by it, and how many of them."""
-        return {product: nodes.bit_count() for product, nodes in self._with_product.items()}
+        return self._count(lambda traits: [traits.plugin_product] if GPU_RESOURCE in traits.offers else [])
 
     def selected_products(self, spec: Mapping[str, Any]) -> Mapping[Product, int]:
         """The same for the nodes that a pod's own node selector and required node affinity let it run on."""
@@ -183,22 +201,24 @@ class GPUNodes:
 
     @cached_property
     def _with_product(self) -> Mapping[Product, int]:
-        """The nodes of each product, as the index counts them."""
-        positions: defaultdict[int, list[int]] = defaultdict(list)
-        traits: dict[int, NodeTraits] = {}
+        """The nodes of each product, as the index numbers them."""
+        nodes: defaultdict[Product, int] = defaultdict(int)
         for position, node in enumerate(self.nodes):
             if GPU_RESOURCE in node.offers:
-                positions[id(node.traits)].append(position)
-                traits[id(node.traits)] = node.traits
-        nodes: dict[Product, int] = {}
-        for key, found in positions.items():
-            product = _plugin_product(dict(traits[key].labels))
-            nodes[product] = nodes.get(product, 0) | sum(1 << position for position in found)
+                nodes[node.traits.plugin_product] |= 1 << position
         return nodes
 
     @cached_property
     def _index(self) -> NodeIndex:
         return NodeIndex.of((node.name, node.labels) for node in self.nodes)
+
+    def _count(self, values: Callable[[NodeTraits], Iterable[H]]) -> Mapping[H, int]:
+        """How many nodes with GPUs have each value."""
+        counts: Counter[H] = Counter()
+        for traits, number in self.traits.items():
+            for value in values(traits):
+                counts[value] += number
+        return counts
 
 
 def gpu_nodes(view: ClusterView) -> GPUNodes | Unknown:
@@ -215,16 +235,18 @@ def node_facts(node: Object) -> GPUNode:
     """What a node says of its GPUs."""
     labels, offers = labels_of(node), dict(_amounts(node, "allocatable", (VENDOR_PREFIX, IMPLICIT_PREFIX)))
     had = dict(_amounts(node, "capacity", (VENDOR_PREFIX,))) | offers
-    allocatable = lookup(node, ("status", "allocatable"))
+    allocatable, kubelet = (
+        lookup(node, ("status", *path)) for path in (("allocatable",), ("nodeInfo", "kubeletVersion"))
+    )
     traits = NodeTraits(
         frozenset(key for key in labels if key.startswith(VENDOR_PREFIX)),
         frozenset((key, value) for key, value in labels.items() if _is_describing(key)),
         frozenset(offers),
         frozenset(name for name in had if parse_resource(name) is not None),
         frozenset(name for name in allocatable if "/" in name) if isinstance(allocatable, dict) else frozenset(),
+        kubelet if isinstance(kubelet, str) else "",
     )
-    kubelet = lookup(node, ("status", "nodeInfo", "kubeletVersion"))
-    return GPUNode(name_of(node), labels, offers, _shared_traits(traits), kubelet if isinstance(kubelet, str) else "")
+    return GPUNode(name_of(node), labels, offers, _shared_traits(traits))
 
 
 def _gpu_nodes(view: ClusterView) -> GPUNodes | Unknown:
@@ -262,15 +284,13 @@ def _is_describing(key: str) -> bool:
     return key.startswith(VENDOR_PREFIX) and (key.endswith(_DESCRIBING) or narrows_gpus(key))
 
 
-@lru_cache(maxsize=1024)
-def _product(label: str, sharing: str) -> Product:
-    product = Product.parse(label)
-    return replace(product, shared=product.shared or sharing in ("time-slicing", "mps"))
-
-
-def _plugin_product(labels: Mapping[str, str]) -> Product:
-    """What `nvidia.com/gpu` is on a node with these labels."""
-    return _product(labels.get(PRODUCT_LABEL, ""), labels.get(_SHARING, ""))
+def _counted_traits(nodes: Iterable[GPUNode]) -> Mapping[NodeTraits, int]:
+    by_identity = Counter([id(node.traits) for node in nodes])
+    traits = {id(node.traits): node.traits for node in nodes}
+    counts: Counter[NodeTraits] = Counter()
+    for key, number in by_identity.items():
+        counts[traits[key]] += number
+    return counts
 
 
 def _selects_nodes(spec: Mapping[str, Any]) -> bool:

@@ -70,7 +70,7 @@ def unshared_nodes(
     }
     nodes = gpu_nodes(view) if conditions else UNKNOWN
     for resource, condition in conditions.items():
-        offering = [] if nodes is UNKNOWN else _offering(resource.name, nodes.selected(pod.spec), wanted)
+        offering = [] if nodes is UNKNOWN else _offering(resource.name, nodes.select(pod.spec), wanted)
         if offering and all(sharing_strategy(node, resource.name) for node in offering):
             text = (
                 f"is a share of a {'MIG device' if resource.mig else 'GPU'} on every node that offers it to this pod, "

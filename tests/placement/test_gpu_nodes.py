@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.fleet.gpu_nodes import GPUNode, GPUNodes, gpu_nodes
+from policies.fleet.gpu_nodes import GPUNodes, gpu_nodes, node_facts
+from policies.nvidia.products import Product
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
 
@@ -46,9 +47,16 @@ def test_offers_are_amounts_above_zero(cluster):
     assert node.offers == {"nvidia.com/mig-1g.5gb": 16, "nvidia.com/mig-2g.10gb": 8, "nvidia.com/mig-3g.20gb": 8}
 
 
-def test_products_are_counted_by_nodes(cluster, node):
+def test_products_that_nodes_hand_out_are_counted(cluster, node):
     nodes = gpu_nodes(cluster("f1", node("f1", "a100-whole-2"), "f5"))
-    assert nodes.products == {"NVIDIA-A100-SXM4-40GB": 2, "Tesla-T4-SHARED": 1}
+    assert nodes.plugin_products == {Product("NVIDIA-A100-SXM4-40GB"): 2, Product("Tesla-T4", shared=True): 1}
+    assert nodes.handing_out_gpus == {"NVIDIA-A100-SXM4-40GB": 2, "Tesla-T4-SHARED": 1}
+
+
+def test_products_of_the_nodes_that_a_pod_selects_are_counted(cluster, node):
+    nodes = gpu_nodes(cluster("f1", node("f1", "a100-whole-2"), "f5"))
+    spec = {"nodeSelector": {"nvidia.com/gpu.family": "turing"}}
+    assert nodes.selected_products(spec) == {Product("Tesla-T4", shared=True): 1}
 
 
 def test_offers_are_counted_by_nodes(cluster):
@@ -114,13 +122,13 @@ def test_other_nodes_are_only_counted(cluster, document):
     ],
 )
 def test_selectors_of_a_pod_choose_among_them(cluster, spec, selected):
-    assert names(gpu_nodes(cluster("f1", "f2", "f4")).selected(spec)) == selected
+    assert names(gpu_nodes(cluster("f1", "f2", "f4")).select(spec)) == selected
 
 
 def test_required_affinity_chooses_among_them(cluster):
     terms = [{"matchExpressions": [{"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": ["50000"]}]}]
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
-    selected = gpu_nodes(cluster("f1", "f4", "f5", "f6")).selected({"affinity": affinity})
+    selected = gpu_nodes(cluster("f1", "f4", "f5", "f6")).select({"affinity": affinity})
     assert names(selected) == ["h100-time-sliced-1", "gb200-1"]
 
 
@@ -131,8 +139,7 @@ def test_they_are_read_once(cluster):
 
 @given(st.lists(st.sampled_from("abc"), max_size=70), st.sampled_from("abcd"))
 def test_selection_is_that_of_each_node_alone(zones, zone):
-    nodes = GPUNodes(
-        tuple(GPUNode(str(number), {"zone": each}, {"nvidia.com/gpu": 1}) for number, each in enumerate(zones))
-    )
-    selected = nodes.selected({"nodeSelector": {"zone": zone}})
+    documents = (bare(**{"nvidia.com/gpu.present": "true", "zone": each}) for each in zones)
+    nodes = GPUNodes(tuple(map(node_facts, documents)))
+    selected = nodes.select({"nodeSelector": {"zone": zone}})
     assert selected == tuple(node for node in nodes.nodes if node.labels["zone"] == zone)

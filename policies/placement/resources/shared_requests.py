@@ -36,7 +36,7 @@ def shared_requests(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy) -
     nodes = gpu_nodes(view) if many_asked else UNKNOWN
     if nodes is UNKNOWN:
         return
-    selected = nodes.selected(pod.spec)
+    selected = nodes.select(pod.spec)
     configurations = _Configurations(view, settings)
     offered = {ask.resource for ask in many_asked if ask.resource in nodes.offers}
     turning_down = {resource: _turning_down(resource, selected, configurations) for resource in offered}

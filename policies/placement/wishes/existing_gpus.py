@@ -52,7 +52,8 @@ def gpu_kinds(view: ClusterView) -> tuple[GPUKind, ...] | Unknown:
         return UNKNOWN
     types = _types_by_node(view)
     by_traits = Counter((id(node.traits), types.get(node.name, frozenset())) for node in nodes.nodes)
-    shown = {id(traits): (_wished_labels(traits), traits.offers) for traits in nodes.traits}
+    known = {id(node.traits): node.traits for node in nodes.nodes}
+    shown = {key: (_wished_labels(traits), traits.offers) for key, traits in known.items()}
     counts: Counter[tuple[frozenset[tuple[str, str]], frozenset[str], frozenset[str]]] = Counter()
     for (traits, found), count in by_traits.items():
         counts[(*shown[traits], found)] += count

@@ -70,7 +70,7 @@ def node_kinds(view: ClusterView) -> NodeKinds | Unknown:
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN:
         return UNKNOWN
-    kinds = {id(traits): _node_kind(traits) for traits in nodes.all_traits}
+    kinds = {key: _node_kind(traits) for key, traits in {id(node.traits): node.traits for node in nodes.all}.items()}
     by_name = {node.name: kind for node in nodes.all if (kind := kinds[id(node.traits)]) is not None}
     return NodeKinds(by_name, frozenset(by_name.values()))
 
@@ -83,12 +83,11 @@ def mig_product_label(resource: GPUResource) -> str:
 @lru_cache(maxsize=4096)
 def _node_kind(traits: NodeTraits) -> NodeKind | None:
     """What nodes with these traits hand out, and the labels by which pods choose it; None if there are neither."""
-    labels = dict(traits.labels)
     resources = [parsed for name in traits.plugin_resources if (parsed := parse_resource(name)) is not None]
     narrowing = frozenset((key, value) for key, value in traits.labels if narrows_gpus(key))
     if not resources and not narrowing:
         return None
-    return NodeKind(narrowing, frozenset((each.name, _offer(each, labels)) for each in resources))
+    return NodeKind(narrowing, frozenset((each.name, _offer(each, traits.label_values)) for each in resources))
 
 
 def _offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
