@@ -48,7 +48,7 @@ SELECTED = {"nodeSelector": {"nvidia.com/gpu.fact-01": "NVIDIA-H100-80GB-HBM3-1"
 def _selecting_nodes(view: ClusterView) -> None:
     """The GPU nodes, asked about once: their index is a part of the digest."""
     nodes = gpu_nodes(view)
-    if hasattr(nodes, "selected"):
+    if hasattr(nodes, "select"):
         nodes.select(SELECTED)
 
 
