@@ -63,7 +63,7 @@ def _old_kubelets(view: ClusterView) -> tuple[_Kubelet, ...] | Unknown:
     nodes, devices = gpu_nodes(view), view.derive(published_devices)
     if nodes is UNKNOWN:
         return UNKNOWN
-    old = nodes.having(lambda traits: traits.kubelet_version is None or traits.kubelet_version < _SINCE)
+    old = nodes.nodes_with(lambda traits: traits.kubelet_version is None or traits.kubelet_version < _SINCE)
     with_devices = frozenset() if devices is UNKNOWN or not old else devices.gpu_nodes
     return tuple(_kubelet(node, by_dra=node.name in with_devices) for node in old)
 

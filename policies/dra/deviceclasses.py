@@ -1,12 +1,15 @@
-"""DeviceClasses: those of NVIDIA's driver, the selectors of one, and the extended resource it stands for."""
+"""DeviceClasses: those of NVIDIA's driver, their selectors and extended resources, and slips in names."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from policies.kubernetes.objects import Object
 
 __all__ = [
@@ -14,7 +17,9 @@ __all__ = [
     "MIG_CLASS",
     "SHIPPED_TYPES",
     "TYPES",
+    "class_meant",
     "extended_resource_name",
+    "other_classes",
     "selector_texts",
 ]
 
@@ -33,9 +38,16 @@ SHIPPED_TYPES = {
 TYPES = frozenset({*SHIPPED_TYPES.values(), "other"})
 """The types of devices: the values of NVIDIA's attribute `type`, and `other` for devices of other drivers."""
 
+_MOST_EDITS = 2
+_LONGEST = 253
+"""Characters of the name of a class."""
+_LISTED = 5
+_INTERNAL = "compute-domain-"
+"""Prefix of NVIDIA's classes that ComputeDomains request, and users do not."""
+
 
 def selector_texts(device_class: Object) -> tuple[str, ...] | None:
-    """The CEL expressions of a class, all of which its devices match; None where they have another shape."""
+    """The CEL expressions of a class, all of which its devices match; None if they are malformed."""
     items = lookup(device_class, ("spec", "selectors"))
     if items is None:
         return ()
@@ -47,3 +59,52 @@ def extended_resource_name(device_class: Object) -> str | None:
     """The extended resource that the class stands for since Kubernetes 1.36 (KEP-5004), if any."""
     name = lookup(device_class, ("spec", "extendedResourceName"))
     return name if isinstance(name, str) else None
+
+
+def class_meant(name: str, known: Iterable[str]) -> str | None:
+    """The class that was probably meant: it differs by at most two letters and has the same vendor.
+
+    The domain is compared separately: `gpu.amd.com` is not a slip for `gpu.nvidia.com`.
+    """
+    near = [(edits, each) for each in known if (edits := _edits_between(name, each)) is not None]
+    return min(near)[1] if near else None
+
+
+def other_classes(known: Iterable[str]) -> str:
+    """The remedy if no class has a similar name: which classes there are."""
+    install = "install the driver that brings it"
+    names = sorted(printable(name) for name in known if not name.startswith(_INTERNAL))
+    if not names:
+        return install
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{install}, or write the name of a class that exists: {', '.join(names[:_LISTED])}{more}"
+
+
+def _edits_between(name: str, known: str) -> int | None:
+    """The number of slips between two names; None for too many."""
+    if max(len(name), len(known)) > _LONGEST:
+        return None
+    (own, _, domain), (known_own, _, known_domain) = name.lower().partition("."), known.lower().partition(".")
+    slips = _slips(own, known_own, most=len(known_own) // 3)
+    # A short domain that differs is another vendor's.
+    more = _slips(domain, known_domain, most=len(known_domain) // 5)
+    if slips is None or more is None or slips + more > _MOST_EDITS:
+        return None
+    return slips + more
+
+
+def _slips(text: str, known: str, most: int) -> int | None:
+    """Letters too many, too few, wrong or swapped; None for more than `most`, or more than two."""
+    if text == known:
+        return 0
+    if abs(len(text) - len(known)) > min(most, _MOST_EDITS):
+        return None
+    before: list[int] = []
+    row = list(range(len(known) + 1))
+    for index, letter in enumerate(text):
+        earlier, before, row = before, row, [index + 1]
+        for place, other in enumerate(known):
+            least = min(before[place + 1] + 1, row[place] + 1, before[place] + (letter != other))
+            swapped = index and place and letter == known[place - 1] and other == text[index - 1]
+            row.append(min(least, earlier[place - 1] + 1) if swapped else least)
+    return row[-1] if row[-1] <= min(most, _MOST_EDITS) else None

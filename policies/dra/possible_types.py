@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["possible_types"]
 
 _Outcome = bool | None
-"""What a part of an expression can come to; None where it fails."""
+"""The result of a part of an expression; None if it fails."""
 
 _FEATURES = CelFeatures(list_type_attributes=False)
 """As for the other checks of stored selectors, so that each is compiled once."""
@@ -117,7 +117,7 @@ def possible_types(text: str) -> frozenset[str]:
 
 
 class _Analysis:
-    """All that the parts of one expression can come to, for each of the models; beyond some work, anything."""
+    """All possible results of the parts of an expression on each model; any beyond a limit of work."""
 
     def __init__(self, selector: Selector) -> None:
         self._selector = selector
@@ -151,7 +151,7 @@ class _Analysis:
         ]
 
     def _on_model(self, selector: Selector, part: Expression, model: _Model) -> _Outcomes:
-        """What an atom comes to on a model; one that looks at the driver is tried with the drivers that it names."""
+        """The results of an atom on a model; one that reads the driver is tried with the drivers it names."""
         if model.driver != _OTHER_DRIVER or _DRIVER not in (selector.reads or ()):
             return self._on(selector, model.device)
         named = _drivers_named(part)
@@ -174,7 +174,7 @@ class _Analysis:
 
 
 def _drivers_named(part: Expression) -> frozenset[str] | None:
-    """Drivers other than NVIDIA's that an expression compares with; None if it may tell drivers apart in another way.
+    """Drivers other than NVIDIA's that an expression names; None if it can tell drivers apart differently.
 
     An expression that only compares values is the same for all drivers that it does not name.
     """
@@ -213,7 +213,7 @@ def _choice(condition: _Outcomes, yes: _Outcomes, no: _Outcomes) -> _Outcomes:
 
 
 def _combined_outcome(outcomes: tuple[_Outcome, ...], *, decisive: bool) -> _Outcome:
-    """What `||` (decided by True) or `&&` (decided by False) makes of its operands: one that decides hides failures."""
+    """The result of `||` (decided by True) or `&&` (decided by False); a deciding operand hides failures."""
     if decisive in outcomes:
         return decisive
     return None if None in outcomes else not decisive

@@ -1,4 +1,4 @@
-"""The types of devices that all selectors of a class or request leave."""
+"""Selected types: the types of devices that all selectors of a class or request leave."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["selected_types"]
 
 _MOST_TEXT = 12 * 1024
-"""Characters of selectors that are looked at; what is beyond them is taken to leave all types."""
+"""Characters of selectors that are read; further selectors exclude no type."""
 
 
 def _shipped_text(driver: str, type_: str) -> str:
@@ -29,9 +29,9 @@ _SHIPPED_TEXTS = {
 
 
 def selected_types(expressions: Iterable[str]) -> frozenset[str]:
-    """The types, of `TYPES`, that devices which match all of the expressions can have, whatever else they are.
+    """The types, of `TYPES`, of the devices that can match all of the expressions.
 
-    NVIDIA's own texts are known by heart, so that the CEL engine is loaded only where somebody wrote another.
+    NVIDIA's own texts are in a table, so that the CEL engine is loaded only for other texts.
     """
     types, left = TYPES, _MOST_TEXT
     for text in expressions:

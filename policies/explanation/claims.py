@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.dra.class_names import class_meant, other_classes
+from policies.dra.deviceclasses import class_meant, other_classes
 from policies.dra.resource_claims import Claim, claim_as_v1
 from policies.explanation.cluster import BRING
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind

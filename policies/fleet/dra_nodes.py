@@ -1,4 +1,4 @@
-"""Nodes with GPUs in ResourceSlices: those that a device plugin serves as well, and those whose kubelet is too old."""
+"""Nodes with published GPUs that a device plugin serves too, and those whose kubelet is too old."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class OldKubelet(NamedTuple):
 
 
 def nodes_with_both(view: ClusterView) -> tuple[str, ...]:
-    """The nodes that hand out GPUs by a device plugin and by DRA; none while nodes or ResourceSlices are unknown."""
+    """The nodes that hand out GPUs by a device plugin and by DRA; empty while they are unknown."""
     return view.derive(_nodes_with_both)
 
 
 def old_kubelets(view: ClusterView) -> tuple[OldKubelet, ...]:
-    """The kubelets before 1.34 on nodes with devices, under an API server that is not; none while something is unknown."""
+    """The kubelets before 1.34 on nodes with published GPUs, if the API server is newer."""
     version = view.server_version()
     return () if version is UNKNOWN or version < SERVED_SINCE else view.derive(_old_kubelets)
 
@@ -48,9 +48,9 @@ def _old_kubelets(view: ClusterView) -> tuple[OldKubelet, ...]:
     return tuple(sorted(OldKubelet(node.name, node.traits.kubelet) for node in old))
 
 
-def _nodes_with_devices(view: ClusterView, is_meant: Callable[[NodeTraits], bool]) -> list[GPUNode]:
-    """The nodes with published GPUs whose traits are meant."""
+def _nodes_with_devices(view: ClusterView, condition: Callable[[NodeTraits], bool]) -> list[GPUNode]:
+    """The nodes with published GPUs whose traits fulfil a condition."""
     nodes, devices = gpu_nodes(view), view.derive(published_devices)
     if nodes is UNKNOWN or devices is UNKNOWN:
         return []
-    return [node for node in nodes.having(is_meant) if node.name in devices.gpu_nodes]
+    return [node for node in nodes.nodes_with(condition) if node.name in devices.gpu_nodes]

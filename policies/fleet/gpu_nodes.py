@@ -70,7 +70,7 @@ class NodeTraits:
 
     @property
     def has_gpus(self) -> bool:
-        """True if the node offers a resource of NVIDIA's or of a DeviceClass, or its labels say that it has a GPU."""
+        """True if the node offers a resource of NVIDIA or of a DeviceClass, or has labels of a GPU."""
         return bool(self.offers) or self.has_gpu_labels
 
     @cached_property
@@ -113,7 +113,7 @@ class GPUNodes:
     @cached_property
     def nodes(self) -> tuple[GPUNode, ...]:
         """The nodes that offer GPUs, and those whose labels say that they have a GPU."""
-        return self.having(lambda traits: traits.has_gpus)
+        return self.nodes_with(lambda traits: traits.has_gpus)
 
     @property
     def others(self) -> int:
@@ -130,17 +130,17 @@ class GPUNodes:
         """The number of nodes with GPUs that have the same traits."""
         return _counted_traits(self.nodes)
 
-    def having(self, is_meant: Callable[[NodeTraits], bool]) -> tuple[GPUNode, ...]:
-        """The nodes whose traits are meant, also those without GPUs."""
-        meant = {
-            id(traits): is_meant(traits) for traits in {id(node.traits): node.traits for node in self.all}.values()
+    def nodes_with(self, condition: Callable[[NodeTraits], bool]) -> tuple[GPUNode, ...]:
+        """The nodes whose traits fulfil a condition, also nodes without GPUs."""
+        fulfil = {
+            id(traits): condition(traits) for traits in {id(node.traits): node.traits for node in self.all}.values()
         }
-        if not any(meant.values()):
+        if not any(fulfil.values()):
             return ()
-        return tuple(node for node in self.all if meant[id(node.traits)])
+        return tuple(node for node in self.all if fulfil[id(node.traits)])
 
     def select(self, spec: Mapping[str, Any]) -> tuple[GPUNode, ...]:
-        """The GPU nodes that a pod's node selector and required affinity let it run on, or the one that it names."""
+        """The GPU nodes that a pod's node selector and required affinity allow, or the one that it names."""
         name = spec.get("nodeName")
         if name:
             return tuple(node for node in self.nodes if node.name == name)
@@ -192,7 +192,7 @@ class GPUNodes:
         return self._count(lambda traits: [traits.plugin_product] if GPU_RESOURCE in traits.offers else [])
 
     def selected_products(self, spec: Mapping[str, Any]) -> Mapping[Product, int]:
-        """The same for the nodes that a pod's own node selector and required node affinity let it run on."""
+        """The same for the nodes that a pod's own node selector and required node affinity allow."""
         if not _selects_nodes(spec):
             return self.plugin_products
         selected = self._index.select(spec)

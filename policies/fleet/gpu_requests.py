@@ -60,7 +60,7 @@ class RequestKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GPURequest:
-    """One request of a pod that gives it a GPU, or could: an extended resource of a container, or a claim of the pod."""
+    """A request of a pod that gives it a GPU, or could: an extended resource of a container, or a claim."""
 
     kind: RequestKind
     name: str
@@ -78,17 +78,17 @@ class GPURequest:
 
     @property
     def is_probable(self) -> bool:
-        """True if it gives a GPU, or could, or is for a DeviceClass that cannot be seen and is named like NVIDIA's."""
+        """True if it gives a GPU, or could; a class that cannot be seen counts if it is named like NVIDIA's."""
         if self.access is not GPUAccess.UNKNOWN:
             return True
         return any(kind == "DeviceClass" and has_nvidia_class_name(name) for kind, name in self.unseen)
 
     @property
     def is_unlisted(self) -> bool:
-        """True for a resource of any name, of which nothing is known because the DeviceClasses cannot be listed."""
+        """True for a resource that is unknown because the DeviceClasses cannot be listed."""
         return self.unseen == _UNLISTED
 
-    def narrowed(self, request: str, container: FieldPath) -> GPURequest:
+    def narrow(self, request: str, container: FieldPath) -> GPURequest:
         """The part of a claim that a container refers to: one request, or all of them if `request` is empty.
 
         Source: k8s.io/kubernetes pkg/kubelet/cm/dra/claiminfo.go cdiDevicesAsList.
@@ -99,9 +99,10 @@ class GPURequest:
 
 
 def may_request_gpu(pod: Object) -> bool:
-    """True if a pod requests any device: an extended resource, whose name has a `/`, or a claim. Most pods do not.
+    """True if a pod requests any device, by an extended resource or a claim. Most pods do not.
 
-    A name such as `gpu` counts too, which the API server refuses: its author is told the right one.
+    A name with a `/` counts as an extended resource, and so does a name such as `gpu`, which the API server refuses: the
+    message then says the right one.
 
     The pod may have any shape. Nothing of the cluster is read.
     """
@@ -125,7 +126,7 @@ def may_request_gpu(pod: Object) -> bool:
 
 
 def probably_gets_gpu(pod: Object, namespace: str, view: ClusterView) -> bool:
-    """True if a pod gets a GPU, or could. What cannot be seen counts only if it is a class that is named like NVIDIA's."""
+    """True if a pod gets a GPU, or could; a class that cannot be seen counts if it is named like NVIDIA's."""
     return any(each.is_probable for each in gpu_requests(pod, namespace, view))
 
 
@@ -146,7 +147,7 @@ def gpu_requests(pod: Object, namespace: str, view: ClusterView) -> Iterator[GPU
 
 
 def extended_requests(pod: Object, view: ClusterView) -> Iterator[GPURequest]:
-    """The extended resources of containers that give a GPU, or could, each once per container. Zero amounts are left out."""
+    """The extended resources above 0 of containers that give a GPU, or could, each once per container."""
     for listed, index, resources in _resources(pod):
         seen: set[str] = set()
         for section, amounts in _amounts(resources):
@@ -162,13 +163,13 @@ def extended_requests(pod: Object, view: ClusterView) -> Iterator[GPURequest]:
 
 
 def gpu_access(pod: Object, namespace: str, view: ClusterView) -> dict[FieldPath, GPUAccess]:
-    """What each container of a pod is given, by its path (`spec.containers[0]`); arguments as of `container_requests`."""
+    """The access of each container by its path, `spec.containers[0]`; arguments as of `container_requests`."""
     requests = container_requests(pod, namespace, view)
     return {container: GPUAccess.of_all(each.access for each in found) for container, found in requests.items()}
 
 
 def container_requests(pod: Object, namespace: str, view: ClusterView) -> dict[FieldPath, tuple[GPURequest, ...]]:
-    """The requests that give each container a GPU, or could, by its path; of a claim, what the container refers to.
+    """The requests that give each container a GPU, or could, by its path; only the part that it refers to.
 
     Args:
         pod: of any shape.
@@ -184,7 +185,7 @@ def container_requests(pod: Object, namespace: str, view: ClusterView) -> dict[F
     for listed, index, resources in _resources(pod):
         container = FieldPath(("spec", listed, index))
         referred = (
-            claims.read(named[name]).narrowed(request, container)
+            claims.read(named[name]).narrow(request, container)
             for name, request in _references(resources)
             if name in named
         )
@@ -194,7 +195,7 @@ def container_requests(pod: Object, namespace: str, view: ClusterView) -> dict[F
 
 
 def _of_resource(name: str, classes: KnownClasses) -> tuple[RequestKind, GPUAccess, _Unseen]:
-    """How an extended resource is requested, what it gives, and the classes on which an unknown access depends.
+    """Kind and access of an extended resource, and the classes on which an unknown access depends.
 
     The device plugin of NVIDIA gives a GPU for its own names. If a class of another driver stands for such a name,
     nodes without the device plugin give that driver's device, and which node the pod runs on is not known here.
@@ -278,7 +279,7 @@ def _amounts(resources: dict[Any, Any]) -> Iterator[tuple[str, dict[Any, Any]]]:
 
 
 def _references(resources: dict[Any, Any]) -> Iterator[tuple[str, str]]:
-    """The claims that a container refers to, each with the request that it is limited to, or an empty text."""
+    """The claims that a container refers to, each with the request that it is limited to, or empty."""
     references = resources.get("claims")
     for reference in references if isinstance(references, list) else ():
         if not isinstance(reference, dict):

@@ -1,4 +1,4 @@
-"""Known classes: the DeviceClasses of a cluster, the types of their devices, and the extended resources they stand for."""
+"""Known classes: the DeviceClasses of a cluster, the types of their devices, their extended resources."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/
 
 def known_classes(view: ClusterView) -> KnownClasses:
     """The DeviceClasses of the cluster; while they cannot be listed, those that the view finds by name."""
-    listed = view.derive(_listed)
+    listed = view.derive(_listed_classes)
     return KnownClasses((), partial(view.get, "DeviceClass")) if listed is UNKNOWN else listed
 
 
-def _listed(view: ClusterView) -> KnownClasses | Unknown:
+def _listed_classes(view: ClusterView) -> KnownClasses | Unknown:
     listed = view.list("DeviceClass")
     return UNKNOWN if listed is UNKNOWN else KnownClasses(listed)
 
@@ -44,12 +44,12 @@ class KnownClasses:
     """DeviceClasses by name. What a class selects is computed when it is first needed."""
 
     def __init__(self, listed: Sequence[Object], find: Callable[[str], Object | Unknown | None] | None = None) -> None:
-        """Args: all classes of the cluster; if they cannot be listed, a function that finds one by name."""
+        """Keep all classes of the cluster, or a function that finds one by name if they cannot be listed."""
         self._find = find
         self._by_name: dict[str, Object] = {}
         self._by_resource: defaultdict[str, list[str]] = defaultdict(list)
         self._types: dict[str, frozenset[str] | None] = {}
-        for each in sorted(sorted(listed, key=name_of), key=_created, reverse=True):
+        for each in sorted(sorted(listed, key=name_of), key=_creation_time, reverse=True):
             self._by_name[name_of(each)] = each
             resource = extended_resource_name(each)
             if resource is not None:
@@ -94,7 +94,7 @@ class KnownClasses:
         return () if found is None else selector_texts(found) or ()
 
     def types(self, name: str, selectors: Sequence[str] = ()) -> frozenset[str] | None:
-        """The types of devices that match a class and other selectors; None if that depends on a class that is unknown.
+        """The types of devices that match a class and other selectors; None if an unknown class decides it.
 
         Args:
             name: of the class.
@@ -109,7 +109,7 @@ class KnownClasses:
         return own if own.isdisjoint(GPU_TYPES) or own <= GPU_TYPES else None
 
     def gpu_types(self, name: str, selectors: Sequence[str] = ()) -> frozenset[str]:
-        """The types of GPUs that can match a class and other selectors; whatever these leave if the class is unknown."""
+        """The types of GPUs that can match a class and other selectors; an unknown class excludes no type."""
         types = self.types(name, selectors)
         return (selected_types(selectors) if types is None else types) & GPU_TYPES
 
@@ -155,5 +155,5 @@ def _device_type(types: frozenset[str] | None) -> DeviceType | None:
     return None
 
 
-def _created(device_class: Object) -> str:
+def _creation_time(device_class: Object) -> str:
     return str(lookup(device_class, ("metadata", "creationTimestamp")) or "")

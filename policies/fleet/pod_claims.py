@@ -1,4 +1,4 @@
-"""Pod claims: the ResourceClaims and ResourceClaimTemplates that a pod gets its claims from, and their requests."""
+"""Pod claims: the ResourceClaims and ResourceClaimTemplates of a pod, and their requests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NAMED_BY: dict[ClaimKind, str] = {
 
 @dataclass(frozen=True)
 class PodClaim:
-    """One entry of a pod's `spec.resourceClaims`. The object is read only when `document` or `requests` is used."""
+    """One entry of `spec.resourceClaims`. The object is read when `document` or `claim` is used."""
 
     index: int
     """In `spec.resourceClaims`."""

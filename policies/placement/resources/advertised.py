@@ -6,8 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from policies.decision import Severity
-from policies.dra.class_names import class_meant, other_classes
-from policies.dra.deviceclasses import extended_resource_name
+from policies.dra.deviceclasses import class_meant, extended_resource_name, other_classes
 from policies.dra.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import has_nvidia_class_name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.checks import Problem, problem
 from policies.dra.claims.effort import Effort
-from policies.dra.class_names import class_meant
+from policies.dra.deviceclasses import class_meant
 from policies.dra.published_devices import published_devices
 from policies.dra.resource_claims import MOST_DEVICES, Claim
 from policies.fleet.known_classes import GPU_TYPES

@@ -11,7 +11,7 @@ from policies.dra.claims.cluster.matching import class_selectors, is_new, of_cla
 from policies.dra.claims.cluster.wording import cut, named
 from policies.dra.claims.field_errors import subdomain_error
 from policies.dra.claims.subject import CLAIMS
-from policies.dra.class_names import class_meant, other_classes
+from policies.dra.deviceclasses import class_meant, other_classes
 from policies.kubernetes.objects import name_of
 from policies.view import UNKNOWN
 
