@@ -163,7 +163,7 @@ def extended_requests(pod: Object, view: ClusterView) -> Iterator[GPURequest]:
 
 
 def gpu_access(pod: Object, namespace: str, view: ClusterView) -> dict[FieldPath, GPUAccess]:
-    """The access of each container by its path, `spec.containers[0]`; arguments as of `container_requests`."""
+    """The access of each container by its path `spec.containers[0]`; arguments as of `container_requests`."""
     requests = container_requests(pod, namespace, view)
     return {container: GPUAccess.of_all(each.access for each in found) for container, found in requests.items()}
 
