@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.cost.size_estimates import UINT64_MAX, UNKNOWN, Estimate, exactly, scaled_cost, uint64
+from policies.dra.cel.cost.size_estimates import UNKNOWN, Estimate, exactly, scaled_cost, uint64
+from policies.dra.cel.values import UINT64_MAX
 
 
 @pytest.mark.parametrize(

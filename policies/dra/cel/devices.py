@@ -14,6 +14,7 @@ from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries.quantities import Quantity
 from policies.dra.cel.libraries.semvers import Semver
 from policies.dra.cel.values import ABSENT, Absent, Map
+from policies.kubernetes.quantities import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,7 +201,7 @@ class _Reader:
 
     def _scalar(self, item: Mapping[str, object]) -> Value:
         number = item.get("int")
-        if isinstance(number, int) and not isinstance(number, bool) and _LEAST_INT <= number <= _MOST_INT:
+        if isinstance(number, int) and not isinstance(number, bool) and INT64_MIN <= number <= INT64_MAX:
             return number
         flag = item.get("bool")
         if isinstance(flag, bool):
@@ -220,7 +221,6 @@ class _Reader:
         return _quantity(amount if isinstance(amount, str) else str(amount))
 
 
-_LEAST_INT, _MOST_INT = -(2**63), 2**63 - 1
 _LIST_ORDER = ("ints", "bools", "strings", "versions")
 _LIST_KINDS = frozenset(_LIST_ORDER)
 _UNSUPPORTED = "unsupported attribute value"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
 from policies.dra.cel.kinds import Unconvertible
 from policies.dra.cel.libraries.cidrs import CIDR
 from policies.dra.cel.libraries.formats import Format
@@ -126,7 +126,7 @@ def _compare_simple(left: Value, right: Value) -> bool | CelRuntimeError:
         if isinstance(right, Unconvertible):
             return right.error
         is_known = kind is right.__class__ and not (isinstance(right, Quantity) and right.is_computed)
-        return left == right if is_known else CelRuntimeError(_NO_OVERLOAD)
+        return left == right if is_known else CelRuntimeError(NO_OVERLOAD)
     return kind is right.__class__ and left == right
 
 
@@ -148,12 +148,11 @@ def compare(left: Value, right: Value) -> int:
     if kind is float and math.isnan(left):  # type: ignore[arg-type]  # a float
         raise CelRuntimeError(_UNORDERED)
     if kind is not right.__class__:
-        raise CelRuntimeError(_NO_OVERLOAD)
+        raise CelRuntimeError(NO_OVERLOAD)
     return (left > right) - (left < right)  # type: ignore[operator]  # of one kind that has an order
 
 
 _UNORDERED = "NaN values cannot be ordered"
-_NO_OVERLOAD = "no such overload"
 
 
 def _compare_numbers(left: float, right: float) -> int:

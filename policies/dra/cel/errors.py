@@ -6,8 +6,10 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 
-__all__ = ["CelCompileError", "CelRuntimeError", "EvaluationAborted", "Issue", "IssueList"]
+__all__ = ["NO_OVERLOAD", "CelCompileError", "CelRuntimeError", "EvaluationAborted", "Issue", "IssueList"]
 
+NO_OVERLOAD = "no such overload"
+"""cel-go's message for arguments that no overload takes."""
 _WIDEST_CARET_LINE = 200
 """Longer source lines are cut around the caret, so that an issue stays readable in a terminal."""
 

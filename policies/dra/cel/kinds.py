@@ -14,13 +14,39 @@ from typing import TYPE_CHECKING, ClassVar
 from policies.dra.cel import types
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.types import runtime_name
-from policies.dra.cel.values import Absent, Accumulation, Concatenation, Map, Optional, UInt, runtime_type
+from policies.dra.cel.values import Absent, Accumulation, Concatenation, Growing, Map, Optional, UInt
 
 if TYPE_CHECKING:
     from policies.dra.cel.types import Type
     from policies.dra.cel.values import Value
 
-__all__ = ["Unconvertible", "bool_result", "display_text", "go_type", "kind", "usable"]
+__all__ = ["Unconvertible", "bool_result", "display_text", "go_type", "kind", "runtime_type", "usable"]
+
+_RUNTIME_TYPES: dict[type, Type] = {
+    type(None): types.NULL,
+    bool: types.BOOL,
+    int: types.INT,
+    UInt: types.UINT,
+    float: types.DOUBLE,
+    str: types.STRING,
+    bytes: types.BYTES,
+    tuple: types.list_of(types.DYN),
+    Concatenation: types.list_of(types.DYN),
+    Accumulation: types.list_of(types.DYN),
+    Map: types.map_of(types.DYN, types.DYN),
+    Growing: types.map_of(types.DYN, types.DYN),
+    Optional: types.optional_of(types.DYN),
+    types.Type: types.type_of(types.DYN),
+}
+
+
+def runtime_type(value: Value) -> Type:
+    """The type that `type(value)` answers: element types are forgotten."""
+    known = _RUNTIME_TYPES.get(type(value))
+    if known is None and isinstance(value, Map):
+        known = _RUNTIME_TYPES[Map]
+    return value.cel_type if known is None else known  # type: ignore[union-attr]  # what is not listed is Opaque
+
 
 _SMALLEST_POWER = -4
 _EXPONENT_FROM = 6

@@ -23,6 +23,7 @@ from policies.dra.cel.parser.parser import parse
 from policies.dra.cel.reads import reads
 from policies.dra.cel.steps import begin_evaluation
 from policies.dra.cel.types import result_name
+from policies.dra.cel.values import UINT64_MAX
 from policies.dra.resource_claims import LONGEST_SELECTOR
 from policies.work import count_work
 
@@ -40,7 +41,7 @@ __all__ = ["MOST_COST", "UNBOUNDED_COST", "Selector", "compile_selector"]
 
 MOST_COST = COST_LIMIT
 """What a selector may cost for one device at most; CELSelectorExpressionMaxCost of resource.k8s.io."""
-UNBOUNDED_COST = 2**64 - 1
+UNBOUNDED_COST = UINT64_MAX
 """The estimate for what has no bound."""
 
 _UNCOUNTED_COST = 100_000

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "UINT64_MAX",
     "UNHASHABLE",
     "Absent",
     "Accumulation",
@@ -39,13 +40,20 @@ __all__ = [
     "Optional",
     "UInt",
     "Value",
-    "runtime_type",
     "size",
+    "wrap_int64",
 ]
 
 
 UNHASHABLE = "internal error: runtime error: hash of unhashable type {}"
 """What cel-go's panics are turned into."""
+
+UINT64_MAX = 2**64 - 1
+
+
+def wrap_int64(number: int) -> int:
+    """The number as Go's unchecked signed arithmetic leaves it."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 class UInt(int):
@@ -279,28 +287,3 @@ def size(elements: List) -> int:
 
 List = tuple["Value", ...] | Concatenation
 Value = None | bool | int | UInt | float | str | bytes | List | Map | types.Type | Optional | Opaque
-
-_RUNTIME_TYPES: dict[type, Type] = {
-    type(None): types.NULL,
-    bool: types.BOOL,
-    int: types.INT,
-    UInt: types.UINT,
-    float: types.DOUBLE,
-    str: types.STRING,
-    bytes: types.BYTES,
-    tuple: types.list_of(types.DYN),
-    Concatenation: types.list_of(types.DYN),
-    Accumulation: types.list_of(types.DYN),
-    Map: types.map_of(types.DYN, types.DYN),
-    Growing: types.map_of(types.DYN, types.DYN),
-    Optional: types.optional_of(types.DYN),
-    types.Type: types.type_of(types.DYN),
-}
-
-
-def runtime_type(value: Value) -> Type:
-    """The type that `type(value)` answers: element types are forgotten."""
-    known = _RUNTIME_TYPES.get(type(value))
-    if known is None and isinstance(value, Map):
-        known = _RUNTIME_TYPES[Map]
-    return value.cel_type if known is None else known  # type: ignore[union-attr]  # what is not listed is Opaque

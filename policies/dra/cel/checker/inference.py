@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from policies.dra.cel import types
 from policies.dra.cel.checker.resolution import Fields, Scopes, resolve_overloads, signature, unqualified_name
 from policies.dra.cel.checker.unification import Substitution, is_dynamic
+from policies.dra.cel.kinds import runtime_type
 from policies.dra.cel.syntax import (
     Call,
     CallReference,
@@ -24,7 +25,6 @@ from policies.dra.cel.syntax import (
     Select,
 )
 from policies.dra.cel.types import declared_name
-from policies.dra.cel.values import runtime_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from policies.dra.cel import types
 from policies.dra.cel.checker.unification import Substitution
 from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.kinds import runtime_type
 from policies.dra.cel.libraries import regexes
 from policies.dra.cel.libraries.string_format import REFUSALS, ClauseError, read_precision
 from policies.dra.cel.syntax import (
@@ -26,7 +27,6 @@ from policies.dra.cel.syntax import (
     function_name,
 )
 from policies.dra.cel.types import declared_name, runtime_name
-from policies.dra.cel.values import runtime_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -15,7 +15,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.cost.kubernetes_estimates import estimate_call
-from policies.dra.cel.cost.size_estimates import LIST_COST, MAP_COST, STRUCT_COST, UINT64_MAX, Estimate, exactly
+from policies.dra.cel.cost.size_estimates import LIST_COST, MAP_COST, STRUCT_COST, Estimate, exactly
 from policies.dra.cel.cost.sizes import EntrySizes, ExpressionSizes, FieldPath, LocalVariable
 from policies.dra.cel.cost.standard_estimates import CallEstimate, EstimatedCall, Operand
 from policies.dra.cel.syntax import (
@@ -30,6 +30,7 @@ from policies.dra.cel.syntax import (
     StructLiteral,
     function_name,
 )
+from policies.dra.cel.values import UINT64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Generator

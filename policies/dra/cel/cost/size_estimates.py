@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from policies.dra.cel.values import UINT64_MAX
+
 __all__ = [
     "LIST_COST",
     "MAP_COST",
     "REGEX_FACTOR",
     "STRING_FACTOR",
     "STRUCT_COST",
-    "UINT64_MAX",
     "UNKNOWN",
     "Estimate",
     "exactly",
@@ -24,8 +25,6 @@ __all__ = [
     "uint64",
     "wrap_uint64",
 ]
-
-UINT64_MAX = 2**64 - 1
 
 LIST_COST = 10
 """What making a list costs, whatever its length; this and the next from cel-go common/cost.go."""

@@ -13,7 +13,6 @@ from policies.dra.cel.cost.size_estimates import (
     LIST_COST,
     REGEX_FACTOR,
     STRING_FACTOR,
-    UINT64_MAX,
     UNKNOWN,
     Estimate,
     exactly,
@@ -21,6 +20,7 @@ from policies.dra.cel.cost.size_estimates import (
 )
 from policies.dra.cel.cost.sizes import FieldPath, declared_size
 from policies.dra.cel.syntax import Literal
+from policies.dra.cel.values import UINT64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

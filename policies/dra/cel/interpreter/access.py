@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.cost.runtime_cost import QUALIFIER
-from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
 from policies.dra.cel.interpreter import plan
 from policies.dra.cel.interpreter.lookups import checked_key, find, get, rewrap_optional, unwrap_optional
 from policies.dra.cel.interpreter.meter import METER
@@ -90,7 +90,7 @@ def choice(condition: Code, yes: Code, no: Code) -> Code:
             return yes(frame)
         if chosen is False:
             return no(frame)
-        raise CelRuntimeError("no such overload")
+        raise CelRuntimeError(NO_OVERLOAD)
 
     return run
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.equality import equal, equals
-from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
 from policies.dra.cel.interpreter.access import UNSET
 from policies.dra.cel.interpreter.lookups import is_member
 from policies.dra.cel.interpreter.meter import METER
@@ -110,9 +110,6 @@ def _goes_on(condition: Code, frame: Frame) -> bool:
         return True
 
 
-_NO_OVERLOAD = "no such overload"
-
-
 def value_or_raise(value: Outcome) -> Value:
     """A value; raises what is an error instead of one."""
     if isinstance(value, CelRuntimeError):
@@ -141,7 +138,7 @@ def and_or(terms: tuple[Code, ...], decider: bool) -> Code:
             if value is decider:
                 return decider
             if value.__class__ is not bool:
-                failure = failure or CelRuntimeError(_NO_OVERLOAD)
+                failure = failure or CelRuntimeError(NO_OVERLOAD)
         if failure is not None:
             raise failure
         return not decider

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
 from policies.dra.cel.interpreter.lookups import unwrap_optional
 from policies.dra.cel.kinds import kind
 from policies.dra.cel.types import runtime_name
@@ -121,12 +121,12 @@ class Dispatcher:
     def _no_such_overload(self, kinds: list[str]) -> CelRuntimeError:
         name = self._name
         if name in _UNGUARDED or self._takes_constant_regex:
-            return CelRuntimeError("no such overload")
+            return CelRuntimeError(NO_OVERLOAD)
         if name in _OPERATORS or name in _SINGLE:
             operands = _OPERATORS[name] if name in _OPERATORS else _SINGLE[name]
             if operands is not None and kinds[0] not in operands | _RECEIVERS:
                 return CelRuntimeError(f"no such overload: {name}")
-            return CelRuntimeError("no such overload")
+            return CelRuntimeError(NO_OVERLOAD)
         if name == "flatten":
             receiver = "map(dyn, dyn)" if kinds[0] == "map" else kinds[0]
             return CelRuntimeError(f"no such overload: {receiver}.flatten({', '.join(kinds[1:])})")
@@ -143,7 +143,7 @@ def _on_text_inside(run: Callable[..., Value]) -> Callable[..., Value]:
     def call(value: Value, *others: Value) -> Value:
         text = unwrap_optional(value)
         if not isinstance(text, str):
-            raise CelRuntimeError("no such overload")
+            raise CelRuntimeError(NO_OVERLOAD)
         return run(text, *others)
 
     return call

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from policies.dra.cel.errors import EvaluationAborted
 from policies.dra.cel.steps import COST_LIMIT_EXCEEDED
+from policies.dra.cel.values import UINT64_MAX
 
 __all__ = ["COST_LIMIT", "METER", "Meter"]
 
@@ -18,7 +19,6 @@ METER = 1
 _INTERRUPTED = "operation interrupted"
 _MOST_ITERATIONS = COST_LIMIT // 2
 """Rounds of loops; those that cost anything cost at least two."""
-_UINT64 = 2**64 - 1
 
 
 class Meter:
@@ -36,7 +36,7 @@ class Meter:
         Raises:
             EvaluationAborted: the cost limit is exceeded.
         """
-        self.cost = (self.cost + cost) & _UINT64
+        self.cost = (self.cost + cost) & UINT64_MAX
         if self.cost > COST_LIMIT:
             raise EvaluationAborted(COST_LIMIT_EXCEEDED)
 

@@ -10,22 +10,18 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
 from policies.dra.cel.libraries import times
 from policies.dra.cel.steps import spend_steps
-from policies.dra.cel.values import Accumulation, Concatenation, UInt, size
+from policies.dra.cel.values import UINT64_MAX, Accumulation, Concatenation, UInt, size
+from policies.kubernetes.quantities import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
     from policies.dra.cel.values import List, Value
 
-__all__ = ["NO_OVERLOAD", "add", "divide", "modulo", "multiply", "negate", "subtract"]
+__all__ = ["add", "divide", "modulo", "multiply", "negate", "subtract"]
 
-NO_OVERLOAD = "no such overload"
-"""Of operands whose first one has the operator, but not with the second one."""
 
-_INT_MINIMUM = -(2**63)
-_INT_MAXIMUM = 2**63 - 1
-_UINT_MAXIMUM = 2**64 - 1
 _INT_OVERFLOW = "integer overflow"
 _CHARACTERS_PER_STEP = 4
 
@@ -126,19 +122,19 @@ def _quotient(left: int, right: int) -> int:
 def _remainder(left: int, right: int) -> int:
     if not right:
         raise CelRuntimeError("modulus by zero")
-    if left == _INT_MINIMUM and right == -1:
+    if left == INT64_MIN and right == -1:
         raise CelRuntimeError(_INT_OVERFLOW)
     return -(abs(left) % abs(right)) if left < 0 else abs(left) % abs(right)
 
 
 def _int(value: int) -> int:
-    if _INT_MINIMUM <= value <= _INT_MAXIMUM:
+    if INT64_MIN <= value <= INT64_MAX:
         return value
     raise CelRuntimeError(_INT_OVERFLOW)
 
 
 def _uint(value: int) -> UInt:
-    if 0 <= value <= _UINT_MAXIMUM:
+    if 0 <= value <= UINT64_MAX:
         return UInt(value)
     raise CelRuntimeError("unsigned integer overflow")
 

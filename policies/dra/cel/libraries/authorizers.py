@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from policies.dra.cel.declarations import Function, Library, Overload, member
-from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
 from policies.dra.cel.types import BOOL, STRING, Type
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _DECISION = Type("kubernetes.authorization.Decision", kind="object")
 
 def _refuse(*_arguments: Value) -> NoReturn:
     """No value is an authorizer or came from one."""
-    raise CelRuntimeError("no such overload")
+    raise CelRuntimeError(NO_OVERLOAD)
 
 
 def _of(id_: str, target: Type, result: Type, *arguments: Type) -> Overload:

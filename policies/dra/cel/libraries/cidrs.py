@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from policies.dra.cel.declarations import Function, Library, function, member
-from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
 from policies.dra.cel.libraries.ips import IP, IP_TYPE, Address, AddressError
 from policies.dra.cel.libraries.printing import quoted_text
 from policies.dra.cel.types import BOOL, INT, STRING, Type, opaque
+from policies.kubernetes.quantities import INT64_MAX
 
 __all__ = ["CIDR", "CIDR_TYPE", "LIBRARY"]
 
@@ -21,7 +22,6 @@ CIDR_TYPE = opaque("net.CIDR")
 """The type of blocks; expressions can name it."""
 
 _FAILED = "network address parse error during conversion from string: "
-_LARGEST_INT = 2**63 - 1
 _LENGTH = re.compile(r"[0-9]|[1-9][0-9]+")
 
 
@@ -67,7 +67,7 @@ def _read(text: str) -> CIDR:
         raise _error(text, str(error)) from error
     if address.has_zone:
         raise _error(text, "IPv6 zones cannot be present in a prefix")
-    if _LENGTH.fullmatch(length) is None or len(length) > len(str(_LARGEST_INT)) or int(length) > _LARGEST_INT:
+    if _LENGTH.fullmatch(length) is None or len(length) > len(str(INT64_MAX)) or int(length) > INT64_MAX:
         raise _error(text, f"bad bits after slash: {quoted_text(length)}")
     if int(length) > address.bits:
         raise _error(text, "prefix length out of range")
@@ -96,7 +96,7 @@ def _contains_ip_text(block: CIDR, text: str) -> bool:
     try:
         address = IP.read(text)
     except CelRuntimeError as error:
-        raise CelRuntimeError("no such overload") from error
+        raise CelRuntimeError(NO_OVERLOAD) from error
     return block.contains(address)
 
 

@@ -15,6 +15,8 @@ from zoneinfo import ZoneInfo
 
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries.printing import quoted_text
+from policies.dra.cel.values import wrap_int64
+from policies.kubernetes.quantities import INT64_MAX, INT64_MIN
 
 __all__ = ["SECONDS_PER_DAY", "CivilTime", "civil_time", "days_in_month", "days_since_epoch", "seconds_east"]
 
@@ -93,7 +95,6 @@ _FIRST = (datetime(1, 1, 3, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
 _LAST = (datetime(9999, 12, 29, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
 """Within Python's calendar wherever one is; no zone changes in the days around."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_LARGEST_INT = 2**63 - 1
 _NANOSECONDS_PER_MINUTE = 60_000_000_000
 
 
@@ -121,14 +122,10 @@ def seconds_east(zone: str, seconds: int) -> int:
 
 def _fixed_offset(hours: int, minutes: int, *, is_west: bool) -> int:
     """Hours and minutes as seconds, with the overflows of Go's 64 bits."""
-    offset = _wrap_int64(hours * 60 - minutes if is_west else hours * 60 + minutes)
-    nanoseconds = _wrap_int64(offset * _NANOSECONDS_PER_MINUTE)
+    offset = wrap_int64(hours * 60 - minutes if is_west else hours * 60 + minutes)
+    nanoseconds = wrap_int64(offset * _NANOSECONDS_PER_MINUTE)
     whole, fraction = divmod(abs(nanoseconds), 1_000_000_000)
     return int(float(whole) + float(fraction) / 1e9) * (-1 if nanoseconds < 0 else 1)
-
-
-def _wrap_int64(number: int) -> int:
-    return (number + 2**63) % 2**64 - 2**63
 
 
 def _integer(text: str) -> int:
@@ -138,7 +135,7 @@ def _integer(text: str) -> int:
     digits = text.lstrip("+-").lstrip("0")
     number = int(digits or "0") if len(digits) < 20 else 2**64
     number = -number if text.startswith("-") else number
-    if not -_LARGEST_INT - 1 <= number <= _LARGEST_INT:
+    if not INT64_MIN <= number <= INT64_MAX:
         raise CelRuntimeError(f"strconv.Atoi: parsing {quoted_text(text)}: value out of range")
     return number
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.declarations import Function, Library, function
 from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.kinds import display_text, kind
+from policies.dra.cel.kinds import display_text, kind, runtime_type
 from policies.dra.cel.libraries.time_texts import duration_text, parse_duration, parse_timestamp, timestamp_text
 from policies.dra.cel.libraries.times import TIMESTAMP_OVERFLOW, Duration, Timestamp, is_in_range
 from policies.dra.cel.types import (
@@ -25,7 +25,8 @@ from policies.dra.cel.types import (
     type_of,
     type_parameter,
 )
-from policies.dra.cel.values import UInt, runtime_type
+from policies.dra.cel.values import UINT64_MAX, UInt
+from policies.kubernetes.quantities import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
     from policies.dra.cel.types import Type
@@ -35,8 +36,6 @@ __all__ = ["LIBRARY", "string_of"]
 
 _INTEGER_OVERFLOW = "integer overflow"
 _UNSIGNED_OVERFLOW = "unsigned integer overflow"
-_LARGEST_INT = 2**63 - 1
-_LARGEST_UINT = 2**64 - 1
 
 _LONGEST_NUMBER = 256
 """In characters. Go takes any number of zeros; longer texts are refused, because reading them is charged as one step."""
@@ -120,7 +119,7 @@ def _double_of_integer(number: int) -> float:
 
 
 def _int_of_unsigned(number: UInt) -> int:
-    if number > _LARGEST_INT:
+    if number > INT64_MAX:
         raise CelRuntimeError(_INTEGER_OVERFLOW)
     return int(number)
 
@@ -133,8 +132,8 @@ def _int_of_double(number: float) -> int:
 
 
 def _int_of_text(text: str) -> int:
-    number = int(text) if len(text) <= _LONGEST_NUMBER and _INTEGER.fullmatch(text) else _LARGEST_UINT
-    if not -_LARGEST_INT - 1 <= number <= _LARGEST_INT:
+    number = int(text) if len(text) <= _LONGEST_NUMBER and _INTEGER.fullmatch(text) else UINT64_MAX
+    if not INT64_MIN <= number <= INT64_MAX:
         raise _no_conversion(text, INT)
     return number
 
@@ -153,7 +152,7 @@ def _uint_of_double(number: float) -> UInt:
 
 def _uint_of_text(text: str) -> UInt:
     number = int(text) if len(text) <= _LONGEST_NUMBER and _UNSIGNED.fullmatch(text) else -1
-    if not 0 <= number <= _LARGEST_UINT:
+    if not 0 <= number <= UINT64_MAX:
         raise _no_conversion(text, UINT)
     return UInt(number)
 

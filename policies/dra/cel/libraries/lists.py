@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel.declarations import Function, Library, Overload, function, member
 from policies.dra.cel.equality import compare, equal
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.arithmetic import NO_OVERLOAD, add
+from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
+from policies.dra.cel.kinds import runtime_type
+from policies.dra.cel.libraries.arithmetic import add
 from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import (
@@ -33,7 +34,7 @@ from policies.dra.cel.types import (
     runtime_name,
     type_parameter,
 )
-from policies.dra.cel.values import Concatenation, UInt, runtime_type, size
+from policies.dra.cel.values import Concatenation, UInt, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from policies.dra.cel import types
 from policies.dra.cel.declarations import Function, Library, Overload, function, member
 from policies.dra.cel.equality import compare, equal, equals
-from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
 from policies.dra.cel.libraries import arithmetic
 from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, UINT
@@ -40,7 +40,7 @@ def logical_not(value: Value) -> bool:
     """`!value`; raises CelRuntimeError for what is no bool."""
     if isinstance(value, bool):
         return not value
-    raise CelRuntimeError(arithmetic.NO_OVERLOAD)
+    raise CelRuntimeError(NO_OVERLOAD)
 
 
 def is_not_strictly_false(value: Value) -> bool:
@@ -55,7 +55,7 @@ def is_in(value: Value, container: Value) -> bool:
     if isinstance(container, tuple | Concatenation):
         spend_steps(_STEPS_PER_COMPARISON * size(container))
         return any(equal(value, element) for element in container)
-    raise CelRuntimeError(arithmetic.NO_OVERLOAD)
+    raise CelRuntimeError(NO_OVERLOAD)
 
 
 def includes(target: Value, value: Value) -> bool:
@@ -97,7 +97,7 @@ def _not_equal(left: Value, right: Value) -> bool:
 
 def _evaluated_otherwise(*_: Value) -> Value:
     """Stands where the compiler has its own way: branches are lazy, errors absorbed, look-ups fused."""
-    raise CelRuntimeError(arithmetic.NO_OVERLOAD)
+    raise CelRuntimeError(NO_OVERLOAD)
 
 
 _ORDERED = (

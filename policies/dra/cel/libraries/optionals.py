@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.declarations import Function, Library, function, member
-from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
 from policies.dra.cel.kinds import usable
 from policies.dra.cel.libraries.printing import printed_text
 from policies.dra.cel.libraries.times import Duration, Timestamp
@@ -88,7 +88,7 @@ def _unwrap(name: str, optionals: List) -> List:
 
 def _evaluated_otherwise(*_: Value) -> Value:
     """Stands where the evaluator has its own way."""
-    raise CelRuntimeError("no such overload")
+    raise CelRuntimeError(NO_OVERLOAD)
 
 
 LIBRARY = Library(

@@ -22,14 +22,13 @@ from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries.quantity_texts import NANO, Notation, QuantityText, canonical_text
 from policies.dra.cel.types import BOOL, DOUBLE, INT, STRING, Type
+from policies.kubernetes.quantities import INT64_MAX, INT64_MIN
 
 __all__ = ["LIBRARY", "QUANTITY", "Quantity"]
 
 QUANTITY = Type("kubernetes.Quantity", kind="object")
 """The type of quantities; expressions cannot name it."""
 
-_LARGEST_INT = 2**63 - 1
-_SMALLEST_INT = -(2**63)
 _MOST_DIGITS = 1024
 """On either side of the point. Kubernetes sets no bound; this one bounds the work of a hostile literal."""
 
@@ -107,8 +106,8 @@ def _long(parts: QuantityText) -> Quantity:
     power = decimal_exponent - NANO
     nanos = amount * 10**power if power >= 0 else -(-amount // 10**-power)
     sign = -1 if parts.is_negative else 1
-    if parts.is_binary and nanos > _LARGEST_INT * 10**-NANO:
-        return Quantity(sign * _LARGEST_INT, is_decimal=True)
+    if parts.is_binary and nanos > INT64_MAX * 10**-NANO:
+        return Quantity(sign * INT64_MAX, is_decimal=True)
     return Quantity(sign * nanos, NANO, is_decimal=True)
 
 
@@ -117,7 +116,7 @@ def _scale(amount: int, power: int) -> int | None:
     if power < 0:
         return None
     scaled = amount * 10**power
-    return scaled if _SMALLEST_INT <= scaled <= _LARGEST_INT else None
+    return scaled if INT64_MIN <= scaled <= INT64_MAX else None
 
 
 def _short_sum(quantity: Quantity, amount: int, exponent: int) -> Quantity | None:
@@ -128,7 +127,7 @@ def _short_sum(quantity: Quantity, amount: int, exponent: int) -> Quantity | Non
         return Quantity(amount, exponent, is_computed=True)
     lowest = min(quantity.exponent, exponent)
     augend, addend = _scale(quantity.amount, quantity.exponent - lowest), _scale(amount, exponent - lowest)
-    if augend is None or addend is None or not _SMALLEST_INT <= augend + addend <= _LARGEST_INT:
+    if augend is None or addend is None or not INT64_MIN <= augend + addend <= INT64_MAX:
         return None
     return Quantity(augend + addend, lowest, is_computed=True)
 
@@ -158,7 +157,7 @@ def _with_notation(result: Quantity, left: Quantity, right: Quantity) -> Quantit
 
 def _negate(amount: int) -> int:
     """As 64 bits do it: the smallest int is its own negative."""
-    return amount if amount == _SMALLEST_INT else -amount
+    return amount if amount == INT64_MIN else -amount
 
 
 def _add_int(quantity: Quantity, number: int) -> Quantity:

@@ -10,14 +10,13 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from policies.dra.cel.errors import CelRuntimeError
+from policies.kubernetes.quantities import INT64_MAX, INT64_MIN
 
 __all__ = ["NANO", "Notation", "QuantityText", "canonical_text"]
 
 NANO = -9
 """The exponent of the smallest decimal that a quantity can have."""
 
-_LARGEST_INT = 2**63 - 1
-_SMALLEST_INT = -(2**63)
 _MOST_SHORT_DIGITS = 18
 _MOST_SHORT_BINARY_DIGITS = 14
 """The suffix uses some of them up."""
@@ -92,10 +91,10 @@ def _power(suffix: str) -> tuple[int, Notation]:
     if suffix in _BINARY:
         return _BINARY[suffix], Notation.BINARY
     match = _EXPONENT.fullmatch(suffix)
-    if match is None or len(match[2]) > len(str(_LARGEST_INT)):
+    if match is None or len(match[2]) > len(str(INT64_MAX)):
         raise CelRuntimeError(_WRONG_SUFFIX)
     exponent = int(match[1] + match[2])
-    if not _SMALLEST_INT <= exponent <= _LARGEST_INT:
+    if not INT64_MIN <= exponent <= INT64_MAX:
         raise CelRuntimeError(_WRONG_SUFFIX)
     return (exponent + 2**31) % 2**32 - 2**31, Notation.EXPONENT
 

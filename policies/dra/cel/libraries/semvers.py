@@ -13,13 +13,13 @@ from policies.dra.cel.declarations import Function, Library, function, member
 from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.libraries.printing import quoted_text
 from policies.dra.cel.types import BOOL, INT, STRING, Type
+from policies.dra.cel.values import UINT64_MAX, wrap_int64
 
 __all__ = ["LIBRARY", "SEMVER", "Semver"]
 
 SEMVER = Type("kubernetes.Semver", kind="object")
 """The type of versions; expressions cannot name it."""
 
-_LARGEST_UINT = 2**64 - 1
 _NUMBER = re.compile(r"[0-9]*")
 _IDENTIFIER = re.compile(r"[0-9A-Za-z-]*")
 _ELEMENTS = 3
@@ -114,7 +114,7 @@ def _uint(digits: str) -> int:
     """What Go's strconv.ParseUint makes of digits."""
     if not digits:
         raise CelRuntimeError('strconv.ParseUint: parsing "": invalid syntax')
-    if len(digits) > len(str(_LARGEST_UINT)) or int(digits) > _LARGEST_UINT:
+    if len(digits) > len(str(UINT64_MAX)) or int(digits) > UINT64_MAX:
         raise CelRuntimeError(f"strconv.ParseUint: parsing {quoted_text(digits)}: value out of range")
     return int(digits)
 
@@ -158,21 +158,16 @@ def _is_semver(text: str, normalize: bool = False) -> bool:
     return True
 
 
-def _int(number: int) -> int:
-    """A 64-bit number without a sign, taken for one with a sign, as Kubernetes does."""
-    return (number + 2**63) % 2**64 - 2**63
-
-
 def _major(version: Semver) -> int:
-    return _int(version.major)
+    return wrap_int64(version.major)
 
 
 def _minor(version: Semver) -> int:
-    return _int(version.minor)
+    return wrap_int64(version.minor)
 
 
 def _patch(version: Semver) -> int:
-    return _int(version.patch)
+    return wrap_int64(version.patch)
 
 
 def _is_greater_than(version: Semver, other: Semver) -> bool:

@@ -20,6 +20,7 @@ from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.steps import spend_steps
 from policies.dra.cel.types import DYN, STRING, Type, list_of, runtime_name
 from policies.dra.cel.values import Map, size
+from policies.kubernetes.quantities import INT64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +40,6 @@ REFUSALS = {
     "o": "octal clause can only be used on integers",
 }
 """What each clause says of an argument that it does not take. Source: cel-go ext/formatting.go."""
-
-_LARGEST_INT = 2**63 - 1
 
 
 class ClauseError(ValueError):
@@ -62,7 +61,7 @@ def read_precision(digits: str, *, is_last: bool) -> int:
         reason = "could not find end of precision specifier"
     elif not digits:
         reason = 'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
-    elif len(significant) > len(str(_LARGEST_INT)) or int(significant) > _LARGEST_INT:
+    elif len(significant) > len(str(INT64_MAX)) or int(significant) > INT64_MAX:
         reason = f'error while converting precision to integer: strconv.Atoi: parsing "{digits}": value out of range'
     else:
         return int(significant)

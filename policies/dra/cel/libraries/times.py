@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from policies.dra.cel.declarations import Function, Library, Overload, member
-from policies.dra.cel.errors import CelRuntimeError
+from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
 from policies.dra.cel.libraries.civil_time import CivilTime, civil_time, seconds_east
 from policies.dra.cel.libraries.time_texts import NANOSECONDS_PER_SECOND, go_duration_text, go_timestamp_text
 from policies.dra.cel.types import DURATION, INT, STRING, TIMESTAMP, Type
+from policies.kubernetes.quantities import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,6 @@ _INTEGER_OVERFLOW = "integer overflow"
 _FIRST_SECOND = -62_135_596_800
 _LAST_SECOND = 253_402_300_799
 """0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z (cel-go common/types/timestamp.go)."""
-_LARGEST_INT = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -84,7 +84,7 @@ def add(left: Timestamp | Duration, right: Timestamp | Duration) -> Timestamp | 
             return Duration(_within_64_bits(left.nanoseconds + right.nanoseconds))
         left, right = right, left
     if isinstance(right, Timestamp):
-        raise CelRuntimeError("no such overload")
+        raise CelRuntimeError(NO_OVERLOAD)
     return _shift(left, right.nanoseconds)
 
 
@@ -99,7 +99,7 @@ def subtract(left: Timestamp | Duration, right: Timestamp | Duration) -> Timesta
             return Duration(_nanoseconds_between(left, right))
         return _shift(left, _within_64_bits(-right.nanoseconds))
     if isinstance(right, Timestamp):
-        raise CelRuntimeError("no such overload")
+        raise CelRuntimeError(NO_OVERLOAD)
     return Duration(_within_64_bits(left.nanoseconds - right.nanoseconds))
 
 
@@ -118,7 +118,7 @@ def _nanoseconds_between(left: Timestamp, right: Timestamp) -> int:
 
 
 def _within_64_bits(number: int) -> int:
-    if not -_LARGEST_INT - 1 <= number <= _LARGEST_INT:
+    if not INT64_MIN <= number <= INT64_MAX:
         raise CelRuntimeError(_INTEGER_OVERFLOW)
     return number
 
