@@ -31,7 +31,7 @@ def test_a_search_without_end_is_given_up_and_says_so(cluster):
     assert str(failed.value) == (
         "gave up after 5,000 search steps without knowing whether the claims fit node node-a: too many combinations "
         "of devices nearly satisfy them. Kubernetes tries them all until its scheduler times out after 10 seconds. "
-        "Ask for fewer devices per request, narrow the selectors, or drop constraints that few devices satisfy "
+        "Request fewer devices, narrow the selectors, or drop constraints that few devices satisfy "
         "together."
     )
 

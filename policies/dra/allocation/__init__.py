@@ -1,1 +1,1 @@
-"""The steps by which Kubernetes' scheduler picks devices for claims; `policies.dra.allocator` joins them."""
+"""The steps of Kubernetes' scheduler that pick devices; `policies.dra.allocator` joins them."""

@@ -28,7 +28,7 @@ class Demand:
     """What the device has, in billionths."""
 
     def exceeds(self, taken: Mapping[str, int], picked: Mapping[str, int]) -> Rejection | None:
-        """Say which capacity does not suffice beside what other claims and this search have taken, if one does not."""
+        """The first capacity that other claims and this search have not left enough of; None if all suffice."""
         for name, amount in self.amounts.items():
             left = self.capacity[name] - taken.get(name, 0) - picked.get(name, 0)
             if amount.nanos > left:
@@ -56,7 +56,7 @@ def demand(device: AllocatableDevice, requested: Mapping[str, Any] | None) -> De
     values: dict[str, int] = {}
     for name in capacities:
         capacity = _Capacity.read(mapping(capacities, name, where), f"{where}, capacity {name}")
-        amount = capacity.consumed(wanted.get(name))
+        amount = capacity.consumed_amount(wanted.get(name))
         if capacity.forbids(amount):
             return Rejection(Reason.CAPACITY_POLICY, name=name, asked=amount.nanos, left=capacity.value.nanos)
         amounts[name], values[name] = amount, capacity.value.nanos
@@ -82,7 +82,7 @@ class _Capacity:
             limits=_Range.read(policy, where) if policy.get("validRange") is not None else None,
         )
 
-    def consumed(self, requested: Amount | None) -> Amount:
+    def consumed_amount(self, requested: Amount | None) -> Amount:
         """How much a request takes."""
         if requested is None:
             return self.default or self.value

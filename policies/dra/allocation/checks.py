@@ -1,4 +1,4 @@
-"""What a device must be to serve a request, one question at a time; the search asks them, and whoever explains it."""
+"""The checks of a device for a request, one by one, for the search and for explanations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from policies.dra.allocation.capacity import demand
 from policies.dra.allocation.rejections import Reason, Rejection
 from policies.dra.allocation.selectors import Selectors
 from policies.dra.allocation.shapes import DeviceShapes
-from policies.dra.allocation.taints import untolerated
+from policies.dra.allocation.taints import first_untolerated
 from policies.dra.cel import CelCompileError, CelRuntimeError
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ class Checks:
         """
         key = (subrequest, self.shapes.of(device))
         if key not in self._selected:
-            self._selected[key] = self._unselected(claim, subrequest, device)
+            self._selected[key] = self._selector_rejection(claim, subrequest, device)
         return self._selected[key]
 
-    def _unselected(self, claim: Claim, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
+    def _selector_rejection(self, claim: Claim, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
         of_class = self._classes[subrequest.device_class].selectors
         for reason, owner, expressions in (
             (Reason.CLASS_SELECTOR, f"class {subrequest.device_class}", of_class),
@@ -101,7 +101,7 @@ class Checks:
         return None
 
     def matches(self, expression: str, device: AllocatableDevice) -> bool | None:
-        """Whether a selector of the claims or classes, or a part of one, is true of a device; None where it fails."""
+        """Whether a selector, or a part of one, is true of a device; None if it fails."""
         try:
             return self._selectors.matches(expression, device, self.shapes)
         except (CelCompileError, CelRuntimeError):
@@ -118,7 +118,7 @@ class Checks:
         return None if node.matches(device.slice.selection_of(device)) else _OTHER_NODE
 
     def demand(self, subrequest: Subrequest, device: AllocatableDevice) -> Demand | Rejection:
-        """What the request would take of the device's capacity, or why the device cannot give it even when unused.
+        """What the request would take of the device's capacity, or why even the unused device cannot give it.
 
         Raises:
             AllocationError: the device's capacity cannot be read.
@@ -141,7 +141,7 @@ class Checks:
         needed = self.demand(subrequest, device)
         if isinstance(needed, Rejection):
             return needed
-        return needed.exceeds(self._usage.taken(device.id) or {}, picked)
+        return needed.exceeds(self._usage.taken_capacity(device.id) or {}, picked)
 
     def counters(self, device: AllocatableDevice) -> Rejection | None:
         """Whether the device consumes counters that this cluster does not know."""
@@ -153,7 +153,7 @@ class Checks:
             return None
         key = (subrequest, self.shapes.of(device))
         if key not in self._tainted:
-            taint = untolerated(device.taints, subrequest.tolerations)
+            taint = first_untolerated(device.taints, subrequest.tolerations)
             self._tainted[key] = None if taint is None else Rejection(Reason.TAINT, taint=taint)
         return self._tainted[key]
 
@@ -163,7 +163,7 @@ class Checks:
 
     def holdings(self, device: AllocatableDevice) -> tuple[object, ...]:
         """What other claims hold of the device; devices of one shape may differ in it."""
-        taken = self._usage.taken(device.id)
+        taken = self._usage.taken_capacity(device.id)
         return (
             device.id in self._usage.devices,
             self._usage.holds(device.id),

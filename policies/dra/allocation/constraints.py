@@ -54,7 +54,7 @@ def constraints_of(claim: Claim, features: Features) -> list[ConstraintState]:
 
 
 def attribute_of(device: AllocatableDevice, name: str) -> Mapping[str, Any] | None:
-    """A device's attribute by its full name; what a driver publishes without a domain is in the driver's own.
+    """A device's attribute by its full name; the domain of a name without one is the driver's.
 
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating lookupAttribute.
     """

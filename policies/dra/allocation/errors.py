@@ -26,11 +26,11 @@ class SearchBudgetExceeded(AllocationError):  # noqa: N818 - it is what its name
     """The search for devices was given up, so whether the claims fit this node is unknown."""
 
     def __init__(self, steps: int, node: str) -> None:
-        """Args: the number of steps after which the search ended, and the node."""
+        """Describe a search that ended after a number of steps on a node."""
         self.steps = steps
         super().__init__(
             f"gave up after {steps:,} search steps without knowing whether the claims fit node {node}: too many "
             f"combinations of devices nearly satisfy them. Kubernetes tries them all until its scheduler times out "
-            f"after 10 seconds. Ask for fewer devices per request, narrow the selectors, or drop constraints that "
+            f"after 10 seconds. Request fewer devices, narrow the selectors, or drop constraints that "
             f"few devices satisfy together."
         )

@@ -1,4 +1,4 @@
-"""All ResourceSlices, arranged so that the devices of one node are found without looking at those of all others."""
+"""All ResourceSlices, indexed by node and by pool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["SliceIndex"]
 
 
 class SliceIndex:
-    """ResourceSlices by node and by pool; built once, asked for any number of nodes and claims.
+    """ResourceSlices by node and by pool, built once for any number of nodes and claims.
 
     Slices with shared counters count for every node, as they do for Kubernetes: a pool that is broken for one node
     makes requests for all devices fail on the others too.
@@ -25,7 +25,7 @@ class SliceIndex:
     """
 
     def __init__(self, slices: Iterable[Object | Slice]) -> None:
-        """Args: ResourceSlices in the shape of resource.k8s.io/v1, or read already.
+        """Index ResourceSlices, as v1 writes them or already read.
 
         Raises:
             AllocationError: one of them does not say properly to which pool it belongs.

@@ -36,7 +36,7 @@ class Need:
 
     count: int
     devices: tuple[Candidate, ...] | None = None
-    """All devices, for a request that asks for all."""
+    """All devices, for a request with allocationMode All."""
 
 
 class Needs:
@@ -58,8 +58,8 @@ class Needs:
         """The need of every alternative.
 
         Raises:
-            AllocationError: the claim asks for something that this cluster does not know, or for more devices than an
-                allocation can have, or for all devices while nobody can say which these are.
+            AllocationError: the claim requests something that this cluster does not support, or more devices than an
+                allocation can have, or all devices of a pool that is incomplete or invalid.
         """
         needs: dict[Subrequest, Need] = {}
         least = 0

@@ -1,4 +1,4 @@
-"""Node selectors of slices, devices and allocations: which nodes they match, and what is wrong with them."""
+"""Node selectors of slices, devices and allocations: the nodes that they match, and their errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TargetNode:
     """The node for which claims are to be allocated."""
 
     def __init__(self, document: Object) -> None:
-        """Args: the Node; its name and labels are read."""
+        """Read the name and the labels of a Node."""
         self.name = name_of(document)
         self._metadata = {"name": self.name, "labels": labels_of(document)}
 
@@ -39,7 +39,7 @@ class TargetNode:
         """Whether devices can be reached from it.
 
         Raises:
-            AllocationError: the node selector is none; nobody can say then.
+            AllocationError: the node selector is invalid.
 
         Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating NodeMatches.
         """
@@ -52,7 +52,7 @@ class TargetNode:
         problems = list(dict.fromkeys(_problems(selection.selector)))
         if problems:
             said = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-            raise AllocationError(f"failed to parse node selector {_spelled(selection.selector)}: {said}")
+            raise AllocationError(f"failed to parse node selector {_kubernetes_text(selection.selector)}: {said}")
         required = {"requiredDuringSchedulingIgnoredDuringExecution": selection.selector}
         return self._labels.select({"affinity": {"nodeAffinity": required}}) != 0
 
@@ -73,7 +73,7 @@ def _problems(selector: Mapping[str, Any]) -> Iterator[str]:
 def _expression_problems(expression: Mapping[str, Any], path: str) -> Iterator[str]:
     key, operator, values = _parts(expression, path)
     if operator not in _OPERATORS:
-        yield _unsupported(path, operator, _OPERATORS)
+        yield _unsupported_operator(path, operator, _OPERATORS)
         return
     if not is_label_key(key):
         yield f'{path}.key: Invalid value: "{key}": is no label key'
@@ -101,7 +101,7 @@ def _expression_problems(expression: Mapping[str, Any], path: str) -> Iterator[s
 def _field_problems(expression: Mapping[str, Any], path: str) -> Iterator[str]:
     _, operator, values = _parts(expression, path)
     if operator not in _FIELD_OPERATORS:
-        yield _unsupported(path, operator, _FIELD_OPERATORS)
+        yield _unsupported_operator(path, operator, _FIELD_OPERATORS)
     elif len(values) != 1:
         yield f"{path}.values: Invalid value: {_json(values)}: must have one element"
 
@@ -110,7 +110,7 @@ def _parts(expression: Mapping[str, Any], path: str) -> tuple[str, str, tuple[st
     return text(expression, "key", path), text(expression, "operator", path), texts(expression, "values", path)
 
 
-def _unsupported(path: str, operator: str, supported: tuple[str, ...]) -> str:
+def _unsupported_operator(path: str, operator: str, supported: tuple[str, ...]) -> str:
     listed = ", ".join(f'"{name}"' for name in supported)
     return f'{path}.operator: Unsupported value: "{operator}": supported values: {listed}'
 
@@ -124,7 +124,7 @@ def _json(values: tuple[str, ...]) -> str:
     return "[" + ",".join(f'"{value}"' for value in values) + "]"
 
 
-def _spelled(selector: Mapping[str, Any]) -> str:
+def _kubernetes_text(selector: Mapping[str, Any]) -> str:
     """A node selector as Kubernetes' generated `String` method spells it."""
     terms = "".join(
         "NodeSelectorTerm{"

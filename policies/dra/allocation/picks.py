@@ -47,7 +47,7 @@ class Picks:
     """
 
     def __init__(self, checks: Checks, usage: Usage, constraints: Sequence[Sequence[ConstraintState]]) -> None:
-        """Args: the checks, what other claims hold, and the constraints of each claim."""
+        """Begin without picks; `constraints` has a list for each claim."""
         self._checks = checks
         self._usage = usage
         self._constraints = constraints
@@ -74,7 +74,7 @@ class Picks:
         return frozenset(self._holders.get(device.id, ())), self._shares_of(device)
 
     def state(self, claim: int) -> Hashable:
-        """What else the picks leave behind: how many the claim has, what its constraints have seen, what residue."""
+        """A key of the number of picks of the claim, the state of its constraints, and the residue."""
         constraints = tuple(constraint.footprint() for constraint in self._constraints[claim])
         return len(self.of_claim[claim]), constraints, self.residue
 
@@ -117,7 +117,7 @@ class Picks:
     def _take_counters(self, candidate: Candidate, *, shareable: bool) -> Rejection | None:
         """Take the device's counters, once for all of its shares."""
         device, pool = candidate
-        shared = shareable and (self._usage.taken(device.id) is not None or device.id in self._shares)
+        shared = shareable and (self._usage.taken_capacity(device.id) is not None or device.id in self._shares)
         return self._ledger.take(device, pool) if device.counter_sets and not shared else None
 
     def _constrain(self, claim: int, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:

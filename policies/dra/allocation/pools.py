@@ -1,4 +1,4 @@
-"""Pools: which slices count for a node, whether they are all there, and whether they make sense together."""
+"""Pools: the slices that count for a node, and whether they are complete and consistent."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class PoolGatherer:
 
     @cached_property
     def _troubled_elsewhere(self) -> dict[PoolId, Pool]:
-        """Pools of which a node may see the counters only, where that is enough to see that something is wrong."""
+        """Pools whose counters alone show the node that they are invalid."""
         if not self._features.partitionable_devices:
             return {}
         counters = (found for slices in self._index.with_counters.values() for found in slices)
@@ -150,14 +150,14 @@ class PoolGatherer:
     def _pool(self, relevant: Sequence[Slice]) -> Pool:
         key = tuple(relevant)
         if key not in self._built:
-            self._built[key] = self._judged(relevant)
+            self._built[key] = self._new_pool(relevant)
         return self._built[key]
 
-    def _judged(self, relevant: Sequence[Slice]) -> Pool:
+    def _new_pool(self, relevant: Sequence[Slice]) -> Pool:
         first = relevant[0]
         expected = first.slice_count
         if len(relevant) == expected:
-            return self._validated(relevant, ())
+            return self._complete_pool(relevant, ())
         everywhere = self._everywhere(first)
         if everywhere.superseded:
             state = PoolState.OBSOLETE
@@ -165,7 +165,7 @@ class PoolGatherer:
             state = PoolState.INCOMPLETE
         else:
             names = {found.name for found in relevant}
-            return self._validated(relevant, [found for found in everywhere.consumers if found.name not in names])
+            return self._complete_pool(relevant, [found for found in everywhere.consumers if found.name not in names])
         return Pool(first.pool_id, state, first.generation, everywhere.count, expected)
 
     def _everywhere(self, first: Slice) -> _Generation:
@@ -182,8 +182,8 @@ class PoolGatherer:
             )
         return self._generations[key]
 
-    def _validated(self, relevant: Sequence[Slice], others: Sequence[Slice]) -> Pool:
-        """A pool that is complete, so that its first slice tells right how many there are."""
+    def _complete_pool(self, relevant: Sequence[Slice], others: Sequence[Slice]) -> Pool:
+        """A pool whose slices are all known."""
         first = relevant[0]
         facts = (first.generation, first.slice_count, first.slice_count)
         ordered = tuple(sorted(relevant, key=lambda found: found.name))

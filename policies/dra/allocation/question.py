@@ -1,4 +1,4 @@
-"""What is asked, whichever node it is asked of: claims, and all that decides about them but nodes and slices."""
+"""The claims to allocate, with everything that decides about them except nodes and slices."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ class Question:
         """
         read = tuple(map(read_claim, claims))
         by_name = read_classes(classes)
-        known = _known(usage, features)
+        known = _supported_usage(usage, features)
         return cls(
             read, by_name, known, features, Checks.of(read, by_name, features, known, check_cancelled), check_cancelled
         )
 
     def against(self, usage: Usage) -> Question:
         """The same where other claims hold something else."""
-        known = _known(usage, self.features)
+        known = _supported_usage(usage, self.features)
         return replace(self, usage=known, checks=self.checks.against(known))
 
 
-def _known(usage: Usage, features: Features) -> Usage:
+def _supported_usage(usage: Usage, features: Features) -> Usage:
     """The stable implementation knows no shares."""
     return Usage(usage.devices) if features.implementation is Implementation.STABLE else usage

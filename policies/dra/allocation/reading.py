@@ -1,4 +1,4 @@
-"""Reading API objects that nobody has validated: what is absent has Go's zero value, what is wrong is told."""
+"""Reads unvalidated API objects: absent fields have Go's zero value, wrong types raise errors."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Reason(Enum):
     CAPACITY_POLICY = "capacity policy"
     """The device's request policy does not allow the amount."""
     CAPACITY = "capacity"
-    """Less is left than asked for."""
+    """Less is left than requested."""
     COUNTERS_OFF = "partitionable devices are off"
     """It consumes counters, and the cluster does not know them."""
     COUNTERS = "counters"
@@ -51,6 +51,6 @@ class Rejection:
     taint: Mapping[str, Any] | None = None
     """The first taint that is not tolerated."""
     asked: int = 0
-    """How much of the capacity or counter is asked for, in billionths."""
+    """The requested amount of the capacity or counter, in billionths."""
     left: int = 0
     """How much of it is left, in billionths; of a capacity, negative when more is taken than there is."""

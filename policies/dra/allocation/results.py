@@ -83,7 +83,7 @@ def _class_configs(selected: Sequence[Subrequest], classes: Mapping[str, DeviceC
 
 
 def _claim_configs(claim: Claim, selected: Sequence[Subrequest]) -> Iterator[Object]:
-    """The claim's configs that are for all requests or for one that counts; one for two requests comes twice."""
+    """The claim's configs for all requests or a selected one; a config for two requests comes twice."""
     for config in claim.configs:
         if not config.requests:
             yield {"source": "FromClaim", **_opaque(config.fields)}

@@ -56,7 +56,7 @@ class _Place(NamedTuple):
 
 
 class Search:
-    """One search on one node, depth first: claims, requests, alternatives, devices; the first solution counts.
+    """A depth-first search on one node: claims, requests, subrequests, devices; the first solution counts.
 
     A frame is a generator that yields the frame whose outcome it wants to know, so no number of claims and devices is
     too many for Python's stack. Of twins, only the first is tried at each place. The stable implementation tries the

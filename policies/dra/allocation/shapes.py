@@ -19,13 +19,13 @@ _DEEPEST = 8
 
 
 class DeviceShapes:
-    """Numbers devices so that two with the same number are alike to every selector, constraint, policy and taint.
+    """Numbers devices: two with one number are alike to every selector, constraint, policy and taint.
 
     A real GPU has a UUID, so no two are equal altogether; what no selector and no constraint reads is left out.
     """
 
     def __init__(self, read: Iterable[AttributeRead] | None) -> None:
-        """Args: the attributes that are read; None where any may be."""
+        """Begin without devices; `read` has the attributes that are read, None for any."""
         self._read = None if read is None else tuple(read)
         self._read_of_driver: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
         self._numbers: dict[Hashable, int] = {}
@@ -40,10 +40,10 @@ class DeviceShapes:
         return number
 
     def attributes(self, device: AllocatableDevice) -> Mapping[str, Any]:
-        """The attributes that tell the device apart: those that are read, and those on which any selector can fail."""
+        """The attributes that distinguish the device: those read, and those on which any selector can fail."""
         if self._read is None:
             return device.attributes
-        names, domains = self._known(device.slice.driver, self._read)
+        names, domains = self._read_keys(device.slice.driver, self._read)
         return {
             name: value
             for name, value in device.attributes.items()
@@ -63,8 +63,8 @@ class DeviceShapes:
             _frozen(document.get("taints")),
         )
 
-    def _known(self, driver: str, read: tuple[AttributeRead, ...]) -> tuple[frozenset[str], frozenset[str]]:
-        """Under which keys a driver's slices can have what is read, and of which domains all is; "" is the driver's."""
+    def _read_keys(self, driver: str, read: tuple[AttributeRead, ...]) -> tuple[frozenset[str], frozenset[str]]:
+        """The keys of the attributes that are read in a driver's slices, and the domains read as a whole."""
         known = self._read_of_driver.get(driver)
         if known is None:
             full = {f"{domain}/{name}" for domain, name in read if name is not None}
@@ -77,7 +77,7 @@ class DeviceShapes:
 
 
 def _is_plain(attribute: Any) -> bool:
-    """Whether no selector can fail on the attribute while it does not read it: versions may be none, lists be off."""
+    """Whether no selector that does not read the attribute can fail on it, as on an invalid version."""
     if not isinstance(attribute, dict) or len(attribute) != 1:
         return False
     return not _PLAIN.isdisjoint(attribute)
@@ -88,7 +88,7 @@ def _domain(name: str) -> str:
 
 
 def _frozen(value: Any, depth: int = _DEEPEST) -> Hashable:
-    """JSON as a key; True and 1 stay apart, and what is nested deeper than any API object is like itself only."""
+    """JSON as a key: True and 1 differ; a value nested deeper than any API object equals only itself."""
     if isinstance(value, dict | list) and depth == 0:
         return id(value)
     if isinstance(value, dict):

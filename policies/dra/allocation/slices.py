@@ -47,7 +47,7 @@ class NodeSelection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllocatableDevice:
-    """A published device with what the allocator reads: counters, taints, conditions. Equal only to itself."""
+    """A published device with its counters, taints and conditions. Equal only to itself."""
 
     id: str
     """`driver/pool/device`."""
@@ -76,7 +76,7 @@ class AllocatableDevice:
             document=document,
             attributes=mapping(document, "attributes", where),
             shareable=flag(document, "allowMultipleAllocations", where),
-            counters=tuple(_consumed(document, where)),
+            counters=tuple(_counter_amounts(document, where)),
             counter_sets=tuple(text(each, "counterSet", where) for each in _consumptions(document, where)),
             taints=tuple(objects(document, "taints", where)),
             binding_conditions=texts(document, "bindingConditions", where),
@@ -89,10 +89,14 @@ class AllocatableDevice:
 
 
 class Slice:
-    """A ResourceSlice; its devices are read when somebody asks for them."""
+    """A ResourceSlice; its devices are read on first use."""
 
     def __init__(self, document: Object) -> None:
-        """Args: the object. Raises AllocationError where what identifies its pool is of the wrong type."""
+        """Read what identifies the pool.
+
+        Raises:
+            AllocationError: a field has the wrong type.
+        """
         self.name = name_of(document)
         self.where = f"ResourceSlice {self.name}"
         self._spec = mapping(document, "spec", self.where)
@@ -139,7 +143,7 @@ def _consumptions(document: Mapping[str, Any], where: str) -> list[dict[str, Any
     return objects(document, "consumesCounters", where)
 
 
-def _consumed(document: Mapping[str, Any], where: str) -> list[tuple[str, str, int]]:
+def _counter_amounts(document: Mapping[str, Any], where: str) -> list[tuple[str, str, int]]:
     return [
         (text(consumption, "counterSet", where), name, amount)
         for consumption in _consumptions(document, where)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["untolerated"]
+__all__ = ["first_untolerated"]
 
 _PREVENTING = ("NoSchedule", "NoExecute")
 
 
-def untolerated(
+def first_untolerated(
     taints: Iterable[Mapping[str, Any]], tolerations: Iterable[Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
     """The first taint that prevents allocation and that no toleration tolerates.

@@ -24,7 +24,7 @@ class Twins:
         self._numbers: dict[Hashable, int] = {}
 
     def number(self, candidate: Candidate) -> int:
-        """The number of the candidate: of its shape, what other claims hold of it, and whose counters it consumes."""
+        """A number for the candidate's shape, its use by other claims, and the pool of its counters."""
         device, pool = candidate
         key = (
             self._checks.shapes.of(device),

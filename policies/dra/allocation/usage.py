@@ -48,7 +48,7 @@ class Usage:
         shares: Iterable[str] = (),
         capacity: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Usage:
-        """Read devices as `driver/pool/device`, shares as `driver/pool/device/share`, capacity as quantities by device.
+        """Read devices (`driver/pool/device`), shares (`driver/pool/device/share`), quantities by device.
 
         Raises:
             AllocationError: a capacity is no quantity.
@@ -102,13 +102,13 @@ class Usage:
             capacity[device] = sums
         return Usage(self.devices | more.devices, self.shared | more.shared, capacity)
 
-    def taken(self, device: str) -> Mapping[str, int] | None:
-        """What shares take of the device's capacities; None where there are none."""
+    def taken_capacity(self, device: str) -> Mapping[str, int] | None:
+        """What shares take of the device's capacities; None if there are none."""
         return None if self.capacity is None else self.capacity.get(device)
 
     def holds(self, device: str) -> bool:
         """Whether any claim has the device, or a share of it."""
-        return device in self.devices or device in self.shared or self.taken(device) is not None
+        return device in self.devices or device in self.shared or self.taken_capacity(device) is not None
 
 
 NONE = Usage()
