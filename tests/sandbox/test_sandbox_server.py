@@ -259,7 +259,7 @@ async def test_end_of_the_maker_of_claims_is_logged(sandbox, pod, caplog):
     await asyncio.wait([sandbox._controller], timeout=5)
     await asyncio.sleep(0)
     assert [(record.levelname, record.message) for record in caplog.records] == [
-        ("CRITICAL", "the maker of claims has ended, and makes no more")
+        ("CRITICAL", "the claim controller has ended because of a defect")
     ]
     assert caplog.records[0].exc_info[0] is KeyError
 

@@ -124,10 +124,10 @@ def test_strategic_patch_applies(document, patch, expected):
         ),
         pytest.param(
             containers("a"),
-            "an item of containers is no object, and the items are merged by their name",
+            "an item of containers must be an object, because the items are merged by their name",
             id="text",
         ),
-        pytest.param({"$retainKeys": "spec"}, "$retainKeys is no list of texts", id="retained-keys"),
+        pytest.param({"$retainKeys": "spec"}, "$retainKeys must be a list of strings", id="retained-keys"),
     ],
 )
 def test_patch_that_is_none_is_told(patch, message):

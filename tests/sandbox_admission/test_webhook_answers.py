@@ -229,7 +229,7 @@ async def test_a_patch_that_cannot_be_read_is_a_failed_call(
         pytest.param({"op": "grow", "path": "/spec"}, "Unexpected kind: grow", id="unknown operation"),
         pytest.param(
             {"op": "replace", "path": "", "value": []},
-            "couldn't get version/kind; json parse error: the patched document is no object",
+            "couldn't get version/kind; json parse error: the patch leaves no JSON object",
             id="no object is left",
         ),
         pytest.param(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from policies.dra.cel import CelCompileError, compile_selector
 from policies.kubernetes.names import is_dns_label, is_dns_subdomain
 from policies.kubernetes.paths import items_at, lookup
-from webhook.sandbox.statuses import NO_LABEL, NO_SUBDOMAIN, Cause, quote, unsupported
+from webhook.sandbox.statuses import NO_LABEL, NO_SUBDOMAIN, Cause, quote, unsupported_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,7 @@ def _device_problems(request: Object, path: str) -> Iterator[Cause]:
     yield from _selector_problems(request.get("selectors"), f"{path}.selectors")
     mode, count = request.get("allocationMode"), request.get("count") or 0
     if mode not in _MODES:
-        yield unsupported(f"{path}.allocationMode", mode, _MODES)
+        yield unsupported_value(f"{path}.allocationMode", mode, _MODES)
     elif mode == "All" and count:
         yield Cause(f"{path}.count", "Invalid", f"{count}: must not be specified when allocationMode is 'All'")
     elif mode == "ExactCount" and count <= 0:

@@ -1,4 +1,4 @@
-"""The resourceclaim controller: creates the claims of pods and PodGroups, and writes their names into the status.
+"""The resourceclaim controller: creates claims of pods and PodGroups, and names them in the status.
 
 Allocation, reservation and deletion of claims belong to the scheduler, the kubelet and the garbage collector.
 Source: k8s.io/kubernetes pkg/controller/resourceclaim/controller.go; what a real 1.36.2 was seen to do.
@@ -78,7 +78,7 @@ class ClaimController:
             await self._wait(loop.time())
 
     def _take_changes(self, now: float) -> None:
-        """Queue changed objects, the pods of changed groups, and failed objects of namespaces with new templates."""
+        """Queue changed objects, pods of changed groups, and failures in namespaces with new templates."""
         changed = [("Pod", *name) for name in self._changed_names(self._pods)]
         if self._groups is not None and (groups := self._changed_names(self._groups)):
             changed += [(POD_GROUP, *name) for name in groups]

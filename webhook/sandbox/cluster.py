@@ -97,7 +97,7 @@ class Cluster:
         entry = None if served is None else self.store.get(served, namespace, name)
         return None if entry is None or served is None else entry.decode(served)
 
-    def existing(self, kind: Kind, namespace: str, name: str) -> Entry:
+    def entry_of(self, kind: Kind, namespace: str, name: str) -> Entry:
         """The entry of an object.
 
         Raises:

@@ -9,7 +9,7 @@ import orjson
 
 from policies.kubernetes.paths import FieldPath, lookup
 from webhook.sandbox.rules import has_rules, rule_definition_problems, rule_problems
-from webhook.sandbox.statuses import Cause, unsupported
+from webhook.sandbox.statuses import Cause, unsupported_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ def definition_problems(definition: Object) -> list[Cause]:
         shown = f'"{name}": must be spec.names.plural+"."+spec.group'
         causes.append(Cause("metadata.name", "Invalid", shown))
     if definition["spec"]["scope"] not in ("Cluster", "Namespaced"):
-        causes.append(unsupported("spec.scope", definition["spec"]["scope"], ("Cluster", "Namespaced")))
+        causes.append(unsupported_value("spec.scope", definition["spec"]["scope"], ("Cluster", "Namespaced")))
     for version in versions:
         schema = lookup(version, ("schema", "openAPIV3Schema"))
         if isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Creates objects: decodes, defaults, mutates, names, validates and stores them, as the API server does."""
+"""Creates objects: decodes, defaults, mutates, names, validates and stores them, in this order."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _attempt(call: Call, kind: Kind, namespace: str, document: Object) -> Attemp
 
 
 def _check_namespace(cluster: Cluster, kind: Kind, namespace: str, name: str) -> None:
-    """A namespace must exist and must not be terminating. Source: the NamespaceLifecycle admission plug-in."""
+    """Check that a namespace exists and is not terminating. Source: the NamespaceLifecycle plug-in."""
     namespaces = cluster.kinds.at("", "v1", "namespaces")
     found = cluster.get("Namespace", namespace)
     if found is None and namespaces is not None:

@@ -1,4 +1,4 @@
-"""What the API server fills in when it decodes an object, as far as the kinds that the product reads or installs need it.
+"""Defaults of built-in kinds, as far as the product reads or installs them.
 
 Sources: pkg/apis/{core,admissionregistration,resource}/v1/defaults.go of k8s.io/kubernetes; reference/verified.md 11.
 """
@@ -24,16 +24,16 @@ __all__ = ["canonical_quantity", "with_defaults"]
 
 
 def with_defaults(resource: Resource, document: Object) -> Object:
-    """The object with its defaults; the one given is not changed.
+    """The object with its defaults, as a copy.
 
-    An object of an unknown kind, or of another kind than the resource's, as subresources have it, is returned as it is.
+    Objects of unknown kinds, and of other kinds than the resource's, as in subresources, are returned unchanged.
     """
     fill = _FILLERS.get((resource.group, resource.kind))
     return fill(document) if fill and document.get("kind") == resource.kind else document
 
 
 def _at(document: Object, path: tuple[str, ...], fill: Callable[[Object], Object]) -> Object:
-    """The document with every object at a path filled in; unchanged where the path leads to none."""
+    """The document with `fill` applied to every object at a path."""
     if not path:
         return fill(document)
     inner = document.get(path[0])
@@ -45,13 +45,13 @@ def _at(document: Object, path: tuple[str, ...], fill: Callable[[Object], Object
 
 
 def _pod(pod: Object) -> Object:
-    """A pod: what every pod specification gets, and every limit without a request as a request."""
+    """A pod with defaults of its spec, and a request for every limit without one."""
     filled = _at(pod, ("spec",), lambda spec: {"enableServiceLinks": True, **_pod_spec(spec)})
     return defaults.with_defaults(filled)
 
 
 def _template(*path: str) -> Callable[[Object], Object]:
-    """What fills in the pod template at a path; templates keep limits without requests."""
+    """The function that fills the pod template at a path; templates keep limits without requests."""
     return lambda workload: _at(workload, (*path, "spec"), _pod_spec)
 
 
@@ -101,7 +101,7 @@ _LEAST_BINARY = 1024
 
 
 def canonical_quantity(amount: Any) -> Any:
-    """A resource's amount as the API server writes it: `500m` for 0.5, `1` for the number 1; what is none stays as it is.
+    """An amount as the API server writes it: `500m` for 0.5, `1` for the number 1; unchanged if invalid.
 
     Source: k8s.io/apimachinery pkg/api/resource/quantity.go, CanonicalizeBytes; SetDefaults_ResourceList of core/v1,
     which rounds up to thousandths.
@@ -135,7 +135,7 @@ def _decimal(value: Fraction, *, has_exponent: bool) -> str:
 
 
 def _namespace(namespace: Object) -> Object:
-    """A namespace has its true name among its labels; nobody can forge it or take it away."""
+    """A namespace with the label of its name, which users cannot change or remove."""
     name = lookup(namespace, ("metadata", "name"))
     labels = {**(lookup(namespace, ("metadata", "labels")) or {}), "kubernetes.io/metadata.name": name}
     return _at(namespace, ("metadata",), lambda metadata: {**metadata, "labels": labels} if name else metadata)
@@ -145,7 +145,7 @@ _REQUEST_LISTS = ("exactly", "firstAvailable")
 
 
 def _claim(*path: str) -> Callable[[Object], Object]:
-    """What fills in the claim specification at a path."""
+    """The function that fills the claim spec at a path."""
 
     def fill(document: Object) -> Object:
         for form in _REQUEST_LISTS:
@@ -163,7 +163,7 @@ def _device_request(request: Object) -> Object:
 
 
 def _secret(secret: Object) -> Object:
-    """The secret with a type, and with `stringData` in `data`."""
+    """A secret with a type, and with `stringData` in `data`."""
     read = {"type": "Opaque", **{key: value for key, value in secret.items() if key != "stringData"}}
     texts = secret.get("stringData")
     if isinstance(texts, dict):
@@ -203,7 +203,7 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 def _role_binding(binding: Object) -> Object:
-    """The group of roles is the only one there is; users and groups are of it too, and service accounts of none."""
+    """A binding with the API group of its role, its users and its groups; service accounts have none."""
     filled = _at(binding, ("roleRef",), lambda role: {**role, "apiGroup": role.get("apiGroup") or _RBAC})
     return _at(filled, ("subjects",), _subject)
 

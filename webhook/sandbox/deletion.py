@@ -39,13 +39,13 @@ async def delete(
     """
     if kind.resource.kind == "Namespace" and name[1] in _IMMORTAL:
         raise forbidden(kind.resource, name[1], "this namespace may not be deleted")
-    old = cluster.existing(kind, *name).decode(kind)
+    old = cluster.entry_of(kind, *name).decode(kind)
     _check_preconditions(kind, old, call.options)
     attempt = call.attempt("DELETE", kind.resource, (name[0], "" if in_collection else name[1]), None, old)
     await cluster.admission.mutate(attempt, call.warn)
     await cluster.admission.validate(attempt, call.warn)
     # The object may have changed during admission.
-    entry = cluster.existing(kind, *name)
+    entry = cluster.entry_of(kind, *name)
     if call.dry_run:
         return old, True
     return _end_or_mark(cluster, kind, entry, call.options)

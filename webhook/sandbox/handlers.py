@@ -1,4 +1,4 @@
-"""Requests: what is asked of an object or a collection, by its verb."""
+"""Handlers of requests for objects and collections, by verb."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webhook.sandbox.deletion import delete
 from webhook.sandbox.garbage import collect
 from webhook.sandbox.metadata import check_shape
 from webhook.sandbox.options import JSON, call_of, delete_options, read_body, write_options
-from webhook.sandbox.reading import encode_list, read_list, read_one, selected
+from webhook.sandbox.reading import encode_list, read_list, read_one, selected_entries
 from webhook.sandbox.selectors import parse_selection
 from webhook.sandbox.statuses import method_not_allowed, no_such_path, success
 from webhook.sandbox.subresources import CREATED, create_subresource
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from webhook.sandbox.reading import Pages
     from webhook.sandbox.routing import Target
 
-__all__ = ["Asked", "Handlers"]
+__all__ = ["Handlers", "ServedRequest"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request for something that is served."""
+class ServedRequest:
+    """One request for a served kind."""
 
-    request: web.Request
+    http: web.Request
     target: Target
     verb: str
     user: User
@@ -49,26 +49,26 @@ class Asked:
 
     def write(self, kind: str) -> Call:
         """The call with the options of the query."""
-        return self.call(write_options(kind, self.request.query))
+        return self.call(write_options(kind, self.http.query))
 
 
 class Handlers:
     """Answers requests from a cluster."""
 
     def __init__(self, cluster: Cluster, pages: Pages, allows: Callable[[Object], bool], second: float) -> None:
-        """Answer from a cluster.
+        """Answers requests.
 
         Args:
             cluster: The cluster.
-            pages: Lists that are being read.
-            allows: What SubjectAccessReviews are answered by.
-            second: How long a second of a watch's times lasts, in seconds.
+            pages: The unfinished lists.
+            allows: Answers SubjectAccessReviews by their `spec`.
+            second: The length of a second of a watch's time-outs, in seconds.
         """
         self._cluster = cluster
         self._pages = pages
         self._allows = allows
         self._second = second
-        self._handlers: dict[str, Callable[[Asked], Awaitable[web.StreamResponse]]] = {
+        self._handlers: dict[str, Callable[[ServedRequest], Awaitable[web.StreamResponse]]] = {
             "get": self._get,
             "list": self._list,
             "watch": self._watch,
@@ -79,76 +79,76 @@ class Handlers:
             "deletecollection": self._delete_collection,
         }
 
-    async def answer(self, asked: Asked) -> web.StreamResponse:
+    async def answer(self, request: ServedRequest) -> web.StreamResponse:
         """The answer to a request.
 
         Raises:
-            Refused: it is answered with a Status.
+            Refused: The answer is a Status.
         """
-        _check_verb(asked.target, asked.verb)
+        _check_verb(request.target, request.verb)
         try:
-            return await self._handlers[asked.verb](asked)
+            return await self._handlers[request.verb](request)
         finally:
             await collect(self._cluster)
 
-    async def _get(self, asked: Asked) -> web.Response:
-        return _json(read_one(self._cluster, asked.target))
+    async def _get(self, request: ServedRequest) -> web.Response:
+        return _json(read_one(self._cluster, request.target))
 
-    async def _list(self, asked: Asked) -> web.Response:
-        return _json(read_list(self._cluster, asked.target, asked.request.query, self._pages))
+    async def _list(self, request: ServedRequest) -> web.Response:
+        return _json(read_list(self._cluster, request.target, request.http.query, self._pages))
 
-    async def _watch(self, asked: Asked) -> web.StreamResponse:
-        watch = parse_watch(self._cluster, asked.target, asked.request.query)
+    async def _watch(self, request: ServedRequest) -> web.StreamResponse:
+        watch = parse_watch(self._cluster, request.target, request.http.query)
         response = web.StreamResponse(headers={"Content-Type": JSON})
-        await response.prepare(asked.request)
+        await response.prepare(request.http)
         async for lines in watch.lines(self._cluster, self._second):
-            if asked.request.transport is None or asked.request.transport.is_closing():
+            if request.http.transport is None or request.http.transport.is_closing():
                 break
             if lines:
                 await response.write(lines)
         return response
 
-    async def _create(self, asked: Asked) -> web.Response:
-        target = asked.target
-        body = await read_body(asked.request)
-        call = asked.write("CreateOptions")
+    async def _create(self, request: ServedRequest) -> web.Response:
+        target = request.target
+        body = await read_body(request.http)
+        call = request.write("CreateOptions")
         if target.kind.review:
-            return _json(orjson.dumps(answer(target.kind, body, asked.user, self._allows)), 201)
+            return _json(orjson.dumps(answer(target.kind, body, request.user, self._allows)), 201)
         if target.name:
             return _json(orjson.dumps(await create_subresource(self._cluster, call, target, body)), 201)
         written = await create(self._cluster, call, target.kind, target.namespace, body)
         return _json(orjson.dumps(written), 201)
 
-    async def _update(self, asked: Asked) -> web.Response:
-        body, target = await read_body(asked.request), asked.target
+    async def _update(self, request: ServedRequest) -> web.Response:
+        body, target = await read_body(request.http), request.target
         if target.kind.put_creates and self._cluster.store.get(target.kind, target.namespace, target.name) is None:
             check_name(target, check_shape(target.kind, body))
             made = {**body, "metadata": {**body["metadata"], "resourceVersion": "0"}}
-            call = asked.write("CreateOptions")
+            call = request.write("CreateOptions")
             return _json(orjson.dumps(await create(self._cluster, call, target.kind, target.namespace, made)), 201)
-        return await self._changed(asked, "UpdateOptions", lambda _: body)
+        return await self._change(request, "UpdateOptions", lambda _: body)
 
-    async def _patch(self, asked: Asked) -> web.Response:
-        # What custom resources hold, only their schemas know: no API server merges them strategically.
-        strategic = () if asked.target.kind.custom else (STRATEGIC_PATCH,)
-        body = await read_body(asked.request, JSON_PATCH, MERGE_PATCH, *strategic)
-        return await self._changed(asked, "PatchOptions", change_of(asked.request.content_type, body))
+    async def _patch(self, request: ServedRequest) -> web.Response:
+        # API servers do not support strategic merge patches for custom resources.
+        strategic = () if request.target.kind.custom else (STRATEGIC_PATCH,)
+        body = await read_body(request.http, JSON_PATCH, MERGE_PATCH, *strategic)
+        return await self._change(request, "PatchOptions", change_of(request.http.content_type, body))
 
-    async def _changed(self, asked: Asked, options: str, change: Callable[[Object], Any]) -> web.Response:
-        written = await update(self._cluster, asked.write(options), asked.target, change)
+    async def _change(self, request: ServedRequest, options: str, change: Callable[[Object], Any]) -> web.Response:
+        written = await update(self._cluster, request.write(options), request.target, change)
         return _json(orjson.dumps(written))
 
-    async def _delete(self, asked: Asked) -> web.Response:
-        target, call = asked.target, asked.call(await delete_options(asked.request))
+    async def _delete(self, request: ServedRequest) -> web.Response:
+        target, call = request.target, request.call(await delete_options(request.http))
         last, gone = await delete(self._cluster, call, target.kind, (target.namespace, target.name))
         if gone and not target.kind.shown_when_deleted:
             return _json(orjson.dumps(success(target.resource, target.name, last["metadata"]["uid"])))
         return _json(orjson.dumps(last))
 
-    async def _delete_collection(self, asked: Asked) -> web.Response:
-        target, call = asked.target, asked.call(await delete_options(asked.request))
-        selection = parse_selection(target.kind, target.namespace, asked.request.query)
-        entries = selected(self._cluster, target.kind, selection)
+    async def _delete_collection(self, request: ServedRequest) -> web.Response:
+        target, call = request.target, request.call(await delete_options(request.http))
+        selection = parse_selection(target.kind, target.namespace, request.http.query)
+        entries = selected_entries(self._cluster, target.kind, selection)
         for entry in entries:
             await delete(self._cluster, call, target.kind, entry.name, in_collection=True)
         metadata = {"resourceVersion": str(self._cluster.store.version)}
@@ -156,10 +156,10 @@ class Handlers:
 
 
 def _check_verb(target: Target, verb: str) -> None:
-    """Whether what a path names takes a verb.
+    """Check that a path supports a verb.
 
     Raises:
-        Refused: it is nothing, or does not.
+        Refused: The path is not served, or does not support the verb.
     """
     kind, part = target.kind, target.subresource
     whole = {

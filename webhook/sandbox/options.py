@@ -100,7 +100,7 @@ def call_of(user: User, options: Object, warn: Callable[[str], None]) -> Call:
     causes = []
     dry_run = options.get("dryRun") or []
     if dry_run not in ([], ["All"]):
-        causes.append(Cause("dryRun", "NotSupported", f'{_listed(dry_run)}: supported values: "All"'))
+        causes.append(Cause("dryRun", "NotSupported", f'{_quote_list(dry_run)}: supported values: "All"'))
     policy = options.get("propagationPolicy")
     if policy not in (None, "Background", "Foreground", "Orphan"):
         shown = f'"{policy}": supported values: "Background", "Foreground", "Orphan"'
@@ -110,6 +110,6 @@ def call_of(user: User, options: Object, warn: Callable[[str], None]) -> Call:
     return Call(user, options, warn, dry_run=bool(dry_run))
 
 
-def _listed(values: Any) -> str:
+def _quote_list(values: Any) -> str:
     shown = ", ".join(f'"{value}"' for value in values) if isinstance(values, list) else values
     return f"[{shown}]"

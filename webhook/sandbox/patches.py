@@ -13,15 +13,12 @@ __all__ = ["BadPatch", "PatchFailed", "apply_json_patch", "apply_merge_patch"]
 _ABSENT = object()
 
 
-class BadPatch(ValueError):  # noqa: N818 - the name says what is wrong
-    """A document that is no patch. Its text says why."""
+class BadPatch(ValueError):  # noqa: N818 - the name is a statement
+    """A document is not a valid patch; the text says why."""
 
 
-class PatchFailed(Exception):  # noqa: N818 - the name says what is wrong
-    """A patch that does not fit the document.
-
-    Its text is the one that API servers show, which comes from the library they use: gopkg.in/evanphx/json-patch.v4.
-    """
+class PatchFailed(Exception):  # noqa: N818 - the name is a statement
+    """A patch does not apply to the document; the text is that of gopkg.in/evanphx/json-patch.v4."""
 
 
 def apply_json_patch(document: Any, operations: Any) -> Any:
@@ -146,7 +143,7 @@ def _replace(document: Any, path: str, operation: dict[str, Any]) -> Any:
 
 
 def _source(document: Any, operation: dict[str, Any]) -> tuple[str, Any]:
-    """Where `copy` and `move` take from, and what is there: to `copy`, a key that an object has not is null."""
+    """The source of `copy` and `move`, and its value; `copy` reads a missing key of an object as null."""
     path = operation.get("from")
     if not isinstance(path, str) or (path and not path.startswith("/")):
         raise BadPatch(f"an operation {operation['op']!r} of a JSON Patch needs a from")

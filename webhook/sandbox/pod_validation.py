@@ -22,7 +22,10 @@ _ONE_OF = "`resourceClaimName`, `resourceClaimTemplateName`"
 
 
 def pod_problems(pod: Object) -> list[Cause]:
-    """What is wrong with a pod."""
+    """Problems of a new pod.
+
+    Source: ValidatePodSpec in kubernetes/pkg/apis/core/validation; words and order as seen on Kubernetes 1.36.2.
+    """
     spec = pod.get("spec") or {}
     claims = _objects(spec.get("resourceClaims"))
     causes = list(_claim_problems(claims))
@@ -107,7 +110,7 @@ def _is_native(name: str) -> bool:
 
 
 def _request_problems(name: str, request: Any, limit: Any, path: str) -> Iterator[Cause]:
-    """What a request may not be beside its limit: devices are never shared out beyond what there is."""
+    """Problems of a request beside its limit: devices cannot be overcommitted."""
     if limit is None:
         if not _is_native(name) and "/" in name:
             yield Cause(f"{path}.limits", "Required", "Limit must be set for non overcommitable resources")
@@ -125,7 +128,7 @@ def _request_problems(name: str, request: Any, limit: Any, path: str) -> Iterato
 
 
 def _use_problems(uses: list[Object], path: str, claims: list[str]) -> Iterator[Cause]:
-    """Claims that a container uses: each is one of the pod's, and each or each request of it is there once."""
+    """Problems of the claims that a container uses: unknown or duplicate ones."""
     seen: set[str] = set()
     for index, use in enumerate(uses):
         name, request = use.get("name") or "", use.get("request") or ""
@@ -152,9 +155,10 @@ _WHILE_GATED = ("nodeSelector", "affinity")
 
 
 def pod_update_problems(old: Object, new: Object) -> list[Cause]:
-    """What an update of a pod changes though it must not.
+    """Forbidden changes of a pod's spec.
 
-    The API server adds a long listing of the difference to the text; the sandbox does not.
+    The API server adds a listing of the difference to the message; the sandbox does not.
+    Source: ValidatePodUpdate in kubernetes/pkg/apis/core/validation; the words as seen on Kubernetes 1.36.2.
     """
     before, after = old.get("spec") or {}, new.get("spec") or {}
     gates = before.get("schedulingGates") or []
@@ -175,8 +179,7 @@ def pod_update_problems(old: Object, new: Object) -> list[Cause]:
         shown = orjson.dumps(after.get("nodeSelector")).decode()
         why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         return [*causes, Cause("spec.nodeSelector", "Invalid", f"{shown}: {why}")]
-    kept = _fixed(before, gated=bool(before.get("schedulingGates")))
-    if kept != _fixed(after, gated=bool(before.get("schedulingGates"))):
+    if _immutable_part(before, gated=bool(gates)) != _immutable_part(after, gated=bool(gates)):
         causes.append(Cause("spec", "Forbidden", _IMMUTABLE))
     elif not _only_removed(after.get("tolerations") or [], before.get("tolerations") or []):
         causes.append(
@@ -195,8 +198,8 @@ def _only_removed(before: list[Any], after: list[Any]) -> bool:
     return all(item in before for item in after)
 
 
-def _fixed(spec: Object, *, gated: bool) -> Object:
-    """The part of a spec that stays as it is."""
+def _immutable_part(spec: Object, *, gated: bool) -> Object:
+    """The part of a spec that must not change."""
     free = (*_MUTABLE, *(_WHILE_GATED if gated else ()))
     fixed = {key: value for key, value in spec.items() if key not in free}
     for field in _CONTAINERS:

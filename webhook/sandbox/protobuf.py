@@ -1,7 +1,7 @@
-"""Protobuf, in which `kubectl create namespace` and its like send small objects, whatever a server says it reads.
+"""Parses protobuf, in which `kubectl create namespace` and the like send small objects.
 
-kubectl does not fall back to JSON when it is answered 415, and nothing in discovery makes it (kubectl 1.32): so the kinds
-that it creates from its command line are read here, as far as they are small. Answers are JSON, which it accepts.
+kubectl does not fall back to JSON after a 415, and discovery cannot make it (kubectl 1.32). So the kinds that it creates
+from its command line are parsed here, as far as they are small. Answers are JSON, which it accepts.
 
 Source: generated.proto of kubernetes/api and k8s.io/apimachinery; pkg/runtime/serializer/protobuf.
 """
@@ -22,8 +22,8 @@ __all__ = ["UnreadableProtobuf", "read_protobuf"]
 _PREFIX = b"k8s\0"
 
 
-class UnreadableProtobuf(ValueError):  # noqa: N818 - the name says what is wrong
-    """A body that is no protobuf of Kubernetes, or of a kind or with a field that is not read here."""
+class UnreadableProtobuf(ValueError):  # noqa: N818 - the name is a statement
+    """A body is not protobuf of Kubernetes, or has a kind or a field that is not supported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def read_protobuf(body: bytes) -> Object:
     """The object of a body.
 
     Raises:
-        UnreadableProtobuf: it is none that is read here.
+        UnreadableProtobuf: The body is invalid or not supported.
     """
     if not body.startswith(_PREFIX):
         raise UnreadableProtobuf("it does not begin as protobuf of Kubernetes does")

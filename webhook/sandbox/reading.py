@@ -1,4 +1,4 @@
-"""Reading objects: one, or a list of them, in pages."""
+"""Reads objects: one, or a list of them, in pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from webhook.sandbox.selectors import parse_selection
-from webhook.sandbox.statuses import bad_request, gone, not_found, too_large_version
+from webhook.sandbox.statuses import bad_request, gone, too_large_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,26 +20,32 @@ if TYPE_CHECKING:
     from webhook.sandbox.selectors import Selection
     from webhook.sandbox.stored_entries import Entry
 
-__all__ = ["Page", "Pages", "encode_list", "read_list", "read_one", "requested_version", "selected", "whole_number"]
+__all__ = [
+    "Page",
+    "Pages",
+    "encode_list",
+    "read_list",
+    "read_one",
+    "requested_version",
+    "selected_entries",
+    "whole_number",
+]
 
 
 def read_one(cluster: Cluster, target: Target) -> bytes:
     """The JSON of one object.
 
     Raises:
-        Refused: there is none.
+        Refused: The object does not exist.
     """
-    entry = cluster.store.get(target.kind, target.namespace, target.name)
-    if entry is None:
-        raise not_found(target.resource, target.name)
-    return entry.encode(target.kind)
+    return cluster.entry_of(target.kind, target.namespace, target.name).encode(target.kind)
 
 
 def read_list(cluster: Cluster, target: Target, query: Mapping[str, str], pages: Pages) -> bytes:
-    """The JSON of a list, or of the page of one that the query asks for.
+    """The JSON of a list, or of one page of it.
 
     Raises:
-        Refused: the query cannot be read, or asks for what is not known any more or not yet.
+        Refused: The query is invalid, or its version is too old or does not exist yet.
     """
     selection = parse_selection(target.kind, target.namespace, query)
     limit = whole_number(query, "limit")
@@ -49,13 +55,13 @@ def read_list(cluster: Cluster, target: Target, query: Mapping[str, str], pages:
         page = pages.next(token, limit)
     else:
         _check_version(cluster, query)
-        # From its cache, which version 0 asks for, a real server answers with everything.
+        # A real server answers version 0 from its cache, without pages.
         limit = 0 if query.get("resourceVersion") == "0" else limit
-        page = pages.first(selected(cluster, target.kind, selection), cluster.store.version, limit)
+        page = pages.first(selected_entries(cluster, target.kind, selection), cluster.store.version, limit)
     return _encode_page(target.kind, page, counted=not selection.selective)
 
 
-def selected(cluster: Cluster, kind: Kind, selection: Selection) -> list[Entry]:
+def selected_entries(cluster: Cluster, kind: Kind, selection: Selection) -> list[Entry]:
     """The objects of a selection, in order."""
     entries = cluster.store.collection(kind).list(selection.namespace)
     return [entry for entry in entries if selection.covers(entry)] if selection.selective else entries
@@ -69,10 +75,10 @@ def _check_version(cluster: Cluster, query: Mapping[str, str]) -> None:
 
 
 def requested_version(cluster: Cluster, query: Mapping[str, str]) -> int:
-    """The `resourceVersion` of a query; 0 where none is asked for.
+    """The `resourceVersion` of a query; 0 without one.
 
     Raises:
-        Refused: it is no number, or a version that does not exist yet.
+        Refused: It is not a number, or a version that does not exist yet.
     """
     text = query.get("resourceVersion", "")
     if not text:
@@ -87,10 +93,10 @@ def requested_version(cluster: Cluster, query: Mapping[str, str]) -> int:
 
 
 def whole_number(query: Mapping[str, str], name: str) -> int:
-    """A number of the query, 0 where it is not there.
+    """A number of the query; 0 without one.
 
     Raises:
-        Refused: it is none.
+        Refused: It is not a number.
     """
     text = query.get(name, "")
     if text and not (text.isascii() and text.isdecimal()):
@@ -107,7 +113,7 @@ def _encode_page(kind: Kind, page: Page, *, counted: bool) -> bytes:
 
 
 def encode_list(kind: Kind, entries: list[Entry], metadata: Mapping[str, object]) -> bytes:
-    """The JSON of a list. Items of built-in kinds are without `kind` and `apiVersion`, as the API server writes them."""
+    """The JSON of a list; items of built-in kinds lack `kind` and `apiVersion`, as in the API server."""
     head = {"kind": f"{kind.resource.kind}List", "apiVersion": kind.resource.api_version, "metadata": metadata}
     beginning = kind.head if kind.custom else b"{"
     items = b",".join([beginning + entry.tail for entry in entries])
@@ -115,7 +121,7 @@ def encode_list(kind: Kind, entries: list[Entry], metadata: Mapping[str, object]
 
 
 _KEPT = 64
-"""How many unfinished lists are remembered; then the oldest is forgotten, and its next page is 410."""
+"""The number of unfinished lists that are kept; the next page of a dropped list is 410."""
 
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without"
@@ -131,20 +137,20 @@ class Page:
     version: int
     """That of the whole list."""
     token: str = ""
-    """What the next page is asked for by; empty on the last."""
+    """The continue token for the next page; empty on the last."""
     remaining: int = 0
-    """How many objects come after this page."""
+    """The number of objects after this page."""
 
 
 class Pages:
-    """The lists that somebody is reading page by page."""
+    """The unfinished lists of clients that read page by page."""
 
     def __init__(self) -> None:
         self._lists: OrderedDict[str, tuple[list[Entry], int]] = OrderedDict()
         self._begun = 0
 
     def first(self, entries: list[Entry], version: int, limit: int) -> Page:
-        """The first page of a list; all of it where there is no limit (0)."""
+        """The first page of a list; the whole list without a limit (0)."""
         if not limit or len(entries) <= limit:
             return Page(entries, version)
         self._begun += 1
@@ -155,10 +161,10 @@ class Pages:
         return _page(identifier, entries, version, 0, limit)
 
     def next(self, token: str, limit: int) -> Page:
-        """The page that a token stands for.
+        """The page for a continue token.
 
         Raises:
-            Refused: the token is none, or its list is forgotten.
+            Refused: The token is invalid, or its list was dropped.
         """
         identifier, _, start = token.partition(".")
         if not identifier.startswith("list-") or not start.isascii() or not start.isdecimal():
@@ -169,7 +175,7 @@ class Pages:
         return _page(identifier, entries, version, int(start), limit)
 
     def forget(self) -> None:
-        """Forget all lists, so that every token is too old."""
+        """Drop all lists, so that every token is too old."""
         self._lists.clear()
 
 

@@ -17,7 +17,7 @@ __all__ = ["Request", "Target", "parse_path", "record_of"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a path names: an object, a part of one, or a collection."""
+    """The target of a path: an object, a subresource, or a collection."""
 
     kind: Kind
     namespace: str = ""
@@ -32,7 +32,7 @@ class Target:
 
 
 def parse_path(kinds: Kinds, path: str) -> Target | None:
-    """The target of a decoded path; None where nothing is served."""
+    """The target of a decoded path; None if it is not served."""
     match path.strip("/").split("/"):
         case ["api", version, *steps]:
             group = ""
@@ -41,7 +41,7 @@ def parse_path(kinds: Kinds, path: str) -> Target | None:
         case _:
             return None
     match steps:
-        case ["namespaces", namespace, plural, *rest] if _namespaced(kinds, group, version, plural):
+        case ["namespaces", namespace, plural, *rest] if _is_namespaced(kinds, group, version, plural):
             pass
         case [plural, *rest]:
             namespace = ""
@@ -56,7 +56,7 @@ def parse_path(kinds: Kinds, path: str) -> Target | None:
     return Target(kind, namespace, name, subresource)
 
 
-def _namespaced(kinds: Kinds, group: str, version: str, plural: str) -> bool:
+def _is_namespaced(kinds: Kinds, group: str, version: str, plural: str) -> bool:
     kind = kinds.at(group, version, plural)
     return kind is not None and kind.resource.namespaced
 
@@ -66,7 +66,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "GET": "get", "HE
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, in the words of RBAC rules."""
+    """One request in terms of RBAC, for tests that compare requests with roles."""
 
     user: str
     verb: str
@@ -78,19 +78,19 @@ class Request:
 
 
 def record_of(user: User, method: str, target: Target, query: Mapping[str, str]) -> Request:
-    """The record of a request; the verb is the one that RBAC asks for."""
+    """The record of a request, with the verb of RBAC."""
     verb = _VERBS.get(method, method.lower())
     if verb == "get" and not target.name:
         verb = "watch" if query.get("watch") in ("true", "1") else "list"
     if verb == "delete" and not target.name:
         verb = "deletecollection"
     resource = target.resource
-    name = target.name or (_selected(query) if verb in ("list", "watch") else "")
+    name = target.name or (_selected_name(query) if verb in ("list", "watch") else "")
     return Request(user.name, verb, resource.group, resource.plural, target.subresource, target.namespace, name)
 
 
-def _selected(query: Mapping[str, str]) -> str:
-    """The one name that a list is narrowed to, which RBAC takes for the name that is asked for.
+def _selected_name(query: Mapping[str, str]) -> str:
+    """The name in a field selector, which RBAC treats as the name of the request; empty without one.
 
     Source: k8s.io/apiserver pkg/endpoints/request/requestinfo.go.
     """

@@ -1,7 +1,6 @@
 """CEL rules in the schemas of custom resources: `x-kubernetes-validations`.
 
-`self` has whatever type it has: what the checker of a real server refuses for its type, is an error here when it is
-evaluated. Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema/cel; the words as seen on Kubernetes 1.36.2.
+`self` is dynamic: a type error that a real server finds in the definition is found here in the evaluation. Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema/cel; the words as seen on Kubernetes 1.36.2.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _OF_CHANGES = re.compile(r"\boldSelf\b")
 
 
 def has_rules(schema: Object) -> bool:
-    """Whether there is a rule anywhere in a schema."""
+    """True if a schema contains a rule."""
     return bool(schema.get(_RULES)) or any(has_rules(inner) for _, inner in _inner(schema))
 
 
@@ -56,18 +55,18 @@ def rule_definition_problems(schema: Object, path: str) -> Iterator[Cause]:
 
 
 def rule_problems(schema: Object, value: Any, old: Any = None, path: FieldPath = _WHOLE) -> Iterator[Cause]:
-    """The rules that an object breaks.
+    """The violated rules.
 
     Args:
         schema: Of the object.
         value: The object, which has the shape that the schema wants.
-        old: What it was, for rules about changes; None where there is no telling, and such rules do not hold then.
-        path: Where in the whole object this is.
+        old: The old value, for rules about changes; None skips these rules.
+        path: The path in the whole object.
     """
     for rule in schema.get(_RULES) or ():
         yield from _broken(rule, value, old, path)
     if isinstance(value, list):
-        # Items of a list cannot be told from what they were without keys, so rules about changes do not apply to them.
+        # Without keys, items of a list have no old values, so rules about changes do not apply to them.
         for index, item in enumerate(value):
             yield from rule_problems(schema.get("items") or {}, item, None, path / index)
     elif isinstance(value, dict):

@@ -27,7 +27,7 @@ class _FieldTerm:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a kind are asked for."""
+    """The objects of a kind that a request selects."""
 
     namespace: str = ""
     """Empty for all."""
@@ -36,11 +36,11 @@ class Selection:
 
     @property
     def selective(self) -> bool:
-        """Whether there is a selector; a namespace is none."""
+        """True if there is a selector beside the namespace."""
         return bool(self.labels or self.fields)
 
     def covers(self, entry: Entry) -> bool:
-        """Whether an object is asked for."""
+        """True if an object is selected."""
         namespace, name = entry.name
         if self.namespace not in ("", namespace):
             return False
@@ -54,7 +54,7 @@ def parse_selection(kind: Kind, namespace: str, query: Mapping[str, str]) -> Sel
     """The selection of a request's query.
 
     Raises:
-        Refused: a selector cannot be read, or asks for a field that this kind is not selected by.
+        Refused: A selector is invalid, or has a field that this kind does not support.
     """
     try:
         labels = parse_label_selector(query.get("labelSelector", ""))
@@ -90,8 +90,8 @@ def _meets(labels: Mapping[str, str], requirement: Requirement) -> bool:
     return _OPERATORS[requirement.operator](value, requirement.values)
 
 
-def _compared(value: str | None, values: frozenset[str]) -> int | None:
-    """How a whole number compares with the one asked for: below 0 if it is less; None if it is no number."""
+def _difference(value: str | None, values: frozenset[str]) -> int | None:
+    """A label's number minus the number of a requirement; None if the label is not a number."""
     try:
         return None if value is None else int(value) - int(next(iter(values)))
     except ValueError:
@@ -106,6 +106,6 @@ _OPERATORS: dict[str, Callable[[str | None, frozenset[str]], bool]] = {
     "!=": lambda value, values: value not in values,
     "exists": lambda value, _: value is not None,
     "!": lambda value, _: value is None,
-    ">": lambda value, values: (_compared(value, values) or 0) > 0,
-    "<": lambda value, values: (_compared(value, values) or 0) < 0,
+    ">": lambda value, values: (_difference(value, values) or 0) > 0,
+    "<": lambda value, values: (_difference(value, values) or 0) < 0,
 }

@@ -1,4 +1,4 @@
-"""The sandbox: an API server in memory, for tests and for trying the product out."""
+"""The sandbox: an API server in memory, for tests and for trying out the product."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webhook.sandbox.claims import ClaimController
 from webhook.sandbox.cluster import Cluster
 from webhook.sandbox.creation import seed
 from webhook.sandbox.discovery import describe, discover, version_info
-from webhook.sandbox.handlers import Asked, Handlers
+from webhook.sandbox.handlers import Handlers, ServedRequest
 from webhook.sandbox.kinds import Kinds
 from webhook.sandbox.options import JSON, LARGEST_BODY
 from webhook.sandbox.reading import Pages
@@ -46,17 +46,17 @@ _FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _RECORDED = 100_000
 _SHUTDOWN_SECONDS = 0.1
-"""How long requests may go on when the server stops; watches would for ever."""
+"""How long requests may continue when the server stops; watches would never end."""
 
 _logger = logging.getLogger("gpu_admission.sandbox")
 
 
 class Sandbox:
-    """A Kubernetes API server that forgets everything when it ends. It is for tests and for trying things out.
+    """A Kubernetes API server in memory, without persistence.
 
-    It serves the built-in kinds of a table and whatever CustomResourceDefinitions are created in it. It runs no
-    scheduler, no kubelet and no controllers but the garbage collector and the maker of claims from templates. It
-    authorizes everybody to do everything, and believes every bearer token: the token is the user.
+    It serves a table of built-in kinds and the CustomResourceDefinitions that are created in it. It has no scheduler, no
+    kubelet and no controllers, except for garbage collection and claims from templates. It authorizes every request, and
+    accepts every bearer token: the token is the user.
     """
 
     def __init__(
@@ -72,24 +72,24 @@ class Sandbox:
         admission: Admission | None = None,
         middlewares: Iterable[Middleware] = (),
     ) -> None:
-        """Make a server that is not started yet; objects can be put into it already.
+        """Does not listen yet; objects can already be created.
 
         Args:
-            version: What it says it is.
-            feature_gates: Those that are on, of the ones in `webhook.sandbox.kinds`.
-            clock: Tells the time, with a time zone.
-            seed: Of generated names and uids, where they shall be the same each time.
-            history: How many changes of each kind watches can go back.
-            second: How long a second of `timeoutSeconds` and of the time between bookmarks lasts, in seconds.
-            allows: Whether the `spec` of a SubjectAccessReview is granted.
-            admission: What writes pass; without it, the webhooks that are configured in the sandbox.
+            version: The Kubernetes version of the server.
+            feature_gates: The enabled ones of those in `webhook.sandbox.kinds`.
+            clock: Returns the time, with a time zone.
+            seed: For reproducible generated names and UIDs.
+            history: The number of changes per kind from which watches can resume.
+            second: The length of a second in time-outs of watches and between bookmarks, in seconds.
+            allows: Returns whether the `spec` of a SubjectAccessReview is granted.
+            admission: The admission of writes; by default the webhooks that are configured in the sandbox.
             middlewares: Run around every answer, the outermost first.
         """
         self.version = version
         self.services: dict[tuple[str, str], tuple[str, int]] = {}
-        """Where services of webhooks listen, host and port by namespace and name: there is no network of pods."""
+        """Host and port of webhook Services by namespace and name, because there is no pod network."""
         self.requests: deque[Request] = deque(maxlen=_RECORDED)
-        """What was asked, the latest last."""
+        """The last requests, oldest first."""
         self.url = ""
         gates = frozenset(feature_gates)
         numbers = random.Random(seed)  # noqa: S311 - names, no secrets
@@ -112,12 +112,12 @@ class Sandbox:
 
         Args:
             host: An address of this machine.
-            port: 0 for one that is free.
-            tls: What to serve over TLS; without it, plain HTTP is spoken.
-            authority: The PEM certificates to verify `tls` with; its own where it is its own authority.
+            port: 0 for a free port.
+            tls: The serving certificate; plain HTTP without it.
+            authority: The PEM certificates that verify `tls`; by default its own.
 
         Returns:
-            The URL, without a slash at its end.
+            The URL, without a trailing slash.
         """
         app = web.Application(middlewares=self._middlewares, client_max_size=LARGEST_BODY)
         app.router.add_route("*", "/{path:.*}", self._answer)
@@ -134,7 +134,7 @@ class Sandbox:
         return self.url
 
     async def stop(self) -> None:
-        """Close every connection. What is stored stays, and a server that is started again serves it."""
+        """Close every connection; the stored objects stay for a next start."""
         if self._controller is not None:
             self._controller.cancel()
             await asyncio.wait([self._controller])
@@ -148,7 +148,7 @@ class Sandbox:
         return kubeconfig(self.url, self._authority, token_of(user, *groups) if user else "")
 
     def objects(self, kind: str, namespace: str = "") -> list[Object]:
-        """The objects of a kind, by namespace and name, of one namespace or of all."""
+        """The objects of a kind in one namespace or all, sorted by namespace and name."""
         return self._cluster.objects(kind, namespace)
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | None:
@@ -156,29 +156,29 @@ class Sandbox:
         return self._cluster.get(kind, name, namespace)
 
     def resource(self, document: Object) -> Resource:
-        """The resource that a document with `apiVersion` and `kind` is one of.
+        """The resource of a document with `apiVersion` and `kind`.
 
         Raises:
-            LookupError: its kind is not served.
+            LookupError: The kind is not served.
         """
         return self._kind(document).resource
 
     def create(self, document: Object) -> Object:
-        """Put an object in as it is, past admission; returns it as stored.
+        """Store an object without admission; returns it as stored.
 
-        Its status stays, and its uid if it has one. In no namespace, it comes into `default`.
+        It keeps its status and its UID. Without a namespace it is stored in `default`.
 
         Raises:
-            Refused: it is not valid, or there is one of this name already.
-            LookupError: its kind is not served.
+            Refused: It is not valid, or an object of this name exists.
+            LookupError: The kind is not served.
         """
         return seed(self._cluster, self._kind(document), document)
 
     def replace(self, document: Object) -> Object:
-        """Put another version of an object in, past admission and validation; returns it as stored.
+        """Replace an object without admission and validation; returns it as stored.
 
         Raises:
-            LookupError: there is none, or its kind is not served.
+            LookupError: The object does not exist, or its kind is not served.
         """
         kind = self._kind(document)
         metadata = document["metadata"]
@@ -189,10 +189,10 @@ class Sandbox:
         return self._cluster.commit(kind, {**document, "metadata": {**metadata, **kept}})
 
     def remove(self, kind: str, name: str, namespace: str = "") -> None:
-        """Take an object away, past admission and finalizers; what it owns is collected with the next write.
+        """Remove an object without admission and finalizers; the next write collects its dependents.
 
         Raises:
-            LookupError: it is not there, or its kind is not served.
+            LookupError: The object does not exist, or its kind is not served.
         """
         served = self._kind({"kind": kind})
         entry = self._cluster.store.get(served, namespace, name)
@@ -201,7 +201,7 @@ class Sandbox:
         self._cluster.remove(served, entry)
 
     def forget(self) -> None:
-        """Forget all changes and all begun lists, as with time: older versions are answered with 410 from here on."""
+        """Drop all changes and unfinished lists, so that older versions are answered with 410."""
         self._cluster.store.forget_history()
         self._pages.forget()
 
@@ -212,14 +212,14 @@ class Sandbox:
         return kind
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        """Every request gets an answer: an object, or a Status that says why not."""
+        """The answer to any request: an object, or a Status."""
         warnings = Warnings()
         try:
-            response = await self._served(request, warnings)
+            response = await self._serve(request, warnings)
         except Refused as refused:
             response = _refusal(refused)
         except ConnectionError:
-            # The client went while it was told something; nobody reads an answer.
+            # The client has closed the connection.
             return web.Response()
         except Exception as error:
             _logger.exception("%s %s failed", request.method, request.path)
@@ -228,7 +228,7 @@ class Sandbox:
             response.headers.extend([(hdrs.WARNING, header) for header in warnings.headers()])
         return response
 
-    async def _served(self, request: web.Request, warnings: Warnings) -> web.StreamResponse:
+    async def _serve(self, request: web.Request, warnings: Warnings) -> web.StreamResponse:
         user = user_of(request.headers.get(hdrs.AUTHORIZATION))
         if request.path in _HEALTH:
             return web.Response(text="ok")
@@ -243,13 +243,13 @@ class Sandbox:
             raise no_such_path()
         record = record_of(user, request.method, target, request.query)
         self.requests.append(record)
-        return await self._handlers.answer(Asked(request, target, record.verb, user, warnings.add))
+        return await self._handlers.answer(ServedRequest(request, target, record.verb, user, warnings.add))
 
 
 def _log_end(controller: asyncio.Task[None]) -> None:
-    """From here on no claim is made, and pods wait for theirs silently; so it is said here."""
+    """Log the end of the claim controller, because pods would wait for their claims silently."""
     if not controller.cancelled():
-        _logger.critical("the maker of claims has ended, and makes no more", exc_info=controller.exception())
+        _logger.critical("the claim controller has ended because of a defect", exc_info=controller.exception())
 
 
 def _document(document: Object) -> web.Response:

@@ -37,8 +37,8 @@ __all__ = [
     "success",
     "too_large",
     "too_large_version",
-    "unsupported",
     "unsupported_media_type",
+    "unsupported_value",
 ]
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -93,7 +93,7 @@ def quote(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def unsupported(field: str, value: Any, supported: Iterable[str]) -> Cause:
+def unsupported_value(field: str, value: Any, supported: Iterable[str]) -> Cause:
     """The cause for a value that is not one of the supported ones."""
     return Cause(field, "NotSupported", f"{quote(value)}: supported values: {', '.join(map(quote, supported))}")
 

@@ -1,4 +1,4 @@
-"""Strategic merge patches, with which kubectl changes built-in kinds: lists merge by the keys of their items.
+"""Strategic merge patches of built-in kinds, which merge lists by the keys of their items.
 
 Source: the patchStrategy and patchMergeKey tags in kubernetes/api; k8s.io/apimachinery pkg/util/strategicpatch/patch.go.
 """
@@ -58,20 +58,20 @@ def apply_strategic_patch(document: Any, patch: Any) -> Any:
         BadPatch: a directive of the patch is none.
     """
     of_budget = isinstance(document, dict) and document.get("kind") == _BUDGET
-    return _merge(document, _replacing(patch, _REPLACED) if of_budget else patch, "")
+    return _merge(document, _with_replacement(patch, _REPLACED) if of_budget else patch, "")
 
 
-def _replacing(patch: Any, path: Sequence[str]) -> Any:
+def _with_replacement(patch: Any, path: Sequence[str]) -> Any:
     """The patch with the directive that replaces the object at a path, where it changes that."""
     if not isinstance(patch, dict):
         return patch
     if not path:
         return {**patch, _PATCH: "replace"}
-    return {**patch, path[0]: _replacing(patch[path[0]], path[1:])} if path[0] in patch else patch
+    return {**patch, path[0]: _with_replacement(patch[path[0]], path[1:])} if path[0] in patch else patch
 
 
 def _merge(old: Any, patch: Any, field: str) -> Any:
-    """The value of a field that is no list."""
+    """The new value of a field, except for lists."""
     if not isinstance(patch, dict):
         return _clean(patch)
     old = old if isinstance(old, dict) else {}
@@ -81,18 +81,18 @@ def _merge(old: Any, patch: Any, field: str) -> Any:
         case "delete":
             return {}
         case None | "merge":
-            return _merged(old, patch, field)
+            return _merge_fields(old, patch, field)
         case other:
             raise BadPatch(f"$patch is {other}; it can be replace, merge or delete")
 
 
-def _merged(old: dict[str, Any], patch: dict[str, Any], field: str) -> dict[str, Any]:
+def _merge_fields(old: dict[str, Any], patch: dict[str, Any], field: str) -> dict[str, Any]:
     retained = _texts(patch, _RETAIN) if _RETAIN in patch else list(old)
     merged = {key: value for key, value in old.items() if key in retained}
     changes = [key for key in patch if not key.startswith("$")]
     listed = [key.partition("/")[2] for key in patch if key.startswith((_ORDER, _DELETE))]
     for key in dict.fromkeys([*changes, *listed]):
-        value = _changed(merged.get(key), patch, field, key)
+        value = _new_value(merged.get(key), patch, field, key)
         if value is None:
             merged.pop(key, None)
         else:
@@ -100,8 +100,8 @@ def _merged(old: dict[str, Any], patch: dict[str, Any], field: str) -> dict[str,
     return merged
 
 
-def _changed(old: Any, patch: dict[str, Any], field: str, key: str) -> Any:
-    """One field of an object after a patch of the object; None where it goes."""
+def _new_value(old: Any, patch: dict[str, Any], field: str, key: str) -> Any:
+    """One field of an object after a patch; None if it is removed."""
     new = patch.get(key, [])
     if new is None:
         return None
@@ -121,7 +121,7 @@ def _changed(old: Any, patch: dict[str, Any], field: str, key: str) -> Any:
 def _merged_items(old: list[Any], patch: list[Any], order: Any, name: str, field: str) -> list[Any]:
     """A list whose items merge by the value that they have under a name."""
     if any(not isinstance(item, dict) for item in patch):
-        raise BadPatch(f"an item of {field} is no object, and the items are merged by their {name}")
+        raise BadPatch(f"an item of {field} must be an object, because the items are merged by their {name}")
     if any(item.get(_PATCH) == "replace" and len(item) == 1 for item in patch):
         return [_clean(item) for item in patch if item.get(_PATCH) != "replace"]
     merged = {item[name]: item for item in old if isinstance(item, dict) and isinstance(item.get(name), str | int)}
@@ -161,7 +161,7 @@ def _in_order(items: Sequence[Any], before: Sequence[Any], order: Any, name: str
 def _texts(patch: dict[str, Any], directive: str) -> list[str]:
     values = patch.get(directive) or []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise BadPatch(f"{directive} is no list of texts")
+        raise BadPatch(f"{directive} must be a list of strings")
     return values
 
 

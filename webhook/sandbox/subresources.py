@@ -34,7 +34,7 @@ async def create_subresource(cluster: Cluster, call: Call, target: Target, docum
     """
     part = with_namespace(check_shape(CREATED[target.subresource], document), target.namespace)
     place = target.namespace, target.name
-    cluster.existing(target.kind, *place)
+    cluster.entry_of(target.kind, *place)
     attempt = call.attempt("CREATE", target.resource, place, part, None, target.subresource)
     await cluster.admission.mutate(attempt, call.warn)
     await cluster.admission.validate(attempt, call.warn)
@@ -51,7 +51,7 @@ def _bind(cluster: Cluster, call: Call, target: Target, binding: Object) -> None
     node = lookup(binding, ("target", "name"))
     if not isinstance(node, str) or not node:
         raise invalid("Binding", "", target.name, [Cause("target.name", "Required", "")])
-    pod = cluster.existing(target.kind, target.namespace, target.name).decode(target.kind)
+    pod = cluster.entry_of(target.kind, target.namespace, target.name).decode(target.kind)
     why = ""
     if bound := lookup(pod, ("spec", "nodeName")):
         why = f'pod {target.name} is already assigned to node "{bound}"'

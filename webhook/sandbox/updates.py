@@ -46,7 +46,7 @@ async def update(cluster: Cluster, call: Call, target: Target, change: Callable[
     """
     kind = target.kind
     for _ in range(_TRIES):
-        entry = cluster.existing(kind, target.namespace, target.name)
+        entry = cluster.entry_of(kind, target.namespace, target.name)
         old = entry.decode(kind)
         new = await _prepare_update(cluster, call, target, old, change(old))
         strategies.check_update(kind, old, new, whole=not target.subresource)

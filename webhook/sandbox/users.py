@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ADMIN", "allow_everything", "answer", "is_of_a_sandbox", "kubeconfig", "token_of", "user_of"]
 
 ADMIN = User("system:admin", ("system:masters", "system:authenticated"))
-"""Who asks without a token."""
+"""The user of requests without a token."""
 
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _AUTHENTICATED = "system:authenticated"
@@ -30,7 +30,7 @@ def user_of(authorization: str | None) -> User:
     """The user of an `Authorization` header: `Bearer <user>[,<group>...]`.
 
     Raises:
-        Refused: 401, as it is something else.
+        Refused: 401 for any other header.
     """
     if authorization is None:
         return ADMIN
@@ -42,7 +42,7 @@ def user_of(authorization: str | None) -> User:
 
 
 def _account_groups(name: str) -> list[str]:
-    """The groups that every service account is in."""
+    """The groups of every service account."""
     match name.removeprefix(_SERVICE_ACCOUNT).split(":"):
         case [namespace, _] if name.startswith(_SERVICE_ACCOUNT):
             return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
@@ -80,7 +80,7 @@ def kubeconfig(url: str, certificate_authority: bytes | None, token: str) -> str
 
 
 def is_of_a_sandbox(text: str) -> bool:
-    """Whether a file holds a kubeconfig as it is written here and nothing else, so that nothing is lost with it."""
+    """True if a text is a kubeconfig of a sandbox and nothing else, so that it may be overwritten."""
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -95,7 +95,7 @@ def _names(entries: object) -> list[object]:
 
 
 def allow_everything(spec: Object) -> bool:
-    """What the sandbox says to every SubjectAccessReview, unless it is told otherwise."""
+    """The default answer to every SubjectAccessReview."""
     return True
 
 
@@ -103,25 +103,25 @@ def answer(kind: Kind, document: Any, user: User, allows: Callable[[Object], boo
     """The review with its answer as `status`.
 
     Args:
-        kind: Of the review.
+        kind: The kind of the review.
         document: The review as it was sent.
-        user: Who asks.
-        allows: Whether the `spec` of a SubjectAccessReview is granted.
+        user: The user of the request.
+        allows: Returns whether the `spec` of a SubjectAccessReview is granted.
 
     Raises:
-        Refused: it is no review.
+        Refused: The document is not a review.
     """
     review = check_shape(kind, document)
     asked = review.get("spec")
     spec: Object = asked if isinstance(asked, dict) else {}
     if kind.resource.kind == "TokenReview":
-        return {**review, "status": _authenticated(spec)}
+        return {**review, "status": _token_status(spec)}
     if kind.resource.kind == "SelfSubjectAccessReview":
         spec = {**spec, "user": user.name, "groups": list(user.groups)}
     return {**review, "status": {"allowed": allows(spec)}}
 
 
-def _authenticated(spec: Object) -> Object:
+def _token_status(spec: Object) -> Object:
     try:
         user = user_of(f"Bearer {spec.get('token', '')}")
     except Refused:

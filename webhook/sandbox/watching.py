@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from webhook.sandbox.reading import requested_version, selected, whole_number
+from webhook.sandbox.reading import requested_version, selected_entries, whole_number
 from webhook.sandbox.selectors import parse_selection
 from webhook.sandbox.statuses import Cause, gone, invalid
 from webhook.sandbox.stored_entries import TooOldError
@@ -59,7 +59,9 @@ class Watch:
         version = self.version
         if self.initial:
             version = cluster.store.version
-            yield b"".join(self._event(b"ADDED", entry) for entry in selected(cluster, self.kind, self.selection))
+            yield b"".join(
+                self._event(b"ADDED", entry) for entry in selected_entries(cluster, self.kind, self.selection)
+            )
             if self.initial_end:
                 yield self._bookmark(version, _INITIAL_END)
         while True:

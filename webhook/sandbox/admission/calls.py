@@ -1,4 +1,4 @@
-"""Calls to webhooks: HTTPS with the caBundle, keep-alive connections, and failures in Go's words.
+"""Calls to webhooks: HTTPS with the caBundle, keep-alive connections, and Go's error messages.
 
 Source: k8s.io/apiserver pkg/util/webhook/client.go; k8s.io/client-go rest/request.go and with_retry.go.
 """
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["CallFailed", "Caller", "Resolver"]
 
 Resolver = Callable[[str, str, int], tuple[str, int] | None]
-"""Namespace, name and port of a service to an address and a port; None where there is no such service."""
+"""Namespace, name and port of a service to an address and a port; None if the service does not exist."""
 
 _MOST_CLIENTS = 200
 _KEEP_ALIVE = 90.0
 """Seconds that an idle connection is kept."""
 _MOST_RETRIES = 10
 _MOST_TEXT = 2048
-"""Characters of an answer's body that a message shows."""
+"""Characters of an answer's body in a message."""
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, */*",
@@ -43,15 +43,14 @@ _HEADERS = {
 _ADDRESS = re.compile(r"\('([^']+)', (\d+)")
 
 
-class CallFailed(Exception):  # noqa: N818 - what failurePolicy is about
-    """A webhook could not be asked, or its answer could not be used. Its text says why."""
+class CallFailed(Exception):  # noqa: N818 - the case for failurePolicy
+    """A call failed, or its answer could not be used; the text says why."""
 
 
 class Caller:
-    """Calls webhooks; one set of connections for each client configuration, as the API server has it."""
+    """Calls webhooks, with a pool of connections per client configuration, as the API server does."""
 
     def __init__(self, resolve: Resolver) -> None:
-        """Args: what finds the services that configurations name."""
         self._resolve = resolve
         self._sessions: OrderedDict[ClientConfig, aiohttp.ClientSession] = OrderedDict()
 
@@ -62,10 +61,10 @@ class Caller:
         self._sessions.clear()
 
     async def ask(self, hook: Hook, body: bytes) -> Any:
-        """The JSON that a webhook answers to a review.
+        """A webhook's JSON answer to a review.
 
         Raises:
-            CallFailed: it answers no JSON, not with success, or not in time.
+            CallFailed: The answer is not JSON, not a success, or too late.
         """
         session = await self._session(hook.client)
         url = f"{hook.client.address}?timeout={hook.timeout}s"
@@ -126,7 +125,7 @@ class _ServiceResolver(AbstractResolver):
 
 
 def _context(client: ClientConfig) -> ssl.SSLContext:
-    """What a webhook's certificate is verified with; a bundle that is none fails each call, not the configuration."""
+    """The TLS context for a webhook; an invalid bundle fails each call, not the configuration."""
     if not client.ca_bundle:
         return ssl.create_default_context()
     try:
@@ -139,7 +138,7 @@ def _context(client: ClientConfig) -> ssl.SSLContext:
 
 
 async def _post(session: aiohttp.ClientSession, url: str, body: bytes) -> Any:
-    """One question; 429 and 5xx that say when to come again are asked again while there is time."""
+    """Posts a review; retries 429 and 5xx with Retry-After until the time-out."""
     for retries_left in range(_MOST_RETRIES, -1, -1):
         status, headers, answer = await _exchange(session, url, body)
         wait = headers.get("Retry-After", "")
@@ -148,7 +147,7 @@ async def _post(session: aiohttp.ClientSession, url: str, body: bytes) -> Any:
             break
         await asyncio.sleep(int(wait))
     if not HTTPStatus.OK <= status <= HTTPStatus.PARTIAL_CONTENT:
-        raise CallFailed(f"failed to call webhook: {_unexpected(status, headers, answer)}")
+        raise CallFailed(f"failed to call webhook: {_failure_message(status, headers, answer)}")
     if not answer:
         kind = headers.get("Content-Type", "application/json")
         why = f"0-length response with status code: {status} and content type: {kind}"
@@ -175,13 +174,13 @@ async def _exchange(session: aiohttp.ClientSession, url: str, body: bytes) -> tu
                 why = "unexpected error when reading response body. Please retry. Original error: unexpected EOF"
                 raise CallFailed(f"failed to call webhook: {why}") from None
     except aiohttp.InvalidURL:
-        raise CallFailed(f'failed to call webhook: Post "{url}": unsupported protocol scheme') from None
+        raise CallFailed(f'failed to call webhook: Post "{url}": unsupported_value protocol scheme') from None
     except (aiohttp.ClientError, OSError) as error:
         raise CallFailed(f'failed to call webhook: Post "{url}": {_go_words(error)}') from None
 
 
 def _go_words(error: BaseException) -> str:
-    """A failure of the transport as Go would tell it, as far as Python knows as much."""
+    """Go's message for a transport failure, as far as Python has the details."""
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"tls: failed to verify certificate: x509: {_certificate_words(cause)}"
@@ -226,12 +225,12 @@ _MESSAGES = {
     503: "the server is currently unable to handle the request",
     504: "the server was unable to return a response in the time allotted, but may still be processing the request",
 }
-"""What client-go says of a status code, whatever the body is."""
+"""The message of client-go for a status code, independent of the body."""
 _KEEPING_THE_TEXT = frozenset({403, 415})
 
 
-def _unexpected(status: int, headers: Any, body: bytes) -> str:
-    """What is told of an answer that is no success: the message of a Status, else words for the code."""
+def _failure_message(status: int, headers: Any, body: bytes) -> str:
+    """The message for an unsuccessful answer: that of a Status, else one for the code."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from policies.dra.cel import CelCompileError
 from webhook.sandbox.admission.expressions import compile_condition
-from webhook.sandbox.statuses import Cause, invalid, quote, unsupported
+from webhook.sandbox.statuses import Cause, invalid, quote, unsupported_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,10 +55,10 @@ def _problems(webhook: Object, path: str) -> Iterator[Cause]:
     if effects is None:
         yield Cause(f"{path}.sideEffects", "Required", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
     elif effects not in _SIDE_EFFECTS:
-        yield unsupported(f"{path}.sideEffects", effects, _SIDE_EFFECTS)
+        yield unsupported_value(f"{path}.sideEffects", effects, _SIDE_EFFECTS)
     for field, supported_values in _CHOICES.items():
         if (chosen := webhook.get(field)) is not None and chosen not in supported_values:
-            yield unsupported(f"{path}.{field}", chosen, supported_values)
+            yield unsupported_value(f"{path}.{field}", chosen, supported_values)
     timeout = webhook.get("timeoutSeconds")
     if timeout is not None and not (isinstance(timeout, int) and 1 <= timeout <= _LONGEST_TIMEOUT):
         why = f"the timeout value must be between 1 and {_LONGEST_TIMEOUT} seconds"
@@ -115,7 +115,7 @@ def _rule_problems(rule: Object, path: str) -> Iterator[Cause]:
             yield Cause(f"{path}.{field}", "Required", "")
     for index, operation in enumerate(rule.get("operations") or ()):
         if operation not in _OPERATIONS:
-            yield unsupported(f"{path}.operations[{index}]", operation, _OPERATIONS)
+            yield unsupported_value(f"{path}.operations[{index}]", operation, _OPERATIONS)
 
 
 def _condition_problems(condition: Object, path: str) -> Iterator[Cause]:

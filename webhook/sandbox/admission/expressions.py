@@ -1,7 +1,7 @@
-"""Expressions of matchConditions: CEL over `object`, `oldObject` and `request`, by the engine that evaluates selectors.
+"""CEL expressions of matchConditions over `object`, `oldObject` and `request`, and of schema rules.
 
-The engine knows one variable. The variables of a condition are the fields of it, and the expression is put inside as
-many `cel.bind` as there are variables; places in messages stay those of the text.
+The engine, which evaluates selectors, has one variable. The variables of a condition are its fields, and the expression is
+wrapped into a `cel.bind` per variable; positions in messages stay those of the text.
 
 Source: k8s.io/apiserver pkg/admission/plugin/cel (compile.go, condition.go, activation.go).
 """
@@ -104,7 +104,7 @@ _FIELDS: Mapping[str, Mapping[str, Type]] = {
 
 @cache
 def _environment() -> Environment:
-    """Kubernetes' libraries without what only DRA adds, and the variables of conditions."""
+    """Kubernetes' libraries without DRA's additions, and the variables of conditions."""
     known = selector_environment(CelFeatures(list_type_attributes=False))
     return Environment(
         known.features,
@@ -120,14 +120,14 @@ def _environment() -> Environment:
 
 
 class Condition:
-    """A compiled expression that says yes or no."""
+    """A compiled expression of type bool."""
 
     def __init__(self, text: str, program: CountedProgram) -> None:
         self.text = text
         self._program = program
 
     def holds(self, variables: Map) -> tuple[bool | str, int]:
-        """What it says, or the words in which it fails; and what that cost.
+        """The result, or the error message; and the cost.
 
         Args:
             variables: `object`, `oldObject`, `request` and `namespaceObject`, or for a rule `self` and `oldSelf`, as
@@ -141,25 +141,25 @@ class Condition:
 
 @lru_cache(maxsize=_KEPT)
 def compile_condition(text: str) -> Condition:
-    """Compile an expression, or find it among those compiled lately.
+    """Compile a condition; cached.
 
     Raises:
-        CelCompileError: the API server refuses it, or the sandbox cannot evaluate it.
+        CelCompileError: The API server refuses it, or the sandbox cannot evaluate it.
     """
-    return _compiled(text, _VARIABLES)
+    return _compile(text, _VARIABLES)
 
 
 @lru_cache(maxsize=_KEPT)
 def compile_rule(text: str) -> Condition:
-    """Compile a rule of a custom resource's schema, over `self` and `oldSelf`.
+    """Compile a rule of a custom resource's schema, over `self` and `oldSelf`; cached.
 
     Raises:
-        CelCompileError: the API server refuses it, or the sandbox cannot evaluate it.
+        CelCompileError: The API server refuses it, or the sandbox cannot evaluate it.
     """
-    return _compiled(text, _OF_RULES)
+    return _compile(text, _OF_RULES)
 
 
-def _compiled(text: str, variables: Iterable[str]) -> Condition:
+def _compile(text: str, variables: Iterable[str]) -> Condition:
     if bind := _BIND.search(text):
         line, column = text.count("\n", 0, bind.start()) + 1, bind.start() - text.rfind("\n", 0, bind.start())
         raise CelCompileError((Issue("undeclared reference to 'cel' (in container '')", line, column),), text)
@@ -170,7 +170,7 @@ def _compiled(text: str, variables: Iterable[str]) -> Condition:
     try:
         checked = check(tree, text, known)
     except CelCompileError as error:
-        raise _reworded(error) from None
+        raise _reword(error) from None
     if any(name.name.startswith("authorizer") for name in checked.names.values()):
         raise CelCompileError((Issue(NO_AUTHORIZER, 1, 1),), text, located=False)
     if checked.types[checked.root] != BOOL:
@@ -197,8 +197,8 @@ def _bound(name: str, tree: Tree) -> Tree:
 _SELECTOR_TYPES = "must evaluate to bool or the unknown type, not "
 
 
-def _reworded(error: CelCompileError) -> CelCompileError:
-    """Selectors may be of one type more than conditions, and their message says so."""
+def _reword(error: CelCompileError) -> CelCompileError:
+    """The error with the message for conditions, which allow one type less than selectors."""
     if _SELECTOR_TYPES in error.message:
         return _wrong_type(error.message.partition(_SELECTOR_TYPES)[2], error.text)
     return error
@@ -209,7 +209,7 @@ def _wrong_type(name: str, text: str) -> CelCompileError:
 
 
 def value_of(json: Any) -> Value:
-    """A JSON value as expressions have it."""
+    """A JSON value as a CEL value."""
     if isinstance(json, dict):
         return Map({key: value_of(value) for key, value in json.items()})
     if isinstance(json, list):

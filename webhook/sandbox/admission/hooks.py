@@ -1,4 +1,4 @@
-"""The webhooks of the configurations in the cluster, with what is not written filled in."""
+"""The webhooks of the configurations in the cluster, with defaults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HTTPS = 443
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The service at which a webhook is called."""
+    """The Service of a webhook."""
 
     namespace: str
     name: str
@@ -26,18 +26,18 @@ class Service:
 
     @property
     def host(self) -> str:
-        """The name that its certificate has to be valid for."""
+        """The name that its certificate must have."""
         return f"{self.name}.{self.namespace}.svc"
 
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """Where a webhook is called, and which authority its certificate has to come from."""
+    """The address of a webhook, and the authority of its certificate."""
 
     url: str
     service: Service | None
     ca_bundle: str
-    """PEM in base64; empty for the authorities that the system trusts."""
+    """PEM in base64; empty for the authorities of the system."""
 
     @property
     def address(self) -> str:
@@ -49,7 +49,7 @@ class ClientConfig:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which writes a webhook asks for; `*` stands for all."""
+    """The writes that a webhook receives; `*` stands for all."""
 
     groups: tuple[str, ...]
     versions: tuple[str, ...]
@@ -65,7 +65,7 @@ class Hook:
 
     configuration: str
     index: int
-    """Its place among all webhooks that are asked in its phase; it also tells it from any other."""
+    """The unique position among all webhooks of its phase."""
     name: str
     client: ClientConfig
     rules: tuple[Rule, ...]
@@ -86,7 +86,7 @@ class Hook:
 def hooks(
     objects: Objects, kind: Literal["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
 ) -> list[Hook]:
-    """All webhooks of a kind, in the order in which they are asked: configurations by name, then as they are listed."""
+    """All webhooks of a kind in the order of their calls: configurations by name, then as listed."""
     written = [
         (configuration["metadata"]["name"], webhook)
         for configuration in sorted(objects.objects(kind), key=lambda found: str(found["metadata"]["name"]))

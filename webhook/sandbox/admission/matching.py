@@ -28,17 +28,17 @@ _EXEMPT_KINDS = frozenset(
 
 
 def is_exempt(attempt: Attempt) -> bool:
-    """Whether no webhook is ever asked: what configures admission must stay in reach when webhooks fail."""
+    """True if no webhook is called: admission must stay configurable when webhooks fail."""
     return attempt.resource.group == _EXEMPT_GROUP and attempt.resource.kind in _EXEMPT_KINDS
 
 
 def is_meant(hook: Hook, attempt: Attempt, objects: Objects) -> bool:
-    """Whether the rules and selectors of a webhook take a write in; its matchConditions are another question.
+    """True if a write matches the rules and selectors of a webhook; does not evaluate matchConditions.
 
-    `matchPolicy` has nothing to do here: the sandbox serves every kind in one version.
+    `matchPolicy` has no effect, because the sandbox serves every kind in one version.
 
     Raises:
-        Refused: the namespace, whose labels decide, does not exist; or a selector cannot be read.
+        Refused: The namespace of the object does not exist, or a selector is invalid.
     """
     return (
         any(_takes(rule, attempt) for rule in hook.rules)
@@ -68,14 +68,14 @@ def _is_resource(written: str, plural: str, subresource: str) -> bool:
 
 
 def _object_is_selected(hook: Hook, attempt: Attempt) -> bool:
-    """The object or what it was before: taking a label away does not lead around a webhook."""
+    """True for the new or the old object, so that removing a label does not bypass a webhook."""
     selector = hook.object_selector
     versions = (attempt.object, attempt.old_object)
     return not selector or any(selects(selector, _labels(version)) for version in versions if version is not None)
 
 
 def _namespace_is_selected(hook: Hook, attempt: Attempt, objects: Objects) -> bool:
-    """Cluster-scoped objects are always taken in, but namespaces by their own labels, as they are to be."""
+    """True for cluster-scoped objects; for namespaces, by their own new labels."""
     selector = hook.namespace_selector
     is_namespace = attempt.resource.plural == "namespaces"
     if not selector or not (attempt.resource.namespaced or is_namespace):
@@ -93,10 +93,10 @@ def _labels(document: Object | None) -> dict[str, str]:
 
 
 def selects(selector: Object, labels: dict[str, str]) -> bool:
-    """Whether a LabelSelector object selects labels; an empty one selects everything.
+    """True if a LabelSelector object selects labels; an empty one selects everything.
 
     Raises:
-        Refused: it has an operator that does not exist.
+        Refused: It has an unknown operator.
     """
     exact: dict[str, str] = selector.get("matchLabels") or {}
     return all(labels.get(key) == value for key, value in exact.items()) and all(
@@ -118,19 +118,19 @@ def _meets(labels: dict[str, str], expression: dict[str, Any]) -> bool:
 
 
 _BUDGET = 2_500_000
-"""RuntimeCELCostBudgetMatchConditions: what the conditions of one webhook may cost together."""
+"""RuntimeCELCostBudgetMatchConditions: the total cost limit of the conditions of one webhook."""
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
 class Variables:
-    """What the conditions of all webhooks see of one write; made when the first condition asks."""
+    """The variables of matchConditions for one write, computed for the first condition."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
         self._value: Map | None = None
 
     def value(self) -> Map:
-        """The variables; `namespaceObject` is declared for webhooks and always null, as in the API server."""
+        """The variables; `namespaceObject` is always null, as in the API server."""
         if self._value is None:
             attempt = self._attempt
             variables = {
@@ -144,10 +144,10 @@ class Variables:
 
 
 def conditions_hold(hook: Hook, attempt: Attempt, variables: Variables) -> bool:
-    """Whether a webhook that rules and selectors mean for a write is to be called.
+    """True if all matchConditions of a webhook hold.
 
     Raises:
-        Refused: a condition fails, none is false, and the webhook's failurePolicy is Fail.
+        Refused: A condition fails, none is false, and the webhook's failurePolicy is Fail.
     """
     budget = _BUDGET
     verdicts: list[bool | str] = []

@@ -1,4 +1,4 @@
-"""Mutating webhooks: one after the other, each seeing what those before it made, some of them once more at the end.
+"""Mutating webhooks: called one after the other, some of them once more after a change.
 
 Source: k8s.io/apiserver pkg/admission/plugin/webhook/mutating (dispatcher.go, reinvocationcontext.go) and
 pkg/admission/reinvocation.go.
@@ -15,7 +15,7 @@ from webhook.sandbox import statuses
 from webhook.sandbox.admission.calls import CallFailed
 from webhook.sandbox.admission.hooks import hooks
 from webhook.sandbox.admission.matching import Variables
-from webhook.sandbox.admission.reviewer import failed_closed
+from webhook.sandbox.admission.reviewer import failed_call
 from webhook.sandbox.admission.reviews import BadPatchText
 from webhook.sandbox.defaults import with_defaults
 from webhook.sandbox.patches import BadPatch, PatchFailed, apply_json_patch
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from webhook.sandbox.admission.hooks import Hook
-    from webhook.sandbox.admission.reviewer import Questions
+    from webhook.sandbox.admission.reviewer import Reviewer
     from webhook.sandbox.admission.reviews import Answer
     from webhook.sandbox.attempt import Attempt
 
@@ -39,29 +39,29 @@ _FAILED_OPEN = "failed-open.mutation.webhook.admission.k8s.io/"
 class Mutation:
     """The mutating webhooks of one write, over both rounds."""
 
-    def __init__(self, questions: Questions, warn: Callable[[str], None]) -> None:
-        self._questions = questions
+    def __init__(self, reviewer: Reviewer, warn: Callable[[str], None]) -> None:
+        self._reviewer = reviewer
         self._warn = warn
-        self._asked: set[int] = set()
-        """Webhooks that want to be asked again when somebody changes the object after them."""
-        self._to_ask_again: set[int] = set()
+        self._reinvocable: set[int] = set()
+        """Called webhooks that must be called again if the object changes after them."""
+        self._due_again: set[int] = set()
         self._output: Object | None = None
         self.changed = False
-        """Whether any webhook changed the object, so that a second round is due."""
+        """True if any webhook changed the object, which requires a second round."""
 
     async def round(self, attempt: Attempt, number: int) -> Attempt:
-        """Ask in the first round (0) whom it concerns, in the second (1) who asked for it and has a reason.
+        """Call all matching webhooks in round 0, and in round 1 those that must be called again.
 
         Raises:
-            Refused: a webhook says no, or cannot be asked and must be.
+            Refused: A webhook refuses, or a necessary call fails.
         """
         if number and attempt.object != self._output:
             self._require_reinvocation()
         variables = Variables(attempt)
-        for hook in hooks(self._questions.objects, "MutatingWebhookConfiguration"):
-            if not self._questions.concerns(hook, attempt, variables):
+        for hook in hooks(self._reviewer.objects, "MutatingWebhookConfiguration"):
+            if not self._reviewer.concerns(hook, attempt, variables):
                 continue
-            if number and hook.index not in self._to_ask_again:
+            if number and hook.index not in self._due_again:
                 continue
             mutated = await self._ask(hook, attempt, number)
             if mutated is not attempt:
@@ -70,25 +70,25 @@ class Mutation:
         return attempt
 
     def _require_reinvocation(self) -> None:
-        self._to_ask_again |= self._asked
-        self._asked.clear()
+        self._due_again |= self._reinvocable
+        self._reinvocable.clear()
 
     async def _ask(self, hook: Hook, attempt: Attempt, number: int) -> Attempt:
         place = f"round_{number}_index_{hook.index}"
         about = {"configuration": hook.configuration, "webhook": hook.name}
-        audit = self._questions.audit
+        audit = self._reviewer.audit
         changed = False
         mutated = attempt
         try:
-            answer = await self._questions.ask(hook, attempt, self._warn, mutating=True)
+            answer = await self._reviewer.ask(hook, attempt, self._warn, mutating=True)
             if operations := _operations(answer):
-                mutated = _patched(hook, attempt, operations)
+                mutated = _apply_patch(hook, attempt, operations)
                 changed = mutated.object != attempt.object
                 patch = orjson.dumps({**about, "patch": operations, "patchType": answer.patch_type}).decode()
                 audit.note(attempt, f"{_PATCH}{place}", patch)
         except CallFailed as error:
             if not hook.ignores_failures:
-                raise failed_closed(hook, error) from None
+                raise failed_call(hook, error) from None
             audit.note(attempt, f"{_FAILED_OPEN}{place}", hook.name)
         finally:
             audit.note(attempt, f"{_MUTATION}{place}", orjson.dumps({**about, "mutated": changed}).decode())
@@ -96,8 +96,8 @@ class Mutation:
             self._require_reinvocation()
             self.changed = True
         if hook.reinvocable:
-            self._asked.add(hook.index)
-        return _defaulted(mutated) if mutated is not attempt else attempt
+            self._reinvocable.add(hook.index)
+        return _fill_defaults(mutated) if mutated is not attempt else attempt
 
 
 def _operations(answer: Answer) -> list[Any]:
@@ -110,8 +110,8 @@ def _operations(answer: Answer) -> list[Any]:
     return operations
 
 
-def _patched(hook: Hook, attempt: Attempt, operations: list[Any]) -> Attempt:
-    """The write with a webhook's patch applied; a patch that does not apply fails it, whatever the failurePolicy is."""
+def _apply_patch(hook: Hook, attempt: Attempt, operations: list[Any]) -> Attempt:
+    """The write with a webhook's patch; a patch that does not apply refuses it under any failurePolicy."""
     if attempt.object is None:
         why = (
             f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this operation'
@@ -122,7 +122,7 @@ def _patched(hook: Hook, attempt: Attempt, operations: list[Any]) -> Attempt:
     except (BadPatch, PatchFailed) as error:
         raise statuses.internal_error(str(error)) from None
     if not isinstance(patched, dict):
-        raise statuses.internal_error("couldn't get version/kind; json parse error: the patched document is no object")
+        raise statuses.internal_error("couldn't get version/kind; json parse error: the patch leaves no JSON object")
     for field in ("kind", "apiVersion"):
         if not patched.get(field):
             missing = "Kind" if field == "kind" else field
@@ -130,5 +130,5 @@ def _patched(hook: Hook, attempt: Attempt, operations: list[Any]) -> Attempt:
     return replace(attempt, object=patched)
 
 
-def _defaulted(attempt: Attempt) -> Attempt:
+def _fill_defaults(attempt: Attempt) -> Attempt:
     return replace(attempt, object=attempt.object and with_defaults(attempt.resource, attempt.object))

@@ -18,10 +18,10 @@ _MOST_WHEN_CUT = 256
 
 
 class Warnings:
-    """Collects warnings: each text once, and when they are too many together each cut short.
+    """Collects warnings: each text once, and each shortened if they are too long in total.
 
-    A text with a newline or another control character never arrives: the API server cannot put it into a header and
-    drops it silently.
+    A text with a newline or another control character does not fit into a header, and is dropped silently, as in the API
+    server.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Warnings:
         self._cuts = False
 
     def add(self, text: str) -> None:
-        """Take one warning in."""
+        """Add a warning."""
         if not text or text in self._recorded or (self._cuts and self._length >= _MOST_IN_TOTAL):
             return
         self._recorded.append(text)
@@ -50,19 +50,19 @@ class Warnings:
 
     @property
     def texts(self) -> list[str]:
-        """What a client gets to see, in order."""
+        """The warnings that a client gets, in order."""
         return list(self._shown)
 
     def headers(self) -> list[str]:
         """The values of the `Warning` headers of the answer, whether it is a success or a refusal."""
-        return [f'299 - "{_escaped(text)}"' for text in self._shown]
+        return [f'299 - "{_escape(text)}"' for text in self._shown]
 
 
 def _fits_a_header(text: str) -> bool:
     return all(unicodedata.category(character) not in ("Cc", "Cs") for character in text)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
@@ -71,7 +71,7 @@ _MOST_KEPT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """One note about one write."""
+    """One audit annotation of one write."""
 
     operation: str
     kind: str
@@ -89,10 +89,10 @@ class Audit:
         self.annotations: deque[Annotation] = deque(maxlen=_MOST_KEPT)
 
     def note(self, attempt: Attempt, key: str, value: str) -> None:
-        """Keep an annotation."""
+        """Record an annotation."""
         about = (attempt.operation, attempt.resource.kind, attempt.namespace, attempt.name)
         self.annotations.append(Annotation(*about, key, value))
 
     def values(self, key: str) -> list[str]:
-        """All that was noted under a key."""
+        """All values of a key."""
         return [annotation.value for annotation in self.annotations if annotation.key == key]

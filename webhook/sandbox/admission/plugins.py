@@ -1,6 +1,6 @@
-"""What admission plug-ins inside the API server put into pods before webhooks see them, and again before a second round.
+"""Built-in admission plug-ins that change pods, before each round of mutating webhooks.
 
-LimitRanger, ServiceAccount, Priority and DefaultTolerationSeconds; what needs a token, a node or a quota is left out.
+LimitRanger, ServiceAccount, Priority and DefaultTolerationSeconds, without parts that need a token, a node or a quota.
 Source: k8s.io/kubernetes plugin/pkg/admission/{limitranger,serviceaccount,priority,defaulttolerationseconds}.
 """
 
@@ -26,10 +26,10 @@ _SECONDS_TO_STAY = 300
 
 
 def with_plugins(attempt: Attempt, objects: Objects) -> Object | None:
-    """The object of a write as the plug-ins make it: a pod, when it is created; its tolerations, when it changes.
+    """The object of a write after the plug-ins; for updates of pods, only with new tolerations.
 
     Raises:
-        Refused: a pod wants a PriorityClass that there is not.
+        Refused: The PriorityClass of a pod does not exist.
     """
     pod = attempt.object
     is_pod = (attempt.resource.kind, attempt.subresource) == ("Pod", "") and attempt.operation in ("CREATE", "UPDATE")
@@ -54,7 +54,7 @@ _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-cri
 
 
 def _priority(attempt: Attempt, spec: Object, objects: Objects) -> int:
-    """The priority of a pod's class, which nobody writes himself."""
+    """The priority of a pod's class."""
     name = spec.get("priorityClassName")
     if not name:
         return 0
@@ -65,7 +65,7 @@ def _priority(attempt: Attempt, spec: Object, objects: Objects) -> int:
 
 
 def _tolerations(given: list[Any]) -> list[Any]:
-    """Those of a pod, and the two that keep it on a node that is gone for a while."""
+    """The tolerations of a pod, and the two defaults that keep it on an unreachable node for a while."""
     missing = [key for key in _EVICTED_FROM if not any(_tolerates(toleration, key) for toleration in given)]
     added = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _SECONDS_TO_STAY}
@@ -79,10 +79,10 @@ def _tolerates(toleration: dict[str, Any], key: str) -> bool:
 
 
 def _with_limits(pod: Object, limit_ranges: Iterable[Object]) -> Object:
-    """The pod with the defaults of the namespace's LimitRanges, and the annotation that tells them."""
+    """The pod with the defaults of the namespace's LimitRanges, and the annotation that lists them."""
     filled, notes = with_limit_ranges(pod, limit_ranges)
     if not notes:
         return pod
     annotations = lookup(pod, ("metadata", "annotations")) or {}
-    told = {**annotations, _ANNOTATION: f"LimitRanger plugin set: {'; '.join(notes)}"}
-    return {**filled, "metadata": {**pod.get("metadata", {}), "annotations": told}}
+    annotations = {**annotations, _ANNOTATION: f"LimitRanger plugin set: {'; '.join(notes)}"}
+    return {**filled, "metadata": {**pod.get("metadata", {}), "annotations": annotations}}

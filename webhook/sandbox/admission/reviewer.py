@@ -21,38 +21,39 @@ if TYPE_CHECKING:
     from webhook.sandbox.admission.reviews import Answer
     from webhook.sandbox.attempt import Attempt, Objects
 
-__all__ = ["Questions", "denied", "dry_run_unsupported", "failed_closed"]
+__all__ = ["Reviewer", "failed_call"]
 
 _KNOWN_VERSION = "v1"
 _SIDE_EFFECTS_ALLOWED = frozenset({"None", "NoneOnDryRun"})
 
 
-class Questions:
-    """Asks webhooks; what mutating and validating have in common."""
+class Reviewer:
+    """Calls webhooks, for mutation and validation."""
 
     def __init__(self, objects: Objects, caller: Caller, audit: Audit) -> None:
-        """Args: where configurations and namespaces are, who calls, and where annotations are kept."""
+        """`objects` has the webhook configurations and the namespaces."""
         self.objects = objects
         self.audit = audit
         self._caller = caller
 
     def concerns(self, hook: Hook, attempt: Attempt, variables: Variables) -> bool:
-        """Whether a webhook has to be asked about a write.
+        """True if a webhook must be called for a write.
 
         Raises:
-            Refused: that cannot be told, and the write must not go on.
+            Refused: The match cannot be decided, and the write must not continue.
         """
         return is_meant(hook, attempt, self.objects) and conditions_hold(hook, attempt, variables)
 
     async def ask(self, hook: Hook, attempt: Attempt, warn: Callable[[str], None], *, mutating: bool) -> Answer:
-        """A webhook's answer, which lets the write through; its warnings and annotations are passed on either way.
+        """The answer of a webhook that allows the write; passes on warnings and annotations.
 
         Raises:
-            Refused: the webhook says no, or may have side effects that a dry-run must not have.
-            CallFailed: there is no answer that counts.
+            Refused: The webhook refuses, or may have side effects in a dry run.
+            CallFailed: There is no valid answer.
         """
         if attempt.dry_run and hook.side_effects not in _SIDE_EFFECTS_ALLOWED:
-            raise statuses.bad_request(dry_run_unsupported(hook.name))
+            # It may have side effects that it does not omit in a dry run.
+            raise statuses.bad_request(f'admission webhook "{hook.name}" does not support dry run')
         if _KNOWN_VERSION not in hook.review_versions:
             why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
             raise CallFailed(f"could not create admission objects: {why}")
@@ -69,20 +70,23 @@ class Questions:
         for warning in answer.warnings:
             warn(warning)
         if not answer.allowed:
-            raise denied(hook.name, answer.status)
+            raise _denial(hook.name, answer.status)
         return answer
 
 
-def failed_closed(hook: Hook, error: CallFailed) -> Refused:
-    """What a failed call comes to where failurePolicy is Fail."""
+def failed_call(hook: Hook, error: CallFailed) -> Refused:
+    """The refusal for a failed call with failurePolicy Fail."""
     return statuses.internal_error(f'failed calling webhook "{hook.name}": {error}')
 
 
 _LEAST_ERROR = 400
 
 
-def denied(webhook: str, status: dict[str, Any] | None) -> Refused:
-    """The webhook's own status, reason, details and code, with its name before its words."""
+def _denial(webhook: str, status: dict[str, Any] | None) -> Refused:
+    """The refusal with the webhook's own status, and its name in the message.
+
+    Source: k8s.io/apiserver pkg/admission/plugin/webhook/errors/statuserror.go.
+    """
     given = status or {}
     by = f'admission webhook "{webhook}" denied the request'
     explanation = given.get("message") or given.get("reason")
@@ -97,8 +101,3 @@ def denied(webhook: str, status: dict[str, Any] | None) -> Refused:
             "code": max(given.get("code") or 0, _LEAST_ERROR),
         }
     )
-
-
-def dry_run_unsupported(webhook: str) -> str:
-    """Why a dry-run is refused: the webhook may have side effects that it does not leave out."""
-    return f'admission webhook "{webhook}" does not support dry run'

@@ -1,4 +1,4 @@
-"""AdmissionReview v1: the question that is put to a webhook, and what its answer has to look like.
+"""AdmissionReview v1: requests to webhooks, and validation of their answers.
 
 Source: k8s.io/apiserver pkg/admission/plugin/webhook/request/admissionreview.go.
 """
@@ -40,21 +40,21 @@ _STATUS_TYPES = {
 }
 
 
-class BadAnswer(ValueError):  # noqa: N818 - the name says what is wrong
-    """An answer that is no AdmissionReview, or not the answer to this question. Its text says why."""
+class BadAnswer(ValueError):  # noqa: N818 - the name is a statement
+    """An answer is not an AdmissionReview, or not for this request; the text says why."""
 
 
 class UnreadableAnswer(BadAnswer):
-    """An answer with a value of a type that its field does not have: to the API server, it is no answer at all."""
+    """A field of an answer has a wrong type, which the API server handles as a failed call."""
 
 
-class BadPatchText(ValueError):  # noqa: N818 - the name says what is wrong
-    """A patch that is no list of operations."""
+class BadPatchText(ValueError):  # noqa: N818 - the name is a statement
+    """A patch must be a JSON list of operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a webhook said."""
+    """The answer of a webhook."""
 
     allowed: bool
     status: dict[str, Any] | None
@@ -67,7 +67,7 @@ class Answer:
         """The operations of its patch.
 
         Raises:
-            BadPatchText: it is no JSON, or no list of objects.
+            BadPatchText: The patch is not a JSON list of objects.
         """
         if not self.patch:
             return []
@@ -81,7 +81,7 @@ class Answer:
 
 
 def request_of(attempt: Attempt) -> dict[str, Any]:
-    """The request of a review without its uid and objects, as matchConditions see it; what is empty is left out."""
+    """The request of a review for matchConditions, without UID, objects and empty fields."""
     kind = _kind(attempt)
     resource = {
         "group": attempt.resource.group,
@@ -106,7 +106,7 @@ def request_of(attempt: Attempt) -> dict[str, Any]:
 
 
 def review_of(attempt: Attempt, uid: str) -> bytes:
-    """The body of a call; objects that there are not are null."""
+    """The body of a call; missing objects are null."""
     request = request_of(attempt)
     document = {
         "kind": _KIND,
@@ -124,7 +124,7 @@ def review_of(attempt: Attempt, uid: str) -> bytes:
 
 
 def _kind(attempt: Attempt) -> dict[str, str]:
-    """The kind of what was sent: a Binding for pods/binding, a Pod for pods/status."""
+    """The kind of the sent object: a Binding for pods/binding, a Pod for pods/status."""
     sent: Object = attempt.object or attempt.old_object or {}
     api_version = sent.get("apiVersion") or attempt.resource.api_version
     group, _, version = api_version.rpartition("/")
@@ -137,10 +137,10 @@ def _user_info(attempt: Attempt) -> dict[str, Any]:
 
 
 def read_answer(document: Any, uid: str, *, mutating: bool) -> Answer:
-    """Read the JSON that a webhook answered.
+    """Parse the JSON answer of a webhook.
 
     Raises:
-        BadAnswer: the API server would not take it.
+        BadAnswer: The API server would not accept it.
     """
     if not isinstance(document, dict):
         what = f"json: cannot unmarshal {_go_kind(document)} into Go value"
@@ -159,7 +159,7 @@ def read_answer(document: Any, uid: str, *, mutating: bool) -> Answer:
     return Answer(
         allowed=response.get("allowed") is True,
         status=response.get("status"),
-        patch=_decoded(response.get("patch") or ""),
+        patch=_from_base64(response.get("patch") or ""),
         patch_type=response.get("patchType") or "",
         warnings=tuple(response.get("warnings") or ()),
         annotations=response.get("auditAnnotations") or {},
@@ -167,7 +167,7 @@ def read_answer(document: Any, uid: str, *, mutating: bool) -> Answer:
 
 
 def _check_types(response: Any) -> None:
-    """Whether the answer can be read into Go's struct at all."""
+    """Check that the answer fits into Go's struct."""
     if not isinstance(response, dict):
         raise UnreadableAnswer(_mismatch(response, "AdmissionReview.response", "v1.AdmissionResponse"))
     _check_fields(response, _RESPONSE_TYPES, "AdmissionResponse.response")
@@ -201,7 +201,7 @@ def _check_patch(response: dict[str, Any], *, mutating: bool) -> None:
         raise BadAnswer('webhook returned invalid response.patchType of ""')
 
 
-def _decoded(patch: str) -> bytes:
+def _from_base64(patch: str) -> bytes:
     try:
         return base64.b64decode(patch, validate=True)
     except (binascii.Error, ValueError):
@@ -213,7 +213,7 @@ def _mismatch(value: object, field: str, go_type: str) -> str:
 
 
 def _go_kind(value: object) -> str:
-    """What Go's decoder calls a JSON value."""
+    """The name of a JSON type in messages of Go's decoder."""
     if value is None:
         return "null"
     if isinstance(value, bool):
