@@ -10,7 +10,7 @@ from policies.kubernetes.pods import Pod
 from policies.nvidia.mig import MIGProfile
 from policies.quota.asks.extended import Extended, most_held
 from policies.quota.charges import Ask, DeviceKind
-from policies.quota.devices.shares import unseen_slice
+from policies.quota.devices.device_kinds import unseen_slice
 from policies.settings import DEFAULTS, Quotas, ReplicaWeight
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView

@@ -6,9 +6,8 @@ import pytest
 
 from policies.dra.published_devices import published_devices
 from policies.quota.charges import DeviceKind
-from policies.quota.devices.kinds import Offer, node_kinds
-from policies.quota.devices.published import Shares, published
-from policies.quota.devices.shares import Sharing
+from policies.quota.devices.device_kinds import ConsumedCapacity, Sharing, quota_device
+from policies.quota.devices.node_kinds import Offer, node_kinds
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
 
@@ -128,8 +127,8 @@ def test_devices_are_found_by_pool_and_name(example):
         known.find(driver, "gpu-a100-01", "gpu-1"),
         known.find(driver, "gpu-a100-mig-01", "gpu-0-mig-3g40gb-9-4"),
     )
-    assert published(whole).device == DeviceKind("NVIDIA-A100-SXM4-80GB", memory=80 * 2**30)
-    assert published(mig).device == DeviceKind("NVIDIA-A100-SXM4-80GB", "3g.40gb", Fraction(1, 2), 40192 * MIB)
+    assert quota_device(whole).device == DeviceKind("NVIDIA-A100-SXM4-80GB", memory=80 * 2**30)
+    assert quota_device(mig).device == DeviceKind("NVIDIA-A100-SXM4-80GB", "3g.40gb", Fraction(1, 2), 40192 * MIB)
     assert known.find(driver, "gpu-a100-01", "gpu-9") is known.find(driver, "gone", "gpu-0") is None
     assert known.find("other.example.com", "gpu-a100-01", "gpu-1") is None
 
@@ -145,7 +144,7 @@ def shareable(**capacity):
     view = ManifestsView(
         [{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "a"}, "spec": spec}]
     )
-    return published(view.derive(published_devices).find("gpu.nvidia.com", "a", "gpu-0"))
+    return quota_device(view.derive(published_devices).find("gpu.nvidia.com", "a", "gpu-0"))
 
 
 @pytest.mark.parametrize(
@@ -163,5 +162,5 @@ def shareable(**capacity):
     ],
 )
 def test_claim_of_a_shareable_device_takes_its_part(capacity, wanted, gpus, memory):
-    taken = shareable(**capacity).taken(Shares.of(wanted))
+    taken = shareable(**capacity).kind_taken(ConsumedCapacity.read(wanted))
     assert (taken.gpus, taken.memory) == (Fraction(gpus), memory)

@@ -12,13 +12,13 @@ from policies.nvidia.mig_geometry import Geometry
 from policies.nvidia.mig_products import PRODUCTS
 from policies.nvidia.products import Product
 from policies.quota.charges import DeviceKind
-from policies.quota.devices.shares import (
+from policies.quota.devices.device_kinds import (
     GIB,
     Sharing,
     any_profile,
-    largest,
+    largest_memory_named,
     mig_share,
-    of_replica,
+    replica_kind,
     unseen_gpu,
     unseen_slice,
 )
@@ -85,19 +85,19 @@ def test_slices_that_fit_on_a_gpu_are_never_more_than_it_by_memory_alone(product
 
 
 def test_replica_is_an_even_part():
-    shared = of_replica(DeviceKind(T4, memory=15 * GIB), Sharing(4, "time-slicing"))
+    shared = replica_kind(DeviceKind(T4, memory=15 * GIB), Sharing(4, "time-slicing"))
     assert shared == DeviceKind(T4, gpus=Fraction(1, 4), memory=15 * GIB // 4)
 
 
 def test_replica_of_a_mig_device_is_a_part_of_its_share():
     slice_ = DeviceKind(A100, "1g.5gb", Fraction(1, 7))
-    assert of_replica(slice_, Sharing(2, "time-slicing")).gpus == Fraction(1, 14)
+    assert replica_kind(slice_, Sharing(2, "time-slicing")).gpus == Fraction(1, 14)
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
 def test_what_is_not_shared_is_whole_whatever_weights_say(replicas):
     weights = (ReplicaWeight(("*",), "mps", "1/4"),)
-    assert of_replica(DeviceKind(T4), Sharing(replicas, "mps"), weights) == DeviceKind(T4)
+    assert replica_kind(DeviceKind(T4), Sharing(replicas, "mps"), weights) == DeviceKind(T4)
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_what_is_not_shared_is_whole_whatever_weights_say(replicas):
 )
 def test_administrators_weight_takes_the_place_of_replicas(weights, gpus):
     chosen = tuple(ReplicaWeight((product,), sharing, weight) for product, sharing, weight in weights)
-    shared = of_replica(DeviceKind(T4, memory=800), Sharing(8, "time-slicing"), chosen)
+    shared = replica_kind(DeviceKind(T4, memory=800), Sharing(8, "time-slicing"), chosen)
     assert (shared.gpus, shared.memory) == (Fraction(gpus), 100)
 
 
 def test_weights_know_products_without_their_brand():
     weights = (ReplicaWeight(("H100*",), "mps", "1/2"),)
-    assert of_replica(DeviceKind("NVIDIA-H100-NVL"), Sharing(9, "mps"), weights).gpus == Fraction(1, 2)
+    assert replica_kind(DeviceKind("NVIDIA-H100-NVL"), Sharing(9, "mps"), weights).gpus == Fraction(1, 2)
 
 
 @given(st.sampled_from(PRODUCTS), st.data())
@@ -126,7 +126,7 @@ def test_memory_of_a_profile_is_never_more_than_its_name_allows(product, data):
     geometry = Geometry(data.draw(st.sampled_from(product.memory)), product.layout)
     match = data.draw(st.sampled_from(geometry.matches))
     real = geometry.memory * GIB * match.shape.memory_slices // product.layout.memory_slices
-    assert real <= largest(match.profile)
+    assert real <= largest_memory_named(match.profile)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from policies.kubernetes.resourceslices import Device
 from policies.nvidia.products import Product
 from policies.nvidia.wishes.product_patterns import product_spellings
 from policies.quota.devices.classes import BARE, Classes, Hosts
-from policies.quota.devices.kinds import NO_NODES
+from policies.quota.devices.node_kinds import NO_NODES
 
 ROOT = Path(__file__).parent.parent.parent
 A = 'device.attributes["gpu.nvidia.com"]'
@@ -166,8 +166,8 @@ COUNTED = {
     "policies/kubernetes/quantities.py": "texts of at most 64 characters",
     "policies/placement/wishes/product_misspellings.py": "the products of all nodes, for 4 states of the cluster",
     "policies/placement/wishes/product_labels.py": "known MIG profiles",
-    "policies/quota/devices/kinds.py": "kinds of nodes",
-    "policies/quota/devices/published.py": "devices of stored ResourceSlices",
+    "policies/quota/devices/node_kinds.py": "kinds of nodes",
+    "policies/quota/devices/device_kinds.py": "devices of stored ResourceSlices",
     "policies/quota/ledger/status.py": "texts of at most 256 characters",
     "policies/settings/workload_kinds.py": "8 versions of the settings",
 }

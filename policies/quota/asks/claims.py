@@ -19,7 +19,7 @@ from policies.nvidia.identifiers import DRIVER
 from policies.quota.asks.necessary import Necessary
 from policies.quota.charges import UNSEEN, Ask, DeviceKind
 from policies.quota.devices.classes import NO_CLASSES, classes
-from policies.quota.devices.published import Shares, published
+from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def got_by_claim(
         if found is None:
             lost.append(claimed.one_of(str(result.get("request"))))
         else:
-            held[published(found).taken(Shares.of(result.get("consumedCapacity")))] += 1
+            held[quota_device(found).kind_taken(ConsumedCapacity.read(result.get("consumedCapacity")))] += 1
     exact = (Ask(count, frozenset({kind}), priority_class=priority_class) for kind, count in held.items())
     return (*exact, *lost)
 
@@ -162,8 +162,8 @@ class _Claimed:
         if not need.types:
             return []
         groups = self.classes.devices(name, texts, self.effort)
-        capacity = Shares.of(subrequest.capacity)
-        kinds = [(published(group.first).taken(capacity), group) for group in groups]
+        capacity = ConsumedCapacity.read(subrequest.capacity)
+        kinds = [(quota_device(group.first).kind_taken(capacity), group) for group in groups]
         return (
             self._exact(subrequest.count, kinds, need)
             if subrequest.allocation_mode == "ExactCount"

@@ -14,9 +14,8 @@ from policies.nvidia.resources import parse_resource
 from policies.quota.asks.requirements import Required
 from policies.quota.charges import UNSEEN, Ask, DeviceKind
 from policies.quota.devices.classes import NO_CLASSES, classes, hosts
-from policies.quota.devices.kinds import BARE, mig_product_label
-from policies.quota.devices.published import Shares, published
-from policies.quota.devices.shares import of_replica, unseen_gpu, unseen_slice
+from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device, replica_kind, unseen_gpu, unseen_slice
+from policies.quota.devices.node_kinds import BARE, mig_product_label
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.nvidia.resources import GPUResource
     from policies.quota.devices.classes import Classes, Hosts
-    from policies.quota.devices.kinds import NodeKind
+    from policies.quota.devices.node_kinds import NodeKind
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
@@ -125,7 +124,7 @@ class Extended:
         """What device plugins hand out under a name."""
         nodes = self._hosts.nodes.all if self._allowed is None else self._allowed
         return frozenset(
-            of_replica(offer.device, offer.sharing, self.settings.weights)
+            replica_kind(offer.device, offer.sharing, self.settings.weights)
             for kind in nodes
             for resource, offer in kind.offers
             if resource == name
@@ -134,7 +133,7 @@ class Extended:
     def _of_classes(self, names: tuple[str, ...]) -> frozenset[DeviceKind]:
         """The devices of classes on nodes that the pod can be on."""
         return frozenset(
-            published(group.first).taken(Shares())
+            quota_device(group.first).kind_taken(ConsumedCapacity())
             for name in names
             for group in self._classes.devices(name)
             if self._allowed is None or (on := self._hosts.of(group)) is None or on & self._allowed
@@ -145,9 +144,9 @@ class Extended:
         kind = self._hosts.nodes.by_name.get(node)
         for resource, offer in () if kind is None else kind.offers:
             if resource == name:
-                return frozenset({of_replica(offer.device, offer.sharing, self.settings.weights)})
+                return frozenset({replica_kind(offer.device, offer.sharing, self.settings.weights)})
         return frozenset(
-            published(group.first).taken(Shares())
+            quota_device(group.first).kind_taken(ConsumedCapacity())
             for each in self._classes.standing_for(name)
             for group in self._classes.devices(each)
             if node in group.by_node or "" in group.by_node

@@ -12,7 +12,7 @@ from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.product_globs import fold_name
 from policies.quota.charges import DeviceKind
-from policies.quota.devices.shares import any_profile, unseen_gpu, unseen_slice
+from policies.quota.devices.device_kinds import any_profile, unseen_gpu, unseen_slice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

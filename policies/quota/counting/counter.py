@@ -19,7 +19,7 @@ from policies.quota.charges import OWN
 from policies.quota.charging.origins import narrow_asks, origin_of
 from policies.quota.counting.measuring import Measure, largest_memory
 from policies.quota.devices.classes import classes
-from policies.quota.devices.kinds import node_kinds
+from policies.quota.devices.node_kinds import node_kinds
 from policies.quota.ledger.recount import Counted, SharedClaims
 from policies.quota.ledger.sums import added, largest
 from policies.work import count_work

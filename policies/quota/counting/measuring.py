@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from policies.dra.published_devices import gpu_groups
 from policies.quota.bills import bill
 from policies.quota.charges import Bill
-from policies.quota.devices.kinds import node_kinds
-from policies.quota.devices.published import published
+from policies.quota.devices.device_kinds import quota_device
+from policies.quota.devices.node_kinds import node_kinds
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _shown(view: ClusterView) -> Iterator[DeviceKind]:
         for _, offer in node.offers:
             yield offer.device
     for group in () if groups is UNKNOWN else groups:
-        yield published(group.first).device
+        yield quota_device(group.first).device
 
 
 class Measure:

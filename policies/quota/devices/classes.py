@@ -12,7 +12,7 @@ from policies.dra.published_devices import published_devices
 from policies.fleet.known_classes import KnownClasses, known_classes
 from policies.nvidia.identifiers import DRIVER
 from policies.quota.asks.necessary import Necessary, necessary
-from policies.quota.devices.kinds import BARE, NO_NODES, NodeKinds, node_kinds
+from policies.quota.devices.node_kinds import BARE, NO_NODES, NodeKinds, node_kinds
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from policies.dra.device_groups import DeviceGroup
     from policies.dra.published_devices import PublishedDevices
-    from policies.quota.devices.kinds import NodeKind
+    from policies.quota.devices.node_kinds import NodeKind
 
 __all__ = ["NO_CLASSES", "Classes", "Hosts", "classes", "hosts"]
 

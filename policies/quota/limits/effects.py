@@ -17,8 +17,8 @@ from policies.nvidia.known_products import ProductNames
 from policies.nvidia.products import Product
 from policies.phrases import format_list
 from policies.quota.charges import DeviceKind
-from policies.quota.devices.kinds import node_kinds
-from policies.quota.devices.published import published
+from policies.quota.devices.device_kinds import quota_device
+from policies.quota.devices.node_kinds import node_kinds
 from policies.quota.limits.globs import GLOBS
 from policies.quota.limits.selectors import Match, Selector
 from policies.view import UNKNOWN
@@ -83,7 +83,7 @@ def _kinds(view: ClusterView) -> frozenset[DeviceKind]:
     labels = (value for node in nodes.all for key, value in node.labels if key == PRODUCT_LABEL)
     found = {DeviceKind(Product.parse(label).name) for label in labels}
     found |= {offer.device for node in nodes.all for _, offer in node.offers}
-    found |= {published(group.first).device for group in groups}
+    found |= {quota_device(group.first).device for group in groups}
     return frozenset(kind for kind in found if kind.product)
 
 

@@ -12,7 +12,7 @@ from policies.nvidia.identifiers import MEMORY_LABEL, PRODUCT_LABEL
 from policies.nvidia.products import Product
 from policies.nvidia.resources import GPUResource, parse_resource
 from policies.quota.charges import DeviceKind
-from policies.quota.devices.shares import Sharing, mig_share
+from policies.quota.devices.device_kinds import Sharing, mig_share
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
