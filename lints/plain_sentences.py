@@ -34,7 +34,6 @@ NOT_YET = (
     "policies/decision.py",
     "policies/dra/allocation/needs.py",  # has the words of Kubernetes' own error
     "policies/dra/claims",
-    "policies/explanation",
     "policies/idle_settings.py",
     "policies/kubernetes/printable.py",
     "policies/patch.py",

@@ -79,17 +79,19 @@ def _common_failure(condition: Condition, has: str | None) -> FailedCondition | 
     match condition.read.part:
         case "driver":
             return FailedCondition(
-                f"is of driver {shorten(has)}, {wanted} asked", f"is of another driver, {wanted} asked"
+                f"is of driver {shorten(has)}, {wanted} requested", f"is of another driver, {wanted} requested"
             )
         case "allowMultipleAllocations":
             kind = "for one claim only" if has == "false" else "for several claims at once"
-            return FailedCondition(f"is {kind}, the opposite asked", f"is {kind}, the opposite asked")
+            return FailedCondition(f"is {kind}, the opposite requested", f"is {kind}, the opposite requested")
         case "capacity":
             return FailedCondition(
-                f"has {shorten(has)} of {name}, {wanted} asked", f"has another amount of {name}, {wanted} asked"
+                f"has {shorten(has)} of {name}, {wanted} requested", f"has another amount of {name}, {wanted} requested"
             )
         case _:
-            return FailedCondition(f"has {name} {shorten(has)}, {wanted} asked", f"has another {name}, {wanted} asked")
+            return FailedCondition(
+                f"has {name} {shorten(has)}, {wanted} requested", f"has another {name}, {wanted} requested"
+            )
 
 
 def _wanted_value(condition: Condition) -> str:

@@ -1,7 +1,8 @@
-"""Explains where a pod, claim, template or workload would fit, why not elsewhere, and what to change.
+"""Explains where a pod, claim, template or workload fits, why not elsewhere, and what to change.
 
-`questions` makes questions of a document, one for each pod template; `explain` answers one. Answers are data: rendering
-them is for who asks. Facts come from a ClusterView, which may not know all: what is missing is told, never guessed.
+`questions` makes questions of a document, one for each pod template; `explain` answers one: the solver allocates the
+claims on each node, and reasons, suggestions and remarks go into the report. Reports are data; the callers render them.
+Facts come from a ClusterView, which may not know all of them: missing facts are reported, never guessed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes of a claim: copies with one thing different."""
+"""Copies of a claim with one change."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def without_constraint(claim: NamedClaim, position: int) -> NamedClaim:
 
 
 def with_count(claim: NamedClaim, request: str, count: int) -> NamedClaim:
-    """The claim with another number of devices in a request, `gpu` or `gpu/large`."""
+    """The claim with another count in a request, such as `gpu` or `gpu/large`."""
     return _with_request(claim, request, lambda asked: {**asked, "count": count})
 
 
 def with_capacity(claim: NamedClaim, request: str, name: str, to: str, amount: str) -> NamedClaim:
-    """The claim with a request that asks for an amount of a capacity in the place of what it asks of one."""
+    """The claim with another amount of a capacity in a request, or with another capacity."""
 
     def change(asked: dict[str, Any]) -> dict[str, Any]:
         capacity = asked["capacity"]
@@ -41,7 +41,7 @@ def with_capacity(claim: NamedClaim, request: str, name: str, to: str, amount: s
 
 
 def with_selector(claim: NamedClaim, request: str, index: int, expression: str) -> NamedClaim:
-    """The claim with another text for one selector of a request; without the selector where that is empty."""
+    """The claim with another expression for one selector of a request; an empty one removes the selector."""
 
     def change(asked: dict[str, Any]) -> dict[str, Any]:
         selectors = asked["selectors"]

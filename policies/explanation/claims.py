@@ -1,4 +1,4 @@
-"""Claims of a question: those that a pod refers to, made from templates where needed, and the classes that they name."""
+"""The claims of a question, and the DeviceClasses that they name."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _Parts = tuple[tuple[NamedClaim, ...], tuple[NamedClaim, ...], tuple[Obstacle, .
 
 
 def is_stored(document: Object) -> bool:
-    """Whether the API server has stored the object: only then it has a uid."""
+    """True if the API server has stored the object, and so has given it a uid."""
     return bool(lookup(document, ("metadata", "uid")))
 
 
 def claims_of_pod(
     pod: Pod, namespace: str, templates: Iterable[Template], view: ClusterView
 ) -> tuple[tuple[NamedClaim, ...], tuple[Obstacle, ...]]:
-    """The claims that a pod refers to, each once, and what is missing of them; `templates` are still to be created."""
+    """The claims of a pod, and obstacles for missing ones; `templates` are not yet created."""
     ours = {template.name: template.manifest() for template in templates}
     claims: list[NamedClaim] = []
     obstacles: list[Obstacle] = []
@@ -66,7 +66,7 @@ def claims_of_pod(
 
 
 def split_claims(claims: Iterable[NamedClaim], pod: str) -> _Parts:
-    """The claims that are to be allocated, those that are, and why a pod cannot have one of either."""
+    """The claims without devices, those with devices, and why the pod cannot use some of them."""
     unallocated: list[NamedClaim] = []
     allocated: list[NamedClaim] = []
     obstacles: list[Obstacle] = []
@@ -85,12 +85,12 @@ def split_claims(claims: Iterable[NamedClaim], pod: str) -> _Parts:
 
 
 def reservations(claim: Object) -> list[str]:
-    """The names of the pods, and of the PodGroups as one each, that a claim is reserved for."""
+    """The names of the pods and PodGroups that a claim is reserved for."""
     return [str(consumer.get("name") or "") for consumer in Claim(claim).consumers]
 
 
 def _made_already(pod: Object) -> dict[str, str]:
-    """The names of the claims that were made for a pod from templates, by the names by which the pod calls them."""
+    """The names of the claims created for a pod from templates, by their names in the pod."""
     statuses = lookup(pod, ("status", "resourceClaimStatuses"))
     return {
         str(status["name"]): str(status.get("resourceClaimName") or "")
@@ -106,7 +106,7 @@ def _stored_claim(
     claim = view.get("ResourceClaim", claim_name, namespace)
     if claim is UNKNOWN:
         return Obstacle(
-            ObstacleKind.FACT_UNKNOWN, f"{source} is not known, so nobody can say what claim {name} asks for", BRING
+            ObstacleKind.FACT_UNKNOWN, f"{source} is unknown, so the requests of claim {name} are unknown", BRING
         )
     if claim is None:
         sentence = f"{source}, which the pod calls {name}, does not exist"
@@ -122,8 +122,8 @@ def _from_template(
     if template is UNKNOWN:
         return Obstacle(
             ObstacleKind.FACT_UNKNOWN,
-            f"{source} is not known, so nobody can say what claim {name} asks for",
-            f"bring it: kubectl get resourceclaimtemplates -n {namespace} -o yaml > templates.yaml",
+            f"{source} is unknown, so the requests of claim {name} are unknown",
+            f"add it: kubectl get resourceclaimtemplates -n {namespace} -o yaml > templates.yaml",
         )
     if template is None:
         sentence = f"{source}, from which claim {name} of the pod is to be made, does not exist"
@@ -142,7 +142,7 @@ _FIELDS = {"ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resou
 
 
 def _create_or(kind: str, name: str, namespace: str, view: ClusterView) -> str:
-    """What to do about a claim or template that does not exist: one that is called nearly so may be meant."""
+    """The remedy for a missing claim or template, with a similar name if there is one."""
     other = next(each for each in _FIELDS if each != kind)
     if isinstance(view.get(other, name, namespace), dict):
         return f"create it, or write {_FIELDS[other]}: {printable(name)}, for a {other} has that name"
@@ -155,22 +155,22 @@ def _create_or(kind: str, name: str, namespace: str, view: ClusterView) -> str:
 def _claim_with_spec(claim: NamedClaim) -> NamedClaim | Obstacle:
     if isinstance(claim.claim.get("spec"), dict):
         return claim
-    return Obstacle(ObstacleKind.MALFORMED, f"{claim.source} has no spec that asks for devices")
+    return Obstacle(ObstacleKind.MALFORMED, f"{claim.source} has no spec that requests devices")
 
 
 def classes_of(claims: Iterable[NamedClaim], view: ClusterView) -> list[Object]:
-    """The DeviceClasses that claims name, as far as they are known."""
+    """The known DeviceClasses that claims name."""
     found = (view.get("DeviceClass", name) for name in _names(claims))
     return [device_class for device_class in found if isinstance(device_class, dict)]
 
 
 def class_obstacles(claims: Sequence[NamedClaim], view: ClusterView) -> tuple[Obstacle, ...]:
-    """Classes that do not exist or are not known; and slices, if none are known."""
+    """Obstacles for missing or unknown DeviceClasses, and for unknown ResourceSlices."""
     if not claims:
         return ()
     obstacles: list[Obstacle] = []
     if view.list("ResourceSlice") is UNKNOWN:
-        sentence = "no ResourceSlices are known, so nobody can say which devices there are"
+        sentence = "no ResourceSlices are known, so the devices are unknown"
         obstacles.append(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, BRING))
     unknown = []
     for name in _names(claims):
@@ -182,7 +182,7 @@ def class_obstacles(claims: Sequence[NamedClaim], view: ClusterView) -> tuple[Ob
             obstacles.append(Obstacle(ObstacleKind.MISSING, sentence, _remedy(name, view)))
     if unknown:
         what = f"DeviceClass {unknown[0]} is" if len(unknown) == 1 else f"DeviceClasses {', '.join(unknown)} are"
-        sentence = f"{printable(what)} not known, so nobody can say which devices the claim may have"
+        sentence = f"{printable(what)} unknown, so the devices that the claim can get are unknown"
         obstacles.append(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, BRING))
     return tuple(obstacles)
 
@@ -195,6 +195,6 @@ def _remedy(name: str, view: ClusterView) -> str:
 
 
 def _names(claims: Iterable[NamedClaim]) -> list[str]:
-    """The classes that claims name, each once, in their order."""
+    """The distinct classes of claims, in order."""
     subrequests = (each for named in claims for each in Claim(named.claim).subrequests)
     return list(dict.fromkeys(each.device_class for each in subrequests if each.device_class))

@@ -1,4 +1,4 @@
-"""The cluster for explanations: nodes, slices, allocated devices and resources in use, digested once for many questions."""
+"""The cluster for explanations: nodes, devices, and what is in use; digested once for many questions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["BRING", "Cluster", "Holding", "ResourceUsage", "read_cluster", "used_amounts"]
 
 BRING = (
-    "bring what the cluster holds: "
+    "add the objects of the cluster: "
     "kubectl get resourceslices,deviceclasses,resourceclaims,nodes,pods -A -o yaml > cluster.yaml"
 )
-"""The remedy where facts are missing."""
+"""The remedy for missing facts."""
 
 _ANYWHERE = "any node"
 
@@ -40,9 +40,9 @@ class Holding(NamedTuple):
 
     held: Held
     words: str
-    """Who holds them."""
+    """The holder, for people: `team-b/train-0`."""
     pods: tuple[str, ...]
-    """The pods that it is reserved for, `team-b/train-0`; none if anything else uses it, such as a PodGroup."""
+    """The pods that it is reserved for, `team-b/train-0`; empty if anything else uses it, such as a PodGroup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +51,22 @@ class Cluster:
 
     nodes: Sequence[Object]
     nodes_known: bool
-    """Whether these are the cluster's nodes; otherwise they are made up, one for each that a slice names."""
+    """False if the nodes are unknown; `nodes` then has one made-up node for each name in a slice."""
     index: SliceIndex | None
-    """None where no slices are known."""
+    """None if the slices are unknown."""
     usage: Usage
-    """What allocated claims hold."""
+    """The devices that allocated claims hold."""
     claims_known: bool
     holders: Mapping[str, tuple[str, ...]]
-    """Who holds a device, by `driver/pool/device`, in words: `team-b/train-0`."""
+    """The holders of each device, by `driver/pool/device`."""
     holding: Sequence[Holding] = ()
     """The claims that hold devices."""
     problem: str = ""
-    """Why the slices or the allocations cannot be read."""
+    """Why the slices or the allocations cannot be read; empty if they can."""
 
 
 def read_cluster(view: ClusterView) -> Cluster:
-    """Digest the view. Use it by `view.derive(read_cluster)`."""
+    """The digest of a view; call it as `view.derive(read_cluster)`."""
     nodes, claims = view.list("Node"), view.derive_each("ResourceClaim", _holding_of)
     holding = [] if claims is UNKNOWN else [each for each in claims if each is not None]
     index, usage, problem = None, NONE, ""
@@ -89,9 +89,9 @@ def read_cluster(view: ClusterView) -> Cluster:
 
 
 def used_amounts(view: ClusterView) -> Mapping[str, Mapping[str, int]] | None:
-    """What pods that the view lists take of each node, in billionths; None where pods are unknown.
+    """The resources that listed pods use on each node, in billionths; None if pods are unknown.
 
-    Use it by `view.derive`. What other pods take is to be asked for besides: see `Taken`.
+    Call it by `view.derive`. `ResourceUsage` adds the pods that the view does not list.
     """
     pods = view.derive_each("Pod", taken_by)
     if pods is UNKNOWN:
@@ -108,7 +108,7 @@ def used_amounts(view: ClusterView) -> Mapping[str, Mapping[str, int]] | None:
 
 
 def _index(view: ClusterView) -> SliceIndex | None:
-    """The slices; None where they are unknown. Raises AllocationError as `SliceIndex` does."""
+    """The slices, or None if they are unknown; raises AllocationError as `SliceIndex` does."""
     slices = view.derive_each("ResourceSlice", _slice)
     if slices is UNKNOWN:
         return None
@@ -119,7 +119,7 @@ def _index(view: ClusterView) -> SliceIndex | None:
 
 
 def _slice(document: Object) -> Slice | str:
-    """A slice, or why it cannot be read."""
+    """A slice, or the reason why it cannot be read."""
     try:
         return Slice(slice_as_v1(document))
     except AllocationError as error:
@@ -127,7 +127,7 @@ def _slice(document: Object) -> Slice | str:
 
 
 def _holding_of(claim: Object) -> Holding | None:
-    """What a claim holds, by those results of its allocation that have the shape of one; None for nothing."""
+    """The devices that a claim holds, or None; malformed results of its allocation are ignored."""
     held = Held.by(Claim(claim).allocated_devices)
     return Holding(held, _holder(claim), _pods(claim)) if any(held) else None
 
@@ -146,7 +146,7 @@ def _holders(claims: Iterable[Holding]) -> dict[str, tuple[str, ...]]:
 
 
 def _holder(claim: Object) -> str:
-    """Who holds a claim's devices: the pods or the PodGroups that it is reserved for, or the claim itself."""
+    """The holder of a claim's devices: pods or PodGroups that it is reserved for, or the claim itself."""
     namespace = namespace_of(claim)
     if pods := _consumers(claim, "pods"):
         return f"{namespace}/{_first(pods, 'pod')}"
@@ -165,7 +165,7 @@ def _first(names: list[str], noun: str) -> str:
 
 
 def _guess_nodes(slices: Iterable[Object]) -> list[Object]:
-    """Nodes made up from the names in slices; one of no name where devices can be reached over the network only."""
+    """Made-up nodes with the names in slices; one node if all devices are network-attached."""
     names: dict[str, None] = {}
     reachable = False
     for document in slices:
@@ -184,9 +184,9 @@ def _device_nodes(document: Object) -> list[Any]:
 
 
 class ResourceUsage:
-    """What all pods take of each node: those that the view lists, and those that it does not show.
+    """The resources that pods use on each node, including pods that the view does not list.
 
-    What the others take is asked for node by node, when a node is first looked at, and stays so for this explanation.
+    The usage of pods that are not listed is read at the first look at a node, and kept for this explanation.
     """
 
     def __init__(self, view: ClusterView) -> None:
@@ -194,22 +194,22 @@ class ResourceUsage:
         self._listed = view.derive(used_amounts)
         self._of: dict[str, Mapping[str, int]] = {}
         self.others_known = True
-        """Whether the pods that the view does not list were counted on all nodes that were asked about."""
+        """False if pods that the view does not list could not be counted on some node."""
 
     @property
     def pods_known(self) -> bool:
-        """Whether anything is known of pods; otherwise nodes count as empty."""
+        """False if pods are unknown; nodes then count as empty."""
         return self._listed is not None
 
     def of(self, node: str) -> Mapping[str, int]:
-        """What is taken of a node, in billionths by resource."""
+        """The usage of a node, in billionths by resource."""
         taken = self._of.get(node)
         if taken is None:
             taken = self._of[node] = self._sum_on(node)
         return taken
 
     def without(self, node: str, ended: Iterable[Amounts]) -> ResourceUsage:
-        """The same as if pods with these amounts had left a node."""
+        """The usage after pods with these amounts have left a node."""
         left = dict(self.of(node))
         for amounts in ended:
             for name, amount in amounts:

@@ -33,21 +33,21 @@ __all__ = ["DeviceMismatch", "DeviceReasons", "constraint_reason", "constraint_w
 
 @dataclass(frozen=True, slots=True)
 class DeviceMismatch:
-    """Why one node's devices do not do."""
+    """Why the claims do not fit the devices of a node."""
 
     reason: Reason
     gist: Hashable
-    """Equal for nodes to which the reason applies alike, names of devices and their holders left aside."""
+    """Equal for nodes with the same reason, apart from the names of devices and holders."""
     values: Hashable = ()
-    """Equal where devices also have the same in place of what is asked."""
+    """Equal if the devices also have the same values where they do not match."""
     tallies: tuple[tuple[Tally, ...], ...] = ()
-    """What each request finds, by its alternatives."""
+    """For each request, a tally of each alternative."""
     constraint: tuple[int, int] | None = None
-    """The constraint that stops it: the number of the claim, and its place there."""
+    """The violated constraint: the number of the claim, and the position in it."""
 
 
 class DeviceReasons:
-    """Says why claims do not fit, for nodes of which the solver has said that they do not."""
+    """Finds out why claims do not fit a node, once the solver has found that they do not."""
 
     def __init__(
         self, problem: AllocationProblem, solver: Solver, usage: Usage, holders: Mapping[str, tuple[str, ...]]
@@ -60,7 +60,7 @@ class DeviceReasons:
         self._unconstrained: dict[tuple[int, int], Solver] = {}
 
     def mismatch(self, position: int, resources: frozenset[str]) -> DeviceMismatch:
-        """The first thing that stops the claims on a node."""
+        """The first reason why the claims do not fit a node."""
         node, allocator = self._problem.nodes[position], self._solver.allocator(resources)
         pools, target, question = allocator.pools(node), TargetNode(node), allocator.question
         if not pools:
@@ -110,7 +110,7 @@ class DeviceReasons:
 
 
 def _short(subrequests: Sequence[Tally], *, several: bool) -> Reason:
-    """Too few devices for a request; of a prioritized list, for each of its alternatives."""
+    """The reason for too few devices for a request, or for each alternative of a prioritized list."""
     best = max(subrequests, key=lambda found: len(found.usable) / found.asked)
     facts: dict[str, Any] = {
         "claim": best.claim.name,
@@ -139,13 +139,13 @@ def _shortage(found: Tally, *, several: bool) -> str:
     request, class_name = _request(found, several=several), subrequest.device_class
     if not found.of_class:
         asked = "all devices" if subrequest.allocation_mode == "All" else format_count(found.asked, "device")
-        return f"{request} asks for {asked} of class {class_name}, and there is none"
+        return f"{request} requests {asked} of class {class_name}, but the node has none"
     can = f"{len(found.usable) or 'none'} of {found.of_class} can serve it"
     if len(found.usable) == found.of_class:
         can = f"the node has {found.of_class}"
     if subrequest.allocation_mode == "All":
-        return f"{request} asks for all devices of class {class_name} that match; {can}"
-    return f"{request} asks for {format_count(found.asked, 'device')} of class {class_name}; {can}"
+        return f"{request} requests all devices of class {class_name} that match; {can}"
+    return f"{request} requests {format_count(found.asked, 'device')} of class {class_name}; {can}"
 
 
 def _request(found: Tally, *, several: bool, whole: bool = False) -> str:
@@ -156,7 +156,7 @@ def _request(found: Tally, *, several: bool, whole: bool = False) -> str:
 def _unusable_pool(
     allocator: Allocator, subrequests: Sequence[Tally], pools: Sequence[Pool], index: SliceIndex
 ) -> Pool | None:
-    """A pool that cannot be used now and that has devices of the class of one of the alternatives.
+    """An unusable pool with devices of the class of one of the alternatives; None if there is none.
 
     What else is asked of them does not count, since those that are not there yet may have it. A pool that shows no
     device counts where no other has any of the class.
@@ -202,7 +202,7 @@ def _pool_reason(pool: Pool) -> tuple[Reason, Hashable]:
 
 
 def _combination_reason(tallies: Sequence[Sequence[Tally]]) -> tuple[Reason, Hashable]:
-    """Each request could be served alone."""
+    """The reason if each request could be served alone."""
     best = [max(subrequests, key=lambda found: len(found.usable) - found.asked) for subrequests in tallies]
     needs = [
         f"request {found.subrequest.full_name} needs {found.asked} of {len(found.usable)} that can serve it"
@@ -210,7 +210,7 @@ def _combination_reason(tallies: Sequence[Sequence[Tally]]) -> tuple[Reason, Has
     ]
     together = len({device.id for found in best for device in found.usable})
     asked = sum(found.asked for found in best)
-    sentence = f"each request could be served alone, but not all together: {asked} asked, {together} there"
+    sentence = f"each request could be served alone, but not all together: {asked} requested, {together} available"
     if asked <= together:
         sentence = "each request could be served alone, but there is no choice of devices that serves all together"
     gist = ("combination", tuple((found.asked, len(found.usable)) for found in best), together)
@@ -231,7 +231,7 @@ _NONE = ""
 
 
 def constraint_words(constraint: Constraint) -> str:
-    """The constraint in short: `the same resource.kubernetes.io/pcieRoot`."""
+    """The constraint in words: `the same resource.kubernetes.io/pcieRoot`."""
     return (
         f"the same {constraint.match_attribute}"
         if constraint.match_attribute is not None
@@ -252,7 +252,7 @@ def constraint_reason(claim: Claim, position: int, tallies: Sequence[Tally]) -> 
     devices = {device.id: device for found in tallies for device in found.usable}
     by_value = _by_value(list(devices.values()), name)
     asked = sum({found.subrequest.request_name: found.asked for found in tallies}.values())
-    start = f"{format_count(asked, 'device')} with {constraint_words(constraint)} asked"
+    start = f"{format_count(asked, 'device')} with {constraint_words(constraint)} requested"
     told = sorted(by_value.items(), key=lambda item: -len(item[1]))
     known = [names for value, names in told if value != _NONE]
     if constraint.match_attribute is not None:

@@ -1,4 +1,4 @@
-"""Explaining one question: obstacles first, then every node, then what to change."""
+"""The explanation of a question: obstacles first, then every node, then suggestions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def explain(
 ) -> Explanation:
     """Where the question's pod or claims fit, why not elsewhere, and what to change.
 
-    Never raises for what is wrong with the question or the cluster: that is the answer then.
+    Problems of the question or the cluster are part of the explanation; they raise nothing.
 
     Args:
         question: one of those that `questions` makes.
@@ -55,7 +55,7 @@ def explain(
         return _blocked_explanation(replace(question, obstacles=(Obstacle(ObstacleKind.MALFORMED, sentence),)))
     if not cluster.nodes_known and not question.claims:
         sentence = "no Nodes are known, and the pod has no claim that would tell where it can run"
-        remedy = "bring them: kubectl get nodes -o yaml > nodes.yaml"
+        remedy = "add them: kubectl get nodes -o yaml > nodes.yaml"
         return _blocked_explanation(
             replace(question, obstacles=(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, remedy),))
         )

@@ -1,4 +1,4 @@
-"""Headlines: the answer in one sentence."""
+"""Headlines: explanations in one sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["obstacle_headline", "scheduled_headline", "survey_headline"]
 
 _CAUSES = {
-    ObstacleKind.MALFORMED: "something is not written as Kubernetes reads it",
+    ObstacleKind.MALFORMED: "something is malformed",
     ObstacleKind.MISSING: "something that it refers to does not exist",
     ObstacleKind.CLAIM_FULL: "a claim has as many pods as can share it",
     ObstacleKind.CLAIM_DELETED: "a claim is being deleted",
@@ -30,19 +30,19 @@ _CAUSES = {
 
 
 def obstacle_headline(obstacles: Sequence[Obstacle]) -> tuple[Feasibility, str]:
-    """The headline where something stands in the way; the worst obstacle comes first. What it is exactly, the obstacle says."""
+    """The verdict and headline for obstacles, the worst of which comes first."""
     kinds = [obstacle.kind for obstacle in obstacles]
     if all(kind is ObstacleKind.FACT_UNKNOWN for kind in kinds):
-        return Feasibility.UNKNOWN, "whether it fits cannot be told: facts of the cluster are missing"
+        return Feasibility.UNKNOWN, "whether it fits is unknown: facts of the cluster are missing"
     if kinds[0] is ObstacleKind.REFUSED:
-        return Feasibility.BLOCKED, "it is refused before any node is looked at"
-    return Feasibility.BLOCKED, f"it fits no node, whatever they are like: {obstacles[0].cause or _CAUSES[kinds[0]]}"
+        return Feasibility.BLOCKED, "it is refused before scheduling"
+    return Feasibility.BLOCKED, f"it fits no node: {obstacles[0].cause or _CAUSES[kinds[0]]}"
 
 
 def scheduled_headline(question: Question) -> str:
-    """The headline where there is nothing left to decide."""
+    """The headline for a bound pod or an allocated claim."""
     if question.node_name:
-        return f"it is bound to node {question.node_name} already, so no scheduler looks for another"
+        return f"it is bound to node {question.node_name} already"
     claims = [Claim(named.claim) for named in question.allocated]
     devices = format_list(device_names(claim.allocation for claim in claims if claim.allocation is not None))
     pools = sorted({str(result.get("pool")) for claim in claims for result in claim.allocated_devices})
@@ -52,11 +52,11 @@ def scheduled_headline(question: Question) -> str:
 def survey_headline(
     question: Question, survey: Survey, total: int, found: ReplicaCount | None
 ) -> tuple[Feasibility, str]:
-    """The headline of a question that was asked of all nodes."""
+    """The verdict and headline after a survey of all nodes."""
     now, empty = survey.count(), survey.count(empty=True)
     nodes = format_count(total, "node")
     if not total:
-        return Feasibility.IMPOSSIBLE, "there is no node that it could fit"
+        return Feasibility.IMPOSSIBLE, "no node exists"
     if now:
         return Feasibility.FITS, f"fits {_of(now, nodes)} now{_replicas(question, found)}"
     if survey.unknown:

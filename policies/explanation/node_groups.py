@@ -26,15 +26,24 @@ __all__ = ["device_names", "node_groups"]
 _MOST_GROUPS = 8
 _MOST_NAMES = 8
 _MOST_VALUE_GROUPS = 4
+_MOST_VALUES = 3
 _GAVE_UP = "whether it fits is unknown: too many combinations of devices nearly satisfy the claims to try them all"
+_CONDITIONS = {
+    "node.kubernetes.io/not-ready": "the node is not ready",
+    "node.kubernetes.io/unreachable": "the node is unreachable",
+    "node.kubernetes.io/memory-pressure": "the node is short of memory",
+    "node.kubernetes.io/disk-pressure": "the node is short of disk space",
+    "node.kubernetes.io/pid-pressure": "the node is short of process ids",
+    "node.kubernetes.io/network-unavailable": "the node has no network yet",
+}
 
 
 def node_groups(
     groups: Iterable[AlikeNodes], question: Question, nodes: Sequence[Object]
 ) -> tuple[tuple[NodeGroup, ...], int, int]:
-    """The groups to tell; how many are left out, and how many nodes these hold.
+    """The groups to show, the number of groups that are left out, and the number of nodes in these.
 
-    Those that fit come first, then those that would if nothing were in use, then those where devices decided.
+    Nodes that fit come first, then nodes that would fit if nothing were in use, then nodes rejected for their devices.
     """
     merged: dict[Hashable, list[AlikeNodes]] = {}
     for alike in groups:
@@ -65,7 +74,7 @@ def _key(alike: AlikeNodes) -> Hashable:
 
 
 def _by_values(groups: list[AlikeNodes]) -> list[list[AlikeNodes]]:
-    """Nodes whose devices have different things in place of what is asked, told apart where these are few."""
+    """Groups by the values that devices have where they do not match; one group if there are many."""
     by_values: dict[Hashable, list[AlikeNodes]] = {}
     for alike in groups:
         by_values.setdefault(alike.devices.values if alike.devices else (), []).append(alike)
@@ -101,23 +110,12 @@ def _reason(alike: AlikeNodes, question: Question, nodes: Sequence[Object]) -> R
     if alike.devices is not None:
         return alike.devices.reason
     if alike.mismatch is not None:
-        return node_reason(alike.mismatches, [nodes[position] for position in alike.positions], question)
+        return _node_reason(alike.mismatches, [nodes[position] for position in alike.positions], question)
     return Reason(ReasonKind.GAVE_UP, _GAVE_UP)
 
 
-_MOST_VALUES = 3
-_CONDITIONS = {
-    "node.kubernetes.io/not-ready": "the node is not ready",
-    "node.kubernetes.io/unreachable": "the node does not answer",
-    "node.kubernetes.io/memory-pressure": "the node is short of memory",
-    "node.kubernetes.io/disk-pressure": "the node is short of disk space",
-    "node.kubernetes.io/pid-pressure": "the node is short of process ids",
-    "node.kubernetes.io/network-unavailable": "the node has no network yet",
-}
-
-
-def node_reason(mismatches: Sequence[NodeMismatch], nodes: Sequence[Object], question: Question) -> Reason:
-    """One reason for nodes that are out for the same: misses and nodes in the same order, at least one."""
+def _node_reason(mismatches: Sequence[NodeMismatch], nodes: Sequence[Object], question: Question) -> Reason:
+    """The common reason of nodes; mismatches and nodes have the same order."""
     kind, key = mismatches[0].kind, mismatches[0].key
     if kind is ReasonKind.CORDONED:
         remedy = ("kubectl uncordon lets pods onto it again",)
@@ -143,13 +141,13 @@ def _selector_reason(key: str, nodes: Sequence[Object], question: Question) -> R
         return Reason(ReasonKind.NODE_SELECTOR, "the pod's required node affinity does not match")
     wanted = question.pod.spec["nodeSelector"][key] if question.pod else ""
     here = _label_values([labels_of(node).get(key) for node in nodes])
-    sentence = f"the pod's nodeSelector asks for {shorten(f'{key}={wanted}')}; here {shorten(key)} is {here}"
+    sentence = f"the pod's nodeSelector requires {shorten(f'{key}={wanted}')}; here {shorten(key)} is {here}"
     facts = {"label": key, "asked": wanted}
     return Reason(ReasonKind.NODE_SELECTOR, sentence, facts=facts)
 
 
 def _label_values(values: Sequence[str | None]) -> str:
-    """The values that nodes have of a label: `a or b, or missing`."""
+    """The values of a label on nodes: `a or b, or missing`."""
     shown = [shorten(value) or '""' for value in dict.fromkeys(values) if value is not None]
     if not shown:
         return "missing"
@@ -164,12 +162,12 @@ def _label_values(values: Sequence[str | None]) -> str:
 
 def _elsewhere_reason(name: str, question: Question) -> Reason:
     claim = next(claim for claim in question.allocated if claim.name == name)
-    sentence = f"claim {name} has its devices already, and they cannot be reached from here"
+    sentence = f"claim {name} has its devices already, which cannot be reached from here"
     return Reason(ReasonKind.CLAIM_ELSEWHERE, sentence, (f"it is {claim.source}",), {"claim": name})
 
 
 def _shortage_reason(shortages: Sequence[Shortage]) -> Reason:
-    """A resource that does not suffice; of several nodes, the one with the most left is told."""
+    """The reason for too little of a resource, with the numbers of the node that has the most left."""
     best = max(shortages, key=lambda shortage: (shortage.left, shortage.allocatable))
     name = best.resource
     requested, left, allocatable = (
@@ -180,11 +178,11 @@ def _shortage_reason(shortages: Sequence[Shortage]) -> Reason:
     if name == "pods":
         sentence = f"no room for another pod: {format_count(best.allocatable // ONE, 'pod')} can run on the node"
     elif not best.allocatable:
-        sentence = f"{requested} {name} asked, and the node has none"
+        sentence = f"{requested} {name} requested, and the node has none"
     elif best.is_permanent:
         most = "at most " if len({shortage.allocatable for shortage in shortages}) > 1 else ""
         all_of_it = max(shortage.allocatable for shortage in shortages)
-        sentence = f"{requested} {name} asked, and the node has {most}{amount_text(name, all_of_it)} in all"
+        sentence = f"{requested} {name} requested, and the node has {most}{amount_text(name, all_of_it)} in all"
     else:
-        sentence = f"{requested} {name} asked, {at_most}{left} of {allocatable} left beside the pods that run there"
+        sentence = f"{requested} {name} requested, {at_most}{left} of {allocatable} left beside the pods that run there"
     return Reason(ReasonKind.RESOURCES, sentence, facts=facts)

@@ -1,4 +1,4 @@
-"""Nodes, before their devices are looked at: which of them are out, in the order of Kubernetes' scheduler."""
+"""Checks of nodes other than their devices, in the order of Kubernetes' scheduler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["NodeChecks", "NodeMismatch", "Shortage", "Taint"]
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _PREVENTING = ("NoSchedule", "NoExecute")
 _ALWAYS_OFFERED = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
-"""Of these a node in a file may say nothing because nobody wrote it down; of all others that means that it has none."""
+"""Resources that a node in a file may omit; a node that omits another resource has none of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource of which a node has less than asked for, in billionths."""
+    """A resource of which a node has too little; amounts are in billionths."""
 
     resource: str
     requested: int
@@ -55,22 +55,22 @@ class Shortage:
 
     @property
     def is_permanent(self) -> bool:
-        """Whether it would not suffice on an empty node either."""
+        """True if an empty node has too little, too."""
         return self.requested > self.allocatable
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMismatch:
-    """Why one node is out."""
+    """Why a node does not fit, other than for its devices."""
 
     kind: ReasonKind
     key: Hashable = ""
-    """Equal for nodes to which one sentence applies: the taint, the selector's label, the resource, the claim."""
+    """Equal for nodes with one reason: the taint, the selector's label, the resource, or the claim."""
     shortage: Shortage | None = None
 
 
 class NodeChecks:
-    """The checks of one question, asked about a node by its position among all nodes."""
+    """The checks of one question; nodes are given by their position."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class NodeChecks:
         usage: ResourceUsage | None,
         by_claims: Collection[str],
     ) -> None:
-        """Args: the question, all nodes, what pods take of them if that counts, resources that claims can serve."""
+        """Prepare the checks; nodes are empty without `usage`; claims can serve the resources `by_claims`."""
         self._question = question
         self._nodes = nodes
         self._usage_of = usage.of if usage else _no_usage
@@ -90,7 +90,7 @@ class NodeChecks:
         self._tolerated: dict[Taint, bool] = {}
 
     def mismatch(self, position: int) -> NodeMismatch | None:
-        """The first reason why a node is out; None where only its devices are left to be asked about."""
+        """The first mismatch of a node; None if only its devices remain to be checked."""
         node = self._nodes[position]
         return (
             self._cordon_mismatch(node)
@@ -101,17 +101,17 @@ class NodeChecks:
         )
 
     def served_by_claims(self, position: int) -> frozenset[str]:
-        """The pod's extended resources of which the node's kubelet offers none, so that a claim serves them there."""
+        """The pod's extended resources that a claim serves on a node, because its kubelet has none."""
         if not self._by_claims:
             return NO_RESOURCES
         node = self._nodes[position]
         return frozenset(name for name in self._by_claims if not self._allocatable(node, name))
 
     def room(self, position: int) -> int | None:
-        """How many pods like this the node's own resources have room for; None without a limit."""
+        """The number of such pods that the node's resources suffice for; None if unlimited."""
         node = self._nodes[position]
         rooms = [
-            max(0, allocatable - self._used(node, name)) // requested
+            max(0, allocatable - self._used_amount(node, name)) // requested
             for name, requested in self._requested_amounts(node)
             if (allocatable := self._allocatable(node, name)) is not None
         ]
@@ -129,7 +129,7 @@ class NodeChecks:
         return None if untolerated is None else NodeMismatch(ReasonKind.TAINT, untolerated)
 
     def _taints(self, node: Object) -> Iterable[Taint]:
-        """The taints that keep pods away; that of a cordoned node is told as such."""
+        """The taints that repel pods, without the taint of a cordoned node."""
         taints: Any = lookup(node, ("spec", "taints"))
         for taint in taints if isinstance(taints, list) else []:
             if isinstance(taint, dict) and taint.get("effect") in _PREVENTING:
@@ -156,14 +156,14 @@ class NodeChecks:
             allocatable = self._allocatable(node, name)
             if allocatable is None:
                 continue
-            left = allocatable - self._used(node, name)
+            left = allocatable - self._used_amount(node, name)
             if requested > left:
                 shortage = Shortage(name, requested, max(0, left), allocatable)
                 return NodeMismatch(ReasonKind.RESOURCES, (name, shortage.is_permanent), shortage)
         return None
 
     def _requested_amounts(self, node: Object) -> Iterable[tuple[str, int]]:
-        """What is asked of the node itself: extended resources first, since these are what is scarce."""
+        """The amounts that the node itself must provide; extended resources first, because they are scarce."""
         requested = sorted(self._question.resources.items(), key=_extended_first)
         return [
             (name, amount) for name, amount in requested if name not in self._by_claims or self._allocatable(node, name)
@@ -176,7 +176,7 @@ class NodeChecks:
             return None
         return billionths(offered.get(resource)) if isinstance(offered, dict) else 0
 
-    def _used(self, node: Object, resource: str) -> int:
+    def _used_amount(self, node: Object, resource: str) -> int:
         return self._usage_of(name_of(node)).get(resource, 0)
 
     def _claim_mismatch(self, node: Object) -> NodeMismatch | None:
@@ -188,12 +188,12 @@ class NodeChecks:
 
 
 def _no_usage(node: str) -> Mapping[str, int]:
-    """What is taken of a node of an empty cluster."""
+    """The usage of a node in an empty cluster."""
     return {}
 
 
 def _matches(node: Object, selector: Mapping[str, Any]) -> bool:
-    """Whether a node matches an allocation's selector; one that is none matches nothing."""
+    """True if a node matches an allocation's selector; an invalid selector matches nothing."""
     try:
         return TargetNode(node).matches(NodeSelection(selector=selector))
     except AllocationError:

@@ -1,7 +1,6 @@
-"""Preemption by hand: which pods of lower priority would have to end for a pod to fit.
+"""Pods of lower priority that must end for a pod to fit.
 
-Kubernetes' scheduler looks for such pods itself as long as they hold what nodes allocate. For devices of claims it does
-not, so nobody ends a pod for one that waits for devices.
+Kubernetes' scheduler preempts pods for the resources of nodes, but not for devices of claims.
 
 Source: k8s.io/kubernetes pkg/scheduler/framework/preemption; the plugin dynamicresources has no PreFilterExtensions.
 """
@@ -33,20 +32,20 @@ if TYPE_CHECKING:
 __all__ = ["pods_to_end"]
 
 _MOST_NODES = 16
-"""Nodes that are looked at, those with the fewest pods of lower priority first."""
+"""Nodes that are tried, those with the fewest pods of lower priority first."""
 _MOST_PODS = 64
-"""Pods of lower priority on a node; one with more is left out."""
+"""Pods of lower priority on a node; nodes with more are skipped."""
 _MOST_TOLD = 3
 
 
 class _Pod(NamedTuple):
-    """A pod with a node, whose priority is known."""
+    """A pod on a node, with known priority."""
 
     name: str
     """`team-b/train-0`."""
     priority: int
     amounts: tuple[tuple[str, int], ...]
-    """What it takes of its node, in billionths."""
+    """The resources that it uses on its node, in billionths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +55,17 @@ class _Node:
     position: int
     name: str
     lower: tuple[_Pod, ...]
-    """The pods of lower priority there, those of the highest first."""
+    """The pods of lower priority on the node, the highest priority first."""
     claims: tuple[Holding, ...]
-    """What only they use."""
+    """The claims that only these pods use."""
     others: Usage
-    """What everybody else uses in the cluster."""
+    """The devices that all others use in the cluster."""
 
 
 def pods_to_end(surveyed: SurveyedQuestion) -> Iterator[Suggestion]:
-    """For each node the pods of lower priority that would have to end for a pod to get devices there, fewest first.
+    """For each node the pods of lower priority that must end for the pod to fit, fewest pods first.
 
-    Nodes on which the scheduler makes room by itself, because what lacks there is no device of a claim, are left out.
+    Nodes on which the scheduler preempts pods by itself are left out.
     """
     pod = surveyed.question.pod
     if pod is None or not surveyed.cluster.nodes_known or not preempts(pod.spec, surveyed.view):
@@ -89,7 +88,7 @@ def pods_to_end(surveyed: SurveyedQuestion) -> Iterator[Suggestion]:
 
 
 def _nodes(surveyed: SurveyedQuestion, priority: int) -> list[_Node]:
-    """The nodes to look at."""
+    """The nodes to try."""
     pods = surveyed.view.derive(_pods_by_node)
     lower: dict[int, tuple[_Pod, ...]] = {}
     solver = Solver(surveyed.problem, surveyed.cluster.usage)
@@ -115,10 +114,10 @@ def _node(position: int, lower: Sequence[_Pod], surveyed: SurveyedQuestion) -> _
 
 
 def _pods_to_end(node: _Node, surveyed: SurveyedQuestion) -> tuple[_Pod, ...]:
-    """Pods of which none can be spared; none if they do not suffice, or the scheduler ends pods there itself.
+    """A minimal set of pods to end; empty if all do not suffice, or the scheduler preempts by itself.
 
-    Like the scheduler, it begins without all of them and puts back those of the highest priority first; of equal
-    priority those with the fewest devices.
+    Like the scheduler, it ends all of them and then spares those of the highest priority first; of equal priority, those
+    with the fewest devices.
     """
     if not _fits(node, node.lower, surveyed) or _fits(node, node.lower, surveyed, freed=()):
         return ()
@@ -133,7 +132,7 @@ def _pods_to_end(node: _Node, surveyed: SurveyedQuestion) -> tuple[_Pod, ...]:
 def _fits(
     node: _Node, ended: Sequence[_Pod], surveyed: SurveyedQuestion, freed: Collection[_Pod] | None = None
 ) -> bool:
-    """Whether the question fits on a node once pods have ended; `freed` for those whose devices are free then."""
+    """True if the question fits once pods have ended; only pods in `freed`, if given, free their devices."""
     names = {each.name for each in (ended if freed is None else freed)}
     usage = node.others.and_held(each.held for each in node.claims if not _is_freed(each, names))
     resource_usage = surveyed.resource_usage.without(node.name, [each.amounts for each in ended])
@@ -150,12 +149,12 @@ def _fits(
 
 
 def _is_freed(claim: Holding, ended: Collection[str]) -> bool:
-    """True if nobody uses a claim once these pods have ended."""
+    """True if a claim is unused once these pods have ended."""
     return bool(claim.pods) and all(name in ended for name in claim.pods)
 
 
 def _pods_by_node(view: ClusterView) -> Mapping[str, tuple[_Pod, ...]]:
-    """The pods that the view lists, by their nodes."""
+    """The listed pods by node."""
     pods = view.list("Pod")
     found: defaultdict[str, list[_Pod]] = defaultdict(list)
     for pod in () if pods is UNKNOWN else pods:

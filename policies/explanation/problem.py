@@ -1,4 +1,4 @@
-"""The problem that the solver solves: claims, nodes, slices, classes and features, put together once for a question."""
+"""The allocation problem of a question: claims, nodes, slices, classes and features."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ __all__ = ["NO_RESOURCES", "STEPS", "AllocationProblem", "allocation_problem"]
 NO_RESOURCES: frozenset[str] = frozenset()
 
 STEPS = 20_000
-"""Search steps on one node; what the scheduler would find is found in hundreds."""
+"""Search steps on one node; a solution usually takes hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationProblem:
-    """Claims that are asked for together, and all that decides about them but nodes and usage."""
+    """Claims to allocate together, and the facts that decide about them, other than usage."""
 
     question: Question
     claims: tuple[NamedClaim, ...]
     classes: tuple[Object, ...]
     by_resource: Mapping[str, Object]
-    """The DeviceClass by extended resource that it can serve."""
+    """DeviceClasses by the extended resource that they serve."""
     index: SliceIndex
     nodes: Sequence[Object]
     features: Features
     check_cancelled: CancelCheck = never_cancelled
     _allocators: dict[frozenset[str], Allocator] = field(default_factory=dict, init=False)
-    """One for each set of resources that claims serve; against all usages together, since these share what they know."""
+    """One for each set of resources that claims serve; all usages share it and its caches."""
 
     def with_claim(self, number: int, claim: NamedClaim) -> AllocationProblem:
-        """The same with another claim in the place of one."""
+        """The problem with one claim replaced."""
         return replace(self, claims=(*self.claims[:number], claim, *self.claims[number + 1 :]))
 
     def claims_on(self, resources: frozenset[str]) -> tuple[NamedClaim, ...]:
-        """All claims on nodes where these extended resources are served by a claim."""
+        """All claims on nodes where a claim serves these extended resources."""
         if not resources:
             return self.claims
         return (*self.claims, _implicit_claim(self.question, self.by_resource, resources))
@@ -65,7 +65,7 @@ class AllocationProblem:
         """An allocator for these claims.
 
         Raises:
-            AllocationError: a field of a claim or a class is of the wrong type.
+            AllocationError: A field of a claim or a class has the wrong type.
         """
         if resources not in self._allocators:
             self._allocators[resources] = Allocator(
@@ -81,7 +81,7 @@ class AllocationProblem:
 def allocation_problem(
     question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
 ) -> AllocationProblem:
-    """The ask of a question; of its claims alone where nodes are unknown, for nobody knows their labels and limits then."""
+    """The allocation problem of a question; only of its claims if the nodes are unknown."""
     by_resource = _served_by_classes(question, view) if cluster.index is not None and cluster.nodes_known else {}
     return AllocationProblem(
         question=question if cluster.nodes_known else replace(question, pod=None, resources={}),
@@ -96,7 +96,7 @@ def allocation_problem(
 
 
 def _features(view: ClusterView, settings: GPUAdmissionPolicy) -> Features:
-    """What is on by default in the cluster's version; in one that is not known, what 1.36 has on."""
+    """The features that are on by default in the cluster's version, or in 1.36 if the version is unknown."""
     facts = Facts(view, settings)
     return Features(
         admin_access=facts.offers("DRAAdminAccess") is not False,
@@ -109,10 +109,10 @@ def _features(view: ClusterView, settings: GPUAdmissionPolicy) -> Features:
 
 
 def _served_by_classes(question: Question, view: ClusterView) -> dict[str, Object]:
-    """The DeviceClass for each resource that the pod asks for and that claims can stand for in this cluster.
+    """The DeviceClass of each requested resource that claims can serve in this cluster.
 
-    Of two classes with one name, the one created later counts. A version that is not known is taken for one that has
-    the feature.
+    If two classes serve a resource, the one created later counts. An unknown version counts as one with the feature.
+    Source: KEP-5004, k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go.
     """
     version, classes = view.server_version(), known_classes(view)
     if not classes.are_listed or (version is not UNKNOWN and version < ON_SINCE["DRAExtendedResource"]):
@@ -122,9 +122,9 @@ def _served_by_classes(question: Question, view: ClusterView) -> dict[str, Objec
 
 
 def _implicit_claim(question: Question, classes: Mapping[str, Object], resources: Iterable[str]) -> NamedClaim:
-    """The claim that the scheduler makes for a pod's extended resources, one request for each.
+    """The claim that the scheduler creates for a pod's extended resources, with one request for each.
 
-    Kubernetes has a request for each container; what counts for whether the pod fits is how many they are together.
+    Kubernetes has one request for each container; only the sum decides whether the pod fits.
     """
     requests = [
         {

@@ -1,4 +1,4 @@
-"""Questions: the claims to allocate together, the pod that uses them, and what stands in the way before any node."""
+"""Questions: claims to allocate together, the pod that uses them, and obstacles."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ __all__ = ["NamedClaim", "Obstacle", "ObstacleKind", "Question"]
 
 
 class ObstacleKind(StrEnum):
-    """What kind of thing stands in the way."""
+    """The kind of an obstacle."""
 
     MALFORMED = "malformed"
-    """The document is not what its kind says."""
+    """The document does not have the shape of its kind."""
     REFUSED = "refused"
-    """`review` refuses it; one obstacle for each finding that denies."""
+    """`review` refuses the object; one obstacle for each finding that denies."""
     FACT_UNKNOWN = "fact unknown"
-    """Something must be known first; the remedy says which file to bring."""
+    """A fact is missing; the remedy says which file to add."""
     MISSING = "missing"
-    """A claim, template or DeviceClass that certainly does not exist."""
+    """A claim, template or DeviceClass does not exist."""
     CLAIM_FULL = "claim full"
-    """A claim is reserved for as many pods as it can be."""
+    """A claim is reserved for the maximum of pods."""
     CLAIM_DELETED = "claim deleted"
-    """A claim is being deleted, so no pod gets it any more."""
+    """A claim is being deleted, so no pod can get it."""
     TOO_COSTLY = "too costly"
-    """A selector that may cost more for one device than the API server accepts."""
+    """A selector may cost more for one device than the API server accepts."""
     ALLOCATION_FAILS = "allocation fails"
-    """Kubernetes' scheduler fails with an error, for every node: a selector that does not compile or that fails on a
-    device, a kind of request that the cluster does not know."""
+    """Kubernetes' scheduler fails with an error for all nodes: a selector does not compile or fails on a device, or the
+    cluster does not know the kind of a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """One thing that stands in the way, whichever node would be taken."""
+    """A reason why no node can fit."""
 
     kind: ObstacleKind
     sentence: str
-    """What is there and why it matters, as one sentence without a full stop."""
+    """What is wrong and why it matters, without a full stop."""
     remedy: str = ""
-    """What to do, an imperative without a full stop; empty where that is plain."""
+    """What to do, an imperative without a full stop; empty if it is obvious."""
     rule: str = ""
     """The rule that refuses, `GA301`; only with REFUSED."""
     cause: str = ""
-    """The same in a few words, for a headline; empty where the kind says enough."""
+    """The cause in a few words, for a headline; empty if the kind says enough."""
 
     def as_json(self) -> dict[str, Any]:
         """As plain data: `kind`, `sentence`, `remedy`, `rule`; the last two may be empty."""
@@ -59,48 +59,48 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class NamedClaim:
-    """A ResourceClaim, and what it is called here."""
+    """A ResourceClaim with its name in the question."""
 
     name: str
-    """By which the pod calls it (`spec.resourceClaims[].name`); of a claim or template alone, its own name."""
+    """The name in the pod (`spec.resourceClaims[].name`); without a pod, the name of the claim or template."""
     claim: Object
-    """The ResourceClaim in the shape of resource.k8s.io/v1, whatever version it was written in."""
+    """The ResourceClaim as resource.k8s.io/v1."""
     source: str
-    """Where it comes from, for people: `ResourceClaimTemplate gpu-0a1b`, `ResourceClaim team-a/shared`."""
+    """Its origin, for people: `ResourceClaimTemplate gpu-0a1b`, `ResourceClaim team-a/shared`."""
     shared: bool = False
-    """Whether all pods of a workload would use this one claim (`resourceClaimName`, or a PodGroup's), not one each."""
+    """True if all pods of a workload use this claim (`resourceClaimName`, or that of a PodGroup)."""
     group: str = ""
-    """The PodGroup that it is reserved for, once for all its pods; empty if it is reserved for each pod."""
+    """The PodGroup that it is reserved for; empty if it is reserved for each pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One pod, claim or template that is to find its place."""
+    """A pod, claim or template to explain."""
 
     label: str
-    """For people: `pod team-a/train`, `Deployment team-a/web`, `ResourceClaim team-a/gpu`; of a workload with several
-    templates, with the place of this one: `RayCluster team-a/ray, spec.headGroupSpec.template`."""
+    """For people: `pod team-a/train`, `Deployment team-a/web`, `ResourceClaim team-a/gpu`; for a workload with several
+    pod templates, with the path of the template: `RayCluster team-a/ray, spec.headGroupSpec.template`."""
     namespace: str
     pod: Pod | None = None
-    """As it is after review would have converted and placed it; None for a claim or template alone."""
+    """The pod after review has converted and placed it; None for a claim or template."""
     written: Object | None = None
-    """The pod as it was before review; None for what is stored, and for a claim or template alone."""
+    """The pod before review; None if it is stored already, and for a claim or template."""
     claims: tuple[NamedClaim, ...] = ()
-    """Those that are to be allocated together."""
+    """The claims to allocate together."""
     allocated: tuple[NamedClaim, ...] = ()
-    """Those that have their devices already, and only decide which nodes are left."""
+    """The claims that have their devices already; they only restrict the nodes."""
     resources: Mapping[str, int] = field(default_factory=dict)
-    """What the pod asks of a node beside claims, in billionths by resource name (`cpu`, `nvidia.com/gpu`), as Kubernetes
-    counts init containers; with one `pods`."""
+    """The resources that the pod requests of a node, in billionths by name (`cpu`, `nvidia.com/gpu`), with init containers
+    counted as Kubernetes does, and with one `pods`."""
     tolerations_added: tuple[str, ...] = ()
-    """The keys of the taints that placement lets the pod tolerate."""
+    """The keys of the tolerations that placement adds."""
     conditions_added: bool = False
-    """Whether placement adds to the pod's node selector or affinity, for its wishes or by the settings."""
+    """True if placement adds to the pod's node selector or affinity."""
     converted_to: str = ""
-    """The ResourceClaimTemplate that conversion made of the pod's `nvidia.com/gpu`; empty where nothing was converted."""
+    """The ResourceClaimTemplate of the converted pod; empty if the pod is not converted."""
     node_name: str = ""
-    """The node that the pod is bound to already; the scheduler has nothing to decide any more."""
+    """The node that the pod is bound to; empty if it is not bound."""
     obstacles: tuple[Obstacle, ...] = ()
-    """What stands in the way before any node is looked at."""
+    """Why no node can fit."""
     warnings: tuple[Finding, ...] = ()
-    """What review warns about where the pod's GPUs come from."""
+    """Warnings of review about conversion and placement."""

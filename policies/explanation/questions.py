@@ -1,4 +1,4 @@
-"""Questions of a document: one for each pod that it is or creates, or one for a claim or claim template."""
+"""The questions of a document: one for each of its pods, or one for a claim or claim template."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _question_of_claim(
         if refused:
             return Question(label, namespace, obstacles=refused)
     if not isinstance(claim.claim.get("spec"), dict):
-        broken = Obstacle(ObstacleKind.MALFORMED, f"{label} has no spec that asks for devices")
+        broken = Obstacle(ObstacleKind.MALFORMED, f"{label} has no spec that requests devices")
         return Question(label, namespace, obstacles=(broken,))
     open_claims, allocated, obstacles = split_claims((claim,), "")
     obstacles = (*obstacles, *class_obstacles(open_claims, view))
@@ -131,7 +131,7 @@ _REFUSED_NOW = "unless these pods hold themselves what is used, they are refused
 def pod_question(
     document: Object, label: str, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, *, stored: bool
 ) -> Question:
-    """The question of a pod in a namespace; of one that is stored as it is, of another as review would leave it."""
+    """The question of a pod; a pod that is not stored is reviewed first."""
     templates: tuple[Template, ...] = ()
     written: Object | None = None
     warnings: tuple[Finding, ...] = ()
@@ -169,10 +169,9 @@ def pod_question(
 def _review_pod(
     pod: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
 ) -> tuple[Decision, tuple[Finding, ...]]:
-    """What review decides on a pod, and what it warns about.
+    """The decision of review on a pod, and the warnings to show.
 
-    A pod of a workload is not refused for its namespace's quota: what is used may be the workload's own pods, and then
-    it is one of these.
+    A pod of a workload is not refused for its namespace's quota, because the workload's own pods may hold the quota.
     """
     request = Request(pod, namespace=namespace)
     decision = review(request, view, settings)
@@ -185,7 +184,7 @@ def _review_pod(
 
 
 class _WithoutQuota(PassingView):
-    """The cluster as if namespaces had no GPUQuota."""
+    """The cluster without GPUQuotas."""
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
         """One object; None when it certainly does not exist."""
@@ -200,14 +199,14 @@ def _toleration_keys(pod: Object) -> list[str]:
 
 
 def _conditions(pod: Object) -> tuple[Any, Any]:
-    """What a pod wants of the labels of its node."""
+    """The node selector and affinity of a pod."""
     return lookup(pod, ("spec", "nodeSelector")), lookup(pod, ("spec", "affinity"))
 
 
 def _warnings(decision: Decision) -> tuple[Finding, ...]:
-    """What review warns about placement; of a pod that is converted, whether any device is as it asks too.
+    """Warnings about placement, and about wishes that no device satisfies if the pod is converted.
 
-    How many GPUs each node has is told for each node.
+    The warning about more GPUs than a node has is left out, because the nodes show it.
     """
     return tuple(
         finding
@@ -219,7 +218,7 @@ def _warnings(decision: Decision) -> tuple[Finding, ...]:
 
 
 def refusals(decision: Decision) -> tuple[Obstacle, ...]:
-    """Why review refuses an object, if it does."""
+    """An obstacle for each finding that refuses an object."""
     return tuple(
         Obstacle(
             ObstacleKind.REFUSED,

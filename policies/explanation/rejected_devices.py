@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["OF_CAPACITY", "DeviceRejection", "Tallies", "Tally", "value_of"]
 
 OF_CAPACITY = (Check.CAPACITY, Check.CAPACITY_POLICY, Check.NO_SUCH_CAPACITY)
-"""The reasons that are about the capacity that is asked for."""
+"""The reasons that concern requested capacity."""
 
 _MOST_TOLD = 4
 _SPREAD = 2
-"""Up to so many values that devices have in place of the one that is asked, each is told."""
+"""Up to this number, all values that devices have instead of the requested one are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +44,27 @@ class DeviceRejection:
     text: str
     """A predicate in the singular: `is in use by team-b/train-0`."""
     gist: str
-    """The same without names and values that differ between like nodes."""
+    """The text without names and values that differ between alike nodes."""
     selector: str = ""
     """The selector that does not match."""
     conjunct: Conjunct | None = None
-    """The condition of the selector that is false; None where none is by itself."""
+    """The false condition of the selector; None if no single condition is false."""
     index: int = -1
-    """Of the selector in the request."""
+    """The index of the selector in the request."""
     capacity: tuple[str, int, int] = ("", 0, 0)
-    """The name of a capacity, what is asked of it, and what is left, in billionths."""
+    """The name of a capacity, the requested amount and the amount left, in billionths."""
     taint: tuple[str, str, str] = ("", "", "")
-    """Key, value and effect of the taint that is not tolerated."""
+    """Key, value and effect of the untolerated taint."""
 
     @property
     def outside(self) -> bool:
-        """Whether the device is not of the request's class, or not for the node: nobody misses such a device."""
+        """True if the device is not of the request's class, or not for the node."""
         return self.check in (Check.CLASS_SELECTOR, Check.OTHER_NODE)
 
 
 @dataclass(slots=True)
 class Tally:
-    """What one alternative of a request finds on a node."""
+    """The devices of a node that can and cannot serve one alternative of a request."""
 
     claim: Claim
     subrequest: Subrequest
@@ -73,7 +73,7 @@ class Tally:
 
     @property
     def asked(self) -> int:
-        """How many devices it takes; for `All`, all that match."""
+        """The number of requested devices; for `All`, all that match."""
         if self.subrequest.allocation_mode != "All":
             return self.subrequest.count
         kept = (Check.IN_USE, Check.COUNTERS, Check.TAINT)
@@ -82,20 +82,20 @@ class Tally:
 
     @property
     def of_class(self) -> int:
-        """How many devices the class selects here."""
+        """The number of devices of the class on the node."""
         outside = sum(len(devices) for why, devices in self.rejected.items() if why.outside)
         return len(self.usable) + sum(map(len, self.rejected.values())) - outside
 
     @property
     def short(self) -> bool:
-        """Whether fewer can serve than are asked for."""
+        """True if too few devices can serve the request."""
         return len(self.usable) < self.asked
 
     def gists(self, *, with_values: bool) -> tuple[tuple[str, int], ...]:
-        """Why how many devices cannot serve, alike for like nodes; where none is of the class, how many does not count.
+        """The reasons with numbers of devices, equal for alike nodes; 0 without a device of the class.
 
         Args:
-            with_values: whether what devices have in place of what is asked tells nodes apart.
+            with_values: True to distinguish nodes by the values that devices have where they do not match.
         """
         counts: dict[str, int] = {}
         for why, devices in self.rejected.items():
@@ -105,7 +105,7 @@ class Tally:
         return tuple(sorted(counts.items() if self.of_class else ((gist, 0) for gist in counts)))
 
     def details(self) -> tuple[str, ...]:
-        """Sentences, one for each kind of device that cannot serve; devices outside the class only if all are."""
+        """One sentence for each kind of device that cannot serve; devices outside the class only if all are."""
         told = _sentences(
             {why: devices for why, devices in self.rejected.items() if not why.outside or not self.of_class}
         )
@@ -114,7 +114,7 @@ class Tally:
         return (*sentences[:_MOST_TOLD], *([f"{rest} more cannot for other reasons"] if rest else []))
 
     def rejections(self) -> list[dict[str, Any]]:
-        """The same as data."""
+        """The rejected devices as data."""
         return [
             {"devices": format_ranges(map(_name, devices)), "reason": why.check.value, "count": len(devices)}
             for why, devices in self.rejected.items()
@@ -122,16 +122,16 @@ class Tally:
 
 
 class Tallies:
-    """Asks the devices of one node after the other; what a selector's refusal means is found once for like devices."""
+    """Tallies devices of nodes; the failing condition of a selector is found once for alike devices."""
 
     def __init__(self, question: Question, holders: Mapping[str, tuple[str, ...]]) -> None:
-        """Args: the allocator's question, and who holds which device."""
+        """Tally for the allocator's question; `holders` has the holders of each device."""
         self._question = question
         self._holders = holders
         self._lacks: dict[tuple[str, int], tuple[FailedCondition, Conjunct | None]] = {}
 
     def of(self, claim: Claim, subrequest: Subrequest, pools: Iterable[Pool], node: TargetNode) -> Tally:
-        """Ask every device that can be allocated from the node."""
+        """The tally of all devices that can be allocated on the node."""
         found = Tally(claim, subrequest)
         ledger = CounterLedger(self._question.usage)
         for pool in pools:
@@ -148,7 +148,7 @@ class Tallies:
     def _first_rejection(
         self, claim: Claim, subrequest: Subrequest, device: AllocatableDevice, node: TargetNode
     ) -> DeviceRejection | None:
-        """The first reason; whether the device is in use is asked after whether it would do."""
+        """The first rejection of a device; the check for use comes after the check of selectors."""
         checks = self._question.checks
         try:
             rejection = checks.selectable(claim, subrequest, device, node)
@@ -193,13 +193,13 @@ class Tallies:
 
 
 def _amount_words(rejection: Rejection) -> tuple[str, str]:
-    """The reasons that are about amounts, and the rest; with the gist of each."""
+    """Text and gist of a rejection for amounts, or for another reason."""
     name, asked, left = rejection.name, Amount(rejection.asked), Amount(max(0, rejection.left))
     match rejection.reason:
         case Check.CAPACITY:
-            return f"has {left} of {name} left, {asked} asked", f"has too little {name} left, {asked} asked"
+            return f"has {left} of {name} left, {asked} requested", f"has too little {name} left, {asked} requested"
         case Check.NO_SUCH_CAPACITY:
-            text = f"has no capacity {name}, {asked} asked"
+            text = f"has no capacity {name}, {asked} requested"
         case Check.CAPACITY_POLICY:
             text = f"does not hand out {asked} of {name}: its request policy forbids it"
         case Check.OTHER_NODE:
@@ -232,7 +232,7 @@ def _taint_rejection(rejection: Rejection) -> DeviceRejection:
 
 
 def _sentences(rejected: Mapping[DeviceRejection, list[AllocatableDevice]]) -> list[tuple[str, list[str]]]:
-    """Predicates with the devices that they are true of, the most first; many values of one thing are told as one."""
+    """Predicates with their devices, the most devices first; many values become one predicate."""
     spread: dict[str, int] = {}
     for why in rejected:
         spread[why.gist] = spread.get(why.gist, 0) + 1
@@ -244,12 +244,12 @@ def _sentences(rejected: Mapping[DeviceRejection, list[AllocatableDevice]]) -> l
 
 
 def _name(device: AllocatableDevice) -> str:
-    """The name of a device; with that of its pool where that is no node's own."""
+    """The name of a device, with its pool unless the pool belongs to one node."""
     return device.name if device.slice.selection.node_name else f"{device.slice.pool}/{device.name}"
 
 
 def value_of(device: AllocatableDevice, read: Read) -> str | None:
-    """What a device has, as text; None where it has nothing there."""
+    """The value that a selector reads from a device, as text; None if it is missing."""
     match read.part:
         case "driver":
             return device.slice.driver

@@ -1,4 +1,4 @@
-"""Relaxations: changes of a claim that might make it fit, found in what was said against it."""
+"""Relaxations: changes of a claim that might make it fit, derived from its mismatches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Relaxation", "relaxations"]
 
 _MOST_BOUNDS = 2
-"""Bounds that are tried for one condition: the best that devices have, and the next."""
+"""Bounds that are tried for one condition, the nearest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +43,20 @@ class Relaxation:
     change: Change
     sentence: str
     number: int
-    """Of the claim among those that are asked for together."""
+    """The index of the claim in the problem."""
     claim: NamedClaim
-    """As it would be."""
+    """The changed claim."""
     request: str = ""
     topic: tuple[str | int, ...] = ()
-    """Equal for relaxations of which the first that helps is enough: bounds of one condition, counts of one request."""
+    """Equal for relaxations of which one is enough, such as bounds of one condition."""
     loss: tuple[int, ...] = ()
-    """By which those of one topic are ordered, what changes least first."""
+    """The order of relaxations with one topic, the smallest change first."""
     condition: str = ""
-    """What is moved or left out of a selector, as it is written there."""
+    """The condition of a selector that is changed or left out."""
 
 
 def relaxations(mismatch: DeviceMismatch, claims: tuple[NamedClaim, ...]) -> Iterator[Relaxation]:
-    """What might help on a node: taints tolerated, conditions moved or left out, a constraint left out, a lower count.
-
-    Args:
-        mismatch: why the claims do not fit the node.
-        claims: those of the question, in whose order the mismatch counts them.
-    """
+    """Changes that might help on a node: tolerations, other bounds, fewer conditions, lower counts."""
     own = {claim.claim["metadata"]["name"]: number for number, claim in enumerate(claims)}
     if mismatch.constraint is not None:
         number, position = mismatch.constraint
@@ -105,7 +100,7 @@ def _with_toleration(number: int, claim: NamedClaim, found: Tally, why: DeviceRe
 
 
 def _capacity_changes(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]:
-    """Less of a capacity, as much as devices have or have left; or a capacity whose name is near."""
+    """Smaller amounts of a capacity that devices have, or a capacity with a similar name."""
     request = found.subrequest.full_name
     for why, devices in found.rejected.items():
         name, asked, left = why.capacity
@@ -114,13 +109,13 @@ def _capacity_changes(number: int, claim: NamedClaim, found: Tally) -> Iterator[
             instead = _near_capacity(name, devices)
             if instead is not None:
                 changed = with_capacity(claim, request, name, instead, str(Amount(asked)))
-                sentence = f"ask for capacity {shorten(instead)} instead of {shorten(name)} in request {request}"
+                sentence = f"request capacity {shorten(instead)} instead of {shorten(name)} in request {request}"
                 yield Relaxation(Change.CAPACITY, sentence, number, changed, request, topic)
         elif why.check in OF_CAPACITY:
             for amount in _amounts(name, devices, left):
                 if 0 < amount < asked:
                     changed = with_capacity(claim, request, name, name, str(Amount(amount)))
-                    sentence = f"ask for {Amount(amount)} of {name} instead of {Amount(asked)} in request {request}"
+                    sentence = f"request {Amount(amount)} of {name} instead of {Amount(asked)} in request {request}"
                     yield Relaxation(Change.CAPACITY, sentence, number, changed, request, topic, (-amount,))
 
 
@@ -131,7 +126,7 @@ def _near_capacity(name: str, devices: Iterable[AllocatableDevice]) -> str | Non
 
 
 def _amounts(name: str, devices: Iterable[AllocatableDevice], left: int) -> set[int]:
-    """In billionths: what is left, what devices have in all, and the most that they hand out at once."""
+    """Candidate amounts in billionths: the amount left, the capacities, and what request policies allow."""
     found = {left}
     for device in devices:
         capacity = lookup(device.document, ("capacity", name))
@@ -147,14 +142,14 @@ def _lower_counts(number: int, claim: NamedClaim, found: Tally) -> Iterator[Rela
     count = len(found.usable)
     if found.subrequest.allocation_mode == "All" or not 0 < count < asked:
         return
-    sentence = f"ask for {format_count(count, 'device')} instead of {asked} in request {request}"
+    sentence = f"request {format_count(count, 'device')} instead of {asked} in request {request}"
     changed = with_count(claim, request, count)
     yield Relaxation(Change.COUNT, sentence, number, changed, request, ("count", number, request, count))
 
 
 @dataclass(frozen=True, slots=True)
 class _FailingCondition:
-    """A condition of a request's selector, and the devices that it is the first to turn away."""
+    """A condition of a request's selector, and the devices that it rejects."""
 
     index: int
     conjunct: Conjunct
@@ -163,7 +158,7 @@ class _FailingCondition:
 
 
 def _failing_conditions(found: Tally) -> dict[tuple[int, Conjunct, str], list[AllocatableDevice]]:
-    """The conditions that turn devices away, with these; whoever fails in one way is asked once."""
+    """The conditions that reject devices, each with its devices."""
     devices_of: dict[tuple[int, Conjunct, str], list[AllocatableDevice]] = {}
     for why, devices in found.rejected.items():
         if why.check is Check.REQUEST_SELECTOR and why.conjunct is not None:
@@ -172,7 +167,7 @@ def _failing_conditions(found: Tally) -> dict[tuple[int, Conjunct, str], list[Al
 
 
 def _selector_changes(number: int, claim: NamedClaim, found: Tally, failing: _FailingCondition) -> Iterator[Relaxation]:
-    """The condition moved so that devices satisfy it, or left out."""
+    """Relaxations with another bound of a condition, or without the condition."""
     request, index, conjunct, selector = found.subrequest.full_name, failing.index, failing.conjunct, failing.selector
     topic = ("selector", number, request, index, conjunct.text)
     for bound, words, loss in _bounds(conjunct, failing.devices):
@@ -186,7 +181,7 @@ def _selector_changes(number: int, claim: NamedClaim, found: Tally, failing: _Fa
 
 
 def _bounds(failing: Conjunct, devices: Iterable[AllocatableDevice]) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """The condition with values that devices have in the place of its bound, the nearest first; in words; and its loss."""
+    """The condition with other bounds, the nearest first; each with its words and its loss."""
     condition = read_condition(failing.text)
     if condition is None or condition.operator not in (">=", "<="):
         return
@@ -206,7 +201,7 @@ def _bounds(failing: Conjunct, devices: Iterable[AllocatableDevice]) -> Iterator
 
 
 def _rank(value: str, condition: Condition) -> tuple[int, ...]:
-    """Values in the order in which CEL compares them."""
+    """A sort key for values, in the order of CEL."""
     if condition.value_kind != "semver":
         return (billionths(value),)
     try:
@@ -217,6 +212,6 @@ def _rank(value: str, condition: Condition) -> tuple[int, ...]:
 
 
 def _replace_bound(text: str, bound: str, value: str, *, quoted: bool) -> str | None:
-    """The text with another bound; None where it is not plain which part of it that is."""
+    """The text with another bound; None if the bound occurs more than once."""
     pattern = rf"(?<=['\"]){re.escape(bound)}(?=['\"])" if quoted else rf"(?<![\w.\"'-]){re.escape(bound)}(?![\w.\"'])"
     return re.sub(pattern, lambda _: value, text) if len(re.findall(pattern, text)) == 1 else None

@@ -1,9 +1,10 @@
-"""Remarks: what an answer takes for granted because nobody knows it."""
+"""Remarks: assumptions of an explanation, and what goes wrong after scheduling."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.conversion.surroundings import OLD_KUBELET, TWICE
 from policies.explanation.report import Change
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
 from policies.kubernetes.paths import lookup
@@ -28,18 +29,18 @@ _MOST_NAMED = 3
 
 
 def remarks(question: Question, cluster: Cluster, view: ClusterView, resource_usage: ResourceUsage) -> Iterator[str]:
-    """What is unknown, and what is assumed instead; once all nodes were looked at."""
+    """Assumptions about unknown facts, and problems of nodes; needs the finished survey."""
     if not cluster.nodes_known:
         yield (
-            "no Nodes are known: each node that a ResourceSlice names is taken for one without labels, taints and "
-            "limits (bring: kubectl get nodes -o yaml)"
+            "no Nodes are known: each node that a ResourceSlice names counts as one without labels, taints and "
+            "limits (add: kubectl get nodes -o yaml)"
         )
     if question.claims and not cluster.claims_known:
         yield (
-            "no ResourceClaims are known, so every device counts as free (bring: kubectl get resourceclaims -A -o yaml)"
+            "no ResourceClaims are known, so every device counts as free (add: kubectl get resourceclaims -A -o yaml)"
         )
     if question.pod is not None and cluster.nodes_known and not resource_usage.pods_known:
-        yield "no Pods are known, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
+        yield "no Pods are known, so nodes count as empty except for devices (add: kubectl get pods -A -o yaml)"
     if (
         question.pod is not None
         and cluster.nodes_known
@@ -48,7 +49,7 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, resource_us
     ):
         yield "only pods that may get GPUs are known, so cpu and memory that other pods take of nodes count as free"
     if question.pod is None:
-        yield "a claim alone has no tolerations and no node selector, so taints and labels of nodes are left aside"
+        yield "a claim alone has no tolerations and no node selector, so taints and labels of nodes are ignored"
     tainted = {key for node in cluster.nodes for key in _tainted_with(node)} if question.tolerations_added else set()
     for key in question.tolerations_added:
         if key in tainted:
@@ -57,31 +58,31 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, resource_us
         yield "this counts the conditions on nodes that placement adds to the pod; gpu-admission review shows them"
     if question.pod is not None and question.pod.spec.get("schedulerName") not in (None, "", "default-scheduler"):
         name = question.pod.spec["schedulerName"]
-        yield f"the pod is for scheduler {name}; this is what Kubernetes' own would do"
+        yield f"the pod is for scheduler {name}; this is what the default scheduler would do"
     yield from _of_nodes(question, view)
     if isinstance(view.get("Namespace", question.namespace), dict) or question.pod is None or question.converted_to:
         return
     if question.resources.keys() & {GPU_RESOURCE}:
-        yield f"namespace {question.namespace} is not known, so the pod is taken as not converted"
+        yield f"namespace {question.namespace} is unknown, so the pod counts as not converted"
 
 
 def preemption_remarks(suggestions: Iterable[Suggestion]) -> Iterator[str]:
-    """That nobody ends the pods which are suggested to be ended."""
+    """A remark on suggestions to end pods."""
     if any(each.change is Change.PREEMPTION for each in suggestions):
         yield "the scheduler does not end pods of lower priority by itself to free devices of claims"
 
 
 def _of_nodes(question: Question, view: ClusterView) -> Iterator[str]:
-    """What goes wrong on nodes after the scheduler has decided."""
+    """Problems of nodes after scheduling."""
     requests_gpu = any(parse_resource(resource) is not None for resource in question.resources)
-    warned = {warning.rule.id for warning in question.warnings}
-    both = nodes_with_both(view) if (question.claims or requests_gpu) and "GA314" not in warned else ()
+    warned = {warning.rule for warning in question.warnings}
+    both = nodes_with_both(view) if (question.claims or requests_gpu) and TWICE not in warned else ()
     if both:
         yield (
             f"{format_list(both, _MOST_NAMED)} {'hands' if len(both) == 1 else 'hand'} out the same GPUs by device plugin and by "
             "DRA, so a pod can get a GPU there that another pod has"
         )
-    kubelets = old_kubelets(view) if question.claims and "GA336" not in warned else ()
+    kubelets = old_kubelets(view) if question.claims and OLD_KUBELET not in warned else ()
     if kubelets:
         yield (
             f"{format_list([each.node for each in kubelets], _MOST_NAMED)} {'has a kubelet' if len(kubelets) == 1 else 'have kubelets'} "

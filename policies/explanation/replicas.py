@@ -1,4 +1,4 @@
-"""Replicas: how many pods or claims like this fit, placed one after the other."""
+"""The number of replicas of a pod or claim that fit, placed one after the other."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["ReplicaCount", "count_replicas"]
 
 _MOST_ON_NODE = 128
 _MOST_SEARCHES = 10_000
-"""Searches after which counting ends; each takes a fraction of a millisecond."""
+"""Counting ends after this number of searches; each takes a fraction of a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCount:
-    """How many there can be."""
+    """The number of replicas that fit."""
 
     count: int
     at_least: bool = False
@@ -37,17 +37,17 @@ class ReplicaCount:
 
 @dataclass(slots=True)
 class _Placements:
-    """What is in use once some replicas are placed."""
+    """The devices in use after some replicas are placed."""
 
     usage: Usage
     searches: int = 0
     stopped: bool = False
     allocators: dict[frozenset[str], Allocator] = field(default_factory=dict)
     failed: set[Hashable] = field(default_factory=set)
-    """Shapes of nodes that have no room since the books last changed."""
+    """Shapes of nodes that are full since the last placement."""
 
     def hold(self, allocations: Iterable[Object]) -> None:
-        """Take what was allocated."""
+        """Add allocations to the usage."""
         self.usage = _sum_of(self.usage, Usage.of_claims({"status": {"allocation": each}} for each in allocations))
         self.allocators = {}
         self.failed = set()
@@ -55,52 +55,51 @@ class _Placements:
 
 @dataclass(slots=True, eq=False)
 class _AlikeFill:
-    """One node that stands for all that are like it, and how many replicas it has by now."""
+    """The replicas placed on each of some alike nodes."""
 
     alike: AlikeNodes
     rooms: list[int | None]
-    """For how many each node has room, its devices left aside."""
+    """The room of each node without its devices; None if unlimited."""
     replicas: int = 0
 
     @property
     def most(self) -> int:
-        """How many are placed at most."""
+        """The maximum of replicas on one node."""
         return min(_MOST_ON_NODE, max(_MOST_ON_NODE if room is None else room for room in self.rooms))
 
     @property
     def count(self) -> int:
-        """How many there are on all the nodes together."""
+        """The number of replicas on all these nodes."""
         return sum(self.replicas if room is None else min(self.replicas, room) for room in self.rooms)
 
 
 def count_replicas(problem: AllocationProblem, checks: NodeChecks, survey: Survey, usage: Usage) -> ReplicaCount:
-    """Place replicas as long as there is room on nodes that fit now.
+    """Place replicas on the nodes that fit now, until they are full.
 
-    Nodes whose devices are their own are filled in step, one standing for all that are like it. Devices that several
-    nodes can reach are given to one node after the other. A claim that all replicas share is allocated once, and the
-    others go where its devices can be reached: the best single node counts.
+    Alike nodes with local devices are filled evenly, one standing for all. Devices that several nodes can reach are given
+    to one node after the other. A claim that all replicas share is allocated once, and the best single node counts.
     """
     fitting = [alike for alike in survey.groups if alike.fits]
     limit = _limit(problem)
     if not problem.claims and not any(alike.resources for alike in fitting):
         rooms = [checks.room(position) for alike in fitting for position in alike.positions]
         known = [room for room in rooms if room is not None]
-        return _capped(ReplicaCount(sum(known), at_least=len(known) < len(rooms)), limit)
+        return _at_most(ReplicaCount(sum(known), at_least=len(known) < len(rooms)), limit)
     shared = [claim for claim in problem.claims if claim.shared]
     if shared and problem.question.pod is not None:
-        return _capped(_count_sharing(problem, checks, fitting), limit)
+        return _at_most(_count_sharing(problem, checks, fitting), limit)
     placements = _Placements(usage)
     count, one_by_one = _fill_evenly(problem, checks, fitting, placements)
     for alike in one_by_one:
         for position in alike.positions:
             count += _fill(problem, checks, position, alike.resources, placements)
-    return _capped(ReplicaCount(count, placements.stopped), limit)
+    return _at_most(ReplicaCount(count, placements.stopped), limit)
 
 
 def _fill_evenly(
     problem: AllocationProblem, checks: NodeChecks, groups: Iterable[AlikeNodes], placements: _Placements
 ) -> tuple[int, list[AlikeNodes]]:
-    """Give every stand another replica, as long as one gets any; and the nodes whose devices others can reach too."""
+    """The replicas on nodes with local devices, filled evenly, and the nodes with shared devices."""
     stands = [_AlikeFill(alike, [checks.room(position) for position in alike.positions]) for alike in groups]
     alive = [stand for stand in stands if problem.claims or stand.alike.resources]
     filled = [stand for stand in stands if not problem.claims and not stand.alike.resources]
@@ -132,7 +131,7 @@ def _fill_evenly(
 def _fill(
     problem: AllocationProblem, checks: NodeChecks, position: int, resources: frozenset[str], placements: _Placements
 ) -> int:
-    """Fill one node."""
+    """Fill one node, and count its replicas."""
     room = checks.room(position)
     count = 0
     while (room is None or count < room) and count < _MOST_ON_NODE:
@@ -145,7 +144,7 @@ def _fill(
 
 
 def _count_sharing(problem: AllocationProblem, checks: NodeChecks, groups: Sequence[AlikeNodes]) -> ReplicaCount:
-    """Replicas of a claim that they share: all on the best node, unless its devices can be reached from others too."""
+    """Count replicas that share a claim: all on the best node, unless several nodes reach its devices."""
     if not groups:
         return ReplicaCount(0)
     if not all(claim.shared for claim in problem.claims):
@@ -158,14 +157,14 @@ def _count_sharing(problem: AllocationProblem, checks: NodeChecks, groups: Seque
 
 
 def _is_tied(allocation: Object) -> bool:
-    """Whether the devices can be reached from one node only."""
+    """True if the devices can be reached from one node only."""
     return bool(lookup(allocation, ("nodeSelector", "nodeSelectorTerms", 0, "matchFields")))
 
 
 def _place(
     problem: AllocationProblem, position: int, resources: frozenset[str], placements: _Placements
 ) -> list[Object] | None:
-    """One more replica on a node; None where there is no room for it."""
+    """Place one more replica on a node; None if the node is full."""
     node = problem.nodes[position]
     try:
         if resources not in placements.allocators:
@@ -185,7 +184,7 @@ def _place(
 
 
 def _reachable_elsewhere(allocations: Iterable[Object], problem: AllocationProblem, alike: AlikeNodes) -> bool:
-    """Whether any of the devices is not the node's own."""
+    """True if any of the devices is not local to the node."""
     own = {found.pool_id for found in problem.index.of_node(_name(problem.nodes[alike.positions[0]]))}
     return any(
         (result.get("driver"), result.get("pool")) not in own
@@ -199,9 +198,9 @@ def _name(node: Object) -> str:
 
 
 def _limit(problem: AllocationProblem) -> int | None:
-    """For how many more pods the claims that all replicas share can be reserved; None where they share none.
+    """The number of pods that can still reserve the shared claims; None without shared claims.
 
-    A claim of a PodGroup is reserved for the group, whatever number of pods it has.
+    A claim of a PodGroup is reserved once for the whole group.
     """
     if problem.question.pod is None:
         return None
@@ -209,7 +208,7 @@ def _limit(problem: AllocationProblem) -> int | None:
     return min((MOST_PODS - len(reservations(claim.claim)) for claim in shared), default=None)
 
 
-def _capped(found: ReplicaCount, limit: int | None) -> ReplicaCount:
+def _at_most(found: ReplicaCount, limit: int | None) -> ReplicaCount:
     return found if limit is None or found.count < limit else ReplicaCount(max(0, limit))
 
 

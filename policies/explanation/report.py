@@ -1,4 +1,4 @@
-"""The answer: whether it fits, where, why not elsewhere, and what to change."""
+"""Explanations as data: whether something fits, where, why not elsewhere, and what to change."""
 
 from __future__ import annotations
 
@@ -16,58 +16,58 @@ __all__ = ["Change", "Explanation", "Feasibility", "NodeGroup", "Reason", "Reaso
 
 
 class Feasibility(StrEnum):
-    """What an explanation comes to."""
+    """The verdict of an explanation."""
 
     FITS = "fits"
-    """Some node fits now."""
+    """At least one node fits now."""
     FULL = "full"
-    """No node fits now, some would if nothing were in use."""
+    """No node fits now; some would fit if nothing were in use."""
     IMPOSSIBLE = "impossible"
     """No node fits, even if nothing were in use."""
     BLOCKED = "blocked"
-    """Something stands in the way whichever node is taken; see `obstacles`."""
+    """No node can fit; see `obstacles`."""
     UNKNOWN = "unknown"
-    """It cannot be told: facts are missing (see `obstacles`), or the search was given up on nodes that may fit."""
+    """Facts are missing (see `obstacles`), or the search was given up on nodes that may fit."""
     SCHEDULED = "scheduled"
-    """The pod has a node, or the claim its devices, already."""
+    """The pod is bound, or the claim has its devices."""
 
 
 class ReasonKind(StrEnum):
-    """Why a node is out, in the order in which it is looked for."""
+    """Why a node does not fit, in the order of the checks."""
 
     CORDONED = "cordoned"
     TAINT = "taint"
     NODE_SELECTOR = "node selector"
     RESOURCES = "resources"
-    """Of a resource of the node (`cpu`, `nvidia.com/gpu`), less is left than asked for."""
+    """The node has too little of a resource left (`cpu`, `nvidia.com/gpu`)."""
     CLAIM_ELSEWHERE = "claim elsewhere"
-    """A claim has its devices already, and they cannot be reached from here."""
+    """A claim has its devices already, which cannot be reached from here."""
     NO_DEVICES = "no devices"
-    """The node sees no devices at all."""
+    """The node has no devices."""
     POOL = "pool"
-    """A pool is incomplete, invalid, or about to be replaced."""
+    """A pool is incomplete, invalid, or being replaced."""
     DEVICES = "devices"
-    """Fewer devices can serve a request than it asks for; the details say why the others cannot."""
+    """Too few devices can serve a request; the details say why the others cannot."""
     COMBINATION = "combination"
     """Each request could be served alone, but not all together."""
     CONSTRAINT = "constraint"
     """The devices do not satisfy a constraint together."""
     GAVE_UP = "gave up"
-    """Whether the node fits is unknown: there are too many combinations to try."""
+    """Unknown, because there are too many combinations to try."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a group of nodes is out."""
+    """Why a group of nodes does not fit."""
 
     kind: ReasonKind
     sentence: str
-    """For people, in plain words with numbers and names; without a full stop."""
+    """For people, with numbers and names; without a full stop."""
     details: tuple[str, ...] = ()
-    """More sentences, one for each kind of devices: who holds them, what they lack; without full stops. They are about
-    the first node of the group; on its other nodes the devices and their holders may have other names."""
+    """More sentences without full stops, one for each kind of device: its holders, or what it lacks. They are about the
+    first node of the group; on the other nodes, devices and holders may have other names."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """The same as data. TAINT: `key`, `value`, `effect`. RESOURCES: `resource`, `asked`, `left`, `allocatable`
+    """The reason as data. TAINT: `key`, `value`, `effect`. RESOURCES: `resource`, `asked`, `left`, `allocatable`
     (quantities as text). CLAIM_ELSEWHERE: `claim`. POOL: `pool`, `state`, `found`, `expected`. DEVICES: `claim`,
     `request`, `asked`, `usable`, and `rejected`, a list of `devices`, `reason`, `count`. CONSTRAINT: `claim`, `constraint`."""
 
@@ -83,19 +83,19 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes to which the same sentences apply."""
+    """Nodes with the same reason."""
 
     count: int
     nodes: tuple[str, ...]
-    """The names of the first of them, in the order of the cluster; `count` says how many there are."""
+    """The first names, in the order of the cluster; `count` has the number of nodes."""
     fits: bool
-    """Whether it fits on each of them now."""
+    """True if each of the nodes fits now."""
     fits_if_empty: bool
-    """Whether it would if nothing were in use there."""
+    """True if each would fit if nothing were in use."""
     reason: Reason | None = None
-    """The first thing that stops them; None where it fits."""
+    """Why the nodes do not fit; None if they fit."""
     devices: tuple[str, ...] = ()
-    """What it would get on the first of them, each as `request: gpu-0..gpu-3`; only where it fits."""
+    """The devices on the first node, as `request: gpu-0..gpu-3`; empty if it does not fit."""
 
     def as_json(self) -> dict[str, Any]:
         """As plain data: `count`, `nodes`, `fits`, `fitsIfEmpty`, `reason` (null where it fits), `devices`."""
@@ -110,41 +110,41 @@ class NodeGroup:
 
 
 class Change(StrEnum):
-    """What a suggestion changes."""
+    """The kind of change that a suggestion proposes."""
 
     COUNT = "count"
-    """Ask for fewer devices."""
+    """Request fewer devices."""
     SELECTOR = "selector"
-    """Leave out one condition of one selector, or move its bound."""
+    """Leave out one condition of a selector, or change its bound."""
     CAPACITY = "capacity"
-    """Ask for less of a capacity, or for another one."""
+    """Request less of a capacity, or another capacity."""
     TOLERATION = "toleration"
     """Tolerate a taint of devices, or of nodes."""
     CONSTRAINT = "constraint"
     """Leave out a constraint."""
     WISH = "wish"
-    """Move the bound of a wish, or drop it."""
+    """Change the bound of a wish, or drop the wish."""
     PREEMPTION = "preemption"
-    """End pods of lower priority, which the scheduler does not do by itself."""
+    """End pods of lower priority."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """One change after which it fits; tried out, not guessed."""
+    """A change after which the question fits; it has been tried."""
 
     change: Change
     sentence: str
-    """What to change, an imperative without a full stop: `ask for 4 devices instead of 8 in request gpu`."""
+    """What to change, an imperative without a full stop: `request 4 devices instead of 8 in request gpu`."""
     claim: str
-    """The name by which the question calls the claim; empty where the pod itself is to be changed."""
+    """The name of the changed claim in the question; empty if the pod is changed."""
     request: str
     """The request, `gpu` or `gpu/large`; empty for constraints and the pod."""
     nodes: int
-    """How many nodes fit then."""
+    """The number of nodes that fit then."""
     at_least: bool = False
-    """Whether there may be more nodes: not all were tried."""
+    """True if not all nodes were tried."""
     only_if_empty: bool = False
-    """Whether it fits then only once nothing is in use; such are offered where nothing else helps."""
+    """True if it fits then only if nothing is in use; offered only if nothing else helps."""
 
     def as_json(self) -> dict[str, Any]:
         """As plain data: `change`, `sentence`, `claim`, `request`, `nodes`, `atLeast`, `onlyIfEmpty`."""
@@ -161,40 +161,40 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answer to one question, as data."""
+    """The explanation of one question, as data."""
 
     label: str
-    """Of the question."""
+    """The label of the question."""
     verdict: Feasibility
     headline: str
-    """The answer in one sentence, without a full stop."""
+    """The result in one sentence, without a full stop."""
     obstacles: tuple[Obstacle, ...] = ()
-    """With BLOCKED, and with UNKNOWN where facts are missing; the worst first. Nodes are not counted then."""
+    """With BLOCKED, and with UNKNOWN if facts are missing; the worst first. Nodes are not counted then."""
     nodes: int | None = None
-    """Nodes in all; None where none are known, or none were looked at."""
+    """The number of all nodes; None if they are unknown or were not checked."""
     nodes_guessed: bool = False
-    """Whether nodes are unknown and were made up from the slices: then only devices count, neither taints nor labels."""
+    """True if the nodes are unknown and made up from the slices; only devices count then."""
     fit_now: int = 0
     fit_if_empty: int = 0
     unknown_nodes: int = 0
-    """Nodes on which the search was given up."""
+    """The number of nodes on which the search was given up."""
     replicas: int | None = None
-    """How many pods (or claims) like this fit now, placed one after the other; None where nobody can say."""
+    """The number of such pods or claims that fit now; None if it is unknown."""
     replicas_at_least: bool = False
-    """Whether there may be more: counting was stopped."""
+    """True if counting was stopped, so that there may be more."""
     groups: tuple[NodeGroup, ...] = ()
-    """Groups of like nodes: those that fit first, then the nearest misses and the largest."""
+    """Groups of alike nodes: those that fit first, then those that nearly fit, the largest first."""
     groups_left_out: int = 0
-    """Groups that are not told, and how many nodes they hold."""
+    """The number of groups that are not shown, and of their nodes."""
     nodes_left_out: int = 0
     suggestions: tuple[Suggestion, ...] = ()
-    """Smallest changes that make it fit, where no node fits now."""
+    """The smallest changes that make it fit, if no node fits now."""
     converted_to: str = ""
-    """The template that conversion makes for the pod; empty where it is not converted."""
+    """The template that conversion creates for the pod; empty if it is not converted."""
     warnings: tuple[Finding, ...] = ()
-    """What review warns about where the pod's GPUs come from, where it is not stored yet."""
+    """Warnings of review about conversion and placement, if the pod is not stored yet."""
     remarks: tuple[str, ...] = ()
-    """What the answer leaves out or takes for granted: facts that are unknown; sentences without a full stop."""
+    """Assumptions and problems beside the result; sentences without a full stop."""
 
     @property
     def is_placed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Selectors that stop the scheduler for every node: they fail on a device, do not compile, or cost too much."""
+"""Selectors that stop the scheduler: they fail on a device, do not compile, or cost too much."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ _NO_KEY = re.compile(r"no such key: (.+)")
 
 @dataclass(frozen=True, slots=True)
 class _Culprit:
-    """A selector that fails, and the first device that it fails on."""
+    """A selector that fails, and the first device on which it fails."""
 
     device: AllocatableDevice
     selector: str
     owner: Object
-    """The claim or class that it stands in."""
+    """The claim or class of the selector."""
 
 
 def failure_obstacle(
     failure: Failure, problem: AllocationProblem, solver: Solver, resources: frozenset[str], facts: Facts
 ) -> Obstacle:
-    """The obstacle that an error is: what fails, on which device, and how to write it instead."""
+    """The obstacle for an error: what fails, on which device, and what to write instead."""
     if _RUNTIME not in failure.message:
         cause = "a selector does not compile" if _COMPILE in failure.message else "Kubernetes' scheduler fails"
         sentence = f"Kubernetes' scheduler fails with this: {_first_line(failure.message)}"
@@ -75,7 +75,7 @@ def failure_obstacle(
 
 
 def _first_line(text: str) -> str:
-    """The first line of an error; the others show where in the expression it is."""
+    """The first line of an error; the others show the place in the expression."""
     first, *others = text.splitlines() or [""]
     return f"{first} ..." if others else first
 
@@ -83,7 +83,7 @@ def _first_line(text: str) -> str:
 def _culprit(
     failure: Failure, problem: AllocationProblem, solver: Solver, resources: frozenset[str]
 ) -> _Culprit | None:
-    """The first device that a selector fails on, and the selector."""
+    """The first device on which a selector fails, and the selector."""
     allocator = solver.allocator(resources)
     question = allocator.question
     devices = [
@@ -124,7 +124,7 @@ def _failing_selector(selectors: Iterable[str | None], device: AllocatableDevice
 
 
 def _remedy(found: _Culprit, error: str, checks: Checks, facts: Facts) -> str:
-    """What review says of the selector; else the failing condition with a check that what it reads is there."""
+    """The remedy of review's rules, else the failing condition with a check for what it reads."""
     missing = _NO_KEY.fullmatch(error.strip())
     if missing is None:
         return "change the selector so that it is true or false for every device of the class"
@@ -146,12 +146,12 @@ _REMEDY = "avoid loops in loops: all, exists, filter and map over what may be lo
 
 
 def costly_selectors(problem: AllocationProblem) -> tuple[Obstacle, ...]:
-    """The selectors whose estimated cost for one device exceeds Kubernetes' limit.
+    """Obstacles for selectors whose estimated cost for one device exceeds Kubernetes' limit.
 
-    The API server refuses them, so they are in manifests only, or were stored by a version that estimated otherwise.
+    The API server refuses them, so they are only in manifests, or were stored by a version with another estimate.
 
     Raises:
-        AllocationError: a field of a claim or a class is of the wrong type.
+        AllocationError: A field of a claim or a class has the wrong type.
     """
     features = cel_features(problem.features)
     found: list[Obstacle] = []
@@ -172,7 +172,7 @@ def costly_selectors(problem: AllocationProblem) -> tuple[Obstacle, ...]:
 
 
 def _selectors(problem: AllocationProblem) -> Iterator[tuple[str, str]]:
-    """Whose selector it is, and the selector."""
+    """All selectors, each with its owner."""
     for device_class in read_classes(problem.classes).values():
         for text in device_class.selectors:
             if text is not None:
@@ -184,7 +184,7 @@ def _selectors(problem: AllocationProblem) -> Iterator[tuple[str, str]]:
 
 
 def remedy_by_rules(document: Object, selector: str, read: Read, facts: Facts) -> str:
-    """The remedy of the rule that tells of the read; empty where none does.
+    """The remedy of the rule with a finding on the read; empty if there is none.
 
     Args:
         document: the ResourceClaim or DeviceClass of the selector, in the shape of resource.k8s.io/v1.

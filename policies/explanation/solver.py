@@ -1,4 +1,4 @@
-"""Solving claims on nodes: nodes of one shape are solved once."""
+"""The solver: allocates claims on nodes, once for all nodes of one shape."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ __all__ = ["Solution", "SolutionState", "Solver"]
 
 _FEW_STEPS = 1_000
 _MOST_GIVEN_UP = 10
-"""Once the search was given up on so many shapes, it tries the others for a few steps only."""
+"""After this number of searches that were given up, the others get a few steps only."""
 
 
 class SolutionState(Enum):
-    """What becomes of the claims on a node."""
+    """Whether the claims fit a node."""
 
     FITS = "fits"
-    NOT = "not"
+    DOES_NOT_FIT = "does not fit"
     GAVE_UP = "gave up"
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The answer for all nodes of one shape."""
+    """The result for all nodes of one shape."""
 
     state: SolutionState
     allocations: tuple[Object, ...] = ()
-    """What each claim gets on the node that was asked about first."""
+    """The allocation of each claim on the node that was solved first."""
     node: int = 0
-    """That node's position."""
+    """The position of that node."""
 
 
 class Solver:
-    """Solves one ask against one usage, on as many nodes as there are."""
+    """Solves a problem with one usage, on any number of nodes."""
 
     def __init__(self, problem: AllocationProblem, usage: Usage) -> None:
         self._problem = problem
@@ -54,18 +54,18 @@ class Solver:
         self._given_up = 0
 
     def shape(self, position: int, resources: frozenset[str] = NO_RESOURCES) -> Hashable:
-        """What of the node decides.
+        """A key, equal for nodes with the same solution.
 
         Raises:
-            AllocationError: a node selector of slices is none.
+            AllocationError: A node selector of a slice is invalid.
         """
         return resources, self.allocator(resources, STEPS).node_shape(self._problem.nodes[position])
 
     def solution(self, position: int, resources: frozenset[str] = NO_RESOURCES) -> Solution:
-        """What becomes of the claims on a node.
+        """The solution on a node.
 
         Raises:
-            AllocationError: Kubernetes' scheduler fails, and with it the pod, whatever the other nodes are like.
+            AllocationError: Kubernetes' scheduler fails, for all nodes.
         """
         if not self.has_claims(resources):
             return Solution(SolutionState.FITS, node=position)
@@ -76,15 +76,15 @@ class Solver:
 
     @property
     def solved(self) -> int:
-        """How many shapes of nodes it was asked about."""
+        """The number of shapes that were solved."""
         return len(self._solutions)
 
     def has_claims(self, resources: frozenset[str]) -> bool:
-        """Whether there are claims at all."""
+        """True if there are claims to allocate."""
         return bool(self._problem.claims or resources)
 
     def allocator(self, resources: frozenset[str], budget: int = STEPS) -> Allocator:
-        """The allocator for nodes where these extended resources are served by a claim."""
+        """The allocator for nodes where a claim serves these extended resources."""
         key = (resources, budget)
         if key not in self._allocators:
             self._allocators[key] = self._problem.allocator(resources, self._usage, budget)
@@ -95,10 +95,10 @@ class Solver:
         try:
             allocations = self.allocator(resources, budget).allocate(self._problem.nodes[position])
         except InvalidPoolsError:
-            return Solution(SolutionState.NOT, node=position)
+            return Solution(SolutionState.DOES_NOT_FIT, node=position)
         except SearchBudgetExceeded:
             self._given_up += 1
             return Solution(SolutionState.GAVE_UP, node=position)
         if allocations is None:
-            return Solution(SolutionState.NOT, node=position)
+            return Solution(SolutionState.DOES_NOT_FIT, node=position)
         return Solution(SolutionState.FITS, tuple(allocations), position)

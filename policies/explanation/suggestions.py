@@ -1,4 +1,4 @@
-"""Suggestions: the smallest changes that make it fit, each tried out before it is made."""
+"""Suggestions: the smallest changes that make a question fit, each tried by the solver."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _MOST_TRIED = 12
 _MOST_COUNTS = 4
 _MOST_BOUNDS = 3
 _MOST_SHAPES = 512
-"""Shapes of nodes that one change is tried on, those of most nodes first."""
+"""Shapes of nodes on which a change is tried, those of most nodes first."""
 _MOST_TOLD = 3
 
 
 def suggestions(surveyed: SurveyedQuestion) -> tuple[Suggestion, ...]:
-    """What makes it fit now; if nothing does, and it would not fit an empty cluster either, what would there."""
+    """Changes that make it fit now; if there are none, changes that would in an empty cluster."""
     changes = wish_changes(surveyed.question, surveyed.view, surveyed.settings, surveyed.problem.check_cancelled)
     wishes = tuple(islice(changes, _MOST_TRIED))
-    now = _helping(surveyed, wishes, only_if_empty=False)
+    now = _helpful_changes(surveyed, wishes, only_if_empty=False)
     if now or surveyed.survey.count(empty=True):
         return (*now, *pods_to_end(surveyed))
-    return _helping(surveyed, wishes, only_if_empty=True)
+    return _helpful_changes(surveyed, wishes, only_if_empty=True)
 
 
-def _helping(
+def _helpful_changes(
     surveyed: SurveyedQuestion, wishes: tuple[WishChange, ...], *, only_if_empty: bool
 ) -> tuple[Suggestion, ...]:
     usage = NONE if only_if_empty else surveyed.cluster.usage
@@ -76,7 +76,7 @@ def _helping(
 
 
 def _best_changes(helping: list[Suggestion]) -> Iterator[Suggestion]:
-    """Of each kind of change for each request the one that helps most, and of counts the highest."""
+    """The first suggestions, with only the highest count for each request."""
     seen: set[tuple[Change, str, str]] = set()
     kept = 0
     for suggestion in helping:
@@ -89,9 +89,9 @@ def _best_changes(helping: list[Suggestion]) -> Iterator[Suggestion]:
 
 
 def _candidates(surveyed: SurveyedQuestion, wishes: tuple[WishChange, ...]) -> list[Relaxation]:
-    """The relaxations to try: those found on most nodes first, of one topic what changes least; at last lower counts.
+    """The relaxations to try: those on most nodes first, and lower counts last.
 
-    What conversion made of a wish is left to the wish, which is where people can change it; both count as tried.
+    Conditions that conversion derived from a wish are left to the changes of wishes; both count as tried.
     """
     of_wishes = frozenset().union(*(wish.conditions for wish in wishes))
     topics: dict[tuple[str | int, ...], dict[str, Relaxation]] = {}
@@ -110,7 +110,7 @@ def _candidates(surveyed: SurveyedQuestion, wishes: tuple[WishChange, ...]) -> l
 
 
 def _nearest(relaxations_of_topic: Iterable[Relaxation]) -> list[Relaxation]:
-    """What changes least, and the most that can be changed."""
+    """The smallest changes, and the largest one."""
     ordered = sorted(relaxations_of_topic, key=lambda each: each.loss)
     return [*ordered[:_MOST_BOUNDS], ordered[-1]] if len(ordered) > _MOST_BOUNDS else ordered
 
@@ -120,7 +120,7 @@ def _failing_groups(survey: Survey) -> list[AlikeNodes]:
 
 
 def _nodes_with(surveyed: SurveyedQuestion, relaxation: Relaxation, usage: Usage) -> tuple[int, bool]:
-    """How many of the nodes that fail for their devices would fit, and whether all were tried."""
+    """The number of nodes that fit with a relaxation, and whether all were tried."""
     groups = sorted(_failing_groups(surveyed.survey), key=lambda alike: -len(alike.positions))
     nodes = 0
     try:
@@ -140,11 +140,11 @@ def _made_by_conversion(question: Question, relaxation: Relaxation) -> str:
 
 
 def _changes_of_pod(surveyed: SurveyedQuestion) -> Iterator[Suggestion]:
-    """Changes of the pod itself: a toleration for a taint of nodes, fewer of an extended resource."""
+    """Changes of the pod: a toleration for a taint of nodes, or less of an extended resource."""
     missed = [alike for alike in surveyed.survey.groups if alike.mismatch is not None]
     for alike in sorted(missed, key=lambda alike: -len(alike.positions)):
         taint = alike.mismatch.key if alike.mismatch else None
-        # Where something is wrong with a node, or it is not for workloads, tolerating that helps nobody.
+        # A toleration does not help if a node is broken, or not for workloads.
         if isinstance(taint, Taint) and node_taint(taint.key) is None:
             sentence = f"add a toleration for the node taint {shorten(str(taint))} to the pod"
             problem = replace(surveyed.problem, question=_with_toleration(surveyed.problem.question, taint))
@@ -163,7 +163,7 @@ def _changes_of_pod(surveyed: SurveyedQuestion) -> Iterator[Suggestion]:
             * ONE
         )
         if left:
-            sentence = f"ask for {amount_text(resource, left)} {resource} instead of {amount_text(resource, asked)}"
+            sentence = f"request {amount_text(resource, left)} {resource} instead of {amount_text(resource, asked)}"
             resources = {**surveyed.problem.question.resources, resource: left}
             problem = replace(surveyed.problem, question=replace(surveyed.problem.question, resources=resources))
             yield from _if_it_helps(surveyed, Change.COUNT, sentence, problem, groups)
@@ -181,7 +181,7 @@ def _with_toleration(question: Question, taint: Taint) -> Question:
 def _changes_of_wishes(
     surveyed: SurveyedQuestion, wishes: tuple[WishChange, ...], *, only_if_empty: bool
 ) -> Iterator[Suggestion]:
-    """Changes of what is wished, for nodes and for devices; of one word the first that helps is enough."""
+    """Changes of wishes; for each word the first one that helps."""
     groups = sorted(surveyed.survey.groups, key=lambda alike: -len(alike.positions))
     helped: set[str] = set()
     for wish in wishes:
@@ -206,7 +206,7 @@ def _if_it_helps(
     *,
     only_if_empty: bool = False,
 ) -> Iterator[Suggestion]:
-    """The suggestion of another ask, if it fits on nodes that these stand for."""
+    """The suggestion, if the changed problem fits some of these nodes."""
     checks = NodeChecks(
         problem.question, problem.nodes, None if only_if_empty else surveyed.resource_usage, problem.by_resource
     )

@@ -26,7 +26,7 @@ __all__ = ["AlikeNodes", "Failure", "Survey", "SurveyedQuestion", "survey"]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error that stops the scheduler, on the node where it is met first."""
+    """An error that stops the scheduler, with the position of the first node that causes it."""
 
     message: str
     position: int
@@ -34,38 +34,38 @@ class Failure:
 
 @dataclass(slots=True)
 class AlikeNodes:
-    """Nodes that have one answer: by their own checks, or by the shape of their devices."""
+    """Nodes with the same result, by their own checks or by the shape of their devices."""
 
     fits_if_empty: bool
     mismatch: NodeMismatch | None = None
     solution: Solution | None = None
     devices: DeviceMismatch | None = None
     resources: frozenset[str] = frozenset()
-    """The extended resources that a claim serves here."""
+    """The extended resources that a claim serves on these nodes."""
     positions: list[int] = field(default_factory=list)
     mismatches: list[NodeMismatch] = field(default_factory=list)
-    """One for each node, where the node's own checks decided."""
+    """One for each node, if the checks of nodes decided."""
 
     @property
     def fits(self) -> bool:
-        """Whether it fits now."""
+        """True if the nodes fit now."""
         return self.solution is not None and self.solution.state is SolutionState.FITS
 
 
 @dataclass(slots=True)
 class Survey:
-    """What became of all nodes."""
+    """The results of all nodes."""
 
     groups: list[AlikeNodes] = field(default_factory=list)
     failure: Failure | None = None
 
     def count(self, *, empty: bool = False) -> int:
-        """Nodes that fit now, or that would if nothing were in use."""
+        """The number of nodes that fit now, or that would fit if nothing were in use."""
         return sum(len(alike.positions) for alike in self.groups if (alike.fits_if_empty if empty else alike.fits))
 
     @property
     def unknown(self) -> int:
-        """Nodes on which the search was given up."""
+        """The number of nodes on which the search was given up."""
         gave_up = (
             alike
             for alike in self.groups
@@ -75,7 +75,7 @@ class Survey:
 
 
 def survey(problem: AllocationProblem, checks: NodeChecks, cluster: Cluster) -> Survey:
-    """Ask every node, those of one shape once. It ends with the first error that stops the scheduler."""
+    """Check every node, those of one shape once; the first error that stops the scheduler ends it."""
     found = Survey()
     by_key: dict[Hashable, AlikeNodes] = {}
     now, empty = Solver(problem, cluster.usage), Solver(problem, NONE)
@@ -94,7 +94,7 @@ def survey(problem: AllocationProblem, checks: NodeChecks, cluster: Cluster) -> 
     found.groups = list(by_key.values())
     reasons = DeviceReasons(problem, now, cluster.usage, cluster.holders)
     for alike in found.groups:
-        if alike.solution is not None and alike.solution.state is SolutionState.NOT:
+        if alike.solution is not None and alike.solution.state is SolutionState.DOES_NOT_FIT:
             alike.devices = reasons.mismatch(alike.positions[0], alike.resources)
     return found
 
@@ -107,7 +107,7 @@ def _answer(
     empty: Solver,
     known: dict[Hashable, AlikeNodes],
 ) -> tuple[Hashable, AlikeNodes]:
-    """The nodes that this one is like.
+    """The key of a node's group, and the group.
 
     Raises:
         AllocationError: Kubernetes' scheduler fails.
@@ -126,7 +126,7 @@ def _answer(
 
 
 def _fits_if_empty(position: int, resources: frozenset[str], empty: Solver) -> bool:
-    """Errors do not count: they would be met only once nothing is in use."""
+    """True if a node fits in an empty cluster; errors count as False."""
     try:
         return empty.solution(position, resources).state is SolutionState.FITS
     except AllocationError:
@@ -135,7 +135,7 @@ def _fits_if_empty(position: int, resources: frozenset[str], empty: Solver) -> b
 
 @dataclass(frozen=True, slots=True)
 class SurveyedQuestion:
-    """A question that does not fit everywhere, what was found out about it, and the cluster."""
+    """A question with its survey, and the cluster."""
 
     question: Question
     problem: AllocationProblem

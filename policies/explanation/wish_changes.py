@@ -1,4 +1,4 @@
-"""Changes of a pod wish, one word at a time: a bound moved to what GPUs have, or the word dropped."""
+"""Changes of a pod's wishes, one word at a time: another bound, or without the word."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ __all__ = ["WishChange", "nearest_bounds", "wish_changes"]
 
 @dataclass(frozen=True, slots=True)
 class WishChange:
-    """A question with one word of the pod's wish changed."""
+    """The question with one word of the pod's wishes changed."""
 
     word: str
     sentence: str
     """What to change, an imperative without a full stop: `drop the wish gpu-admission.io/product: H100*`."""
     question: Question
-    """Of the pod as review would leave it then."""
+    """The question of the changed pod after review."""
     conditions: frozenset[str]
-    """The conditions of selectors that conversion made of the word as it is."""
+    """The conditions that conversion derived from the unchanged word."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """A pod with one word changed, and the settings that hold for it."""
+    """The pod with one word changed, or the settings without a default."""
 
     sentence: str
     written: Object
@@ -55,9 +55,9 @@ class _Edit:
 def wish_changes(
     question: Question, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
 ) -> Iterator[WishChange]:
-    """What could be changed in each word that decides something; of one word, what changes least first.
+    """Possible changes of each word that has an effect; for one word, the smallest change first.
 
-    Defaults of the settings are words too. A word that is dropped may let a default hold, and the sentence says so.
+    Defaults of the settings are words, too. If a default replaces a dropped word, the sentence says so.
     """
     if question.written is None or question.pod is None:
         return
@@ -104,13 +104,13 @@ def _without_default(settings: GPUAdmissionPolicy, word: str) -> GPUAdmissionPol
 
 
 def _new_defaults(before: PodWishes, after: PodWishes) -> str:
-    """The defaults that hold once the pod no longer says otherwise."""
+    """The defaults that replace a dropped word, in words."""
     arrived = [after.said(word) for word in after.texts if word in after.defaults - before.defaults]
     return f", so that {' and '.join(arrived)} {'hold' if len(arrived) > 1 else 'holds'}" if arrived else ""
 
 
 def _conditions(question: Question) -> frozenset[str]:
-    """The conditions of the selectors that conversion wrote, if it did."""
+    """The conditions of the selectors of a converted pod."""
     claims = [Claim(named.claim) for named in question.claims] if question.converted_to else []
     return frozenset(
         conjunct.text
@@ -122,7 +122,7 @@ def _conditions(question: Question) -> frozenset[str]:
 
 
 _MOST = 2
-"""Bounds that are tried for one word: the nearest to what is wished, and the next."""
+"""Bounds that are tried for one word, the nearest first."""
 _FACTS = {
     "min-memory": "memory",
     "max-memory": "memory",
@@ -130,11 +130,11 @@ _FACTS = {
     "min-driver": "driver",
     "min-cuda": "cuda",
 }
-"""The words that are bounds, and the attribute of `ExistingGPU` that each is about."""
+"""The words that are bounds, each with its attribute of `ExistingGPU`."""
 
 
 def nearest_bounds(word: str, wish: Wish, pod: Pod, view: ClusterView) -> list[str]:
-    """What some GPU has that a bound turns away, nearest first, as it is written in a wish; nothing for other words."""
+    """Values of GPUs that a bound excludes, the nearest first; empty for words that are not bounds."""
     if word not in _FACTS:
         return []
     least, asked = word.startswith("min-"), _bound(word, wish)
@@ -149,7 +149,7 @@ def nearest_bounds(word: str, wish: Wish, pod: Pod, view: ClusterView) -> list[s
 
 
 def _with_claimable_devices(resource: RequestedGPU) -> RequestedGPU:
-    """The same with the devices that conversion would claim for it, whether or not a DeviceClass hands it out."""
+    """The GPU with the devices that conversion would claim for it."""
     if resource.devices is not None or resource.labels is None:
         return resource
     kind: Literal["gpu", "mig"] = "mig" if resource.labels.mig else "gpu"
@@ -162,7 +162,7 @@ def _bound(word: str, wish: Wish) -> Any:
 
 
 def _read(word: str, facts: set[str]) -> Iterator[Wish]:
-    """The wishes for what GPUs have; labels may hold what is no such thing."""
+    """Wishes with the values of GPUs; invalid values of labels are skipped."""
     for fact in sorted(facts):
         try:
             yield Wish.of({word: fact})

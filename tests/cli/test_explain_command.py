@@ -38,7 +38,7 @@ def claim(count=1, name="gpu", namespace="team-a", expression="", kind="Resource
 
 @pytest.fixture
 def deployment(pod):
-    """Make a Deployment of team-a that asks for GPUs."""
+    """Make a Deployment of team-a that requests GPUs."""
 
     def deployment(name="web", **gpus):
         return {
@@ -250,7 +250,7 @@ def test_json_is_what_the_policies_answer(explained, write, cluster):
 def test_text_names_the_groups_and_what_would_help(invoke, cluster, write):
     done = invoke("explain", "--cluster", cluster, write("claim.yaml", claim(4, expression=MEMORY)))
     assert done.stdout.startswith("ResourceClaim team-a/gpu  impossible\n")
-    assert "gpu-0..gpu-7 have 81559Mi of memory, 80Gi asked." in done.stdout
+    assert "gpu-0..gpu-7 have 81559Mi of memory, 80Gi requested." in done.stdout
     assert "- Accept 81559Mi of memory instead of 80Gi in request gpu; then it fits on 2 nodes\n" in done.stdout
 
 

@@ -44,7 +44,10 @@ FULL = Explanation(
             reason=Reason(
                 ReasonKind.DEVICES,
                 "4 of 8 devices can serve request gpu",
-                ("gpu-0..gpu-3 are in use by team-b/train-0 (pod team-b/train)", "gpu-4..gpu-7 are 40Gi, 80Gi asked"),
+                (
+                    "gpu-0..gpu-3 are in use by team-b/train-0 (pod team-b/train)",
+                    "gpu-4..gpu-7 are 40Gi, 80Gi requested",
+                ),
             ),
         ),
         NodeGroup(
@@ -56,7 +59,7 @@ FULL = Explanation(
         ),
     ),
     suggestions=(
-        Suggestion(Change.COUNT, "ask for 4 devices instead of 8 in request gpu", "big", "gpu", 2),
+        Suggestion(Change.COUNT, "request 4 devices instead of 8 in request gpu", "big", "gpu", 2),
         Suggestion(Change.SELECTOR, "leave out the condition on memory", "big", "gpu", 1, True, True),
     ),
     remarks=("pods are unknown, so nodes count as empty of them",),
@@ -76,14 +79,14 @@ NODES  FIT NOW  FIT IF EMPTY  REPLICAS NOW
 NODES  FITS      NAMES        WHY
     2  if empty  gpu-h100-01  4 of 8 devices can serve request gpu.
                  gpu-h100-02  - gpu-0..gpu-3 are in use by team-b/train-0 (pod team-b/train).
-                              - gpu-4..gpu-7 are 40Gi, 80Gi asked.
+                              - gpu-4..gpu-7 are 40Gi, 80Gi requested.
     7  no        gpu-t4-01    The taint nvidia.com/gpu=present:NoSchedule is not tolerated.
                  gpu-t4-02
                  gpu-t4-03
                  and 4 more
 
 What would help:
-- Ask for 4 devices instead of 8 in request gpu; then it fits on 2 nodes
+- Request 4 devices instead of 8 in request gpu; then it fits on 2 nodes
 - Leave out the condition on memory; then it would fit on at least 1 node if nothing were in use
 
 Note: pods are unknown, so nodes count as empty of them."""
@@ -124,9 +127,9 @@ def test_obstacles_come_with_rule_and_remedy_and_without_tables():
     explanation = Explanation(
         "pod team-a/train",
         Feasibility.BLOCKED,
-        "it is refused before any node is looked at",
+        "it is refused before scheduling",
         obstacles=(
-            Obstacle(ObstacleKind.REFUSED, '"0.5" is no whole number', "ask for whole GPUs", "GA302"),
+            Obstacle(ObstacleKind.REFUSED, '"0.5" is no whole number', "request whole GPUs", "GA302"),
             Obstacle(ObstacleKind.MISSING, "there is no DeviceClass gpu"),
         ),
     )
@@ -134,8 +137,8 @@ def test_obstacles_come_with_rule_and_remedy_and_without_tables():
         text(explanation)
         == """\
 pod team-a/train  blocked
-It is refused before any node is looked at.
-- "0.5" is no whole number; ask for whole GPUs [GA302]
+It is refused before scheduling.
+- "0.5" is no whole number; request whole GPUs [GA302]
 - there is no DeviceClass gpu"""
     )
 
@@ -189,10 +192,10 @@ def test_several_answers_are_counted_at_the_end():
 
 def test_sentence_that_may_begin_with_a_name_keeps_its_spelling():
     group = NodeGroup(1, ("a",), False, False, Reason(ReasonKind.DEVICES, "gpu-0 is in use", ("train has it",)))
-    lines = text(Explanation("pod a/b", Feasibility.FULL, "48 cpu asked", groups=(group,))).splitlines()
+    lines = text(Explanation("pod a/b", Feasibility.FULL, "48 cpu requested", groups=(group,))).splitlines()
     assert [line.split("  ")[-1].strip() for line in lines if line] == [
         "full",
-        "48 cpu asked.",
+        "48 cpu requested.",
         "WHY",
         "gpu-0 is in use.",
         "- train has it.",

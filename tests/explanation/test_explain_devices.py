@@ -24,9 +24,9 @@ def test_devices_in_use_are_told_with_their_pod_and_the_others_with_what_they_la
     assert answer.verdict is Feasibility.FULL
     assert answer.headline == "fits none of 1 node now; it would fit 1 if nothing were in use there"
     assert told(answer) == (
-        "request gpu asks for 2 devices of class gpu.nvidia.com; none of 8 can serve it",
+        "request gpu requests 2 devices of class gpu.nvidia.com; none of 8 can serve it",
         "gpu-0..gpu-3 are in use by team-b/train-0",
-        "gpu-4..gpu-7 have 40Gi of memory, 81559Mi asked",
+        "gpu-4..gpu-7 have 40Gi of memory, 81559Mi requested",
     )
     assert answer.groups[0].reason.facts == {
         "claim": "gpus",
@@ -43,7 +43,7 @@ def test_devices_in_use_are_told_with_their_pod_and_the_others_with_what_they_la
 def test_device_in_use_that_would_not_do_either_is_told_for_what_it_lacks(ask, k8s):
     slices = k8s.resource_slice(k8s.gpus(1, memory="40Gi"))
     answer = ask(k8s.claim(k8s.selecting(EIGHTY)), k8s.node(), slices, k8s.holding("train-0", [0]))
-    assert told(answer)[1:] == ("gpu-0 has 40Gi of memory, 81559Mi asked",)
+    assert told(answer)[1:] == ("gpu-0 has 40Gi of memory, 81559Mi requested",)
 
 
 def test_claim_that_several_pods_share_is_told_with_the_first(ask, k8s):
@@ -88,14 +88,14 @@ def test_node_without_devices_of_the_class_says_what_it_has(ask, k8s):
     channel = {"name": "channel-0", "attributes": {"type": {"string": "channel"}}}
     slices = k8s.resource_slice([channel], driver="compute-domain.nvidia.com")
     assert told(ask(k8s.claim(), k8s.node(), slices)) == (
-        "request gpu asks for 1 device of class gpu.nvidia.com, and there is none",
-        "channel-0 is not of class gpu.nvidia.com: is of driver compute-domain.nvidia.com, gpu.nvidia.com asked",
+        "request gpu requests 1 device of class gpu.nvidia.com, but the node has none",
+        "channel-0 is not of class gpu.nvidia.com: is of driver compute-domain.nvidia.com, gpu.nvidia.com requested",
     )
 
 
 def test_too_few_devices_are_counted(ask, k8s):
     answer = ask(k8s.claim({"count": 4}), k8s.node(), k8s.resource_slice(k8s.gpus(2)))
-    assert told(answer) == ("request gpu asks for 4 devices of class gpu.nvidia.com; the node has 2",)
+    assert told(answer) == ("request gpu requests 4 devices of class gpu.nvidia.com; the node has 2",)
     assert answer.headline == "fits none of 1 node, even if nothing were in use"
 
 
@@ -103,7 +103,7 @@ def test_request_for_all_says_which_are_missing(ask, k8s):
     all_of_them = k8s.claim({"allocationMode": "All"})
     answer = ask(all_of_them, k8s.node(), k8s.resource_slice(k8s.gpus(4)), k8s.holding("train-0", [1]))
     assert told(answer) == (
-        "request gpu asks for all devices of class gpu.nvidia.com that match; 3 of 4 can serve it",
+        "request gpu requests all devices of class gpu.nvidia.com that match; 3 of 4 can serve it",
         "gpu-1 is in use by team-b/train-0",
     )
 
@@ -125,7 +125,7 @@ def test_consumed_capacity_is_told_with_what_is_left(ask, k8s):
     }
     asked = k8s.claim({"capacity": {"requests": {"memory": "40Gi"}}})
     answer = ask(asked, k8s.node(), k8s.resource_slice([device]), held)
-    assert told(answer)[1:] == ("gpu-0 has 20119Mi of memory left, 40Gi asked",)
+    assert told(answer)[1:] == ("gpu-0 has 20119Mi of memory left, 40Gi requested",)
     assert answer.verdict is Feasibility.FULL
 
 
@@ -183,7 +183,7 @@ def test_incomplete_pool_of_other_devices_is_not_to_blame(ask, k8s):
     channel = {"name": "channel-0", "attributes": {"type": {"string": "channel"}}}
     other = k8s.resource_slice([channel], driver="compute-domain.nvidia.com", count=2)
     answer = ask(k8s.claim({"count": 2}), k8s.node(), k8s.resource_slice(k8s.gpus(1)), other)
-    assert told(answer) == ("request gpu asks for 2 devices of class gpu.nvidia.com; the node has 1",)
+    assert told(answer) == ("request gpu requests 2 devices of class gpu.nvidia.com; the node has 1",)
 
 
 def test_constraint_is_told_with_the_values_there_are(ask, k8s):
@@ -191,7 +191,7 @@ def test_constraint_is_told_with_the_values_there_are(ask, k8s):
     asked = k8s.claim({"count": 4}, constraints=[{"matchAttribute": ROOT}])
     answer = ask(asked, k8s.node(), k8s.resource_slice(devices))
     assert told(answer) == (
-        f"4 devices with the same {ROOT} asked; of the 4 that can serve, at most 2 have one in common",
+        f"4 devices with the same {ROOT} requested; of the 4 that can serve, at most 2 have one in common",
         f"gpu-0 and gpu-1 have {ROOT} pci0000:00",
         f"gpu-2 and gpu-3 have {ROOT} pci0000:01",
     )
@@ -212,8 +212,8 @@ def test_prioritized_list_tells_all_its_alternatives(ask, k8s):
     asked["spec"]["devices"]["requests"] = [{"name": "gpu", "firstAvailable": alternatives}]
     assert told(ask(asked, k8s.node(), k8s.resource_slice(k8s.gpus(2)))) == (
         "none of the alternatives of request gpu fits (large and small)",
-        "request gpu/large asks for 8 devices of class gpu.nvidia.com; the node has 2",
-        "request gpu/small asks for 4 devices of class gpu.nvidia.com; the node has 2",
+        "request gpu/large requests 8 devices of class gpu.nvidia.com; the node has 2",
+        "request gpu/small requests 4 devices of class gpu.nvidia.com; the node has 2",
     )
 
 
@@ -222,7 +222,7 @@ def test_requests_that_fit_alone_but_not_together_are_told(ask, k8s):
     (first,) = asked["spec"]["devices"]["requests"]
     asked["spec"]["devices"]["requests"] = [first, {**first, "name": "other"}]
     assert told(ask(asked, k8s.node(), k8s.resource_slice(k8s.gpus(3)))) == (
-        "each request could be served alone, but not all together: 4 asked, 3 there",
+        "each request could be served alone, but not all together: 4 requested, 3 available",
         "request gpu needs 2 of 3 that can serve it",
         "request other needs 2 of 3 that can serve it",
     )

@@ -32,7 +32,7 @@ def test_selector_that_fails_on_another_node_stops_all(ask, k8s):
     slices = [k8s.resource_slice([fine], "node-1"), k8s.resource_slice(k8s.gpus(1), "node-2")]
     answer = ask(k8s.claim(k8s.selecting(NVLINK)), *nodes, *slices)
     assert answer.verdict is Feasibility.BLOCKED
-    assert answer.headline == "it fits no node, whatever they are like: a selector fails on a device"
+    assert answer.headline == "it fits no node: a selector fails on a device"
 
 
 def test_node_that_is_out_before_stops_nobody(ask, k8s):
@@ -65,7 +65,7 @@ def test_stored_selector_that_does_not_compile_is_told(ask, k8s, selector, error
     start = f"Kubernetes' scheduler fails with this: {error}"
     assert obstacle.sentence.startswith(start)
     assert "\n" not in obstacle.sentence
-    assert answer.headline == "it fits no node, whatever they are like: a selector does not compile"
+    assert answer.headline == "it fits no node: a selector does not compile"
 
 
 ADDRESSING = 'device.attributes["gpu.nvidia.com"].addressingMode'

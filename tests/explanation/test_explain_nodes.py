@@ -58,7 +58,7 @@ def test_taint_that_only_prefers_keeps_nobody_out(on, k8s):
 def test_node_selector_is_told_with_what_the_node_has(on, k8s, labels, here):
     assert sentence(on(k8s.node(labels=labels), k8s.pod(nodeSelector={"zone": "b"}))) == (
         "node selector",
-        f"the pod's nodeSelector asks for zone=b; here zone is {here}",
+        f"the pod's nodeSelector requires zone=b; here zone is {here}",
     )
 
 
@@ -83,7 +83,7 @@ def test_extended_resource_is_counted_beside_running_pods(on, k8s):
     group = on(node, k8s.pod({"example.com/fpga": "4"}), bound(k8s, "a", {"example.com/fpga": "6"}))
     assert sentence(group) == (
         "resources",
-        "4 example.com/fpga asked, 2 of 8 left beside the pods that run there",
+        "4 example.com/fpga requested, 2 of 8 left beside the pods that run there",
     )
     assert group.reason.facts == {"resource": "example.com/fpga", "asked": "4", "left": "2", "allocatable": "8"}
     assert group.fits_if_empty
@@ -97,9 +97,13 @@ def test_ended_pods_take_nothing(on, k8s):
 @pytest.mark.parametrize(
     ("limits", "allocatable", "words"),
     [
-        ({"example.com/fpga": "4"}, {"example.com/fpga": "2"}, "4 example.com/fpga asked, and the node has 2 in all"),
-        ({"example.com/fpga": "4"}, {}, "4 example.com/fpga asked, and the node has none"),
-        ({"memory": "64Gi"}, {"memory": "32Gi"}, "64Gi memory asked, and the node has 32Gi in all"),
+        (
+            {"example.com/fpga": "4"},
+            {"example.com/fpga": "2"},
+            "4 example.com/fpga requested, and the node has 2 in all",
+        ),
+        ({"example.com/fpga": "4"}, {}, "4 example.com/fpga requested, and the node has none"),
+        ({"memory": "64Gi"}, {"memory": "32Gi"}, "64Gi memory requested, and the node has 32Gi in all"),
         ({}, {"pods": "0"}, "no room for another pod: 0 pods can run on the node"),
     ],
 )
@@ -121,7 +125,7 @@ def test_allocated_claim_leaves_its_nodes(ask, k8s):
     assert [(group.nodes, group.fits) for group in answer.groups] == [(("node-1",), True), (("node-2",), False)]
     assert sentence(answer.groups[1]) == (
         "claim elsewhere",
-        "claim gpus has its devices already, and they cannot be reached from here",
+        "claim gpus has its devices already, which cannot be reached from here",
     )
 
 
@@ -153,7 +157,7 @@ def test_extended_resource_is_served_by_a_class_where_the_kubelet_offers_none(as
 def test_values_of_several_nodes_are_told_in_one_sentence(ask, k8s, zones, here):
     nodes = [k8s.node(f"node-{number}", {"zone": zone} if zone else {}) for number, zone in enumerate(zones)]
     (group,) = ask(k8s.pod(nodeSelector={"zone": "c"}), *nodes).groups
-    assert group.reason.sentence == f"the pod's nodeSelector asks for zone=c; here zone is {here}"
+    assert group.reason.sentence == f"the pod's nodeSelector requires zone=c; here zone is {here}"
 
 
 NVIDIA = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
@@ -191,7 +195,7 @@ def test_condition_that_placement_makes_of_a_wish_is_remarked(ask, k8s):
     answer = ask(pod, node)
     (group,) = answer.groups
     assert group.reason.sentence == (
-        "the pod's nodeSelector asks for nvidia.com/gpu.product=NVIDIA-L40S; here nvidia.com/gpu.product is NVIDIA-L4"
+        "the pod's nodeSelector requires nvidia.com/gpu.product=NVIDIA-L40S; here nvidia.com/gpu.product is NVIDIA-L4"
     )
     assert PLACED in answer.remarks
 

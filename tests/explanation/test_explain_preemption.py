@@ -11,7 +11,7 @@ NOTE = "the scheduler does not end pods of lower priority by itself to free devi
 
 @pytest.fixture
 def serve(k8s):
-    """A pod of priority 1000 that asks for GPUs by a template."""
+    """A pod of priority 1000 that requests GPUs by a template."""
 
     def serve(**spec):
         claims = k8s.claiming(resourceClaimTemplateName="gpus")

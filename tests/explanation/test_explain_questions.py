@@ -1,4 +1,4 @@
-"""Questions: what of a document is asked, and what stands in the way before any node is looked at."""
+"""Questions: what of a document is requested, and what stands in the way before any node is looked at."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_refused_pod_tells_its_rules(ask, k8s):
     answer = ask(k8s.pod({"nvidia.com/gpu": "1.5"}), opted_in, k8s.node())
     (obstacle,) = answer.obstacles
     assert (answer.verdict, obstacle.kind, obstacle.rule) == (Feasibility.BLOCKED, ObstacleKind.REFUSED, "GA302")
-    assert answer.headline == "it is refused before any node is looked at"
+    assert answer.headline == "it is refused before scheduling"
 
 
 def test_refused_claim_tells_its_rules(ask, k8s):
@@ -81,8 +81,8 @@ def test_unknown_template_says_what_to_bring(ask, k8s):
     assert obstacles(answer) == [
         (
             "fact unknown",
-            "ResourceClaimTemplate team-a/gpus is not known, so nobody can say what claim gpus asks for",
-            "bring it: kubectl get resourceclaimtemplates -n team-a -o yaml > templates.yaml",
+            "ResourceClaimTemplate team-a/gpus is unknown, so the requests of claim gpus are unknown",
+            "add it: kubectl get resourceclaimtemplates -n team-a -o yaml > templates.yaml",
         )
     ]
 
@@ -134,7 +134,7 @@ def test_object_that_was_found_in_the_cluster_is_stored_without_a_uid(k8s):
 def test_missing_class_is_told(ask, k8s, name, remedy):
     answer = ask(k8s.claim({"deviceClassName": name}), k8s.node(), k8s.resource_slice(k8s.gpus(1)))
     assert obstacles(answer) == [("missing", f"DeviceClass {name} does not exist", remedy)]
-    assert answer.headline == "it fits no node, whatever they are like: something that it refers to does not exist"
+    assert answer.headline == "it fits no node: something that it refers to does not exist"
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
@@ -166,7 +166,7 @@ def test_bound_pod_needs_no_node(ask, k8s):
     answer = ask(k8s.pod(stored=True, nodeName="node-1"))
     assert (answer.verdict, answer.headline) == (
         Feasibility.SCHEDULED,
-        "it is bound to node node-1 already, so no scheduler looks for another",
+        "it is bound to node node-1 already",
     )
 
 
@@ -214,7 +214,7 @@ def test_several_claims_of_a_pod_are_allocated_together(ask, k8s):
     named = [{"name": name, "resourceClaimTemplateName": "gpus"} for name in ("one", "two")]
     answer = ask(k8s.pod(resourceClaims=named), k8s.template({"count": 3}), k8s.node(), k8s.resource_slice(k8s.gpus(5)))
     assert answer.groups[0].reason.sentence == (
-        "each request could be served alone, but not all together: 6 asked, 5 there"
+        "each request could be served alone, but not all together: 6 requested, 5 available"
     )
 
 

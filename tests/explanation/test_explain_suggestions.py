@@ -19,7 +19,7 @@ def test_lower_count_is_suggested(ask, k8s):
     nodes = [k8s.node("node-1"), k8s.node("node-2")]
     slices = [k8s.resource_slice(k8s.gpus(2), "node-1"), k8s.resource_slice(k8s.gpus(4), "node-2")]
     answer = ask(k8s.claim({"count": 8}), *nodes, *slices)
-    assert told(answer) == [("ask for 4 devices instead of 8 in request gpu", 1)]
+    assert told(answer) == [("request 4 devices instead of 8 in request gpu", 1)]
     assert answer.suggestions[0].change is Change.COUNT
 
 
@@ -89,7 +89,7 @@ def test_toleration_of_what_is_wrong_with_a_node_is_not_suggested(ask, k8s, key)
 
 def test_fewer_extended_resources_are_suggested(ask, k8s):
     answer = ask(k8s.pod({"example.com/fpga": "8"}), k8s.node(allocatable={"example.com/fpga": "4"}))
-    assert told(answer) == [("ask for 4 example.com/fpga instead of 8", 1)]
+    assert told(answer) == [("request 4 example.com/fpga instead of 8", 1)]
 
 
 def test_what_fits_gets_no_suggestions(ask, k8s):
@@ -129,7 +129,7 @@ def shared(k8s):
 
 def test_less_capacity_is_suggested(ask, k8s, shared):
     answer = ask(k8s.claim(asking(memory="200Gi")), k8s.node(), shared)
-    assert told(answer) == [("ask for 81559Mi of memory instead of 200Gi in request gpu", 1)]
+    assert told(answer) == [("request 81559Mi of memory instead of 200Gi in request gpu", 1)]
     assert answer.suggestions[0].change is Change.CAPACITY
 
 
@@ -138,13 +138,13 @@ def test_most_that_a_policy_hands_out_is_suggested(ask, k8s):
     policy = {"default": "1Gi", "validRange": {"min": "1Gi", "max": "20Gi"}}
     device["capacity"]["memory"]["requestPolicy"] = policy
     answer = ask(k8s.claim(asking(memory="40Gi")), k8s.node(), k8s.resource_slice([device]))
-    assert told(answer) == [("ask for 20Gi of memory instead of 40Gi in request gpu", 1)]
+    assert told(answer) == [("request 20Gi of memory instead of 40Gi in request gpu", 1)]
 
 
 @pytest.mark.parametrize("name", ["memry", "gpu.nvidia.com/memory"])
 def test_near_name_of_a_capacity_is_suggested(ask, k8s, shared, name):
     answer = ask(k8s.claim(asking(**{name: "10Gi"})), k8s.node(), shared)
-    assert told(answer) == [(f"ask for capacity memory instead of {name} in request gpu", 1)]
+    assert told(answer) == [(f"request capacity memory instead of {name} in request gpu", 1)]
 
 
 def test_capacity_that_nothing_is_near_has_no_suggestion(ask, k8s, shared):

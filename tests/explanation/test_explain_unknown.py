@@ -7,31 +7,31 @@ import json
 from policies.explanation import Feasibility
 
 BRING = (
-    "bring what the cluster holds: "
+    "add the objects of the cluster: "
     "kubectl get resourceslices,deviceclasses,resourceclaims,nodes,pods -A -o yaml > cluster.yaml"
 )
 NO_NODES = (
-    "no Nodes are known: each node that a ResourceSlice names is taken for one without labels, taints and limits "
-    "(bring: kubectl get nodes -o yaml)"
+    "no Nodes are known: each node that a ResourceSlice names counts as one without labels, taints and limits "
+    "(add: kubectl get nodes -o yaml)"
 )
-NO_CLAIMS = "no ResourceClaims are known, so every device counts as free (bring: kubectl get resourceclaims -A -o yaml)"
-NO_PODS = "no Pods are known, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
-ALONE = "a claim alone has no tolerations and no node selector, so taints and labels of nodes are left aside"
+NO_CLAIMS = "no ResourceClaims are known, so every device counts as free (add: kubectl get resourceclaims -A -o yaml)"
+NO_PODS = "no Pods are known, so nodes count as empty except for devices (add: kubectl get pods -A -o yaml)"
+ALONE = "a claim alone has no tolerations and no node selector, so taints and labels of nodes are ignored"
 
 
 def test_without_slices_it_says_what_to_bring(ask, k8s):
     answer = ask(k8s.claim(), k8s.node())
     assert answer.verdict is Feasibility.UNKNOWN
-    assert answer.headline == "whether it fits cannot be told: facts of the cluster are missing"
+    assert answer.headline == "whether it fits is unknown: facts of the cluster are missing"
     assert [(each.sentence, each.remedy) for each in answer.obstacles] == [
-        ("no ResourceSlices are known, so nobody can say which devices there are", BRING)
+        ("no ResourceSlices are known, so the devices are unknown", BRING)
     ]
 
 
 def test_without_classes_it_says_what_to_bring(ask, k8s):
     answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), base=[k8s.namespace()])
     assert [(each.sentence, each.remedy) for each in answer.obstacles] == [
-        ("DeviceClass gpu.nvidia.com is not known, so nobody can say which devices the claim may have", BRING)
+        ("DeviceClass gpu.nvidia.com is unknown, so the devices that the claim can get are unknown", BRING)
     ]
 
 
@@ -72,12 +72,12 @@ def test_without_pods_nodes_count_as_empty(ask, k8s):
 
 def test_pod_of_another_scheduler_is_told(ask, k8s):
     answer = ask(k8s.pod(schedulerName="volcano"), k8s.node())
-    assert answer.remarks == ("the pod is for scheduler volcano; this is what Kubernetes' own would do",)
+    assert answer.remarks == ("the pod is for scheduler volcano; this is what the default scheduler would do",)
 
 
 def test_cluster_without_nodes_has_none_that_fit(ask, k8s):
     answer = ask(k8s.pod(), k8s.empty_list("Node"))
-    assert (answer.verdict, answer.headline) == (Feasibility.IMPOSSIBLE, "there is no node that it could fit")
+    assert (answer.verdict, answer.headline) == (Feasibility.IMPOSSIBLE, "no node exists")
 
 
 def test_json_has_stable_names(ask, k8s):
@@ -102,7 +102,7 @@ def test_json_has_stable_names(ask, k8s):
                 "fitsIfEmpty": False,
                 "reason": {
                     "kind": "devices",
-                    "sentence": "request gpu asks for 2 devices of class gpu.nvidia.com; the node has 1",
+                    "sentence": "request gpu requests 2 devices of class gpu.nvidia.com; the node has 1",
                     "details": [],
                     "facts": {"claim": "gpus", "request": "gpu", "asked": 2, "usable": 1, "rejected": []},
                 },
@@ -114,7 +114,7 @@ def test_json_has_stable_names(ask, k8s):
         "suggestions": [
             {
                 "change": "count",
-                "sentence": "ask for 1 device instead of 2 in request gpu",
+                "sentence": "request 1 device instead of 2 in request gpu",
                 "claim": "gpus",
                 "request": "gpu",
                 "nodes": 1,
@@ -132,7 +132,7 @@ def test_obstacles_are_json_too(ask, k8s):
     (obstacle,) = ask(k8s.claim(), k8s.node()).as_json()["obstacles"]
     assert obstacle == {
         "kind": "fact unknown",
-        "sentence": "no ResourceSlices are known, so nobody can say which devices there are",
+        "sentence": "no ResourceSlices are known, so the devices are unknown",
         "remedy": BRING,
         "rule": "",
     }

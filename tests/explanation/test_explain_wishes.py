@@ -139,7 +139,7 @@ def test_warning_of_a_pod_that_is_refused_is_told(ask, k8s, labelled):
 def test_stored_pod_is_not_reviewed(ask, k8s, labelled):
     pod = wishing(k8s.pod({"nvidia.com/gpu": "9"}, stored=True), product="H200*")
     answer = ask(pod, *labelled)
-    assert (answer.warnings, told(answer)) == ((), [("ask for 4 nvidia.com/gpu instead of 9", 3)])
+    assert (answer.warnings, told(answer)) == ((), [("request 4 nvidia.com/gpu instead of 9", 3)])
 
 
 def test_dropping_a_wish_is_suggested(ask, pod, labelled):

@@ -55,7 +55,7 @@ def container(cpu, **rest):
     [
         pytest.param({"containers": [container("1"), container("500m")]}, 1.5, id="containers add up"),
         pytest.param(
-            {"containers": [container("1")], "initContainers": [container("3")]}, 3, id="init that asks for more"
+            {"containers": [container("1")], "initContainers": [container("3")]}, 3, id="init that requests more"
         ),
         pytest.param(
             {

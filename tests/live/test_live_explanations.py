@@ -70,7 +70,7 @@ def test_claim_that_does_not_exist_is_said_to_be_missing(cluster):
 
 
 def explained(view, **requests):
-    """What is said to TRAIN, which may ask for more."""
+    """What is said to TRAIN, which may request more."""
     limits = {"nvidia.com/gpu": "1", **requests}
     pod = {**TRAIN, "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]}}
     (question,) = questions(pod, "team-a", view, DEFAULTS)
@@ -111,7 +111,7 @@ def test_all_pods_are_counted_from_manifests():
 def test_unknown_pods_are_told_once(cluster):
     cluster.fill("Node", NODE)
     assert [each for each in explained(cluster.view).remarks if "ods" in each] == [
-        "no Pods are known, so nodes count as empty but for devices (bring: kubectl get pods -A -o yaml)"
+        "no Pods are known, so nodes count as empty except for devices (add: kubectl get pods -A -o yaml)"
     ]
 
 
@@ -122,7 +122,7 @@ def test_cpu_that_pods_without_gpus_take_is_not_free(cluster):
     answer = explained(cluster.view, cpu="2")
     assert (answer.verdict, answer.fit_now, answer.fit_if_empty) == (Feasibility.FULL, 0, 1)
     assert [group.reason.sentence for group in answer.groups] == [
-        "2 cpu asked, 1 of 8 left beside the pods that run there"
+        "2 cpu requested, 1 of 8 left beside the pods that run there"
     ]
 
 
@@ -141,7 +141,7 @@ def test_pods_with_and_without_gpus_are_counted_together(cluster):
     cluster.fill("Node", {**NODE, "status": {"allocatable": {"nvidia.com/gpu": "8", "cpu": "8"}}})
     cluster.fill("Pod", running(WEB), running(TRAIN, **{"nvidia.com/gpu": "1"}))
     assert [group.reason.sentence for group in explained(cluster.view, cpu="4").groups] == [
-        "4 cpu asked, 2 of 8 left beside the pods that run there"
+        "4 cpu requested, 2 of 8 left beside the pods that run there"
     ]
 
 

@@ -29,8 +29,8 @@ def test_near_misses_are_told_with_what_they_have(said, asking, cluster):
     assert said("GA222", claim, *cluster) == [
         (
             f'selectors: none of the 5 devices of class "gpu.nvidia.com" matches, {PENDING}; 3 devices fail only one condition: '
-            "they have 40Gi of memory, 81559Mi asked; 2 devices fail only one condition: they have architecture Hopper, Ampere "
-            f"asked; {COMPARE}"
+            "they have 40Gi of memory, 81559Mi requested; 2 devices fail only one condition: they have architecture Hopper, Ampere "
+            f"requested; {COMPARE}"
         )
     ]
 
@@ -40,7 +40,7 @@ def test_near_misses_are_found_over_all_selectors(said, asking, cluster):
         f'{A}.architecture == "Ampere"', f'{C}.memory.compareTo(quantity("60Gi")) >= 0 && {A}.brand == "Nvidia"'
     )
     (text,) = said("GA222", claim, *cluster)
-    assert "3 devices fail only one condition: they have 40Gi of memory, 60Gi asked" in text
+    assert "3 devices fail only one condition: they have 40Gi of memory, 60Gi requested" in text
 
 
 def test_device_that_fails_several_terms_is_no_near_miss(said, asking, cluster):
@@ -55,7 +55,7 @@ def test_only_device_that_does_not_match_is_told(said, asking, device_class, gpu
     assert said("GA222", claim, device_class(), on_node("node-h", gpu())) == [
         (
             f'selectors: the only device of class "gpu.nvidia.com" does not match, {PENDING}; 1 device fails only '
-            f"one condition: it has architecture Hopper, Blackwell asked; {COMPARE}"
+            f"one condition: it has architecture Hopper, Blackwell requested; {COMPARE}"
         )
     ]
 
@@ -169,7 +169,7 @@ def test_prioritized_list_is_told_if_no_alternative_matches(said, asking, cluste
 def test_selector_on_what_tells_devices_apart_finds_the_device(said, asking, cluster):
     assert said("GA222", asking(f'{A}.uuid == "GPU-gpu-1"'), *cluster) == []
     (text,) = said("GA222", asking(f'{A}.uuid == "GPU-gpu-7"'), *cluster)
-    assert "they have uuid GPU-gpu-0 or GPU-gpu-1 or GPU-gpu-2, GPU-gpu-7 asked" in text
+    assert "they have uuid GPU-gpu-0 or GPU-gpu-1 or GPU-gpu-2, GPU-gpu-7 requested" in text
 
 
 def test_condition_without_a_common_form_is_told_as_it_is_written(said, asking, cluster):
