@@ -1,6 +1,6 @@
-"""Renders deploy/install.yaml: the overlay `default`, in one file, with its comments.
+"""Renders the webhook configurations from `policies.webhooks`, and deploy/install.yaml: the overlay `default` in one file.
 
-`python deploy/render.py` writes the file, `--check` says whether it is as it should be. `--settings FILE` prints it with
+`python deploy/render.py` writes the files, `--check` says whether they are as they should be. `--settings FILE` prints it with
 what a GPUAdmissionPolicy adds: rules of webhooks, namespaces in their selectors, and RBAC; documents that change lose
 their comments. The overlay is nothing but files, one after the other, so this needs no kustomize; for overlays that patch
 something, use `kubectl kustomize`.
@@ -19,22 +19,43 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from policies.settings import DEFAULTS, SettingsError, parse_settings
-from policies.settings.exempt_namespaces import exempt_names
+from policies.settings.choices import DRA_DRIVER_NAMESPACES
+from policies.settings.exempt_namespaces import NEVER_MATCHED, exempt_names
 from policies.settings.installed import NAME_LABEL, concern_of
+from policies.webhooks import WEBHOOKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from policies.settings import GPUAdmissionPolicy
+    from policies.webhooks import ResourceRule, Webhook
 
-__all__ = ["CannotRender", "render", "with_settings"]
+__all__ = ["CannotRender", "render", "webhook_configuration", "with_settings"]
 
 _DEPLOY = Path(__file__).resolve().parent
 _INSTALL = _DEPLOY / "install.yaml"
+_WEBHOOKS = _DEPLOY / "base" / "webhooks"
+_CONFIGURATIONS = {_WEBHOOKS / "mutating.yaml": True, _WEBHOOKS / "validating.yaml": False}
+"""Files of webhook configurations, and whether they are mutating."""
 _HEAD = (
     "# gpu-admission, as deploy/overlays/default has it; rendered by deploy/render.py. docs/install.md says more.\n"
     "# kubectl apply -f deploy/install.yaml\n"
 )
+_WEBHOOKS_HEAD = """\
+# Every field that the API server would fill in is written out, so that GitOps tools see no difference where none is;
+# but for caBundle, which gpu-admission or cert-manager fills in and which must not be written here.
+# Of each object only fields that the entry reads decide whether it is called; what is not there decides nothing.
+apiVersion: admissionregistration.k8s.io/v1
+"""
+_WEBHOOKS_METADATA = """
+metadata:
+  name: gpu-admission
+  labels:
+    app.kubernetes.io/name: gpu-admission
+webhooks:
+"""
+_MOST_IN_LINE = 3
+"""Values of a selector that are written in one line."""
 _KUSTOMIZATION = "kustomization.yaml"
 _UNDERSTOOD = frozenset({"apiVersion", "kind", "resources", "components"})
 _SEPARATOR = "---\n"
@@ -54,14 +75,93 @@ def render(overlay: Path) -> str:
     return _HEAD + "".join(f"{_SEPARATOR}{file.read_text().strip()}\n" for file in _files(overlay))
 
 
+def webhook_configuration(*, mutating: bool) -> str:
+    """The manifest of one webhook configuration, with its comments."""
+    kind = "MutatingWebhookConfiguration" if mutating else "ValidatingWebhookConfiguration"
+    webhooks = (_webhook(each) for each in WEBHOOKS if each.mutating is mutating)
+    return f"{_WEBHOOKS_HEAD}kind: {kind}{_WEBHOOKS_METADATA}{''.join(webhooks)}"
+
+
+def _webhook(webhook: Webhook) -> str:
+    entry = webhook.entry
+    lines = [
+        *(f"# {line}" for line in webhook.note.split("\n")),
+        f"- name: {entry.webhook}",
+        "  admissionReviewVersions: [v1]",
+        "  clientConfig:",
+        "    service:",
+        "      name: gpu-admission",
+        "      namespace: gpu-admission",
+        f"      path: /{entry.name}",
+        "      port: 443",
+        f"  failurePolicy: {entry.failure_policy}",
+        f"  sideEffects: {entry.side_effects}",
+        f"  timeoutSeconds: {webhook.timeout}",
+        "  matchPolicy: Equivalent",
+        *([f"  reinvocationPolicy: {webhook.reinvocation}"] if webhook.mutating else []),
+        *_namespace_selector(webhook),
+        *([] if webhook.objects else ["  objectSelector: {}"]),
+        *(
+            ["  objectSelector:", "    matchLabels:", f'      {webhook.objects[0]}: "{webhook.objects[1]}"']
+            if webhook.objects
+            else []
+        ),
+        "  rules:",
+        *(line for rule in webhook.rules for line in _rule_lines(rule)),
+        *(["  matchConditions:"] if webhook.conditions else []),
+        *(line for name, expression in webhook.conditions.items() for line in _condition(name, expression)),
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _namespace_selector(webhook: Webhook) -> Iterator[str]:
+    if webhook.everywhere:
+        yield "  namespaceSelector: {}"
+        return
+    yield from ("  namespaceSelector:", "    matchExpressions:")
+    if webhook.namespaces is not None:
+        key, operator, value = webhook.namespaces
+        yield from (f"    - key: {key}", f"      operator: {operator}", f"      values: [{value}]")
+    exempt = exempt_names(webhook.entry.concern, DEFAULTS)
+    order = (*NEVER_MATCHED, *DEFAULTS.configuration.operator_namespaces, *DRA_DRIVER_NAMESPACES)
+    names = sorted(exempt, key=order.index)
+    yield from (f"    - key: {NAME_LABEL}", "      operator: NotIn")
+    if len(names) <= _MOST_IN_LINE:
+        yield f"      values: {_flow(names)}"
+    else:
+        yield "      values:"
+        yield from (f"      - {name}" for name in names)
+
+
+def _rule_lines(rule: ResourceRule) -> tuple[str, ...]:
+    return (
+        f"  - apiGroups: {_flow([rule.group])}",
+        f"    apiVersions: {_flow(rule.versions)}",
+        f"    operations: {_flow(rule.operations)}",
+        f"    resources: {_flow(rule.resources)}",
+        f"    scope: {rule.scope}",
+    )
+
+
+def _condition(name: str, expression: str) -> Iterator[str]:
+    yield f"  - name: {name}"
+    if "\n" not in expression and expression[0].isalpha():
+        yield f"    expression: {expression}"
+    else:
+        yield "    expression: >-"
+        yield from (f"      {line}" for line in expression.split("\n"))
+
+
+def _flow(values: Iterable[str]) -> str:
+    return f"[{', '.join(json.dumps(value) if value in ('', '*') else value for value in values)}]"
+
+
 def with_settings(text: str, settings: GPUAdmissionPolicy) -> str:
     """Rendered manifests with what settings add to webhooks and RBAC."""
     head, *documents = text.split(f"\n{_SEPARATOR}")
     changed = [_with_settings(document, settings) for document in documents]
     # Before the webhooks, which come last.
-    first = next(
-        index for index, document in enumerate(changed) if "\nkind: MutatingWebhookConfiguration\n" in document
-    )
+    first = next(index for index, text in enumerate(changed) if "\nkind: MutatingWebhookConfiguration\n" in text)
     bindings = [_binding(name) for name in _added_operator_namespaces(settings)]
     return f"\n{_SEPARATOR}".join([head, *changed[:first], *bindings, *changed[first:]])
 
@@ -122,11 +222,8 @@ def _added_resources(settings: GPUAdmissionPolicy) -> list[tuple[str, str]]:
 
 
 def _added_operator_namespaces(settings: GPUAdmissionPolicy) -> list[str]:
-    return [
-        name
-        for name in settings.configuration.operator_namespaces
-        if name not in DEFAULTS.configuration.operator_namespaces
-    ]
+    default = DEFAULTS.configuration.operator_namespaces
+    return [name for name in settings.configuration.operator_namespaces if name not in default]
 
 
 def _rule(group: str, plural: str) -> dict[str, Any]:
@@ -176,10 +273,19 @@ def _settings(file: str) -> GPUAdmissionPolicy:
 def main(arguments: list[str]) -> int:
     """Write deploy/install.yaml, compare it (`--check`), or print it for settings (`--settings FILE`)."""
     try:
+        configurations = {file: webhook_configuration(mutating=kind) for file, kind in _CONFIGURATIONS.items()}
+        if not arguments:
+            for file, manifest in configurations.items():
+                file.write_text(manifest)
         text = render(_DEPLOY / "overlays" / "default")
         match arguments:
             case []:
                 _INSTALL.write_text(text)
+            case ["--check"] if any(file.read_text() != manifest for file, manifest in configurations.items()):
+                sys.stderr.write(
+                    "deploy/base/webhooks is not what policies.webhooks says; run: python deploy/render.py\n"
+                )
+                return 1
             case ["--check"] if _INSTALL.read_text() != text:
                 sys.stderr.write("deploy/install.yaml is not what its overlay says; run: python deploy/render.py\n")
                 return 1

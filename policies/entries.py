@@ -1,4 +1,7 @@
-"""The webhook entries: one concern each, with its own path and its own failure mode."""
+"""The webhook entries: one concern each, with its own path and its own failure mode.
+
+`policies.webhooks` says when the API server calls them.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,110 @@
+"""The expressions of the webhooks' matchConditions, in CEL; each names the fields that its entry reads, and no others.
+
+Line breaks are those of the rendered manifests.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CONFIG_MAP_CHANGED",
+    "IS_CHARGED",
+    "IS_CONFIGURATION",
+    "NOT_BY_CONTROLLERS",
+    "REQUESTS_DEVICES_OR_WISHES",
+    "REQUESTS_NVIDIA",
+    "SHOWS_GPU_ACCESS",
+    "TEMPLATE_CHANGED",
+    "TEMPLATE_MENTIONS_GPUS",
+    "WATCHED_LABELS_CHANGED",
+]
+
+REQUESTS_NVIDIA = """\
+has(object.spec) && has(object.spec.containers) && (
+(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0) ||
+object.spec.containers.exists(c, has(c.resources) && has(c.resources.requests) && c.resources.requests.exists(k,
+k.startsWith("nvidia.com/") || k.startsWith("deviceclass.resource.kubernetes.io/"))) ||
+(has(object.spec.initContainers) && object.spec.initContainers.exists(c, has(c.resources) &&
+has(c.resources.requests) && c.resources.requests.exists(k,
+k.startsWith("nvidia.com/") || k.startsWith("deviceclass.resource.kubernetes.io/")))))"""
+"""A pod that requests an NVIDIA resource, a DeviceClass or a claim."""
+
+REQUESTS_DEVICES_OR_WISHES = """\
+has(object.spec) && has(object.spec.containers) && (
+(has(object.metadata.annotations) && object.metadata.annotations.exists(k, k.startsWith("gpu-admission.io/"))) ||
+(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0) ||
+object.spec.containers.exists(c, has(c.resources) && has(c.resources.requests) && c.resources.requests.exists(k,
+k.contains("/"))) ||
+(has(object.spec.initContainers) && object.spec.initContainers.exists(c, has(c.resources) &&
+has(c.resources.requests) && c.resources.requests.exists(k, k.contains("/")))))"""
+"""A pod that requests any extended resource or a claim, or has our annotations."""
+
+SHOWS_GPU_ACCESS = """\
+has(object.spec) && has(object.spec.containers) && (
+(has(object.spec.runtimeClassName) && object.spec.runtimeClassName != "") ||
+(has(object.metadata.annotations) && object.metadata.annotations.exists(k,
+k.startsWith("nvidia.cdi.k8s.io") || k.startsWith("cdi.k8s.io/"))) ||
+(has(object.spec.volumes) && object.spec.volumes.exists(v, has(v.hostPath))) ||
+[object.spec.containers,
+has(object.spec.initContainers) ? object.spec.initContainers : [],
+has(object.spec.ephemeralContainers) ? object.spec.ephemeralContainers : []].exists(list, list.exists(c,
+(has(c.env) && c.env.exists(e, e.name == "NVIDIA_VISIBLE_DEVICES" || e.name == "CUDA_VERSION")) ||
+(has(c.image) && c.image.contains("nvidia/")) ||
+(has(c.volumeMounts) && c.volumeMounts.exists(m, m.mountPath.contains("nvidia-container-devices"))))))"""
+"""A pod with a sign of GPU access without a request."""
+
+TEMPLATE_CHANGED = """\
+oldObject == null ||
+(has(object.spec) && (!has(oldObject.spec) || object.spec != oldObject.spec)) ||
+(has(object.template) && (!has(oldObject.template) || object.template != oldObject.template))"""
+"""A workload that is created, or whose pods change."""
+
+TEMPLATE_MENTIONS_GPUS = """\
+!(request.kind.group in ["", "apps", "batch"]) ||
+[has(object.template) ? object.template : {},
+has(object.spec) && has(object.spec.template) ? object.spec.template : {},
+has(object.spec) && has(object.spec.jobTemplate) && has(object.spec.jobTemplate.spec) &&
+has(object.spec.jobTemplate.spec.template) ? object.spec.jobTemplate.spec.template : {}].exists(t,
+has(t.spec) && has(t.spec.containers) && (
+(has(t.metadata) && has(t.metadata.annotations) && t.metadata.annotations.exists(k,
+k.startsWith("gpu-admission.io/") || k.startsWith("nvidia.cdi.k8s.io") || k.startsWith("cdi.k8s.io/"))) ||
+(has(t.spec.resourceClaims) && size(t.spec.resourceClaims) > 0) ||
+(has(t.spec.runtimeClassName) && t.spec.runtimeClassName != "") ||
+(has(t.spec.volumes) && t.spec.volumes.exists(v, has(v.hostPath))) ||
+[t.spec.containers, has(t.spec.initContainers) ? t.spec.initContainers : []].exists(list, list.exists(c,
+(has(c.resources) && ((has(c.resources.limits) && c.resources.limits.exists(k, k.contains("/"))) ||
+(has(c.resources.requests) && c.resources.requests.exists(k, k.contains("/"))))) ||
+(has(c.env) && c.env.exists(e, e.name == "NVIDIA_VISIBLE_DEVICES" || e.name == "CUDA_VERSION")) ||
+(has(c.image) && c.image.contains("nvidia/")) ||
+(has(c.volumeMounts) && c.volumeMounts.exists(m, m.mountPath.contains("nvidia-container-devices")))))))"""
+"""A workload of Kubernetes' own groups whose pods request devices or show a sign of GPU access."""
+
+NOT_BY_CONTROLLERS = """\
+!(request.userInfo.username in ["system:serviceaccount:kube-system:resource-claim-controller",
+"system:kube-scheduler", "system:serviceaccount:gpu-admission:gpu-admission"])"""
+"""The controllers that make claims for pods do not call; the claims are those of their templates."""
+
+IS_CHARGED = """\
+request.kind.kind == "ResourceClaim" || (has(object.spec) && has(object.spec.containers) && (
+(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0) ||
+object.spec.containers.exists(c, has(c.resources) && has(c.resources.requests) && c.resources.requests.exists(k,
+k.contains("/"))) ||
+(has(object.spec.initContainers) && object.spec.initContainers.exists(c, has(c.resources) &&
+has(c.resources.requests) && c.resources.requests.exists(k, k.contains("/"))))))"""
+"""A claim, or a pod that requests any extended resource or a claim."""
+
+IS_CONFIGURATION = """\
+request.kind.kind != "ConfigMap" || [object, oldObject].exists(o, o != null && (
+o.metadata.namespace in ["gpu-operator", "nvidia-gpu-operator"] ||
+(has(o.metadata.labels) && "gpu-admission.io/config" in o.metadata.labels)))"""
+"""A ConfigMap of the operator's namespaces or with our label, or another kind."""
+
+CONFIG_MAP_CHANGED = """\
+request.kind.kind != "ConfigMap" || object == null || oldObject == null || object.?data != oldObject.?data ||
+object.?binaryData != oldObject.?binaryData || object.metadata.?labels != oldObject.metadata.?labels"""
+"""A ConfigMap whose data or labels change, or another kind."""
+
+WATCHED_LABELS_CHANGED = """\
+["nvidia.com/mig.config", "nvidia.com/device-plugin.config", "nvidia.com/gpu.workload.config",
+"nvidia.com/gpu-operator.driver.owner", "nvidia.com/mig.config.state", "nvidia.com/vgpu.config.state"].exists(k,
+object.metadata.?labels[?k] != oldObject.?metadata.?labels[?k])"""
+"""A node whose watched labels change."""
