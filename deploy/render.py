@@ -1,4 +1,4 @@
-"""Renders the webhook configurations from `policies.webhooks`, and deploy/install.yaml: the overlay `default` in one file.
+"""Renders the webhook configurations, and the overlay `default` as install.yaml.
 
 `python deploy/render.py` writes the files, `--check` says whether they are as they should be. `--settings FILE` prints it with
 what a GPUAdmissionPolicy adds: rules of webhooks, namespaces in their selectors, and RBAC; documents that change lose

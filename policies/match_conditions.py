@@ -1,6 +1,6 @@
-"""The expressions of the webhooks' matchConditions, in CEL; each names the fields that its entry reads, and no others.
+"""The expressions of the webhooks' matchConditions, in CEL.
 
-Line breaks are those of the rendered manifests.
+Each names the fields that its entry reads, and no others. Line breaks are those of the rendered manifests.
 """
 
 from __future__ import annotations

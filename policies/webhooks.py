@@ -1,4 +1,7 @@
-"""The table of webhooks: when the API server calls each entry. `deploy/render.py` writes both configurations from it."""
+"""The table of webhooks: when the API server calls each entry.
+
+`deploy/render.py` writes both webhook configurations from it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ class ResourceRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """When the API server calls an entry; its name, path, failure policy and side effects are those of the entry."""
+    """When the API server calls an entry.
+
+    Name, path, failure policy and side effects are those of the entry.
+    """
 
     entry: Entry = field(kw_only=False)
     mutating: bool
@@ -148,8 +154,8 @@ WEBHOOKS = (
         ENTRIES["workloads"],
         mutating=False,
         note=(
-            "Only who writes a workload is told, and only when its spec changes. Kinds of other groups are mostly made for GPUs, so\n"
-            "they are not searched here."
+            "Only the author of a workload gets warnings, and only when its spec changes. Kinds of other groups are mostly made for\n"
+            "GPUs, so they are not searched here."
         ),
         rules=(
             ResourceRule(("CREATE", "UPDATE"), "", ("podtemplates", "replicationcontrollers")),
@@ -212,7 +218,7 @@ WEBHOOKS = (
         mutating=False,
         note=(
             "What quotas are charged for, after everything else is decided. A DeviceClass may give its GPUs any name, so every\n"
-            "extended resource may be one. Claims are charged whoever makes them: the service knows for which pod, and whether that\n"
+            "extended resource may be one. Claims are charged for every user: the service knows for which pod, and whether that\n"
             "has paid. Where the label says so, nothing gets GPUs that cannot be charged."
         ),
         timeout=10,

@@ -44,6 +44,7 @@ _NAMES = {
     "conversion record": "policies.conversion.converted_pods:conversion_record",
     "own templates": "policies.review.own_templates:with_own_templates",
     "node findings": "policies.placement.resources.findings:node_findings",
+    "node conditions": "policies.placement.wishes.node_conditions:apply_wish",
     "config map roles": "policies.review.configuration:is_configuration",
     "charges by view": "policies.review.quota:settle_by_view",
     "charges of workloads": "policies.review.workload_charges:shortages",
