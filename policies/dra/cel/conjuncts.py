@@ -40,7 +40,7 @@ def _weight(selector: str, found: tuple[Conjunct, ...]) -> int:
 def split_conjuncts(selector: str) -> tuple[Conjunct, ...]:
     """The conditions that `&&` joins at the top of a selector, or inside of parentheses there.
 
-    The selector as one where it cannot be taken apart: where `||` or `?:` stands at the top, or it is no expression.
+    Returns the whole selector as one conjunct if `||` or `?:` is at the top, or if it is not an expression.
     """
     count_work(len(selector))
     read = tokens_of(selector)

@@ -1,4 +1,4 @@
-"""Devices as selectors see them, made once from what a ResourceSlice says.
+"""Devices as selectors see them, read once from a ResourceSlice.
 
 Source: k8s.io/dynamic-resource-allocation/cel/compile.go, DeviceMatches and newStringInterfaceMapWithDefault.
 """
@@ -88,7 +88,7 @@ class Visible(dict[str, object]):
     __slots__ = ()
 
     def __missing__(self, part: str) -> object:
-        """What several parts tell together."""
+        """The value of several parts together."""
         if part.endswith("*"):
             return frozenset((name, value) for name, value in self.items() if name.startswith(part[:-1]))
         return any(name.startswith(part) for name in self) if part.endswith("/") else None
@@ -105,7 +105,7 @@ class CelDevice:
     """By domain and name."""
     capacity: Mapping[str, Mapping[object, Value]]
     visible: Visible
-    """What tells the device from others, by what expressions can look at."""
+    """The values that expressions can read of the device."""
     keeps_limits: bool
     """Whether it is within the limits of the API, which static costs count on."""
     problem: str | None = None

@@ -33,7 +33,7 @@ _OF_KUBERNETES = frozenset({Quantity, Semver, URL, IP, CIDR, Format})
 
 
 def equal(left: Value, right: Value) -> bool:
-    """Whether two values are equal for certain, as `in`, `includes` and `!=` ask; see `equals`."""
+    """Whether two values are certainly equal, as `in`, `includes` and `!=` require; see `equals`."""
     return _outcome(left, right) is True
 
 
@@ -43,7 +43,7 @@ def equals(left: Value, right: Value) -> bool:
     Containers within containers are compared without recursion, and no pair of them twice.
 
     Raises:
-        CelRuntimeError: Kubernetes' own values know only themselves: `quantity("1") == dyn("1")` is no such overload.
+        CelRuntimeError: Kubernetes' own values only compare with their own type: `quantity("1") == dyn("1")` is no such overload.
             Lists and maps take that for equal, unless they are concatenated.
         EvaluationAborted: there is more to compare than the cost limit could pay for.
     """
@@ -54,7 +54,7 @@ def equals(left: Value, right: Value) -> bool:
 
 
 def _outcome(left: Value, right: Value) -> bool | CelRuntimeError:
-    """Whether they are equal, or why that cannot be said."""
+    """Whether they are equal, or the error of comparing them."""
     if not (isinstance(left, _CONTAINERS) and isinstance(right, _CONTAINERS)):
         return _compare_simple(left, right)
     outcome: bool | CelRuntimeError = True
@@ -156,7 +156,7 @@ _UNORDERED = "NaN values cannot be ordered"
 
 
 def _compare_numbers(left: float, right: float) -> int:
-    """As cel-go does it: beside a double, an integer is rounded to one."""
+    """As in cel-go: compared with a double, an integer is rounded to one."""
     if float in (left.__class__, right.__class__):
         if math.isnan(left) or math.isnan(right):
             raise CelRuntimeError(_UNORDERED)

@@ -20,9 +20,9 @@ class Issue:
 
     message: str
     line: int
-    """From 1; -1 where Kubernetes tells no place."""
+    """From 1; -1 if Kubernetes reports no place."""
     column: int
-    """In code points, from 1; 0 where Kubernetes tells no place."""
+    """In code points, from 1; 0 if Kubernetes reports no place."""
 
 
 class CelCompileError(ValueError):
@@ -61,7 +61,7 @@ class CelRuntimeError(Exception):
         super().__init__(message)
 
 
-class EvaluationAborted(Exception):  # noqa: N818 - it is no error that an expression could absorb
+class EvaluationAborted(Exception):  # noqa: N818 - expressions cannot absorb it as an error
     """An evaluation that ends at once: `||` and `&&` do not absorb it. Selectors raise CelRuntimeError."""
 
     def __init__(self, message: str) -> None:

@@ -81,7 +81,7 @@ def kind(value: Value) -> str:
 
 
 def go_type(value: Value) -> str:
-    """What Go's `%T` prints, which some of cel-go's messages let through: `types.String`."""
+    """The Go type as `%T` prints it in some of cel-go's messages: `types.String`."""
     if isinstance(value, Map):
         return value.go_type
     if isinstance(value, Accumulation):
@@ -107,7 +107,7 @@ def display_text(value: Value) -> str:
 
 
 def _double(value: float) -> str:
-    """As Go's `%g`: the fewest digits that tell it, with an exponent below -4 and from 6 on."""
+    """As Go's `%g`: the fewest digits that identify it, with an exponent below -4 and from 6 on."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -162,7 +162,7 @@ def bool_result(value: Value) -> bool:
     """Whether the device matches; a bool in an optional counts.
 
     Raises:
-        CelRuntimeError: the value is no bool.
+        CelRuntimeError: the value is not a bool.
     """
     if value is True or value is False:
         return value

@@ -26,7 +26,7 @@ class Read(NamedTuple):
     domain: str | None = None
     """The domain, or None for all of them."""
     name: str | None = None
-    """The name in the domain, None for all of them, or empty if only the domain's presence is asked."""
+    """The name in the domain, None for all of them, or empty if only the domain's presence is tested."""
 
 
 def reads(program: plan.Program) -> frozenset[Read] | None:

@@ -54,7 +54,7 @@ _MOST_SEEN = 100_000
 _WORK_PER_CHARACTER = 15
 """Of compiling a selector; the costliest ones take three times as long."""
 _FIXED = 16
-"""What an entry weighs beside its nodes."""
+"""The weight of an entry without its nodes."""
 
 
 class Selector:

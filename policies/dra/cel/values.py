@@ -108,7 +108,7 @@ class Concatenation(Sequence["Value"]):
     def __getitem__(self, index: int | slice) -> Value | tuple[Value, ...]:
         """The element at an index that is within the list."""
         if isinstance(index, slice):
-            return tuple(islice(iter(self), index.start, index.stop))  # `self` would be asked how long it is
+            return tuple(islice(iter(self), index.start, index.stop))  # islice of `self` would call `len`
         part: List = self
         while type(part) is Concatenation:
             left = size(part.left)
@@ -162,7 +162,7 @@ class Accumulation(Concatenation):
         return iter(self._elements)
 
     def extend(self, other: List) -> None:
-        """Put the elements of a list, perhaps of this one, at the end."""
+        """Append the elements of a list, which may be this one."""
         self._elements.extend(tuple(iter(other)))  # `other` may be longer than `len` can say
 
 
@@ -188,7 +188,7 @@ class Map:
     __slots__ = ("_entries",)
 
     go_type: ClassVar[str] = "*types.baseMap"
-    """What Go calls it where cel-go's messages let that through."""
+    """Its Go type, which some of cel-go's messages contain."""
 
     def __init__(self, entries: dict[object, Value]) -> None:
         """Take entries whose keys come from `Map.key`; strings and ints are their own keys."""

@@ -52,7 +52,7 @@ def check(root: Expression, text: str, env: Environment) -> Checked:
 
 
 def _check_result(root: Expression, result: Type, env: Environment, issues: IssueList) -> None:
-    """A selector says yes or no, or is an attribute that may."""
+    """Refuse results that are neither a bool nor an attribute that may be one."""
     if result in (types.BOOL, types.ANY) or (env.features.list_type_attributes and result == types.DYN):
         return
     raise issues.refuse(root.offset, f"must evaluate to bool or the unknown type, not {result_name(result)}")

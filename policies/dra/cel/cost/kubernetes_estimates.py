@@ -234,7 +234,7 @@ NOMINAL_FUNCTIONS = (
     # URLs and formats
     *("getScheme", "getHostname", "getHost", "getPort", "getEscapedPath", "getQuery", "format.named"),
 )
-"""What costs 1, estimated and evaluated, whatever the arguments."""
+"""Functions whose calls cost 1, estimated and evaluated, for any arguments."""
 
 
 def _includes(call: EstimatedCall) -> CallEstimate | None:

@@ -73,7 +73,7 @@ _END = CelRuntimeError("")
 
 
 def nominal(arguments: Sequence[Outcome], result: Outcome) -> int:
-    """1, whatever the arguments."""
+    """1, for any arguments."""
     return 1
 
 

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 LIST_COST = 10
-"""What making a list costs, whatever its length; this and the next from cel-go common/cost.go."""
+"""The cost of a list of any length; this and the next from cel-go common/cost.go."""
 MAP_COST = 30
 STRUCT_COST = 40
 STRING_FACTOR = 0.1
@@ -94,7 +94,7 @@ class Estimate(NamedTuple):
 
 
 UNKNOWN = Estimate(0, UINT64_MAX)
-"""The size of what nothing is known about."""
+"""The size of a value of which nothing is known."""
 
 
 def exactly(number: int) -> Estimate:

@@ -69,7 +69,7 @@ _DEVICE = _Declared(
 
 
 def maximum_size(path: Iterable[str]) -> int | None:
-    """The greatest size of what a path leads to, or None where nothing is declared about it.
+    """The largest size that is declared for a path, or None.
 
     Args:
         path: a variable, then names of fields and `@keys`, `@values`, `@items`, `@indices`.
@@ -212,7 +212,7 @@ class ExpressionSizes:
         self._paths[expression] = FieldPath(name) if variable is None else variable.path
 
     def size(self, expression: Expression) -> Estimate | None:
-        """The size of a value, or None where nothing tells it."""
+        """The size of a value, or None if unknown."""
         known = self._sizes.get(expression) or _literal_size(expression)
         if known is not None:
             return known
@@ -226,7 +226,7 @@ class ExpressionSizes:
         return None if variable is None else variable.size
 
     def size_or_unknown(self, expression: Expression) -> Estimate:
-        """The size of a value; anything from 0 on where nothing tells it."""
+        """The size of a value; any size from 0 if unknown."""
         return self.size(expression) or UNKNOWN
 
     def set_size(self, expression: Expression, size: Estimate | None) -> None:
@@ -235,7 +235,7 @@ class ExpressionSizes:
             self._sizes[expression] = size
 
     def entries(self, expression: Expression) -> EntrySizes | None:
-        """The sizes of what a list or map holds, or None where nothing tells them."""
+        """The sizes of what a list or map holds, or None if unknown."""
         known = self._entries.get(expression)
         if known is not None:
             return known

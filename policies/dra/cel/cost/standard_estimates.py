@@ -50,7 +50,7 @@ class Operand:
     type: Type
     path: FieldPath
     computed_size: Estimate | None
-    """What the expression itself tells about its size."""
+    """The size that the expression itself implies."""
 
     @property
     def size(self) -> Estimate:

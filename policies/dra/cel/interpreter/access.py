@@ -72,7 +72,7 @@ def variable(step: plan.Variable, initial: Code | None) -> Code:
 
 
 def rewrap_code(code: Code) -> Code:
-    """What an attribute without look-ups comes to, given what it reads; see `lookups`."""
+    """Code for an attribute without look-ups, whose optional is converted; see `lookups`."""
 
     def run(frame: Frame) -> Value:
         value = code(frame)
@@ -118,7 +118,7 @@ def attribute(step: plan.Attribute, root: Code, keys: tuple[Code, ...], *, is_in
             return _device_item(*place)
         constant = [qualifier.key.value for qualifier in step.qualifiers if isinstance(qualifier.key, plan.Constant)]
         if len(constant) == len(keys):
-            return _path(root, tuple(constant))  # type: ignore[arg-type]  # planned keys are no errors
+            return _path(root, tuple(constant))  # type: ignore[arg-type]  # planned keys are never errors
     return _look_up_code(root, tuple(zip(keys, optional, strict=True)), is_test=step.is_test, is_inner=is_inner)
 
 

@@ -103,7 +103,7 @@ def fold(step: plan.Fold, parts: LoopParts) -> Code:
 
 
 def _goes_on(condition: Code, frame: Frame) -> bool:
-    """Whether the loop is not told to stop; errors do not stop it."""
+    """Whether the loop continues; errors do not stop it."""
     try:
         return condition(frame) is not False
     except CelRuntimeError:
@@ -173,7 +173,7 @@ def membership(value: Code, members: frozenset[object]) -> Code:
 
 
 def optional_or(left: Code, right: Code, *, unwraps: bool) -> Code:
-    """`or` and `orValue`; a left side that is no optional at all is the result."""
+    """`or` and `orValue`; a left side that is not an optional is the result."""
 
     def run(frame: Frame) -> Value:
         value = left(frame)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["CountedProgram", "compile_plan"]
 
 _DEEPEST = 100_000
-"""Calls within each other; an expression of 10 KiB whose `cel.bind` read each other comes to some 20,000."""
+"""Nested calls; an expression of 10 KiB whose `cel.bind` read each other needs some 20,000."""
 _DEEP = threading.Lock()
 """Held while the limit of recursion is raised."""
 
@@ -127,7 +127,7 @@ class _Compiler:
         self._counts = counts
         self._initials: dict[plan.Fold, Code] = {}
         self._known: dict[Code, Outcome] = {}
-        """What constant code comes to."""
+        """The outcome of constant code."""
 
     def compilation(self, part: _Part) -> Compilation:
         step = part.step

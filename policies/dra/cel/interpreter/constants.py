@@ -38,7 +38,7 @@ class InstantiationError(Exception):
 
 
 def look_up(operand: plan.Step, key: plan.Step, *, is_optional: bool = False, is_test: bool = False) -> plan.Attribute:
-    """A look-up in an attribute, or in any other value, which thereby becomes one.
+    """A look-up in an attribute, or in any other value.
 
     Raises:
         InstantiationError: the key is a constant of a kind that no look-up takes.
@@ -76,7 +76,7 @@ def has_constant_regex(arguments: tuple[plan.Step, ...]) -> bool:
     """Whether the pattern is a constant.
 
     Raises:
-        InstantiationError: it is, but is no regular expression.
+        InstantiationError: it is, but not a regular expression.
     """
     pattern = arguments[1]
     if not (isinstance(pattern, plan.Constant) and isinstance(pattern.value, str)):

@@ -28,7 +28,7 @@ _NUMBERS = frozenset({"int", "uint", "double"})
 _TIMES = frozenset({"google.protobuf.Timestamp", "google.protobuf.Duration"})
 _ORDERED = _NUMBERS | _TIMES | {"bool", "string", "bytes"}
 _RECEIVERS = _TIMES | {"string"}
-"""Kinds that cel-go asks to run a method it does not know, and that answer without naming it."""
+"""Kinds whose error for an unknown method does not name the method."""
 
 _OPERATORS: dict[str, frozenset[str] | None] = {
     "_+_": _NUMBERS | _TIMES | {"string", "bytes", "list"},
@@ -44,7 +44,7 @@ _OPERATORS: dict[str, frozenset[str] | None] = {
     "!_": None,
     "@in": None,
 }
-"""One implementation for all overloads, and the kinds of first operand that it is asked about; None for all."""
+"""One implementation for all overloads, and the kinds of first operand that it takes; None for all."""
 
 _SINGLE = {
     "size": frozenset({"string", "bytes", "list", "map"}),
@@ -58,7 +58,7 @@ _SINGLE = {
 
 _UNGUARDED = frozenset({"contains", "endsWith", "startsWith"})
 _UNLOOKED = frozenset({*_SINGLE, *_OPERATORS, "flatten"})
-"""Functions that do not ask what a list or map contains."""
+"""Functions that do not depend on what a list or map contains."""
 
 _HOLD_TEXTS = frozenset({"optional_type", "type"})
 """Kinds that a regular expression which is compiled beforehand takes for the text that Go has for their value."""

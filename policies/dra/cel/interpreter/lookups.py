@@ -42,10 +42,10 @@ def checked_key(key: Value) -> Value:
 
 
 def get(operand: Value, key: Value) -> Value:
-    """What is under a key, field or index.
+    """The value under a key, field or index.
 
     Raises:
-        CelRuntimeError: nothing is: `no such key: x`, `index out of bounds: 3`; or the index is of a wrong kind.
+        CelRuntimeError: not found: `no such key: x`, `index out of bounds: 3`; or the index is of a wrong kind.
     """
     found = find(operand, key)
     if not isinstance(found, Absent):
@@ -56,10 +56,10 @@ def get(operand: Value, key: Value) -> Value:
 
 
 def find(operand: Value, key: Value) -> Value | Absent:
-    """What is under a key, field or index, or ABSENT; nothing is in what is neither map nor list.
+    """The value under a key, field or index, or ABSENT; values other than maps and lists have none.
 
     Raises:
-        CelRuntimeError: the index of a list is no whole number; or the operand is lost.
+        CelRuntimeError: the index of a list is not a whole number; or the operand cannot be converted.
     """
     if isinstance(operand, Map):
         return operand.find(key)
@@ -149,7 +149,7 @@ def unwrap_optional(value: Value) -> Value:
 
 
 def rewrap_optional(value: Value) -> Value:
-    """A value that an attribute comes to without any look-up."""
+    """The value of an attribute without look-ups."""
     if not isinstance(value, Optional) or isinstance(value.value, Absent):
         return value
     return Optional(unwrap_optional(value.value))

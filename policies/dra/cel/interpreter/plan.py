@@ -146,7 +146,7 @@ class MapOf:
 
 @dataclass(slots=True, eq=False)
 class Message:
-    """`google.protobuf.Duration{seconds: 1}`; of other types there are no values."""
+    """`google.protobuf.Duration{seconds: 1}`; other types have no values."""
 
     type_name: str
     fields: tuple[str, ...]

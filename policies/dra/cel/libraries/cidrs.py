@@ -36,10 +36,10 @@ class CIDR:
 
     @staticmethod
     def read(text: str) -> CIDR:
-        """The block that a text says.
+        """The block that a text denotes.
 
         Raises:
-            CelRuntimeError: It says none.
+            CelRuntimeError: the text is invalid.
         """
         try:
             return _read(text)

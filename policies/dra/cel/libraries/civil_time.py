@@ -106,7 +106,7 @@ def seconds_east(zone: str, seconds: int) -> int:
         seconds: since 1970-01-01T00:00:00Z.
 
     Raises:
-        CelRuntimeError: there is no such zone; in Go's words.
+        CelRuntimeError: unknown zone, with Go's error text.
 
     Source: cel-go common/stdlib/standard.go, inTimeZone.
     """

@@ -24,7 +24,7 @@ __all__ = ["FORMAT", "LIBRARY", "Format"]
 
 
 class _Rule(NamedTuple):
-    """A regular expression, what it says in words, and examples."""
+    """A regular expression, its description, and examples."""
 
     pattern: re.Pattern[str]
     message: str
@@ -114,7 +114,7 @@ def check_old_dns_label(text: str) -> list[str]:
 
 
 def check_qualified_name(text: str) -> list[str]:
-    """What is wrong with the key of a label: a name, perhaps behind a domain and a slash."""
+    """What is wrong with the key of a label: a name, optionally after a domain and a slash."""
     domain, slash, name = text.rpartition("/")
     if "/" in domain:
         message = f"a valid label key {_LABEL_KEY.message}"

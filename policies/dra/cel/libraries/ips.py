@@ -28,7 +28,7 @@ _GROUP = re.compile(r"[0-9A-Fa-f]*")
 
 
 class AddressError(ValueError):
-    """A text is no address."""
+    """A text is not an address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class Address:
 
     @staticmethod
     def read(text: str) -> Address:
-        """The address that a text says.
+        """The address that a text denotes.
 
         Raises:
-            AddressError: It says none.
+            AddressError: the text is invalid.
 
         Source: Go's net/netip.ParseAddr.
         """
@@ -189,10 +189,10 @@ class IP:
 
     @staticmethod
     def read(text: str) -> IP:
-        """The address that a text says.
+        """The address that a text denotes.
 
         Raises:
-            CelRuntimeError: It says none that Kubernetes takes.
+            CelRuntimeError: the text is invalid in Kubernetes.
         """
         try:
             address = Address.read(text)

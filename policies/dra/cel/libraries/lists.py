@@ -190,7 +190,7 @@ FUNCTIONS = (
     Function("reverse", (member("list_reverse", (_LIST,), _LIST, _reverse),)),
     Function("distinct", (member("list_distinct", (_LIST,), _LIST, _distinct),)),
 )
-"""What `lists.LIBRARY` has beside Kubernetes' own functions."""
+"""The functions of cel-go's own extension."""
 
 
 _A = type_parameter("A")

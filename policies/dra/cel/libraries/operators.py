@@ -37,7 +37,7 @@ _MOST_INCLUDED = 48
 
 
 def logical_not(value: Value) -> bool:
-    """`!value`; raises CelRuntimeError for what is no bool."""
+    """`!value`; raises CelRuntimeError if the value is not a bool."""
     if isinstance(value, bool):
         return not value
     raise CelRuntimeError(NO_OVERLOAD)

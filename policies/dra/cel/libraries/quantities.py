@@ -60,7 +60,7 @@ class Quantity:
 
     @staticmethod
     def read(text: str) -> Quantity:
-        """The quantity that a text says.
+        """The quantity that a text denotes.
 
         Raises:
             CelRuntimeError: it is not a quantity, or has more than 1,024 digits.
@@ -96,7 +96,7 @@ def _short(parts: QuantityText) -> Quantity:
 
 
 def _long(parts: QuantityText) -> Quantity:
-    """Away from zero to the next billionth; with a binary suffix nothing is beyond 64 bits."""
+    """Away from zero to the next billionth; with a binary suffix at most 64 bits."""
     amount = int(parts.whole + parts.fraction)
     decimal_exponent = (0 if parts.is_binary else parts.exponent) - len(parts.fraction)
     if not amount:
@@ -120,7 +120,7 @@ def _scale(amount: int, power: int) -> int | None:
 
 
 def _short_sum(quantity: Quantity, amount: int, exponent: int) -> Quantity | None:
-    """The sum, if it and what it is made of fit into 64 bits at the smaller exponent."""
+    """The sum, if it and both operands fit into 64 bits at the smaller exponent."""
     if not amount:
         return Quantity(quantity.amount, quantity.exponent, is_computed=True)
     if not quantity.amount:

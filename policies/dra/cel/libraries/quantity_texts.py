@@ -43,7 +43,7 @@ class Notation(Enum):
 
 
 class QuantityText(NamedTuple):
-    """What a text says, before anything is computed."""
+    """The parts of a text, before anything is computed."""
 
     is_negative: bool
     whole: str
@@ -63,7 +63,7 @@ class QuantityText(NamedTuple):
         """Take a text apart; `.`, `+` and `Ki` are 0 for Kubernetes.
 
         Raises:
-            CelRuntimeError: The text is no quantity.
+            CelRuntimeError: the text is not a quantity.
         """
         match = _GRAMMAR.fullmatch(text)
         if match is None or not text:

@@ -163,7 +163,7 @@ class CharacterReader:
         self.position = 0
 
     def fail(self, problem: str, part: str) -> NoReturn:
-        """Raise what Go says about a part of the pattern."""
+        """Raise Go's error for a part of the pattern."""
         raise CelRuntimeError(f"error parsing regexp: {problem}: `{part}`")
 
     def since(self, start: int) -> str:

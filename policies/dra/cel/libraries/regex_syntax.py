@@ -29,7 +29,7 @@ LARGEST_SIZE = (128 << 20) // 40
 
 @dataclass(slots=True)
 class Part:
-    """What a part of a pattern comes to."""
+    """The size, height and copies of a part of a pattern."""
 
     size: int = 1
     height: int = 1
@@ -69,7 +69,7 @@ class Level:
         parts.append(part)
 
     def end_alternative(self) -> None:
-        """Begin anew behind a `|`."""
+        """Begin the next alternative after a `|`."""
         self._alternatives.append(_sequence(self.parts, extra=0))
         self.parts = []
 

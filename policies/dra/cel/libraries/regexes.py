@@ -54,7 +54,7 @@ def compile_pattern(pattern: str) -> str:
     """A pattern, checked as Go does it, and written for RE2.
 
     Raises:
-        CelRuntimeError: it is no regular expression to Go; in the words of Go's regexp.Compile. Or it is too long.
+        CelRuntimeError: the pattern is invalid, with the error text of Go's regexp.Compile; or too long.
     """
     if len(pattern) > _LONGEST_PATTERN:
         raise CelRuntimeError(_TOO_LONG)

@@ -30,7 +30,7 @@ _Identifier = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Semver:
-    """A version; build metadata is only shown, no function tells it and equality does not regard it."""
+    """A version; build metadata is only shown: no function returns it, and equality ignores it."""
 
     cel_type: ClassVar[Type] = SEMVER
 
@@ -49,10 +49,10 @@ class Semver:
 
     @staticmethod
     def read(text: str) -> Semver:
-        """The version that a text says, strictly after semver.org.
+        """The version that a text denotes, strictly after semver.org.
 
         Raises:
-            CelRuntimeError: It says none.
+            CelRuntimeError: the text is invalid.
         """
         if not text:
             raise CelRuntimeError("Version string empty")
@@ -78,7 +78,7 @@ class Semver:
         """The version of a text that may begin with `v`, have one or two numbers, or leading zeros.
 
         Raises:
-            CelRuntimeError: It says none even so.
+            CelRuntimeError: the text is invalid even so.
         """
         elements = [_without_leading_zeros(part) for part in text.removeprefix("v").split(".", _ELEMENTS - 1)]
         if len(elements) < _ELEMENTS:

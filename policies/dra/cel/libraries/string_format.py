@@ -39,7 +39,7 @@ REFUSALS = {
     "x": "only integers, byte buffers, and strings can be formatted as hex",
     "o": "octal clause can only be used on integers",
 }
-"""What each clause says of an argument that it does not take. Source: cel-go ext/formatting.go."""
+"""The error text of each clause for an argument that it does not take. Source: cel-go ext/formatting.go."""
 
 
 class ClauseError(ValueError):
@@ -47,14 +47,14 @@ class ClauseError(ValueError):
 
 
 def read_precision(digits: str, *, is_last: bool) -> int:
-    """The precision that digits behind a dot tell.
+    """The precision that the digits after a dot specify.
 
     Args:
         digits: Perhaps none.
         is_last: Whether the text ends with them.
 
     Raises:
-        ClauseError: they tell none.
+        ClauseError: they are invalid.
     """
     significant = digits.lstrip("0") or "0"
     if is_last:
@@ -121,7 +121,7 @@ _DEFAULT_PRECISION = 6
 _PRECISION = re.compile(r"\.([0-9]*)")
 _VERBS = frozenset("sdfebxXo")
 _LARGEST_PRECISION = 2**16
-"""Where numbers of digits begin anew in golang.org/x/text."""
+"""Where numbers of digits wrap around in golang.org/x/text."""
 _STEPS_PER_PART = 20
 """What writing one element of a list is worth, besides its characters."""
 _NAMED_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}

@@ -73,7 +73,7 @@ def timestamp_text(nanoseconds: int, offset: int) -> str:
 
 
 def go_timestamp_text(nanoseconds: int, offset: int) -> str:
-    """What Go prints for a time.Time, which some messages let through: `1970-01-01 00:00:00 +0000 UTC`."""
+    """A timestamp as Go prints a time.Time in some messages: `1970-01-01 00:00:00 +0000 UTC`."""
     date, time = _date_and_time(nanoseconds, offset)
     zone = _zone(offset, "")
     return f"{date} {time} {zone} {zone if offset else 'UTC'}"
@@ -150,7 +150,7 @@ def _leading_fraction(digits: str) -> tuple[int, float]:
 
 
 def duration_text(nanoseconds: int) -> str:
-    """Seconds with the fewest digits that tell the double they are: `5400s`, `0.0015s`.
+    """Seconds with the fewest digits that identify the double: `5400s`, `0.0015s`.
 
     Source: cel-go common/types/duration.go, ConvertToType.
     """
@@ -161,7 +161,7 @@ def duration_text(nanoseconds: int) -> str:
 
 
 def go_duration_text(nanoseconds: int) -> str:
-    """What Go prints for a time.Duration, which some messages let through: `1h0m0s`, `1.5ms`."""
+    """A duration as Go prints a time.Duration in some messages: `1h0m0s`, `1.5ms`."""
     sign = "-" if nanoseconds < 0 else ""
     size = abs(nanoseconds)
     if size < NANOSECONDS_PER_SECOND:

@@ -45,7 +45,7 @@ _SUSPECT[Part.HOST] = _SUSPECT[Part.ZONE] = re.compile(rb"[^" + re.escape(_ALLOW
 
 
 class UrlError(ValueError):
-    """A text is no URL."""
+    """A text is not a URL."""
 
 
 def unescape(text: str, part: Part) -> bytes:
@@ -92,7 +92,7 @@ def is_validly_escaped(text: str, part: Part) -> bool:
 
 
 def decode(data: bytes) -> str:
-    """Bytes as text; each byte that is no UTF-8 becomes one replacement character, as cel-go counts them."""
+    """Bytes as text; each byte that is not UTF-8 becomes one replacement character, as cel-go counts them."""
     return _INVALID.sub("\ufffd", data.decode(errors="surrogateescape"))
 
 
@@ -109,7 +109,7 @@ class UrlParts:
 
     scheme: str = ""
     opaque: str = ""
-    """What follows the scheme, if that is no path."""
+    """The rest after the scheme, if it is not a path."""
     authority: _Authority | None = None
     """None where there is no `//`."""
     path: bytes = b""
@@ -125,13 +125,13 @@ class UrlParts:
         return self.authority.host if self.authority else b""
 
     def escaped_path(self) -> str:
-        """The path as it was written if that may stay, else escaped anew."""
+        """The path as written if it is validly escaped, else escaped again."""
         if self.path == b"*" or is_validly_escaped(self.written_path, Part.PATH):
             return self.written_path
         return escape(self.path, Part.PATH)
 
     def escaped_fragment(self) -> str:
-        """The fragment as it was written if that may stay, else escaped anew."""
+        """The fragment as written if it is validly escaped, else escaped again."""
         if is_validly_escaped(self.written_fragment, Part.FRAGMENT):
             return self.written_fragment
         return escape(self.fragment, Part.FRAGMENT)
@@ -159,11 +159,11 @@ class UrlParts:
 class _Authority:
     host: bytes
     user: str | None
-    """Escaped anew."""
+    """The authority, escaped again."""
 
 
 def check_request_uri(text: str) -> None:
-    """Refuse what is no absolute URI and no absolute path.
+    """Refuse a text that is neither an absolute URI nor an absolute path.
 
     Raises:
         UrlError: With the words of Go's url.ParseRequestURI.
@@ -177,7 +177,7 @@ def check_request_uri(text: str) -> None:
 
 
 def read_url(text: str) -> UrlParts:
-    """The parts of a URL that `check_request_uri` let pass; a fragment is known as such only here.
+    """The parts of a URL that passed `check_request_uri`; only this function separates the fragment.
 
     Raises:
         UrlError: With the words of Go's url.Parse.

@@ -38,22 +38,22 @@ class URL:
 
     parts: UrlParts
     text: str = field(init=False)
-    """The URL, spelled anew."""
+    """The canonical text of the URL."""
 
     def __post_init__(self) -> None:
         """Spell it."""
         object.__setattr__(self, "text", str(self.parts))
 
     def __str__(self) -> str:
-        """The URL, spelled anew."""
+        """The canonical text of the URL."""
         return self.text
 
     @staticmethod
     def read(text: str) -> URL:
-        """The URL that a text says.
+        """The URL that a text denotes.
 
         Raises:
-            CelRuntimeError: It says none.
+            CelRuntimeError: the text is invalid.
         """
         try:
             check_request_uri(text)

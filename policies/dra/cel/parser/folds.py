@@ -44,7 +44,7 @@ def iteration_variables(*arguments: Part, otherwise: str) -> tuple[str, str]:
     """The names of one or two iteration variables, the second empty where there is one.
 
     Raises:
-        MacroError: if an argument is no name (with the given message), or a name that cannot be used.
+        MacroError: if an argument is not a name (with the given message), or a name that cannot be used.
     """
     names = [simple_name(argument, otherwise) for argument in arguments]
     if len(names) > 1 and names[0] == names[1]:

@@ -91,7 +91,7 @@ MethodMacro = Callable[[int, Part, tuple[Part, ...]], "Part | None"]
 
 
 def expand(offset: int, function: str, target: Part | None, arguments: tuple[Part, ...]) -> Part | None:
-    """What a call expands to, or None if it is no macro.
+    """The expansion of a call, or None if it is not a macro.
 
     Args:
         offset: of the call, as messages about it tell.

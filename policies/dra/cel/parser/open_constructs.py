@@ -59,7 +59,7 @@ class Opened:
 
     @property
     def stops(self) -> frozenset[str]:
-        """The tokens that can follow a complete operand; of a comma between arguments ANTLR does not tell."""
+        """The tokens that can follow a complete operand; ANTLR does not list a comma between arguments."""
         return self.closers | {","} if self.kind == "call" else self.closers
 
     @property

@@ -32,14 +32,14 @@ _RULES_PER_LEVEL = 3
 """One bracket or question mark opens at most so many of a kind of ANTLR's rules."""
 
 _NOWHERE = -1
-"""Where cel-go tells no place."""
+"""The offset of issues for which cel-go reports no place."""
 
 
 def parse(text: str) -> Expression:
     """The tree of an expression.
 
     Raises:
-        CelCompileError: if it is no expression, or nests deeper or is larger than cel-go or MAX_DEPTH allow.
+        CelCompileError: if it is not an expression, or nests deeper or is larger than cel-go or MAX_DEPTH allow.
     """
     if len(text) > _MOST_CODE_POINTS:
         limit = f"size: {len(text)}, limit {_MOST_CODE_POINTS}"

@@ -60,7 +60,7 @@ class Complaint(NamedTuple):
     message: str
 
 
-class TooLarge(Exception):  # noqa: N818 - what it says, `parse` raises as a CelCompileError
+class TooLarge(Exception):  # noqa: N818 - `parse` raises its message as a CelCompileError
     """The tree would be beyond a limit."""
 
 
@@ -109,7 +109,7 @@ class Part:
 
 
 class EntryPart(NamedTuple):
-    """An entry of a map or message, and the parts it is made of."""
+    """An entry of a map or message, and its parts."""
 
     entry: Entry
     parts: tuple[Part, ...]

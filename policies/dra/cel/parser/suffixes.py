@@ -32,8 +32,8 @@ _NO_ESCAPED_NAMES = "unsupported syntax: '`'"
 """cel-go reads them only where EnableIdentEscapeSyntax is on, which it is not in Kubernetes 1.36."""
 
 
-class Misplaced(Exception):  # noqa: N818 - what it says, `parse` raises as a CelCompileError
-    """A brace behind what is no type's name: wrong for cel-go, and more than an LALR grammar can tell."""
+class Misplaced(Exception):  # noqa: N818 - `parse` raises its message as a CelCompileError
+    """A brace after something else than a type's name, which an LALR grammar cannot refuse."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(offset)
@@ -100,7 +100,7 @@ class Message(NamedTuple):
     fields: tuple[Field, ...]
 
     def of(self, type_: Part) -> Part:
-        """The message of the type that a qualified name tells; the name may have reserved words in it."""
+        """The message of the type of a qualified name, which may contain reserved words."""
         if type_.name is None:
             raise Misplaced(at(self.opening))
         entries = tuple(field.entry for field in self.fields if field.entry)

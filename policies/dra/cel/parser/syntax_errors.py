@@ -1,4 +1,4 @@
-"""Says what is wrong with text that is no expression, where it can in the words of cel-go's parser.
+"""Syntax errors of a text that is not an expression, with the messages of cel-go's parser if possible.
 
 cel-go's parser is made by ANTLR. It skips a token that is one too many, assumes one that is missing, and otherwise skips
 to where it can go on, so that it may find several mistakes. This reads the same way: with a stack of what is open, and
@@ -29,7 +29,7 @@ _OPENING = {"(": "parentheses", "[": "list", "{": "key"}
 
 
 def mistakes(text: str) -> list[Mistake]:
-    """What is wrong with the syntax of an expression; empty if nothing is, as far as this can tell."""
+    """The syntax errors of an expression; empty if none is found."""
     split = tokens_of(text)
     reader = _Reader(text, split.tokens)
     reader.read()
@@ -50,7 +50,7 @@ _Step = Callable[[], "_Step"] | None
 
 
 class _Reader:
-    """Reads tokens in steps, each of which reads a little and says which step is next."""
+    """Reads tokens in steps, each of which returns the next step."""
 
     def __init__(self, text: str, tokens: tuple[Token, ...]) -> None:
         self.cursor = TokenCursor(text, tokens)
@@ -78,7 +78,7 @@ class _Reader:
         return self._begin_construct(kind)
 
     def _begin_construct(self, kind: str) -> _Step:
-        """What is no operand, but may be a mark, a comma or the end where something has just begun."""
+        """Handle a token that is not an operand: a mark, a comma or the end where something has just begun."""
         top = self._stack.top
         expected = OPERANDS
         if top.reading == "first":
@@ -278,7 +278,7 @@ class _Reader:
             return self._recover()
         self._stack.close()
         if kind == "then" and self._stack.top.kind == "text":
-            self.cursor.skip_to({END})  # nothing is around the conditional that could go on
+            self.cursor.skip_to({END})  # nothing around the conditional could continue
         return self._recover(_SUFFIXES)
 
     def _behind(self, kind: str) -> AbstractSet[str]:

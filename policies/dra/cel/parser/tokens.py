@@ -24,7 +24,7 @@ __all__ = ["END", "LITERALS", "Tokens", "cel_parser", "tokens_of"]
 def cel_parser() -> Lark:
     """The parser, which builds syntax trees as it reads; threads may share it.
 
-    Making it takes a sixth of a second, and importing lark is no trifle either: both wait for the first selector.
+    Making it takes a sixth of a second, and importing lark is slow too: both wait for the first selector.
 
     Raises:
         ModuleNotFoundError: without cel-python, whose grammar cel.lark imports.

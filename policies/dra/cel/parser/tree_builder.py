@@ -38,7 +38,7 @@ _RESERVED = frozenset(
         *("package", "return", "var", "void", "while"),
     }
 )
-"""Words that are no variables or functions, but may be fields and methods."""
+"""Words that cannot be variables or functions, but fields and methods."""
 
 _BINARY = {sign: f"_{sign}_" for sign in ("<", "<=", ">=", ">", "==", "!=", "+", "-", "*", "/", "%")} | {"in": "@in"}
 """The functions that binary operators call."""
@@ -58,7 +58,7 @@ _LITERALS: dict[str, Callable[[str], Constant]] = {
 
 
 class _Chain(NamedTuple):
-    """Operands between `&&`s or `||`s, of which cel-go makes a balanced tree."""
+    """Operands between `&&`s or `||`s, which cel-go turns into a balanced tree."""
 
     function: str
     operands: list[Part]
