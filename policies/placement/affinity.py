@@ -41,7 +41,7 @@ _Condition = tuple[FieldPath, str, NodeRequirement]
 
 
 class TooManyTermsError(ValueError):
-    """A selector or affinity that is too large, or would become so: the sentence goes on where `path` ends."""
+    """A selector or affinity that is or would become too large; the text continues `path`."""
 
     def __init__(self, path: FieldPath, sentence: str) -> None:
         self.path = path
@@ -59,7 +59,7 @@ class Contradiction:
 
 
 def require(alternatives: Alternatives, edits: Editor) -> None:
-    """Let the pod that is edited onto those nodes only that it selects already and that meet one of the alternatives.
+    """Restrict the edited pod to nodes that it selects already and that meet one of the alternatives.
 
     What the pod's own conditions imply is not written again, so that a second time changes nothing. One alternative
     that gives each of its labels one value becomes entries of the node selector, all else required node affinity.
@@ -115,7 +115,7 @@ def without_requirements(spec: Object, alternatives: Alternatives) -> Object:
 
 
 def contradiction(pod: Pod, alternatives: Alternatives) -> Contradiction | None:
-    """The condition of a pod's own that is to blame where no node can meet its conditions and an alternative.
+    """The pod's own condition that excludes every alternative; None if a node can meet both.
 
     None where some node could, and where the pod's conditions or the alternatives are impossible by themselves.
 
@@ -156,7 +156,7 @@ class _Own:
         return cls(selector, terms, live)
 
     def given(self, term: _Branch, alternatives: Alternatives) -> Conjunction:
-        """What nodes meet that the selector and a term select, as far as the term and the alternatives speak of it.
+        """The requirements of the selector and a term on labels that the term or the alternatives name.
 
         The rest of the selector can always hold, and has nothing to do with them.
         """
@@ -189,7 +189,7 @@ def _read(term: Mapping[str, Any]) -> _Branch | None:
 
 
 def _without_last(term: Mapping[str, Any], written: Container[NodeRequirement]) -> dict[str, Any]:
-    """A term without its last expressions that are among these requirements, and without fields that are empty."""
+    """A term without trailing expressions that are among these requirements, and without empty fields."""
     expressions = list(term.get("matchExpressions") or [])
     while expressions and NodeRequirement.read(expressions[-1]) in written:
         expressions.pop()
@@ -225,7 +225,7 @@ def _select(branch: _Branch, edits: Editor) -> None:
 
 
 def _multiply(terms: Sequence[Mapping[str, Any]], unmet: Mapping[int, Alternatives], edits: Editor) -> None:
-    """AND alternatives into terms: the first into the term itself, the others into copies of it at the end.
+    """Combine terms with alternatives: the first in the term itself, the others in copies at the end.
 
     A term that is dead for all alternatives has been given the first one, rather than be taken away: what the user
     wrote stays readable in the pod, and no term is added for it.

@@ -1,6 +1,6 @@
-"""Places a pod: where it may run by its wish, and by what the settings want of pods that wish nothing.
+"""Places a pod: restricts its nodes by its wish, and by the settings for pods without a wish.
 
-Each review sees what the one before it wrote. So whoever judges a pod by its own conditions takes away what `place` wrote.
+Each review sees what the one before it wrote. To judge a pod by its own conditions, remove what `place` wrote.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["own_conditions", "place"]
 def place(
     pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes, edits: Editor
 ) -> Iterator[Finding]:
-    """Give a pod the conditions on nodes that its wish means, and tell what there is to say of the wish.
+    """Add the conditions on nodes that a pod's wish means, and return findings about the wish.
 
     A pod that has a node already is left alone.
     """
@@ -40,7 +40,7 @@ def place(
 
 
 def own_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes) -> Pod:
-    """The pod as it was before it was placed: without the conditions on nodes that its wish and the settings add."""
+    """The pod as before placement, without the conditions on nodes that its wish and the settings add."""
     if not _has_conditions(settings, wishes) or not (pod.spec.get("nodeSelector") or lookup(pod.spec, REQUIRED)):
         return pod
     from policies.placement.wishes.node_conditions import without_conditions  # noqa: PLC0415 - as above

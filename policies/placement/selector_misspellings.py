@@ -1,4 +1,4 @@
-"""Misspelt selectors: labels of GPUs in a pod's node selector and affinity that no node has, but a similar one."""
+"""Misspelt selectors: labels in a pod's node selector and affinity that are similar to those of nodes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ MISSPELT_SELECTOR = rule(
 
 
 def selector_misspellings(pod: Pod, view: ClusterView, *, keys_only: bool = False) -> Iterator[Finding]:
-    """Labels and values that no node has, each with a similar one that a node has; nothing while nodes are unknown.
+    """Findings about labels and values that no node has, each with a similar one that a node has.
+
+    Nothing is reported while nodes are unknown.
 
     Args:
         pod: As its author wrote it.
@@ -111,7 +113,7 @@ class _SeenLabels:
     """By label, of those whose values are compared."""
 
     def similar(self, condition: _Condition) -> tuple[str, str] | None:
-        """What is wrong with a condition, and what to write; None if it matches a node or is similar to nothing."""
+        """The problem and remedy of a condition; None if it matches a node or is similar to nothing."""
         key, values, _ = condition
         if key in self.keys:
             if key not in self.values or not self.values[key].isdisjoint(values):

@@ -1,4 +1,4 @@
-"""Sharing: which nodes hand out their GPUs in shares, and how pods that want a whole one are kept off these."""
+"""Sharing: which nodes hand out their GPUs in shares, and how other pods are kept off these nodes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ONLY_SHARES = rule(
     default=Severity.WARN,
     needs=("placement.avoidSharedGPUs", True),
     why="""
-    With spec.placement.avoidSharedGPUs, pods that ask for nvidia.com/gpu and say nothing about sharing are kept off
+    With spec.placement.avoidSharedGPUs, pods that request nvidia.com/gpu and do not choose about sharing are kept off
     nodes that hand out their GPUs in shares. Where every node that offers the GPU does so, that would keep the pod
     Pending for ever. So it is let run there and gets a share: the memory and the time of the GPU are other pods' too.""",
     remedy="add the annotation gpu-admission.io/sharing: shared if a share will do, or exclusive to wait for a whole one",
@@ -50,16 +50,16 @@ ONLY_SHARES = rule(
 def unshared_nodes(
     pod: Pod, wish: Wish, view: ClusterView, settings: GPUAdmissionPolicy, wanted: Alternatives = ALWAYS
 ) -> tuple[Alternatives, tuple[Finding, ...]]:
-    """What keeps a pod that says nothing about sharing off nodes that share its GPUs, where the administrator wants it.
+    """Conditions that keep a pod without a choice about sharing off nodes that share GPUs, and findings.
 
-    Where nodes are known and those that offer the GPU to the pod, as it wishes it, all share it, nothing does, and a
-    finding says so. What a pod wishes of sharing is not rendered here.
+    If the settings do not require it, there are no conditions. If all known nodes with the GPU that the pod wishes share
+    it, there is a finding instead of a condition. The wish for sharing is not rendered here.
 
     Args:
         pod: that is placed, with its own conditions on nodes only.
         wish: of the pod.
         view: of the cluster.
-        settings: which want it, or do not.
+        settings: `placement.avoidSharedGPUs` requires it.
         wanted: what the rest of the wish requires of nodes.
     """
     requirements, findings = [], []
@@ -70,7 +70,7 @@ def unshared_nodes(
     }
     nodes = gpu_nodes(view) if conditions else UNKNOWN
     for resource, condition in conditions.items():
-        offering = [] if nodes is UNKNOWN else _offering(resource.name, nodes.select(pod.spec), wanted)
+        offering = [] if nodes is UNKNOWN else _nodes_with(resource.name, nodes.select(pod.spec), wanted)
         if offering and all(sharing_strategy(node, resource.name) for node in offering):
             text = (
                 f"is a share of a {'MIG device' if resource.mig else 'GPU'} on every node that offers it to this pod, "
@@ -84,7 +84,7 @@ def unshared_nodes(
 
 
 def unshared_conditions(pod: Pod, wish: Wish, settings: GPUAdmissionPolicy) -> dict[GPUResource, NodeRequirement]:
-    """By resource, the condition that keeps a pod off nodes that share it; empty if the settings do not want that."""
+    """By resource, the condition that keeps a pod off nodes that share it; empty if not required."""
     if not settings.placement.avoid_shared_gpus or wish.sharing is not None:
         return {}
     resources = map(parse_resource, sorted(first_asks(pod)))
@@ -95,8 +95,8 @@ def unshared_conditions(pod: Pod, wish: Wish, settings: GPUAdmissionPolicy) -> d
     }
 
 
-def _offering(resource: str, nodes: Iterable[GPUNode], wanted: Alternatives) -> list[GPUNode]:
-    """The nodes that offer a resource and are wanted; those that differ in no label that matters are compared once."""
+def _nodes_with(resource: str, nodes: Iterable[GPUNode], wanted: Alternatives) -> list[GPUNode]:
+    """The nodes that offer a resource and meet an alternative; nodes with equal labels are compared once."""
     keys = {item.key for branch in wanted for item in branch}
     met: dict[tuple[str | None, ...], bool] = {}
     offering = []
@@ -112,7 +112,7 @@ def _offering(resource: str, nodes: Iterable[GPUNode], wanted: Alternatives) -> 
 
 
 def sharing_strategy(node: GPUNode, resource: str) -> str | None:
-    """How a node shares what it hands out as a resource, `mps` or `time-slicing`; None where it does not, or not says.
+    """How a node shares a resource, `mps` or `time-slicing`; None if it does not, or has no label.
 
     Source: github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go (`<resource>.sharing-strategy`, by the name that
     the resource has before it is renamed).
@@ -140,7 +140,7 @@ def _speaks_of_sharing(spec: Mapping[str, Any], resource: str) -> bool:
 
 
 def _conditions(spec: Mapping[str, Any]) -> Iterator[tuple[Any, list[Any]]]:
-    """The labels that a pod's node selector and affinity name, required and preferred, each with its values."""
+    """The labels in a pod's node selector and affinity, required and preferred, each with its values."""
     yield from ((key, [value]) for key, value in (spec.get("nodeSelector") or {}).items())
     terms = _items(lookup(spec, (*REQUIRED, "nodeSelectorTerms")))
     terms += [lookup(preferred, ("preference",)) for preferred in _items(lookup(spec, _PREFERRED))]

@@ -24,26 +24,26 @@ _OPERATORS = (None, "", "Exists", "Equal")
 
 
 def tolerate_gpu_nodes(pod: Pod, edits: Editor, namespace: str, settings: GPUAdmissionPolicy) -> None:
-    """Let a GPU pod onto nodes tainted `nvidia.com/gpu`, whatever the taint's value, and onto those that settings name.
+    """Let a GPU pod tolerate `nvidia.com/gpu` with any value, and the taints that the settings name.
 
     The API server's own ExtendedResourceToleration does this for extended resources where it is enabled, never for
-    claims, and with the resource's name for the key, so that a pod that asks for `nvidia.com/mig-1g.5gb` still does not
+    claims, and with the resource's name for the key, so that a pod that requests `nvidia.com/mig-1g.5gb` still does not
     tolerate `nvidia.com/gpu`. Whether a node carries a taint now does not matter: the next one may. What the pod
     tolerates already is not written again, and nothing that is there is changed.
 
     Source: k8s.io/kubernetes plugin/pkg/admission/extendedresourcetoleration.
     """
     existing = [each for each in pod.spec.get("tolerations") or [] if each.get("operator") in _OPERATORS]
-    edits.extend(SPEC / "tolerations", _missing(_wanted(namespace, settings), existing))
+    edits.extend(SPEC / "tolerations", _missing_tolerations(_own_tolerations(namespace, settings), existing))
 
 
 def keep_tolerations(pod: Pod, stored: Pod, edits: Editor, namespace: str, settings: GPUAdmissionPolicy) -> None:
-    """Keep the tolerations that a stored pod was given in an update that does not know them: lists replace each other.
+    """Keep the tolerations that a stored pod was given in an update without them, which replaces the list.
 
-    Tolerations that the pod had of its own are left to the API server, which lets nobody take one away.
+    The pod's own tolerations are left to the API server, which refuses to remove one.
     """
     there, before = pod.spec.get("tolerations") or [], stored.spec.get("tolerations") or []
-    sent, ours = set(map(_canonical, there)), set(map(_canonical, _wanted(namespace, settings)))
+    sent, ours = set(map(_canonical, there)), set(map(_canonical, _own_tolerations(namespace, settings)))
     if not any(_canonical(each) in ours - sent for each in before):
         return
     kept = [each for each in before if _canonical(each) in sent | ours]
@@ -55,7 +55,7 @@ def keep_tolerations(pod: Pod, stored: Pod, edits: Editor, namespace: str, setti
         edits.replace(SPEC / "tolerations", whole)
 
 
-def _wanted(namespace: str, settings: GPUAdmissionPolicy) -> list[dict[str, str]]:
+def _own_tolerations(namespace: str, settings: GPUAdmissionPolicy) -> list[dict[str, str]]:
     taints = (each for each in settings.placement.tolerations if each.holds_in(namespace))
     return [_GPU_NODES, *map(_toleration, taints)]
 
@@ -71,8 +71,8 @@ def _toleration(taint: TaintTolerated) -> dict[str, str]:
     return {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
 
 
-def _missing(wanted: Iterable[dict[str, str]], existing: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """The tolerations, in their order, that those before them and those of the pod do not stand for already."""
+def _missing_tolerations(wanted: Iterable[dict[str, str]], existing: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """The tolerations, in order, that the pod's own and the preceding ones do not include."""
     missing: list[dict[str, str]] = []
     for toleration in wanted:
         tolerated = [*existing, *missing]

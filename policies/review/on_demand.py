@@ -43,6 +43,7 @@ _NAMES = {
     # Parts of a review that few objects need.
     "conversion record": "policies.conversion.converted_pods:conversion_record",
     "own templates": "policies.review.own_templates:with_own_templates",
+    "wishes": "policies.placement.wishes.node_conditions:apply_wish",
     "node findings": "policies.placement.resources.findings:node_findings",
     "node conditions": "policies.placement.wishes.node_conditions:apply_wish",
     "config map roles": "policies.review.configuration:is_configuration",

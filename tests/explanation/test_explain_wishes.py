@@ -106,8 +106,8 @@ def test_wish_without_effect_is_told_as_review_does(ask, k8s):
     assert answer.verdict is Feasibility.FITS
     assert warned(answer) == [
         (
-            "metadata.annotations[gpu-admission.io/product]: has no effect: the pod asks for no GPU; remove the annotation, or "
-            "ask for a GPU [GA407]"
+            "metadata.annotations[gpu-admission.io/product]: has no effect: the pod requests no GPU; remove the annotation, or "
+            "request a GPU [GA407]"
         )
     ]
 
@@ -118,8 +118,8 @@ def test_warning_is_json(ask, k8s):
         {
             "rule": "GA407",
             "path": "metadata.annotations[gpu-admission.io/product]",
-            "message": "has no effect: the pod asks for no GPU",
-            "remedy": "remove the annotation, or ask for a GPU",
+            "message": "has no effect: the pod requests no GPU",
+            "remedy": "remove the annotation, or request a GPU",
         }
     ]
 

@@ -146,9 +146,9 @@ def test_nodes_without_labels_are_named(placed):
         (
             "GA408",
             (
-                f"{WISH}product]: no label tells of the GPUs of 1 node, so the pod is tied to the names of those that have "
-                "such a GPU now: h100-dra-1; label the namespace gpu-admission.io/dra: enabled to have the pod ask by a "
-                "claim"
+                f"{WISH}product]: no label describes the GPUs of 1 node, so the pod is tied to the names of those that have "
+                "such a GPU now: h100-dra-1; label the namespace gpu-admission.io/dra: enabled, so that the pod requests by "
+                "a claim"
             ),
         )
     ]
@@ -161,8 +161,8 @@ def test_wish_of_what_nothing_tells_has_no_effect(placed):
             (
                 "GA407",
                 (
-                    f"{WISH}product]: has no effect: neither labels of nodes nor ResourceSlices tell which nodes have such "
-                    "a GPU for deviceclass.resource.kubernetes.io/mig.nvidia.com; ask by a claim, and say it there"
+                    f"{WISH}product]: has no effect: neither labels of nodes nor ResourceSlices show which nodes have such "
+                    "a GPU for deviceclass.resource.kubernetes.io/mig.nvidia.com; request it by a claim with such a selector"
                 ),
             )
         ],
@@ -175,7 +175,7 @@ def test_pod_without_a_gpu_is_told_that_its_wish_has_no_effect(placed):
         [
             (
                 "GA407",
-                f"{WISH}product]: has no effect: the pod asks for no GPU; remove the annotation, or ask for a GPU",
+                f"{WISH}product]: has no effect: the pod requests no GPU; remove the annotation, or request a GPU",
             )
         ],
     )
@@ -212,7 +212,7 @@ def test_several_words_without_effect_are_told_together(placed):
     ((_, text),) = placed({"family": "hopper", "product": "H100*", "sharing": "any"}, {})[1]
     assert text == (
         "metadata.annotations: gpu-admission.io/product, gpu-admission.io/family and gpu-admission.io/sharing have no "
-        "effect: the pod asks for no GPU; remove the annotation, or ask for a GPU"
+        "effect: the pod requests no GPU; remove the annotation, or request a GPU"
     )
 
 

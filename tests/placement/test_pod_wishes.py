@@ -120,11 +120,11 @@ def test_word_says_where_it_is_written(read):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("memory", "is no annotation that anybody reads; write gpu-admission.io/min-memory"),
-        ("min_driver", "is no annotation that anybody reads; write gpu-admission.io/min-driver"),
+        ("memory", "is an unknown annotation; write gpu-admission.io/min-memory"),
+        ("min_driver", "is an unknown annotation; write gpu-admission.io/min-driver"),
         (
             "zone",
-            f"is no annotation that anybody reads; remove it, or write one of {', '.join(WORDS)}",
+            f"is an unknown annotation; remove it, or write one of {', '.join(WORDS)}",
         ),
         ("dra", "is read as a label of namespaces and pods, and is an annotation here; write it under metadata.labels"),
         ("dra-strategy", "is read as a label of namespaces, and is an annotation here; label the namespace"),

@@ -63,8 +63,8 @@ def test_exclusive_share_is_refused(refusals):
         (
             "GA402",
             (
-                f'{WISH}sharing]: is "exclusive", and the pod asks for nvidia.com/gpu.shared, which is shared; '
-                'ask for nvidia.com/gpu, or write "shared"'
+                f'{WISH}sharing]: is "exclusive", and the pod requests nvidia.com/gpu.shared, which is shared; '
+                'request nvidia.com/gpu, or write "shared"'
             ),
         )
     ]
@@ -76,8 +76,8 @@ def test_mig_device_without_mig_is_refused(refusals, text):
         (
             "GA402",
             (
-                f"{WISH}product]: excludes all MIG devices 1g.5gb, and the pod asks for nvidia.com/mig-1g.5gb; "
-                "ask for nvidia.com/gpu, or remove what excludes them"
+                f"{WISH}product]: excludes all MIG devices 1g.5gb, and the pod requests nvidia.com/mig-1g.5gb; "
+                "request nvidia.com/gpu, or remove what excludes them"
             ),
         )
     ]
@@ -180,8 +180,8 @@ def test_mig_device_of_another_profile_is_refused(refusals, text):
         (
             "GA402",
             (
-                f"{WISH}product]: names MIG devices of other profiles only, and the pod asks for nvidia.com/mig-1g.5gb; "
-                "ask for the profile that is wished, or leave the profile out of the wish"
+                f"{WISH}product]: names MIG devices of other profiles only, and the pod requests nvidia.com/mig-1g.5gb; "
+                "request the profile that is wished, or leave the profile out of the wish"
             ),
         )
     ]

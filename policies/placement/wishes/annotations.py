@@ -1,4 +1,4 @@
-"""Wishes of a pod: its annotations under `gpu-admission.io/`, and the defaults of the settings for what it leaves out."""
+"""Wishes of a pod: its annotations under `gpu-admission.io/`, and the defaults of the settings."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ MALFORMED = rule(
 def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> PodWishes:
     """Read the wishes of a pod.
 
-    A default gives way to whatever the pod says itself: by an annotation, by what it asks for, by its node selector and
-    affinity. What cannot be read is left out and told. Pods of a DaemonSet wish nothing: each was made for one node, and
-    would wait there for another.
+    A default gives way to what the pod itself specifies: by an annotation, by its request, by its node selector and
+    affinity. A word that cannot be read is left out and reported. Pods of a DaemonSet have no wishes: each was made for
+    one node, and would wait there for another.
     """
     if not settings.placement.wishes and not has_annotations(pod):
         return _NOTHING
@@ -88,12 +88,12 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
 
 
 def has_annotations(pod: Pod) -> bool:
-    """Whether a pod has any annotation under `gpu-admission.io/`, be it one that nobody reads."""
+    """True if a pod has any annotation under `gpu-admission.io/`, also an unknown one."""
     return any(key.startswith(PREFIX) for key in pod.annotations)
 
 
 def wish_problems(pod: Pod, namespace: str, view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
-    """What is wrong with a wish however its GPUs are handed out: contradictions, and products that do not exist."""
+    """Findings about a wish however GPUs are handed out: contradictions, and unknown products."""
     if wishes.wish:
         # Only here, because most pods wish nothing.
         from policies.placement.wishes.conflicts import conflicts  # noqa: PLC0415
@@ -119,15 +119,15 @@ NO_WISH = rule(
     "An annotation of gpu-admission.io must be one that is read",
     default=Severity.WARN,
     why="""
-    Nobody reads an annotation whose name is misspelt, or one that should have been a label. The pod runs as if it were
-    not there.""",
+    An annotation whose name is misspelt, or that should have been a label, is ignored. The pod runs as if it were not
+    there.""",
     remedy="remove the annotation",
     source="docs/placement.md",
 )
 
 
 def _unread(pod: Pod) -> Iterator[Finding]:
-    """Annotations with our prefix that nobody reads."""
+    """Findings about unknown annotations with our prefix."""
     for key in sorted(pod.annotations):
         name = key.removeprefix(PREFIX)
         if name == key or name in WORDS or name in _OTHERS:
@@ -138,4 +138,4 @@ def _unread(pod: Pod) -> Iterator[Finding]:
             continue
         guess = closest(name.replace("_", "-"), WORDS)
         remedy = f"write {PREFIX}{guess}" if guess else f"remove it, or write one of {', '.join(WORDS)}"
-        yield NO_WISH.finding(ANNOTATIONS / key, "is no annotation that anybody reads", remedy)
+        yield NO_WISH.finding(ANNOTATIONS / key, "is an unknown annotation", remedy)

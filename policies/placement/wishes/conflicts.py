@@ -1,4 +1,4 @@
-"""Wishes that no node can ever meet: they contradict themselves, the request of the pod, or its conditions on nodes."""
+"""Wishes that no node can meet: they contradict themselves, the request, or the conditions on nodes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _WORDS_OF_SUFFIX = {"memory": ("min-memory", "max-memory"), "sharing-strategy": 
 
 @dataclass(frozen=True, slots=True)
 class ResourceConflict:
-    """A word of a wish that a resource which the pod asks for never meets."""
+    """A word of a wish that a requested resource never meets."""
 
     word: str
     sentence: str
@@ -57,7 +57,7 @@ class ResourceConflict:
 
 
 def conflicts(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
-    """Everything that makes a wish impossible whatever the cluster gets."""
+    """Findings about everything that makes a wish impossible in any cluster."""
     found = [*_with_itself(wishes), *_with_resources(requested, wishes)]
     yield from found
     if not found:
@@ -65,23 +65,23 @@ def conflicts(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, 
 
 
 def resource_conflicts(requested: tuple[RequestedGPU, ...], wish: Wish) -> Iterator[ResourceConflict]:
-    """What of a wish the resources that a pod asks for never meet."""
+    """The words of a wish that the requested resources never meet."""
     for resource in (gpu.labels for gpu in requested if gpu.labels is not None):
         if resource.shared and wish.sharing == "exclusive":
             yield ResourceConflict(
                 "sharing",
-                f'is "exclusive", and the pod asks for {resource.name}, which is shared',
-                f'ask for {resource.name.removesuffix(".shared")}, or write "shared"',
+                f'is "exclusive", and the pod requests {resource.name}, which is shared',
+                f'request {resource.name.removesuffix(".shared")}, or write "shared"',
             )
         if resource.profile and wish.products:
             yield from _profile_conflicts(resource, resource.profile, wish.products)
 
 
 def node_conflict(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, wish: Wish) -> Contradiction | None:
-    """What of a pod's own node selector and affinity excludes every node that it wishes.
+    """The condition in a pod's own node selector and affinity that excludes every node that it wishes.
 
-    None as well where these are too large to tell: whoever adds the wish to them meets that again and tells it, and a
-    claim, which nothing on the pod's node is written for, does not need to know.
+    None also if these are too large to compare. Adding the wish to them then fails and reports it; a claim adds nothing
+    to them.
     """
     if not pod.spec.get("nodeSelector") and not lookup(pod.spec, REQUIRED):
         return None
@@ -146,14 +146,14 @@ def _profile_conflicts(
     if excludes_mig(patterns, by_profile=profile):
         yield ResourceConflict(
             "product",
-            f"excludes all MIG devices {profile}, and the pod asks for {resource.name}",
-            "ask for nvidia.com/gpu, or remove what excludes them",
+            f"excludes all MIG devices {profile}, and the pod requests {resource.name}",
+            "request nvidia.com/gpu, or remove what excludes them",
         )
     elif patterns.includes and all(_names_another(fold_name(include), profile) for include in patterns.includes):
         yield ResourceConflict(
             "product",
-            f"names MIG devices of other profiles only, and the pod asks for {resource.name}",
-            "ask for the profile that is wished, or leave the profile out of the wish",
+            f"names MIG devices of other profiles only, and the pod requests {resource.name}",
+            "request the profile that is wished, or leave the profile out of the wish",
         )
 
 
@@ -180,13 +180,13 @@ def without_conflicting_defaults(
 ) -> dict[str, str]:
     """The words of a wish without the defaults that contradict what the pod says itself.
 
-    Defaults that contradict each other stay, because only who wrote them knows which is meant.
+    Defaults that contradict each other stay, because only their author knows which one is meant.
 
     Args:
         pod: that is created.
         view: of the cluster.
-        texts: all words that can be read, those first that are rather kept.
-        defaults: those of them that are defaults.
+        texts: all words that can be read, the most important first.
+        defaults: the words that are defaults.
     """
     wish, requested = Wish.of(texts), requested_gpus(pod, view)
     overruled = {
@@ -203,7 +203,7 @@ def without_conflicting_defaults(
 def _without_selected_otherwise(
     pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, texts: dict[str, str], defaults: Collection[str]
 ) -> dict[str, str]:
-    """As many of the words, from the first on, as the pod's own node selector and affinity leave a node for."""
+    """The words, without each default after which the pod's own conditions leave no node."""
     if node_conflict(pod, requested, view, Wish.of(texts)) is None:
         return texts
     kept = {word: text for word, text in texts.items() if word not in defaults}

@@ -1,4 +1,4 @@
-"""The GPUs that a pod could get for a resource, by the labels of nodes, or by ResourceSlices where nodes have none."""
+"""GPUs that a pod could get for a resource, by labels of nodes, or by ResourceSlices without labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policies.fleet.gpu_nodes import NodeTraits
     from policies.placement.wishes.requested_gpus import RequestedGPU
 
-__all__ = ["ExistingGPU", "GPUKind", "existing_gpus", "gpu_kinds", "offering"]
+__all__ = ["ExistingGPU", "GPUKind", "existing_gpus", "gpu_kinds", "kinds_with"]
 
 _WISHED = re.compile(
     r"nvidia\.com/(gpu\.(product|memory|family|compute\.(major|minor)|sharing-strategy|slices\.gi)|"
@@ -64,8 +64,8 @@ def _wished_labels(traits: NodeTraits) -> frozenset[tuple[str, str]]:
     return frozenset((key, value) for key, value in traits.labels if _WISHED.fullmatch(key))
 
 
-def offering(kinds: tuple[GPUKind, ...], requested: RequestedGPU) -> list[GPUKind]:
-    """The labelled nodes that could give a pod what it asks for."""
+def kinds_with(kinds: tuple[GPUKind, ...], requested: RequestedGPU) -> list[GPUKind]:
+    """The kinds of labelled nodes that could give a pod the requested resource."""
     return [
         kind
         for kind in kinds
@@ -120,7 +120,7 @@ def existing_gpus(requested: RequestedGPU, view: ClusterView) -> list[ExistingGP
     if kinds is UNKNOWN:
         return []
     prefix = label_prefix(requested.labels) if requested.labels else ""
-    labelled = [_of_labels(kind.labels, prefix, kind.nodes) for kind in offering(kinds, requested)] if prefix else []
+    labelled = [_of_labels(kind.labels, prefix, kind.nodes) for kind in kinds_with(kinds, requested)] if prefix else []
     return [*labelled, *(_of_devices(each.group, len(each.hostnames)) for each in unlabelled_gpus(requested, view))]
 
 

@@ -1,4 +1,4 @@
-"""Keeps a wish: renders it to conditions on the pod's node, and tells what stands in the way."""
+"""Applies a wish: renders it to conditions on the pod's node, and reports why it cannot be met."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _SIMPLIFY = "simplify the pod's own node selector and affinity"
 def apply_wish(
     pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes, edits: Editor
 ) -> Iterator[Finding]:
-    """Let a pod onto the nodes only whose GPUs are as it wishes, and off shared GPUs where the settings want that.
+    """Restrict a pod to nodes with GPUs as it wishes, and without shared GPUs if the settings require it.
 
-    A pod whose wish is impossible is left alone, and so is that of a DaemonSet, which was made for one node.
+    A pod with an impossible wish is not changed, and neither is a pod of a DaemonSet, which was made for one node.
     """
     requested = requested_gpus(pod, view)
     if not requested:
@@ -54,13 +54,13 @@ def apply_wish(
     problems = tuple(wish_problems(pod, namespace, view, wishes))
     yield from problems
     if pod.controller_kind != DAEMON_SET and not any(found.rule in IMPOSSIBLE for found in problems):
-        yield from _placed(pod, requested, view, settings, wishes, edits)
+        yield from _add_conditions(pod, requested, view, settings, wishes, edits)
 
 
 def without_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes) -> Pod:
-    """The pod without the conditions on nodes that `apply_wish` writes; the pod itself if it has none of them.
+    """The pod without the conditions on nodes that `apply_wish` writes; the pod itself if it has none.
 
-    Conditions that the pod's author wrote in the same words go as well.
+    Equal conditions that the pod's author wrote are removed as well.
     """
     return _without(pod, wanted_nodes(pod, requested_gpus(pod, view), view, wishes.wish), settings, wishes)
 
@@ -71,7 +71,7 @@ def _without(pod: Pod, wanted: WantedNodes, settings: GPUAdmissionPolicy, wishes
     return pod if spec == pod.spec else replace(pod, document={**pod.document, "spec": spec})
 
 
-def _placed(
+def _add_conditions(
     pod: Pod,
     requested: tuple[RequestedGPU, ...],
     view: ClusterView,
@@ -94,7 +94,7 @@ def _placed(
 
 
 def _not_required(error: TooManyTermsError, wanted: WantedNodes, wishes: PodWishes) -> Finding:
-    """A pod whose wish cannot be required of its node would run on any; one that wishes nothing may."""
+    """A denial for a pod with a wish, which would run on any node; a warning for a pod without one."""
     if wanted.alternatives == ALWAYS:
         text = f"{error}, so the pod is not kept off shared GPUs, as spec.placement.avoidSharedGPUs would have it"
         return NO_EFFECT.finding(error.path, text, _SIMPLIFY)
@@ -103,11 +103,11 @@ def _not_required(error: TooManyTermsError, wanted: WantedNodes, wishes: PodWish
 
 
 def _without_gpu(pod: Pod, wishes: PodWishes) -> Iterator[Finding]:
-    """What to say to a pod that wishes, and gets nothing by resource that could be as it wishes."""
+    """A finding about the pod's own wishes, if it requests no GPU by a resource."""
     if not wishes.own:
         return
     if not pod.resource_claims:
-        yield wishes.no_effect("the pod asks for no GPU")
+        yield wishes.no_effect("the pod requests no GPU")
         return
     predicate = device_predicate(wishes.wish, Subject("gpu"))
     remedy = (
@@ -120,8 +120,8 @@ def _without_gpu(pod: Pod, wishes: PodWishes) -> Iterator[Finding]:
 
 def _untold(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Finding]:
     for gpu in wanted.untold:
-        text = f"neither labels of nodes nor ResourceSlices tell which nodes have such a GPU for {gpu.name}"
-        yield wishes.no_effect(text, "ask by a claim, and say it there")
+        text = f"neither labels of nodes nor ResourceSlices show which nodes have such a GPU for {gpu.name}"
+        yield wishes.no_effect(text, "request it by a claim with such a selector")
 
 
 BY_NAME = rule(
@@ -129,9 +129,9 @@ BY_NAME = rule(
     "A wish must be met by labels, not by the names of nodes",
     default=Severity.WARN,
     why="""
-    Where GPUs are handed out by DRA, nodes have no labels that tell of them. Until such a pod asks by a claim, its wish
-    can only be kept by naming the nodes that have such GPUs now. A node that comes later will not be used.""",
-    remedy="label the namespace gpu-admission.io/dra: enabled to have the pod ask by a claim",
+    Where GPUs are handed out by DRA, no labels of nodes describe them. Until such a pod requests by a claim, its wish can
+    only be met by naming the nodes that have such GPUs now. A node that is added later will not be used.""",
+    remedy="label the namespace gpu-admission.io/dra: enabled, so that the pod requests by a claim",
     source="github.com/NVIDIA/gpu-operator GPUCluster, which deploys no GPU Feature Discovery",
 )
 
@@ -144,6 +144,6 @@ def _by_name(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Finding]:
         yield wishes.finding(
             BY_NAME,
             word,
-            f"no label tells of the GPUs of {format_count(len(names), 'node')}{limit}, so the pod is tied to the names of those "
+            f"no label describes the GPUs of {format_count(len(names), 'node')}{limit}, so the pod is tied to the names of those "
             f"that have such a GPU now: {format_ranges(names)}",
         )

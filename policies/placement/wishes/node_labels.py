@@ -54,7 +54,7 @@ def alternatives(wish: Wish, resource: GPUResource, seen: SeenProducts) -> Alter
 
     Args:
         wish: of the pod.
-        resource: that the pod asks for.
+        resource: that the pod requests.
         seen: the products that nodes have, or that may be meant for another reason.
     """
     prefix = label_prefix(resource)
@@ -65,7 +65,7 @@ def alternatives(wish: Wish, resource: GPUResource, seen: SeenProducts) -> Alter
         (tuple(_memory(wish, prefix + ".memory")),),
         _at_least(DRIVER, wish.min_driver),
         _at_least(RUNTIME, wish.min_cuda),
-        _sharing(wish, prefix + ".sharing-strategy"),
+        _sharing_requirement(wish, prefix + ".sharing-strategy"),
     ]
     return reduce(both, parts, ALWAYS)
 
@@ -97,15 +97,15 @@ def _products(wish: Wish, resource: GPUResource, key: str, seen: SeenProducts) -
     }
     for include in patterns.includes:
         if not matching_texts(fold_name(include), texts):
-            meant = _suffixed(_meant(include, resource), wish, resource)
-            wanted |= {label for label in meant if admits(patterns, Product.parse(label), resource)}
+            future = _with_suffixes(_future_labels(include, resource), wish, resource)
+            wanted |= {label for label in future if admits(patterns, Product.parse(label), resource)}
     return ((NodeRequirement(key, "In", tuple(sorted(wanted))),),) if wanted else ()
 
 
 def _all_but(
     wish: Wish, patterns: ProductPatterns, resource: GPUResource, key: str, seen: SeenProducts
 ) -> Alternatives:
-    """Every product but those excluded: a device whose product nobody knows is none of them, and not wanted either."""
+    """Every product except the excluded ones; devices of unknown products are not wanted."""
     if not admits(patterns, Product(_NAMELESS, resource.profile), resource):
         return ()
     labels = _labels(replace(wish, sharing=wish.sharing or "any"), resource, seen.get(key, frozenset()))
@@ -121,14 +121,14 @@ def _all_but(
 
 
 def _labels(wish: Wish, resource: GPUResource, seen: frozenset[str]) -> set[str]:
-    """The values of a product label that there are or may come, with or without `-SHARED` as the wish has it."""
+    """Values of a product label that exist or may come, with or without `-SHARED` as the wish requires."""
     known = known_labels(resource)
     if wish.sharing is None and not resource.shared:
         return {*known, *seen}
-    return set(_suffixed({*known, *(label.removesuffix(SHARED) for label in seen)}, wish, resource))
+    return set(_with_suffixes({*known, *(label.removesuffix(SHARED) for label in seen)}, wish, resource))
 
 
-def _suffixed(products: Iterable[str], wish: Wish, resource: GPUResource) -> Iterator[str]:
+def _with_suffixes(products: Iterable[str], wish: Wish, resource: GPUResource) -> Iterator[str]:
     """Products as labels of GPUs spell them that are shared, or not, as it is wished.
 
     Those whose resource is renamed, to `nvidia.com/gpu.shared`, keep their product's name.
@@ -138,8 +138,8 @@ def _suffixed(products: Iterable[str], wish: Wish, resource: GPUResource) -> Ite
     return filter(is_label_value, labels)
 
 
-def _meant(include: str, resource: GPUResource) -> Iterable[str]:
-    """What a pattern may mean that matches nothing seen or known: the pod waits for a node with one of these.
+def _future_labels(include: str, resource: GPUResource) -> Iterable[str]:
+    """Labels for a pattern that matches nothing seen or known: the pod waits for a node with one of these.
 
     MIG devices that are handed out as `nvidia.com/gpu`, or the pattern itself as a name.
     """
@@ -177,6 +177,6 @@ def _equal(key: str, number: int) -> NodeRequirement:
     return NodeRequirement(key, "In", tuple(sorted(texts)))
 
 
-def _sharing(wish: Wish, key: str) -> Alternatives:
+def _sharing_requirement(wish: Wish, key: str) -> Alternatives:
     strategies = _STRATEGIES.get(wish.sharing or "")
     return ((NodeRequirement(key, "In", strategies),),) if strategies else ALWAYS

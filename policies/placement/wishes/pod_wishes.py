@@ -29,10 +29,10 @@ NO_EFFECT = rule(
     "A wish must have an effect",
     default=Severity.WARN,
     why="""
-    Wishes say which GPU a pod gets for its nvidia.com/gpu. A pod that asks for none gets none by wishing. In a claim
+    Wishes choose the GPU that a pod gets for its nvidia.com/gpu. A pod without a request gets no GPU by a wish. In a claim
     that the pod brings itself its author says which device is meant; claims are not changed. A pod whose node
     affinity is too large for the wish to be added to it is refused: it would run on any GPU.""",
-    remedy="remove the annotation, or ask for a GPU",
+    remedy="remove the annotation, or request a GPU",
     source="docs/placement.md",
 )
 
@@ -70,7 +70,7 @@ class PodWishes:
         return rule.finding(self.path(word), told, remedy, severity=severity)
 
     def without_effect(self) -> PodWishes:
-        """The same of a pod that gets nothing by wishing: what cannot be read does it no harm, and is only told."""
+        """The wishes of a pod for which they have no effect: words that cannot be read only warn."""
         return replace(self, findings=tuple(replace(found, severity=Severity.WARN) for found in self.findings))
 
     def no_effect(self, reason: str, remedy: str | None = None) -> Finding:

@@ -1,4 +1,4 @@
-"""Product labels: the values that labels of GPU products have in the cluster, or are known to have elsewhere."""
+"""Product labels: the values of labels of GPU products, in the cluster or known from elsewhere."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SeenProducts = Mapping[str, frozenset[str]]
 
 
 def label_prefix(resource: GPUResource) -> str:
-    """How the labels begin that describe what a resource stands for: `nvidia.com/gpu`, `nvidia.com/mig-1g.5gb`."""
+    """The prefix of labels that describe a resource: `nvidia.com/gpu`, `nvidia.com/mig-1g.5gb`."""
     return resource.name.removesuffix(".shared")
 
 

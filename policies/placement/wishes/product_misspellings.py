@@ -1,4 +1,4 @@
-"""Products that are wished and do not exist: what was probably meant."""
+"""Misspelt products in wishes, each with the product that was probably meant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["default_misspellings", "product_misspellings"]
 
 _MOST = 5
-"""Patterns that are told one by one."""
+"""The most patterns that are reported one by one."""
 
 
 MISSPELT = rule(
@@ -48,7 +48,7 @@ MISSPELT = rule(
 def product_misspellings(view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
     """Patterns of products that match nothing in the cluster and nothing that is known.
 
-    While nodes are unknown only those are told that are near to what is known: the cluster may have the others.
+    While nodes are unknown, only patterns similar to a known product are reported: the cluster may have the others.
     """
     patterns = wishes.wish.products
     if patterns is None:
@@ -89,7 +89,7 @@ def _unknown(patterns: ProductPatterns, products: _Products, *, is_seen: bool) -
 
 @dataclass(frozen=True, slots=True)
 class _Products:
-    """The products that there are, or that are known: worked out once, for each pattern is compared with all of them."""
+    """The products of the cluster and the known ones, cached because each pattern is compared with all."""
 
     spellings: frozenset[str]
     """What patterns are matched with."""
@@ -99,7 +99,7 @@ class _Products:
 
 
 def _products(view: ClusterView) -> _Products:
-    return _with_known(frozenset(_seen(view)))
+    return _with_known(frozenset(_seen_labels(view)))
 
 
 @lru_cache(maxsize=4)
@@ -110,7 +110,7 @@ def _with_known(seen: frozenset[str]) -> _Products:
     return _Products(frozenset(spelt), ProductNames.of(labels), ProductNames.of(seen))
 
 
-def _seen(view: ClusterView) -> Iterator[str]:
+def _seen_labels(view: ClusterView) -> Iterator[str]:
     """The labels of the products of a cluster, by its nodes and by its ResourceSlices."""
     for labels in seen_products(view).values():
         yield from labels

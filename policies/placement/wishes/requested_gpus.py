@@ -25,7 +25,7 @@ _WHOLE_GPU = GPUResource(GPU_RESOURCE, mig=False, profile=None, shared=False)
 
 @dataclass(frozen=True, slots=True)
 class RequestedGPU:
-    """A resource that a pod asks for, and that brings it GPUs."""
+    """A requested resource that stands for GPUs."""
 
     name: str
     labels: GPUResource | None
@@ -42,7 +42,7 @@ class RequestedGPU:
 
 
 def requested_gpus(pod: Pod, view: ClusterView) -> tuple[RequestedGPU, ...]:
-    """The GPU resources that a pod asks for, in the order of its containers, each once.
+    """The GPU resources that a pod requests, in the order of its containers, each once.
 
     A resource counts if it is one of the device plugin, if it stands for devices of one type, or if it names a class that
     is named like NVIDIA's and does not select devices of another driver only.
@@ -53,7 +53,7 @@ def requested_gpus(pod: Pod, view: ClusterView) -> tuple[RequestedGPU, ...]:
         if not request.is_unlisted
     }
     return tuple(
-        _asked(name, found)
+        _requested_gpu(name, found)
         for name, found in types.items()
         if found is not None
         or parse_resource(name) is not None
@@ -62,7 +62,7 @@ def requested_gpus(pod: Pod, view: ClusterView) -> tuple[RequestedGPU, ...]:
 
 
 def device_type(resource: str, view: ClusterView) -> DeviceType | None:
-    """The devices that an extended resource stands for by a DeviceClass; None if it has none, or has devices of both types.
+    """The type of devices that an extended resource stands for by a DeviceClass; None if none or mixed.
 
     Source: KEP-5004.
     """
@@ -71,7 +71,7 @@ def device_type(resource: str, view: ClusterView) -> DeviceType | None:
     return next((each for each in types if each is not None), None)
 
 
-def _asked(name: str, devices: DeviceType | None) -> RequestedGPU:
+def _requested_gpu(name: str, devices: DeviceType | None) -> RequestedGPU:
     labels = parse_resource(name) or (_WHOLE_GPU if devices == "gpu" else None)
     profile = labels.profile if labels else None
     return RequestedGPU(name, labels, Subject(devices, profile if devices == "mig" else None) if devices else None)

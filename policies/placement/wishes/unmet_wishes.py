@@ -61,7 +61,7 @@ UNSATISFIED = rule(
 def unmet_wishes(
     requested: tuple[RequestedGPU, ...], view: ClusterView, wishes: PodWishes, settings: GPUAdmissionPolicy
 ) -> Iterator[Finding]:
-    """The first word of a wish that no node meets, of those that meet the words before it; for each resource.
+    """Findings about the first word of a wish that no node meets together with the words before it.
 
     Silent where nodes are unknown, and where none offers the resource at all, which another rule tells.
     """
@@ -74,7 +74,7 @@ def unmet_wishes(
         if not nodes.nodes and _have_no_devices(gpu, view):
             missed: _Missed | None = _Missed(next(iter(wishes.texts)), "no node of the cluster has a GPU", _ADD_ONE)
         else:
-            missed = _missed(gpu, view, wishes)
+            missed = _unmet_word(gpu, view, wishes)
         if missed and missed.message not in told:
             told.add(missed.message)
             yield wishes.finding(UNSATISFIED, missed.word, missed.message, missed.remedy, severity=severity)
@@ -90,20 +90,20 @@ class _Missed:
 
 
 def _have_no_devices(gpu: RequestedGPU, view: ClusterView) -> bool:
-    """Whether nodes without labels have no GPU either; where slices are unknown, if no driver could hand one out."""
+    """True if nodes without labels have no GPU either, or, without slices, no driver could have one."""
     groups = gpu_groups(view)
     return gpu.devices is None if groups is UNKNOWN else not groups
 
 
-def _missed(gpu: RequestedGPU, view: ClusterView, wishes: PodWishes) -> _Missed | None:
+def _unmet_word(gpu: RequestedGPU, view: ClusterView, wishes: PodWishes) -> _Missed | None:
     left = existing = existing_gpus(gpu, view)
     for word, text in wishes.wish.words().items() if existing else ():
         part = Wish.of({word: text})
-        meeting = _meeting(part, gpu, left, view)
+        meeting = _matching_gpus(part, gpu, left, view)
         if not meeting:
             written = wishes.texts[word].strip()
             sold = as_sold(written) if word == "min-memory" else None
-            if sold and _meeting(Wish.of({word: sold}), gpu, left, view):
+            if sold and _matching_gpus(Wish.of({word: sold}), gpu, left, view):
                 remedy: str | None = f'write "{sold}"'
             else:
                 remedy = _UNNOTICED if all(each.group is not None for each in existing) else None
@@ -112,7 +112,7 @@ def _missed(gpu: RequestedGPU, view: ClusterView, wishes: PodWishes) -> _Missed 
     return None
 
 
-def _meeting(wish: Wish, gpu: RequestedGPU, existing: list[ExistingGPU], view: ClusterView) -> list[ExistingGPU]:
+def _matching_gpus(wish: Wish, gpu: RequestedGPU, existing: list[ExistingGPU], view: ClusterView) -> list[ExistingGPU]:
     by_label = alternatives(wish, gpu.labels, seen_products(view)) if gpu.labels else ()
     return [
         each
@@ -166,7 +166,7 @@ _WORDS = {
 
 
 def unmet_text(word: str, wish: Wish, written: str, existing: Sequence[ExistingGPU]) -> str:
-    """Why no GPU meets one word of a wish: `12 nodes have NVIDIA-A100-SXM4-80GB, 4 have Tesla-T4; none has H100*`.
+    """Why no GPU meets one word of a wish: `12 nodes have NVIDIA-L4, 4 have Tesla-T4; none has H100*`.
 
     Args:
         word: that none meets.
@@ -175,7 +175,7 @@ def unmet_text(word: str, wish: Wish, written: str, existing: Sequence[ExistingG
         existing: what there is, one kind of GPU or more.
     """
     if wish.products is not None:
-        return f"{_products(existing)}; none has {_wanted(wish.products)}"
+        return f"{_products(existing)}; none has {_pattern_text(wish.products)}"
     said = _WORDS[word]
     text = " or ".join(part.strip() for part in written.split(","))
     return f"{_facts(existing, said)}; {said.wanted.format(printable(text))}"
@@ -189,7 +189,7 @@ def _products(existing: Sequence[ExistingGPU]) -> str:
     return _first(told)
 
 
-def _wanted(patterns: ProductPatterns) -> str:
+def _pattern_text(patterns: ProductPatterns) -> str:
     excluded = " or ".join(patterns.excludes)
     if not patterns.includes:
         return f"anything but {excluded}"

@@ -55,7 +55,7 @@ class WantedNodes:
 
     alternatives: Alternatives = ALWAYS
     untold: tuple[RequestedGPU, ...] = ()
-    """What the pod asks for and neither labels nor ResourceSlices tell of; its wish is not kept for it."""
+    """Requested resources that neither labels nor ResourceSlices describe; the wish is not applied to them."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class WantedNodes:
 
 
 def wanted_nodes(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, wish: Wish) -> WantedNodes:
-    """The nodes that have, for every resource a pod asks for, what it wishes."""
+    """The nodes that have what a pod wishes, for every resource that it requests."""
     if wish in _NOTHING:
         return WantedNodes()
     seen = _with_selected(seen_products(view), pod.spec)
@@ -83,13 +83,13 @@ def wanted_nodes(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterVie
 def _with_selected(seen: SeenProducts, spec: Mapping[str, Any]) -> SeenProducts:
     """The products seen, and those that the pod selects itself: it may know what comes."""
     selected: defaultdict[str, set[str]] = defaultdict(set)
-    for key, values in _selected(spec):
+    for key, values in _selected_labels(spec):
         if key.endswith(PRODUCT_SUFFIX):
             selected[key].update(values)
     return {**seen, **{key: seen.get(key, frozenset()).union(values) for key, values in selected.items()}}
 
 
-def _selected(spec: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+def _selected_labels(spec: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     for key, value in (spec.get("nodeSelector") or {}).items():
         yield key, [value]
     for term in lookup(spec, (*REQUIRED, "nodeSelectorTerms")) or []:
@@ -130,7 +130,7 @@ def named_nodes(wish: Wish, requested: RequestedGPU, view: ClusterView) -> Alter
 
 
 def unlabelled_gpus(requested: RequestedGPU, view: ClusterView) -> tuple[UnlabelledGPUs, ...]:
-    """The devices that a resource can stand for and no label tells of; none while nodes or slices are unknown.
+    """Devices without labels that a resource can stand for; empty while nodes or slices are unknown.
 
     Those of a resource that has labels are on nodes that GFD does not label, those of any other on every node.
     """
