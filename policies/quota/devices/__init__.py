@@ -1,1 +1,1 @@
-"""Devices: what quotas know of those that nodes and ResourceSlices show, and how much of a GPU each is."""
+"""Devices as quotas count them: kinds of devices, nodes that hand them out, classes that choose them."""

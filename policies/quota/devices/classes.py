@@ -28,9 +28,9 @@ _READS = frozenset(
     {Read("attributes", DRIVER, name) for name in ("productName", "profile", "type")}
     | {Read("capacity", DRIVER, name) for name in ("memory", "shares")}
 )
-"""What a kind of device is made of."""
+"""What distinguishes kinds of devices."""
 _MOST_NODES = 50_000
-"""Names of nodes in the groups whose kinds of nodes are kept. Groups that a fleet has divided come and go."""
+"""Names of nodes in the groups whose kinds of nodes are cached. Divided groups come and go."""
 
 
 def classes(view: ClusterView) -> Classes | Unknown:
@@ -40,16 +40,16 @@ def classes(view: ClusterView) -> Classes | Unknown:
 
 
 class Classes:
-    """DeviceClasses, and the devices of each: found when they are first asked for, since most never are."""
+    """DeviceClasses, and the devices of each, which are computed when they are first needed."""
 
     def __init__(self, known: KnownClasses, devices: PublishedDevices | Unknown) -> None:
-        """Args: the classes, and all devices."""
+        """Keep the classes and all devices."""
         self._known = known
-        self._fleet = devices
+        self._devices = devices
         self._of_class: dict[str, Sequence[DeviceGroup]] = {}
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is a class of this name."""
+        """True if there is a class of this name."""
         return name in self._known
 
     def __iter__(self) -> Iterator[str]:
@@ -57,7 +57,7 @@ class Classes:
         return iter(self._known)
 
     def standing_for(self, resource: str) -> tuple[str, ...]:
-        """The names of the classes that an extended resource can stand for and that can have GPUs, or are missing.
+        """The classes that an extended resource can stand for, if they can have GPUs or are missing.
 
         Which of several counts can change until a pod is scheduled, so all of them are named.
         """
@@ -68,35 +68,35 @@ class Classes:
         return necessary(self._known.gpu_types(name, texts), [*self._known.selectors(name), *texts])
 
     def devices(self, name: str, texts: Sequence[str] = (), effort: Effort | None = None) -> Sequence[DeviceGroup]:
-        """The GPUs of a class that match other selectors too, those of one kind together; none while slices are unknown.
+        """The GPUs of a class that match other selectors too, by kind; empty while slices are unknown.
 
-        Where selectors are too much work or do not compile, they are taken to match everything, and so is a class that
-        does not exist.
+        Selectors that are too much work or do not compile count as matching everything, and so does a class that does
+        not exist.
 
         Args:
             name: of the class.
             texts: the other selectors.
             effort: what may be spent on them.
         """
-        if self._fleet is UNKNOWN:
+        if self._devices is UNKNOWN:
             return ()
         known = name if name in self._known else ""  # tenants make up any number of names
         if known not in self._of_class:
-            own = [group for group in self._fleet.groups if group.first.driver == DRIVER]
-            self._of_class[known] = self._fleet.divide_or_single(
-                _chosen(self._fleet, own, self._known.selectors(known), Effort()), _READS
+            own = [group for group in self._devices.groups if group.first.driver == DRIVER]
+            self._of_class[known] = self._devices.divide_or_single(
+                _chosen(self._devices, own, self._known.selectors(known), Effort()), _READS
             )
         found = self._of_class[known]
         return (
-            self._fleet.divide_or_single(_chosen(self._fleet, found, texts, effort or Effort()), _READS)
+            self._devices.divide_or_single(_chosen(self._devices, found, texts, effort or Effort()), _READS)
             if texts
             else found
         )
 
 
 def hosts(view: ClusterView) -> Hosts:
-    """Which nodes devices are on. Use it by `view.derive(hosts)`."""
-    view.derive(classes)  # so that it is made anew with the groups of devices that it remembers
+    """The nodes of devices. Use it by `view.derive(hosts)`."""
+    view.derive(classes)  # so that it is computed again when the groups of devices change
     nodes = view.derive(node_kinds)
     return Hosts(NO_NODES if nodes is UNKNOWN else nodes)
 
@@ -105,12 +105,12 @@ class Hosts:
     """The kinds of nodes that devices are on, found once for each group of devices."""
 
     def __init__(self, nodes: NodeKinds) -> None:
-        """Args: the nodes that show GPUs."""
+        """Keep the nodes that show GPUs."""
         self.nodes = nodes
         self._of_group: BoundedCache[DeviceGroup, tuple[frozenset[NodeKind] | None]] = BoundedCache(_MOST_NODES)
 
     def of(self, group: DeviceGroup) -> frozenset[NodeKind] | None:
-        """The kinds of nodes that have some device of a group; None where one is tied to no node."""
+        """The kinds of nodes that have a device of a group; None if several nodes reach one of the devices."""
         known = self._of_group.get(group)
         if known is not None:
             return known[0]
@@ -132,4 +132,4 @@ def _chosen(
 
 
 NO_CLASSES = Classes(KnownClasses(()), UNKNOWN)
-"""For where they cannot be seen."""
+"""Stands for classes that cannot be listed."""

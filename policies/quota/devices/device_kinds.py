@@ -95,11 +95,11 @@ def replica_kind(device: DeviceKind, sharing: Sharing, weights: tuple[ReplicaWei
 
 
 def _names(products: tuple[str, ...], product: str) -> bool:
-    return any_matches(_folded(products), fold_name(product))
+    return any_matches(_folded_globs(products), fold_name(product))
 
 
 @remember_short(256)
-def _folded(products: tuple[str, ...]) -> tuple[str, ...]:
+def _folded_globs(products: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(fold_name(glob).removeprefix("nvidia-") for glob in products)
 
 

@@ -1,4 +1,4 @@
-"""Kinds: what the nodes of a cluster hand out as extended resources, those alike counted once."""
+"""Kinds of nodes: what nodes hand out as extended resources, one kind for like nodes."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class NodeKind:
     """Nodes that no request for GPUs can tell apart."""
 
     labels: frozenset[tuple[str, str]]
-    """Those that narrow what a pod can get."""
+    """Labels that narrow what a pod can get."""
     offers: frozenset[tuple[str, Offer]] = frozenset()
-    """By resource, of those that the device plugin hands out."""
+    """Offers of the device plugin by resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class NodeKinds:
 
 
 BARE = NodeKind(frozenset())
-"""Nodes that tell nothing of GPUs."""
+"""Nodes without labels of GPUs and without offers."""
 NO_NODES = NodeKinds({}, frozenset())
 
 
@@ -82,7 +82,7 @@ def mig_product_label(resource: GPUResource) -> str:
 
 @lru_cache(maxsize=4096)
 def _node_kind(traits: NodeTraits) -> NodeKind | None:
-    """What nodes with these traits hand out, and the labels by which pods choose it; None if there are neither."""
+    """What nodes with these traits hand out, and the labels by which pods choose it; None for neither."""
     resources = [parsed for name in traits.plugin_resources if (parsed := parse_resource(name)) is not None]
     narrowing = frozenset((key, value) for key, value in traits.labels if narrows_gpus(key))
     if not resources and not narrowing:
@@ -95,13 +95,13 @@ def _offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
 
 
 def _gpu_offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
-    """`nvidia.com/gpu`: whole GPUs, or under the single strategy MIG devices, of which the label tells the memory.
+    """`nvidia.com/gpu`: whole GPUs, or MIG devices under the single strategy, whose memory the label says.
 
     Source: github.com/NVIDIA/k8s-device-plugin internal/lm.
     """
     product = Product.parse(labels.get(PRODUCT_LABEL, ""))
     memory = _memory(labels.get(MEMORY_LABEL))
-    sharing = _sharing(labels, "nvidia.com/gpu.") if product.shared or resource.shared else Sharing()
+    sharing = _label_sharing(labels, "nvidia.com/gpu.") if product.shared or resource.shared else Sharing()
     if product.profile is None:
         return Offer(DeviceKind(product.name, memory=memory), sharing)
     share = mig_share(product.name, product.profile)
@@ -109,18 +109,18 @@ def _gpu_offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
 
 
 def _mig_offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
-    """`nvidia.com/mig-1g.5gb`: labels of its own tell of it, beside those of the whole GPU."""
+    """`nvidia.com/mig-1g.5gb`: it has labels of its own, beside those of the whole GPU."""
     prefix = mig_product_label(resource).removesuffix("product")
     own, whole = Product.parse(labels.get(f"{prefix}product", "")), Product.parse(labels.get(PRODUCT_LABEL, ""))
     name = whole.name or own.name
-    sharing = _sharing(labels, prefix) if own.shared or resource.shared else Sharing()
+    sharing = _label_sharing(labels, prefix) if own.shared or resource.shared else Sharing()
     if resource.profile is None:
         return Offer(DeviceKind(name), sharing)
     share = mig_share(name, resource.profile, _memory(labels.get(MEMORY_LABEL)))
     return Offer(DeviceKind(name, str(resource.profile), share, _memory(labels.get(f"{prefix}memory"))), sharing)
 
 
-def _sharing(labels: Mapping[str, str], prefix: str) -> Sharing:
+def _label_sharing(labels: Mapping[str, str], prefix: str) -> Sharing:
     replicas = labels.get(f"{prefix}replicas", "")
     number = int(replicas) if _NUMBER.fullmatch(replicas) else 1
     return Sharing(max(number, 1), labels.get(f"{prefix}sharing-strategy", ""))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.checks import Checks, Problem, problem
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.quota.limits.effects import limits_without_match
 from policies.quota.limits.quota import QuotaError, parse_quota
+from policies.quota.limits.unmatched_limits import limits_without_match
 from policies.settings.exempt_namespaces import exemption_in_cluster
 
 if TYPE_CHECKING:

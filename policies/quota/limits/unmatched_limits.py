@@ -45,26 +45,26 @@ _MOST_NAMED = 3
 def limits_without_match(document: Object, limits: Sequence[Limit], view: ClusterView) -> Iterator[Problem]:
     """Globs in the limits of a GPUQuota that match nothing that the cluster shows.
 
-    A limit by which nothing counts is warned about; a glob beside others that match is only noted. What is unknown is not
-    judged, and neither are products and profiles while the cluster has no GPU.
+    A limit that counts nothing is a warning; a glob beside others that match is only audited. Unknown names are skipped,
+    and so are products and profiles while the cluster has no GPU.
     """
-    there = view.derive(_There.of)
+    cluster = view.derive(_ClusterNames.of)
     for index, limit in enumerate(limits):
         path = FieldPath(("spec", "limits", index, "selector"))
-        yield from _of_limit(limit, path, lookup(document, path), there)
+        yield from _of_limit(limit, path, lookup(document, path), cluster)
 
 
 @dataclass(frozen=True, slots=True)
-class _There:
+class _ClusterNames:
     """What the cluster shows."""
 
     kinds: frozenset[DeviceKind]
-    """Empty where nobody knows, or there is no GPU."""
+    """Empty if nodes or ResourceSlices are unknown, or there is no GPU."""
     names: dict[str, tuple[str, ...]]
-    """By the lists of a selector what their globs can match; a list of which nobody knows that is not there."""
+    """The names that the globs of each list of a selector can match; a list is missing if they are unknown."""
 
     @classmethod
-    def of(cls, view: ClusterView) -> _There:
+    def of(cls, view: ClusterView) -> _ClusterNames:
         kinds, priority_classes = _kinds(view), view.list("PriorityClass")
         names: dict[str, tuple[str, ...]] = {}
         if kinds:
@@ -87,19 +87,19 @@ def _kinds(view: ClusterView) -> frozenset[DeviceKind]:
     return frozenset(kind for kind in found if kind.product)
 
 
-def _of_limit(limit: Limit, path: FieldPath, selector: Object | None, there: _There) -> Iterator[Problem]:
+def _of_limit(limit: Limit, path: FieldPath, selector: Object | None, cluster: _ClusterNames) -> Iterator[Problem]:
     counts = True
     for field, globs in (selector or {}).items():
-        if field not in there.names:
+        if field not in cluster.names:
             continue
-        missed = [index for index, glob in enumerate(globs) if not _matches(field, glob, there.names[field])]
+        missed = [index for index, glob in enumerate(globs) if not _matches(field, glob, cluster.names[field])]
         is_idle = len(missed) == len(globs)
         counts = counts and not is_idle
         for index in missed:
             text = f"{shown(globs[index])} {_MISSED[field]}, so {_effect(limit, is_idle=is_idle)}"
-            remedy = _remedy(field, globs[index], there.names[field])
+            remedy = _remedy(field, globs[index], cluster.names[field])
             yield problem(path / field / index, text, remedy, severity=Severity.WARN if is_idle else Severity.AUDIT)
-    if counts and there.kinds and all(limit.selector.match(kind, None) is Match.NO for kind in there.kinds):
+    if counts and cluster.kinds and all(limit.selector.match(kind, None) is Match.NO for kind in cluster.kinds):
         text = f"no GPU {_SHOWN} is of these products and has these profiles, so {_effect(limit, is_idle=True)}"
         remedy = f"write profiles that these products are divided into, or make two limits of it; {_LATER}"
         yield problem(path, text, remedy)
